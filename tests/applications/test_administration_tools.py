@@ -40,7 +40,7 @@ def test_a_feature_is_given_the_level_that_it_has(tools: KafkaScripts) -> None:
     tools.run("kafka-features", "upgrade", "--feature", "transaction.version=9", code=1)
 
 
-def test_what_has_no_settings_of_its_own_is_described(tools: KafkaScripts) -> None:
+def test_an_entity_without_settings_of_its_own_is_described(tools: KafkaScripts) -> None:
     for kind in ("users", "clients", "ips", "groups", "client-metrics"):
         tools.run("kafka-configs", "--describe", "--entity-type", kind)
     loggers = ("--entity-type", "broker-loggers", "--entity-name", "1")

@@ -112,7 +112,7 @@ def test_groups_are_listed_described_reset_and_deleted(tools: KafkaScripts, scen
     assert group not in tools.run("kafka-consumer-groups", "--list").lines
 
 
-def test_what_the_broker_speaks_is_shown(tools: KafkaScripts) -> None:
+def test_the_versions_that_the_broker_speaks_are_shown(tools: KafkaScripts) -> None:
     told = tools.run("kafka-broker-api-versions").out
     for api in ("Produce(0)", "Fetch(1)", "InitProducerId(22)", "AddPartitionsToTxn(24)", "EndTxn(26)"):
         assert api in told

@@ -15,7 +15,7 @@ def told(ran: Ran, name: str) -> list[dict[str, Any]]:
     return [event for event in events if event["name"] == name]
 
 
-def test_what_the_verifiable_producer_was_acknowledged_the_verifiable_consumer_reads(
+def test_the_verifiable_consumer_reads_all_that_the_verifiable_producer_was_acknowledged(
     tools: KafkaScripts, scenario: Scenario
 ) -> None:
     topic, group, count = scenario.topic(3), scenario.name("group"), ("--max-messages", str(COUNT))

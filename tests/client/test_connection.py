@@ -188,6 +188,6 @@ def test_addresses_are_read_as_bootstrap_servers_spells_them(text: str, address:
 
 
 @pytest.mark.parametrize("text", ["", ":9092", "host:", "host:0", "host:65536", "host:http", "[::1]9092", "[]:1"])
-def test_what_is_no_address_is_refused_with_a_sentence(text: str) -> None:
+def test_a_text_that_is_no_address_is_refused_with_a_sentence(text: str) -> None:
     with pytest.raises(ValueError, match="is not an address"):
         Address.parse(text)

@@ -45,7 +45,7 @@ async def test_it_is_probed_and_described(mock_cluster: Address) -> None:
 
 
 @pytest.mark.parametrize("codec", Compression)
-async def test_what_is_produced_is_read_back(mock_cluster: Address, codec: Compression) -> None:
+async def test_produced_records_are_read_back(mock_cluster: Address, codec: Compression) -> None:
     partition = TopicPartition(f"plain-{codec.config_name}", 0)
     async with Client([mock_cluster], versions=SPOKEN) as client:
         await client.fetch_metadata([partition.topic], allow_auto_topic_creation=True)

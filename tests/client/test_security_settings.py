@@ -104,7 +104,9 @@ def test_tokens_come_from_https_from_a_file_or_from_this_machine() -> None:
         ({**SASL, "sasl.mechanism": "scram-sha-512"}, "sasl.mechanism must be one of SCRAM-SHA-256"),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_a_sentence_without_secrets(given: dict[str, str], sentence: str) -> None:
+def test_settings_that_cannot_be_used_are_refused_in_a_sentence_without_secrets(
+    given: dict[str, str], sentence: str
+) -> None:
     with pytest.raises(SecuritySettingError, match=sentence) as raised:
         security_settings(given)
     assert "geheim" not in str(raised.value)

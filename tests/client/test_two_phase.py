@@ -92,7 +92,7 @@ def test_a_text_that_is_no_prepared_state_is_refused_in_one_sentence(text: str) 
         PreparedState.parse(text)
 
 
-async def test_what_is_prepared_is_told_by_its_own_pair_and_committed_when_that_was_stored() -> None:
+async def test_a_prepared_transaction_is_told_by_its_own_pair_and_committed_when_that_was_stored() -> None:
     async with Setting() as at:
         assert await at.producer.init() == ProducerIdAndEpoch(1000, 5)
         at.producer.begin()
@@ -110,7 +110,9 @@ async def test_what_is_prepared_is_told_by_its_own_pair_and_committed_when_that_
 
 
 @pytest.mark.parametrize(("stored", "commits"), [("1000:3", True), ("1000:2", False), ("", False)])
-async def test_what_was_left_open_is_ended_as_it_was_decided_with_a_pair_of_its_own(stored: str, commits: bool) -> None:
+async def test_a_transaction_left_open_is_ended_as_it_was_decided_with_a_pair_of_its_own(
+    stored: str, commits: bool
+) -> None:
     async with Setting(ongoing=(1000, 3)) as at:
         assert await at.producer.recover() == PreparedState(1000, 3)
         assert await at.producer.complete(stored) is commits

@@ -153,7 +153,7 @@ def test_a_right_on_a_topic_that_goes_in_a_transaction_leaves_the_abort(
     assert nothing_is_committed(broker, topic)
 
 
-def test_what_is_denied_on_all_topics_is_denied_on_one_that_is_allowed(
+def test_an_operation_denied_on_all_topics_is_denied_on_one_that_is_allowed(
     broker: BrokerProcess, admin: AdminClient
 ) -> None:
     topic = f"topic-{uuid4().hex}"

@@ -55,7 +55,7 @@ def described(address: str, transactional_id: str) -> DescribedTransaction:
 
 
 @pytest.mark.full
-def test_what_a_broker_has_committed_alone_is_its_clusters(
+def test_records_that_a_broker_has_committed_alone_are_its_clusters(
     controller: QuorumController, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data, topic, transactional_id, group = tmp_path / "data", unique("topic"), unique("tx"), unique("group")

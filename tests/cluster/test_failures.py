@@ -317,7 +317,7 @@ def test_a_broker_that_was_away_longer_than_the_metadata_log_goes_back_finds_wha
     cluster.settle(topic, [b"kept"])
 
 
-def test_what_was_acknowledged_survives_a_kill_of_all_brokers_at_once(cluster: Cluster) -> None:
+def test_acknowledged_records_survive_a_kill_of_all_brokers_at_once(cluster: Cluster) -> None:
     topic = cluster.create()
     committing = Committing(cluster.address, topic)
     for _ in range(2):

@@ -115,7 +115,7 @@ async def test_a_group_keeps_its_members_and_its_offsets_with_the_next_coordinat
 
 @pytest.mark.full
 @pytest.mark.parametrize(("before", "after"), DIRECTIONS, ids=["eosin-kafka", "kafka-eosin"])
-async def test_what_was_decided_before_a_kill_9_is_completed_by_the_next_coordinator(
+async def test_a_decision_before_a_kill_9_is_completed_by_the_next_coordinator(
     brokers: Brokers, cluster: Cluster, before: int, after: int
 ) -> None:
     await cluster.move(before)

@@ -74,7 +74,7 @@ def test_a_transaction_commits_its_records_and_offsets(broker: JoinedBroker) -> 
     assert sorted(values) == sorted([b"kept-%d" % number for number in range(4)] * 2)
 
 
-def test_what_was_acknowledged_survives_kill_9_of_the_broker(broker: JoinedBroker) -> None:
+def test_acknowledged_records_survive_kill_9_of_the_broker(broker: JoinedBroker) -> None:
     name = unique("topic")
     confluent.CLIENT.admin(broker.address).create_topic(name, 1)
     producer = confluent.CLIENT.producer(broker.address)

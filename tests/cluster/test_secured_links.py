@@ -298,7 +298,7 @@ def test_an_authority_gives_way_to_another_while_clients_commit_and_links_stay_o
         load.stop()
 
 
-def test_what_a_broker_logs_in_with_is_changed_at_its_start_alone(links: Links) -> None:
+def test_the_login_of_a_broker_is_changed_at_its_start_alone(links: Links) -> None:
     properties = links.cluster.folder / "login.properties"
     properties.write_text(f"{_OWN_LOGINS[0]}={login('SCRAM-SHA-512', 'broker', 'of-nobody')}\n")
     change = ("--alter", "--entity-type", "brokers", "--entity-name", "1", "--add-config-file", str(properties))

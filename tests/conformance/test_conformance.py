@@ -48,7 +48,7 @@ def test_a_failure_of_ours_is_no_page_whatever_the_reason() -> None:
         page(results("Eosin 1", failed={"": "assert 48 == 0"}, differs="why"), results("Apache Kafka 4", passed=1))
 
 
-def test_what_was_not_asked_is_not_counted_as_passed() -> None:
+def test_a_case_that_was_not_asked_is_not_counted_as_passed() -> None:
     text = page(results("Eosin 1", passed=1), results("Apache Kafka 4", left_out={"": "no such client"}))
     assert "| a marker is written | no such client |  | 1 |" in text
     assert "| passed | 1 of 1 | 0 of 0 |" in text
@@ -60,7 +60,7 @@ def test_the_table_names_the_parameter_that_failed_and_how() -> None:
     assert "[v3] assert 48 == 0" in lines
 
 
-def test_what_passes_when_it_is_asked_again_is_said_to_be_so() -> None:
+def test_a_case_that_passes_when_it_is_asked_again_is_said_to_be_so() -> None:
     first = results("a broker", passed=1, failed={"v3": "timed out", "v4": "assert 48 == 0"})
     first.asked_again(results("a broker", passed=1, failed={"v4": "assert 48 == 0"}))
     (case,) = first.cases
@@ -69,7 +69,7 @@ def test_what_passes_when_it_is_asked_again_is_said_to_be_so() -> None:
     assert "AT SECOND a marker is written [v3]" in "\n".join(table(first))
 
 
-def test_what_was_not_asked_stands_with_its_reason() -> None:
+def test_a_case_that_was_not_asked_stands_with_its_reason() -> None:
     told = "\n".join(table(results("a broker", passed=2, left_out={"v3": "no such client", "v4": "no such client"})))
     assert "NOT ASKED 2: no such client\n       2 of: a marker is written" in told
     text = page(results("Eosin 1", passed=1), results("Apache Kafka 4", passed=1, left_out={"v3": "no such client"}))

@@ -122,7 +122,7 @@ async def opened(data: Path) -> tuple[LogManager, PartitionLog, PartitionLog]:
     return logs, logs.logs[TABLE], logs.logs[ORDERS]
 
 
-async def test_what_apache_kafkas_cleaner_and_retention_leave_is_whole(
+async def test_a_directory_that_apache_kafkas_cleaner_and_retention_leave_is_whole(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", str(data)]) == 0, capsys.readouterr().out

@@ -210,7 +210,7 @@ def snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
-def test_what_is_damaged_for_one_tool_is_damaged_for_the_other(
+def test_a_file_that_is_damaged_for_one_tool_is_damaged_for_the_other(
     kafka_tools: KafkaTools, directories: Any, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(directories.stopped / "orders-0", tmp_path / "orders-0")

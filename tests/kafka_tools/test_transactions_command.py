@@ -70,7 +70,7 @@ def test_it_lists_and_describes_transactions_and_producers(cluster: Cluster) -> 
     assert sorted(starts.values()) == ["0", "None"]
 
 
-def test_what_is_open_for_a_good_reason_does_not_hang(cluster: Cluster) -> None:
+def test_a_transaction_that_is_open_for_a_good_reason_does_not_hang(cluster: Cluster) -> None:
     assert cluster.run("find-hanging", "--topic", cluster.topic) == []
 
 

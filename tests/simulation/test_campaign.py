@@ -23,7 +23,7 @@ def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert again.versions.total() == 50
 
 
-def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
+def test_runs_that_are_done_are_not_done_again(tmp_path: Path) -> None:
     path = tmp_path / "simulation.json"
     Ledger(path).done(998, Counter(runs=998), [], seconds=1.0)
     assert run(Ledger(path), 1000, workers=1) == 0

@@ -38,7 +38,7 @@ def after_power_losses(make: Callable[[int], SimulatedDisk]) -> list[SimulatedDi
     return [make(seed).power_loss() for seed in range(MANY)]
 
 
-def test_what_was_synced_survives_and_some_beginning_of_the_rest() -> None:
+def test_synced_bytes_survive_and_some_beginning_of_the_rest() -> None:
     sizes = set()
     for after in after_power_losses(with_files):
         content = after.read_whole("data/one")

@@ -35,7 +35,7 @@ def test_a_broker_that_starts_again_does_not_take_an_acceptance_back(copies: Los
     assert copies.waiting() == []
 
 
-def test_what_is_decided_leaves_nothing(copies: LostCopies) -> None:
+def test_a_decided_copy_leaves_nothing(copies: LostCopies) -> None:
     for partition in (ORDERS, OTHER):
         copies.wait(partition)
     copies.accept("orders-1")

@@ -167,7 +167,7 @@ async def test_a_transaction_whose_marker_goes_is_open_again() -> None:
     assert result.aborted == (AbortedTransaction(1, 0),)
 
 
-async def test_what_was_committed_goes_too_but_not_in_silence(caplog: pytest.LogCaptureFixture) -> None:
+async def test_committed_records_go_too_but_not_in_silence(caplog: pytest.LogCaptureFixture) -> None:
     log = await follower(Logs(replicated=True))
     for _ in range(4):
         follow(log, data(5))
@@ -180,7 +180,7 @@ async def test_what_was_committed_goes_too_but_not_in_silence(caplog: pytest.Log
     assert "offsets 10..14 were committed and are dropped" in caplog.text
 
 
-async def test_what_was_not_committed_goes_quietly(caplog: pytest.LogCaptureFixture) -> None:
+async def test_records_that_were_not_committed_go_quietly(caplog: pytest.LogCaptureFixture) -> None:
     log = await follower(Logs(replicated=True))
     for _ in range(4):
         follow(log, data(5))
@@ -618,7 +618,7 @@ async def test_a_cut_waits_for_the_room_that_the_mark_of_the_journal_needs(offse
     assert (found.failure, found.log_end_offset) == (None, offset)
 
 
-async def test_what_only_the_journal_had_stays_below_the_cut() -> None:
+async def test_records_that_only_the_journal_had_stay_below_the_cut() -> None:
     logs = JournalledLogs(replicated=True)
     log = await journalled(logs)
     follow(log, data(2))
@@ -777,7 +777,7 @@ async def test_a_compaction_that_is_under_way_gives_up() -> None:
     assert (log.failure, log.log_end_offset) == (None, end_offset)
 
 
-async def test_what_was_compacted_and_is_cut_off_is_compacted_anew() -> None:
+async def test_a_stretch_that_was_compacted_and_is_cut_off_is_compacted_anew() -> None:
     config = LogConfig(internal_segment_bytes=500, cleanup_policy=frozenset({"compact"}), min_cleanable_dirty_ratio=0.0)
     logs = Logs(config=config, replicated=True)
     log = await follower(logs)

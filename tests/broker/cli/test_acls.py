@@ -130,7 +130,7 @@ def test_a_grant_that_reaches_farther_or_less_far_than_it_looks_is_remarked_upon
         (("explain", "--operation", "READ", "--topic", "t"), "ask about one --principal"),
     ],
 )
-def test_what_does_not_go_together_is_one_sentence(
+def test_options_that_do_not_go_together_are_refused_in_one_sentence(
     arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert acls.main(arguments) == 2

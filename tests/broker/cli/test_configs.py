@@ -47,7 +47,9 @@ def test_settings_of_a_broker_and_its_loggers_are_shown(shell: Shell) -> None:
         (["alter", "--topic", "absent", "--set", "a"], 2, "must be NAME=VALUE, not 'a'"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(shell: Shell, arguments: list[str], code: int, sentence: str) -> None:
+def test_a_command_for_settings_that_cannot_be_done_is_one_sentence(
+    shell: Shell, arguments: list[str], code: int, sentence: str
+) -> None:
     given, said = shell.refused("configs", *arguments)
     assert (given, sentence in said) == (code, True), said
 

@@ -72,7 +72,7 @@ def test_a_transaction_of_the_demo_runs_out_of_time_and_another_one_begins(shown
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_whatever_ends_the_demo_its_directory_goes_with_it(
+def test_the_demos_directory_goes_with_it_however_it_ends(
     number: signal.Signals, shown: DemoProcess, tmp_path: Path
 ) -> None:
     assert list(tmp_path.iterdir()) != []
@@ -115,7 +115,7 @@ def test_a_machine_without_room_for_a_directory_is_told_so(
         (["--demo", "--http", "x"], "eosin.http.listener must be [HOST:]PORT with a port up to 65535, not 'x'"),
     ],
 )
-def test_what_is_no_demo_on_this_machine_is_refused_in_a_sentence(
+def test_options_that_make_no_demo_on_this_machine_are_refused_in_a_sentence(
     arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["console", *arguments]) == 2

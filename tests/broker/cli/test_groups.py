@@ -189,6 +189,8 @@ def test_a_position_in_a_topic_that_is_gone_is_still_shown(shell: Shell) -> None
         (["reset-offsets", "nobody", "--all-topics", "--to-latest"], 1, "group 'nobody' has no position"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(shell: Shell, arguments: list[str], code: int, sentence: str) -> None:
+def test_a_command_for_groups_that_cannot_be_done_is_one_sentence(
+    shell: Shell, arguments: list[str], code: int, sentence: str
+) -> None:
     given, said = shell.refused("groups", *arguments)
     assert (given, sentence in said) == (code, True), said

@@ -159,7 +159,7 @@ def test_a_huge_line_is_refused_with_its_number(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--header", "from=here")])
-def test_what_just_fits_is_written_and_one_byte_more_is_refused_before_a_broker_does(
+def test_a_record_that_just_fits_is_written_and_one_byte_more_is_refused_before_a_broker_does(
     shell: Shell, options: tuple[str, ...]
 ) -> None:
     topic = shell.topic(1, "--config", "max.message.bytes=2000")

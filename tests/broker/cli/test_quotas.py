@@ -53,6 +53,8 @@ def listed(shell: Shell, user: str, count: int) -> list[dict[str, object]]:
         (["list", "--user", "absent"], 1, "there is no such quota"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(shell: Shell, arguments: list[str], code: int, sentence: str) -> None:
+def test_a_command_for_quotas_that_cannot_be_done_is_one_sentence(
+    shell: Shell, arguments: list[str], code: int, sentence: str
+) -> None:
     given, said = shell.refused("quotas", *arguments)
     assert (given, sentence in said) == (code, True), said

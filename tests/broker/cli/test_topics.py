@@ -79,7 +79,9 @@ def test_several_topics_are_looked_at_before_one_is_changed(shell: Shell) -> Non
         (["fly"], 2, "invalid choice: 'fly'"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(shell: Shell, arguments: list[str], code: int, sentence: str) -> None:
+def test_a_command_for_topics_that_cannot_be_done_is_one_sentence(
+    shell: Shell, arguments: list[str], code: int, sentence: str
+) -> None:
     given, said = shell.refused("topics", *arguments)
     assert given == code
     assert said.startswith("eosin topics")

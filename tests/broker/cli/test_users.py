@@ -101,7 +101,7 @@ def test_passwords_come_from_a_file_or_stdin_and_are_not_printed(
         (("add", "a", "--password-file", "/dev/null"), "the password is empty"),
     ],
 )
-def test_what_cannot_be_is_refused_and_writes_nothing(
+def test_a_user_that_cannot_be_is_refused_and_nothing_is_written(
     offline: Command, data_dir: Path, words: tuple[str, ...], why: str
 ) -> None:
     assert why in offline.refused(*words)

@@ -170,7 +170,9 @@ def test_replication_of_internal_topics_is_as_asked() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_one_sentence_with_the_key(settings: dict[str, str], sentence: str) -> None:
+def test_a_setting_that_cannot_be_is_refused_in_one_sentence_with_its_key(
+    settings: dict[str, str], sentence: str
+) -> None:
     assert refusal(settings) == sentence
 
 

@@ -129,7 +129,7 @@ async def test_a_connection_that_comes_too_fast_is_served_a_little_later() -> No
 
 
 @pytest.mark.parametrize("key", ["max.connections.per.ip=0", "max.connections.per.ip.overrides=host.example:3"])
-def test_what_makes_no_sense_is_refused_in_a_sentence(key: str) -> None:
+def test_a_limit_that_makes_no_sense_is_refused_in_a_sentence(key: str) -> None:
     with pytest.raises(SettingError, match=r"max\.connections\.per\.ip"):
         load_config(assignments=[key])
 

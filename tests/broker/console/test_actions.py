@@ -234,7 +234,7 @@ async def test_the_cookie_of_a_page_is_no_right_to_act(broker: ObservedBroker, h
         (b"{" + b" " * 20_000 + b"}", 413),
     ],
 )
-async def test_what_is_no_action_is_refused_with_a_sentence(
+async def test_a_request_that_is_no_action_is_refused_with_a_sentence(
     http: httpx.AsyncClient, content: bytes, status: int
 ) -> None:
     answer = await http.post(ABORT, content=content, headers={"content-type": "application/json"})

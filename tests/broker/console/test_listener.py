@@ -245,7 +245,7 @@ def test_the_option_alone_listens_on_this_machine_and_gives_way_to_what_is_said(
     assert configured(["--http", "9200"]).config.eosin_console_enable is False
 
 
-def test_what_is_vendored_is_what_the_list_says() -> None:
+def test_the_vendored_files_are_those_of_the_list() -> None:
     vendor = files("eosin.broker.console") / "static" / "vendor"
     listed = json.loads((vendor / "vendor.lock").read_text())
     for each in listed:

@@ -126,7 +126,7 @@ async def test_more_batches_than_a_page_can_hold_come_as_counts_by_outcome(
         ("partitions/orders-0/batches?limit=x", 400),
     ],
 )
-async def test_what_is_no_question_about_a_log_is_answered_with_a_sentence(
+async def test_a_request_that_does_not_ask_about_a_log_is_answered_with_a_sentence(
     http: httpx.AsyncClient, path: str, status: int
 ) -> None:
     answer = await http.get(path)

@@ -215,7 +215,7 @@ async def test_a_record_of_ten_megabytes_is_shown_by_its_beginning(
 @pytest.mark.parametrize(
     "query", ["isolation=none", "from=-1", "limit=many", "cut=-5", "key=" + "x" * 201, "value=" + "x" * 201]
 )
-async def test_what_is_no_question_about_records_is_answered_with_a_sentence(
+async def test_a_request_that_does_not_ask_for_records_is_answered_with_a_sentence(
     http: httpx.AsyncClient, query: str
 ) -> None:
     answer = await http.get(f"partitions/orders-0/records?{query}")

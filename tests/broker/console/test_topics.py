@@ -180,7 +180,7 @@ async def test_a_topic_of_the_same_name_that_came_later_is_not_deleted(
         ("delete-records", {"partition": "orders-0", "before": 9, "log_start": 0, "typed": ""}, 400, "type the"),
     ],
 )
-async def test_what_cannot_be_done_is_said_in_words(
+async def test_a_request_about_topics_that_cannot_be_done_is_answered_in_words(
     broker: ObservedBroker, http: httpx.AsyncClient, action: str, asked: dict[str, Any], status: int, words: str
 ) -> None:
     shop = await broker.producer("shop-1")  # which makes the coordinators' topic

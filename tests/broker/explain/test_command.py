@@ -130,7 +130,7 @@ def test_apache_kafka_is_explained_as_far_as_its_apis_tell(tmp_path: Path) -> No
         ("x", "--data-dir", "/nowhere"),
     ],
 )
-def test_what_cannot_be_asked_is_one_sentence_and_exit_code_2(
+def test_a_question_that_cannot_be_asked_is_refused_in_one_sentence_with_exit_code_2(
     arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     try:

@@ -179,7 +179,7 @@ async def test_a_refusal_that_repeats_is_counted_and_pushes_nothing_out(broker: 
     )
 
 
-async def test_what_a_broker_remembers_of_an_id_that_another_coordinates_now_is_told_with_the_present_state(
+async def test_memories_of_an_id_that_another_broker_coordinates_now_are_told_with_its_present_state(
     broker: ObservedBroker,
 ) -> None:
     old = await broker.producer("invoicing")

@@ -94,7 +94,7 @@ async def test_quotas_outlive_a_restart() -> None:
         (entry(("ip", None), connection_creation_rate=2.0**31), "too large for an INT"),
     ],
 )
-async def test_what_makes_no_sense_is_refused_and_the_rest_is_done(wrong: RequestEntryData, why: str) -> None:
+async def test_an_entry_that_makes_no_sense_is_refused_and_the_rest_is_done(wrong: RequestEntryData, why: str) -> None:
     broker = await AdminBroker.started()
     refused, done = await alter(broker, wrong, entry(APP, producer_byte_rate=7.0))
     assert (refused.error_code, done.error_code) == (INVALID, NONE)

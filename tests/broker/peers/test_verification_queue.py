@@ -76,7 +76,7 @@ def test_a_lower_epoch_is_refused_at_once() -> None:
 
 
 @pytest.mark.parametrize("other", [{"verify_only": True}, {"producer_id": 8}], ids=["another mode", "another producer"])
-def test_what_does_not_fit_waits_for_the_next_request(other: dict[str, Any]) -> None:
+def test_a_question_that_does_not_fit_waits_for_the_next_request(other: dict[str, Any]) -> None:
     asking = Asking()
     asking.ask("first", question(FIRST))
     asking.ask("other", question(SECOND, **other))

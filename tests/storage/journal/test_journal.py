@@ -58,7 +58,7 @@ async def many_logs(logs: JournalledLogs, count: int) -> list[PartitionLog]:
     return many
 
 
-async def test_what_is_appended_because_a_group_is_durable_goes_into_the_next_group() -> None:
+async def test_batches_appended_because_a_group_is_durable_go_into_the_next_group() -> None:
     logs = JournalledLogs()
     first, meanwhile, after = await many_logs(logs, 3)
     first.append(data(), now_ms=1)

@@ -122,7 +122,9 @@ def test_names_that_are_not_checked_are_warned_of() -> None:
         ),
     ],
 )
-def test_what_cannot_work_is_one_sentence_without_a_password(settings: dict[str, str], sentence: str) -> None:
+def test_settings_that_cannot_work_are_refused_in_one_sentence_without_a_password(
+    settings: dict[str, str], sentence: str
+) -> None:
     with pytest.raises(SettingError) as refused:
         loaded(settings)
     assert str(refused.value) == sentence

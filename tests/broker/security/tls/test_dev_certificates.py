@@ -58,7 +58,7 @@ def test_existing_certificates_are_kept(tmp_path: Path, capsys: pytest.CaptureFi
         (["/dev/null/certs"], "cannot write to /dev/null/certs"),
     ],
 )
-def test_what_cannot_be_made_is_refused_in_a_sentence(
+def test_certificates_that_cannot_be_made_are_refused_in_a_sentence(
     options: list[str], complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = tmp_path / "certs"
