@@ -1,7 +1,9 @@
 """`/metrics`: its names, types and labels, and that the numbers are those of what was done (console.md 4.2 and 4.3)."""
 
 import asyncio
+import gc
 import os
+import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from eosin.broker.metrics.families import column, labels_text
 from eosin.broker.metrics.stats import Latencies, RequestStats
 from eosin.broker.metrics.text import PLAIN, write
 from eosin.broker.transactions.markers import LocalMarkers
+from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 
 GOLDEN = Path(__file__).parent / "metrics.txt"
@@ -401,3 +404,44 @@ def test_requests_are_counted_by_api_and_version() -> None:
     stats.answered(0, 12, 1)
     stats.answered(26, 5, 1)
     assert stats.versions == {12: 2, 26 << 16 | 5: 1}
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("young_heap")
+async def test_a_scrape_of_thousands_of_partitions_and_ids_is_cut_into_short_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with observed_broker() as broker:
+        server = broker.server
+        await server.cluster.create_topic("wide", partitions=3000)
+        wire = await broker.wire()
+        for number in range(3000):
+            await wire.append(TopicPartition("wide", number))
+        for number in range(3000):
+            await wire.init(f"id-{number:05}", timeout_ms=60_000)
+        producer = await broker.producer("shop-1")
+        await producer.send(ORDERS_0)
+        assert server.observability is not None
+        assert server.observability.exposition is not None
+        exposition = server.observability.exposition
+        pieces: list[float] = []
+        begun = 0.0
+        sleep = asyncio.sleep
+
+        async def slept(delay: float) -> None:
+            nonlocal begun
+            pieces.append(time.thread_time() - begun)
+            await sleep(delay)
+            begun = time.thread_time()
+
+        monkeypatch.setattr(asyncio, "sleep", slept)
+        gc.collect()  # they are not new to a broker either
+        for accept in ("", OPENMETRICS):
+            pieces.clear()
+            begun = time.thread_time()
+            written, _ = await exposition.expose(accept)
+            pieces.append(time.thread_time() - begun)
+            assert b"".join(written).count(b"kafka_log_log_size{") > 1000  # of the largest alone
+            assert max(pieces) * 1000 < 50, "CPU of the loop's thread, in ms"
+        monkeypatch.undo()
