@@ -91,7 +91,8 @@ class _Turns:
 
 def run(quick: bool = False) -> list[Row]:
     """Turns of the same transactions on each broker."""
-    turns, transactions, ids = (2, 100, 10) if quick else (12, 1000, 100)
+    # A turn lasts longer than the wait between two scrapes.
+    turns, transactions, ids = (2, 100, 10) if quick else (6, 16_000, 100)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         receiver = stack.enter_context(OtlpReceiver())
         measured: dict[str, _Turns] = {}
@@ -138,8 +139,10 @@ def _memory(measured: dict[str, _Turns]) -> Iterator[Row]:
 
 @contextmanager
 def _seen(broker: BrokerProcess, kind: Kind) -> Iterator[None]:
-    """Pages are open and scrapes go on until the block ends."""
+    """Pages are open and scrapes go on until the block ends; it begins when each page has been sent something, since
+    what is measured is that somebody looks and not that ten people come at once."""
     ended = threading.Event()
+    opened = threading.Semaphore(0)
     address = broker.ready_line.rpartition("http ")[2].rstrip(")\n")
 
     def scrape() -> None:
@@ -152,8 +155,9 @@ def _seen(broker: BrokerProcess, kind: Kind) -> Iterator[None]:
     def look(page: http.client.HTTPConnection) -> None:
         page.request("GET", "/api/v1/stream")
         answer = page.getresponse()
-        while answer.readline():  # it ends when the connection is shut down
-            pass
+        while line := answer.readline():  # it ends when the connection is shut down
+            if line.startswith(b"id:"):
+                opened.release()
 
     threads = [threading.Thread(target=look, args=(page,), daemon=True) for page in pages]
     if kind.scrape_s:
@@ -161,6 +165,8 @@ def _seen(broker: BrokerProcess, kind: Kind) -> Iterator[None]:
     for each in threads:
         each.start()
     try:
+        for _ in pages:
+            assert opened.acquire(timeout=OPEN_S), "a page was sent nothing"
         yield
     finally:
         ended.set()
