@@ -2,8 +2,9 @@
 
 asyncio's own server accepts as many connections in one turn of the loop as the kernel may hold for it, and answers a
 lack of descriptors with a traceback. Always true: at most `ACCEPTS_PER_TURN` connections are accepted before everybody
-else gets a turn, so a storm delays others by about a millisecond at a time; a connection that there is no room for is
-accepted and closed, so that its client hears of it; a failed accept is a pause, never the end.
+else gets a turn, so a storm delays others by about a millisecond at a time; where there is no room, a connection that
+asks for nothing gives its place (`Places`), and without one the new connection is accepted and closed, so that its
+client hears of it; a failed accept is a pause, never the end.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from eosin.broker.connections.host import ConnectionHost
+from eosin.broker.connections.places import GIVEN_PER_TURN
 
 if TYPE_CHECKING:
     from eosin.broker.connections.limits import ConnectionLimits, Counted
@@ -83,11 +85,14 @@ class Acceptor:
         """Of this connection and of others that wait, as many as one turn may accept, those that there is room for."""
         host, admitted, refused = self._host, list[socket.socket](), list[str]()
         room = host.max_connections - len(host.connections) - len(host.layers) - host.arriving
-        limits = host.limits
+        limits, given = host.limits, 0
         counted = None if limits is None else limits.counted(host)
         if limits is not None and counted is not None:
             room = counted.room(self._listener, most=host.max_connections, possible=limits.possible)
         for accepted in (first, *self._others()):
+            if len(admitted) >= room and given < GIVEN_PER_TURN and self._is_given_place(accepted, counted):
+                given += 1
+                room = len(admitted) + 1
             if len(admitted) < room:
                 if counted is None or self._has_room(accepted, counted):
                     admitted.append(accepted)
@@ -100,6 +105,12 @@ class Acceptor:
         host.arriving += len(admitted)
         host.connections_changed(len(host.connections) + host.arriving)
         return admitted
+
+    def _is_given_place(self, accepted: socket.socket, counted: "Counted | None") -> bool:
+        """Whether another connection goes for it."""
+        if counted is not None and counted.refusal(_address(accepted), self._listener) is not None:
+            return False
+        return self._host.places.give(self._listener)
 
     def _has_room(self, accepted: socket.socket, counted: "Counted") -> bool:
         """Whether its address and its listener may have one more; it is closed if not."""

@@ -261,6 +261,19 @@ class Connection(asyncio.BufferedProtocol):
         return not self._exchanges or (self._fetch.task is not None and len(self._exchanges) == 1)
 
     @property
+    def asks_for_nothing(self) -> bool:
+        """Whether it may be closed without a loss: no request is under way but a Fetch that waits, and no answer."""
+        transport = self._transport
+        if transport is None or self._closing or not self.waits_for_records:
+            return False
+        return not (self._frames or self._decoder.begun_bytes or transport.get_write_buffer_size())
+
+    @property
+    def requests(self) -> int:
+        """How many requests came."""
+        return self._decoder.finished
+
+    @property
     def in_flight(self) -> int:
         """Requests begun, without a response yet."""
         return len(self._exchanges)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from eosin.broker.api import Api, Services
+from eosin.broker.connections.places import Places
 from eosin.broker.connections.refusal_log import RefusalLog
 from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.request_hooks import RequestHooks
@@ -63,10 +64,15 @@ class ConnectionHost:
     """Connections whose TLS handshake is not done, below those in `connections`."""
     arriving: int = 0
     """Connections that are accepted and not in `connections` yet."""
+    places: Places = field(init=False)
+    """Makes room when there is none."""
     refused: int = 0
     """Connections of refused peers that are not closed yet."""
     running: "dict[asyncio.Future[Any], ApiKey]" = field(default_factory=dict)
     """Requests that wait, also those of clients that are gone: a lost client undoes nothing."""
+
+    def __post_init__(self) -> None:
+        self.places = Places(self)
 
     def new_decoder(self) -> FrameDecoder:
         """For the frames of one connection."""

@@ -67,6 +67,14 @@ class Counted:
 
     def admit(self, address: str, listener: str) -> str | None:
         """Count one more, or why there must not be one."""
+        reason = self.refusal(address, listener)
+        if reason is None:
+            self.addresses[address_group(address)] += 1
+            self.listeners[listener] += 1
+        return reason
+
+    def refusal(self, address: str, listener: str) -> str | None:
+        """Why there must not be one more; None if there may."""
         limits, group = self.limits, address_group(address)
         most = limits.of_address.get(group, limits.per_address)
         if self.addresses[group] >= most:
@@ -74,8 +82,6 @@ class Counted:
         of_listener = limits.of_listener.get(listener, INT_MAX)
         if self.listeners[listener] >= of_listener:
             return f"too many connections of listener {listener}, its max.connections is {of_listener}"
-        self.addresses[group] += 1
-        self.listeners[listener] += 1
         return None
 
 

@@ -1,7 +1,7 @@
 """`ConnectionWatch`: what is looked for among all connections now and then, and by no timer of their own.
 
 It closes those that are silent for `connections.max.idle.ms`, aborts those that take none of their responses or do not
-end their requests, and ends the waits of clients that are gone.
+end their requests, ends the waits of clients that are gone, and sees who may give a place to another.
 """
 
 import asyncio
@@ -51,6 +51,7 @@ class ConnectionWatch:
         connections = list(self._host.connections)
         for connection in connections:
             connection.look_for_end()
+        self._host.places.look()
         if self._unread is not None:
             self._unread.look(connections)
         if self._unfinished is not None:

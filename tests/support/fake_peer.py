@@ -29,9 +29,10 @@ class FakePeer:
         host: ConnectionHost,
         *,
         listener: str = "PLAINTEXT",
+        address: str = "127.0.0.1",
         new_gate: Callable[[Connection], SaslGate] | None = None,
     ) -> None:
-        self.transport = FakeTransport()
+        self.transport = FakeTransport(peer=(address, 50_000))
         self.connection = Connection(host, listener, asyncio.get_running_loop(), new_gate=new_gate)
         self.transport.connect(self.connection)
         self._asked: list[tuple[ApiKey, int, int]] = []
