@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import wire as wire_module
 from broker_process import wait_until
 from joined_broker import JoinedBroker
 from kraft_node import KafkaBroker, QuorumController
@@ -17,11 +18,17 @@ from real_clients import confluent, java
 from real_clients.base import Client, ClientRefused
 from real_clients.harness import HarnessFailed
 from toolchains import skipped_without
-from wire import Wire, unique
+from wire import Wire, now_ms, unique
+from wire_producer import transactional
 
 from eosin.broker.__main__ import main
 from eosin.client.client import Client as EosinClient
+from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
+
+HOUR_MS = 3_600_000
+CARELESS = {"transaction.partition.verification.enable": "false"}
+"""Records of transactions that nobody has begun are taken: the only way to one that hangs."""
 
 
 @pytest.fixture(scope="module")
@@ -387,6 +394,61 @@ def test_groups_and_transactions_are_listed_and_offsets_reset(tools: Tools) -> N
     assert name in tools("kafka-consumer-groups.sh", "--describe", "--group", group)
     tools("kafka-consumer-groups.sh", "--delete", "--group", group)
     assert "TransactionalId" in tools("kafka-transactions.sh", "list")
+
+
+@pytest.mark.full
+async def test_transactions_are_described_and_a_hanging_one_is_found_and_aborted(
+    controller: QuorumController, node_ids: Iterator[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire_module, "OTHER_BROKER", True)  # a coordinator is loaded first
+    node = next(node_ids)
+    with JoinedBroker(tmp_path / "data", controller, node_id=node, settings=CARELESS) as careless:
+        tools = Tools(controller, careless)
+
+        async def asked(*arguments: str) -> list[dict[str, str]]:
+            """The rows of a table."""
+            told = await asyncio.to_thread(tools, "kafka-transactions.sh", *arguments)
+            titles, *rows = [line.split("\t") for line in told.splitlines() if "\t" in line]
+            names = [each.strip() for each in titles]
+            return [dict(zip(names, map(str.strip, row), strict=False)) for row in rows]
+
+        name = unique("topic")
+        await asyncio.to_thread(
+            tools, "kafka-topics.sh", "--create", "--topic", name, "--replica-assignment", str(node)
+        )
+        await asked_for_coordinator(careless.address)
+        wire = await Wire.open(careless.address)
+        try:
+            partition = TopicPartition(name, 0)
+            open_one, lost = await transactional(wire, level=1), await transactional(wire, level=1)
+            await open_one.add(partition)
+            await open_one.append(partition)
+            await lost.append(partition, timestamp=now_ms() - HOUR_MS)
+            transactional_id = str(open_one.transactional_id)
+
+            (listed,) = [each for each in await asked("list") if each["TransactionalId"] == transactional_id]
+            assert (listed["Coordinator"], listed["ProducerId"], listed["TransactionState"]) == (
+                str(node), str(open_one.producer_id), "Ongoing",
+            )  # fmt: skip
+            (described,) = await asked("describe", "--transactional-id", transactional_id)
+            assert described["TransactionState"] == "Ongoing"
+            assert described["TopicPartitions"] == str(partition)
+            where = ("--topic", name, "--partition", "0")
+            producers = {each["ProducerId"]: each for each in await asked("describe-producers", *where)}
+            assert producers[str(open_one.producer_id)]["CurrentTransactionStartOffset"] == "0"
+            assert producers[str(lost.producer_id)]["CurrentTransactionStartOffset"] != "None"
+            (found,) = await asked("find-hanging", "--topic", name)
+            assert (found["Topic"], found["Partition"], found["ProducerId"]) == (name, "0", str(lost.producer_id))
+
+            start = found["StartOffset"]
+            await asyncio.to_thread(tools, "kafka-transactions.sh", "abort", *where, "--start-offset", start)
+            assert await asked("find-hanging", "--topic", name) == []
+            start = producers[str(open_one.producer_id)]["CurrentTransactionStartOffset"]
+            await asyncio.to_thread(tools, "kafka-transactions.sh", "abort", *where, "--start-offset", start)
+            producers = {each["ProducerId"]: each for each in await asked("describe-producers", *where)}
+            assert {each["CurrentTransactionStartOffset"] for each in producers.values()} == {"None"}
+        finally:
+            await wire.close()
 
 
 @pytest.mark.full
