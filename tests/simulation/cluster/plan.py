@@ -39,9 +39,9 @@ RARER_FAULTS = (
     "all but one",
 )
 """What may happen besides, in every fourth run: the others stay what they were."""
-ALONE = frozenset({"empty disk"})
-"""Those with runs of their own (`ONLY`): each begins when every replica is in sync, since what one machine has lost
-others must have."""
+ALONE = frozenset({"empty disk", "power all but one"})
+"""Those with runs of their own (`ONLY`): each begins when the one before is over. An empty disk waits besides until
+every replica is in sync, since what one machine has lost others must have."""
 MAKES_STALE = frozenset(
     {
         "isolate",
@@ -58,7 +58,7 @@ MAKES_STALE = frozenset(
 """After these a coordinator may not know for a while that another one is elected, and refuse what it does not know."""
 LATE = MAKES_STALE | {"controller"}
 """After these a request that a broker passes on may reach the controller when its client has long asked again."""
-NEEDS_SYNCS = frozenset({"power", "power all", "failed sync", "failed call"})
+NEEDS_SYNCS = frozenset({"power", "power all", "power all but one", "failed sync", "failed call"})
 """Those against which only durability `fsync` promises anything."""
 
 

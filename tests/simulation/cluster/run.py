@@ -86,7 +86,7 @@ class ClusterRun(Course):
         """Then nobody leaves an ISR: sessions and lag are measured on clocks that nobody sets (cluster.md 8)."""
         self._only_disks_fill = kinds == {"full disk"}
         """Then whoever has a full disk is succeeded (cluster.md 4.19)."""
-        self._only_most_are_killed = kinds == {"all but one"}
+        self._only_most_are_killed = kinds in ({"all but one"}, {"power all but one"})
         """Then nothing is committed where too few replicas are in sync: leaders hear of it at once."""
         self._after_stop: dict[int, str] = {}
         self._is_held_down: set[int] = set()
@@ -246,7 +246,7 @@ class ClusterRun(Course):
                 await self._crash([victim], fault)
             case "kill all" | "power all":
                 await self._crash(self._machines, fault)
-            case "all but one":
+            case "all but one" | "power all but one":
                 await self._crash([each for each in self._machines if each is not victim], fault)
             case "pause":
                 if victim.process is not None:

@@ -44,6 +44,13 @@ def test_brokers_that_come_back_with_empty_disks_lose_nothing_that_was_acknowled
     assert figures.counts["faults of kind empty disk"] > 0
 
 
+@pytest.mark.slow
+def test_power_that_two_of_three_machines_lose_at_once_takes_nothing_that_was_acknowledged() -> None:
+    figures = run_seeds(range(8), of_cluster=True, only="power all but one")
+    assert not figures.failures, "\n".join(str(failure) for failure in figures.failures)
+    assert figures.counts["faults of kind power all but one"] > 0
+
+
 def test_a_seed_of_a_cluster_replays_exactly() -> None:
     def fingerprint() -> str:
         run, _ = run_seed(1, of_cluster=True)
