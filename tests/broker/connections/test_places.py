@@ -151,7 +151,7 @@ async def test_nothing_is_noted_of_anybody_while_there_is_room_for_many() -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_with_places_for_twenty_of_sixty_clients_with_two_connections_each_is_answered(
+def test_with_twenty_two_places_each_of_sixty_clients_with_two_connections_is_answered(
     tmp_path: Path, loop: str
 ) -> None:
     """Each holds one connection while it waits for the other, and keeps what it has for as long as it may."""
