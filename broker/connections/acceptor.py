@@ -84,7 +84,7 @@ class Acceptor:
     def _admitted(self, first: socket.socket) -> list[socket.socket]:
         """Of this connection and of others that wait, as many as one turn may accept, those that there is room for."""
         host, admitted, refused = self._host, list[socket.socket](), list[str]()
-        room = host.max_connections - len(host.connections) - len(host.layers) - host.arriving
+        room = host.max_connections - host.places_taken
         limits, given = host.limits, 0
         counted = None if limits is None else limits.counted(host)
         if limits is not None and counted is not None:

@@ -264,7 +264,7 @@ class Connection(asyncio.BufferedProtocol):
     def asks_for_nothing(self) -> bool:
         """Whether it may be closed without a loss: no request is under way but a Fetch that waits, and no answer."""
         transport = self._transport
-        if transport is None or self._closing or not self.waits_for_records:
+        if transport is None or self._closing or self._pause or not self.waits_for_records:
             return False
         return not (self._frames or self._decoder.begun_bytes or transport.get_write_buffer_size())
 

@@ -74,6 +74,11 @@ class ConnectionHost:
     def __post_init__(self) -> None:
         self.places = Places(self)
 
+    @property
+    def places_taken(self) -> int:
+        """Connections, with those whose TLS handshake is not done and those that arrive."""
+        return len(self.connections) + len(self.layers) + self.arriving
+
     def new_decoder(self) -> FrameDecoder:
         """For the frames of one connection."""
         return FrameDecoder(self.max_frame_bytes, spare=self.spare_buffers, max_control_bytes=self.max_control_bytes)

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from eosin.broker.connections.host import ConnectionHost
 
 QUIET_LOOKS: Final = 2
-"""A connection that asked for nothing since so many looks gives its place: for one to two seconds."""
+"""A connection gives its place when so many looks in a row find no new request of it, after one to two seconds."""
 
 WAITING_LOOKS: Final = 6
-"""One that waits for records gives its place at so many looks, after five to six seconds."""
+"""A connection whose Fetch waits for records gives its place after so many looks, five to six seconds."""
 
 GIVEN_PER_TURN: Final = 4
-"""Places given in one turn of the loop: a descriptor is free only when its connection has been told to go."""
+"""Places given in one turn of the loop: a connection that is closed keeps its descriptor until the next turn."""
 
 
 @dataclass(slots=True)
@@ -45,15 +45,15 @@ class Places:
     def __init__(self, host: "ConnectionHost") -> None:
         self._host = host
         self._seen: dict[Connection, _Seen] = {}
-        self._order: dict[Connection, None] | None = None
-        """Who may go, first those that go first; None before somebody asks for a place after a look."""
+        self._order: list[Connection] | None = None
+        """Who may go, last those that go first; None before somebody asks for a place after a look."""
         self._why = f"it asked for nothing and others come, {host.why_full}"
 
     def look(self) -> None:
         """Note who asks for something; call it each second."""
         connections, before = self._host.connections, self._seen
         self._seen, self._order = {}, None
-        if len(connections) < self._host.max_connections * 3 // 4:
+        if self._host.places_taken < self._host.max_connections * 3 // 4:
             return
         for connection in connections:
             seen, requests = before.get(connection), connection.requests
@@ -69,35 +69,38 @@ class Places:
         """Close a connection for one that comes by `listener`, if any may go."""
         if self._order is None:
             self._order = self._who_may_go()
-        for connection in self._order:
-            if self._may_go_for(connection, listener):
-                del self._order[connection], self._seen[connection]
-                connection.close_idle()
-                self._host.refusals.note("all", self._why, peer=connection.peer, listener=connection.listener)
-                return True
-        return False
+        limits, put_back = self._host.limits, []
+        gone: Connection | None = None
+        while self._order and gone is None:
+            connection = self._order.pop()
+            if limits is not None and connection.listener in limits.limits.spared - {listener}:
+                put_back.append(connection)  # it goes for its like only
+            elif connection in self._host.connections and self._still_asks_for_nothing(connection):
+                gone = connection
+        self._order += reversed(put_back)
+        if gone is None:
+            return False
+        gone.close_idle()
+        self._host.refusals.note("all", self._why, peer=gone.peer, listener=gone.listener)
+        return True
 
-    def _who_may_go(self) -> "dict[Connection, None]":
+    def _who_may_go(self) -> "list[Connection]":
         of_address = Counter(map(_address, self._host.connections))
         quiet: list[Connection] = []
         waiting: list[Connection] = []
         for connection, seen in self._seen.items():
-            if seen.quiet >= QUIET_LOOKS and not connection.in_flight:
-                quiet.append(connection)
+            if not connection.in_flight:
+                if seen.quiet >= QUIET_LOOKS:
+                    quiet.append(connection)
             elif seen.looks >= WAITING_LOOKS:
                 waiting.append(connection)
         for each in quiet, waiting:
             each.sort(key=lambda one: -of_address[_address(one)])  # keeps the oldest first among equals
-        return dict.fromkeys(quiet + waiting)
+        return [*reversed(waiting), *reversed(quiet)]
 
-    def _may_go_for(self, connection: "Connection", listener: str) -> bool:
-        """Whether it still asks for nothing. One of a listener that has places of its own goes for its like only."""
-        limits = self._host.limits
-        if connection not in self._host.connections or not connection.asks_for_nothing:
-            return False
-        if not connection.in_flight and connection.requests != self._seen[connection].requests:
-            return False
-        return limits is None or connection.listener not in limits.limits.spared or connection.listener == listener
+    def _still_asks_for_nothing(self, connection: "Connection") -> bool:
+        is_quiet = connection.requests == self._seen[connection].requests
+        return connection.asks_for_nothing and (is_quiet or connection.in_flight > 0)
 
 
 def _address(connection: "Connection") -> str:

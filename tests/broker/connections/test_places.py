@@ -3,7 +3,7 @@
 import asyncio
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from broker_process import BrokerProcess
@@ -80,6 +80,36 @@ async def test_a_connection_that_asks_again_before_it_was_its_turn_keeps_its_pla
     beat(peer)
     assert not host.places.give("PLAINTEXT")
     assert len(peer.answers()) == 1
+
+
+async def test_a_client_that_asks_for_something_every_second_keeps_its_place_however_long_it_is_there() -> None:
+    host = full_host(1)
+    busy = client(host)
+    for _ in range(3 * WAITING_LOOKS):
+        beat(busy)
+        await look(host, 1)
+        assert not host.places.give("PLAINTEXT")
+    assert len(busy.answers()) == 3 * WAITING_LOOKS
+
+
+async def test_a_client_whose_requests_are_held_by_a_quota_keeps_its_place() -> None:
+    host = full_host(1)
+    held = client(host)
+    held.connection.hold()
+    await look(host, WAITING_LOOKS)
+    assert not host.places.give("PLAINTEXT")
+    held.connection.release()
+    await look(host, 1)
+    assert host.places.give("PLAINTEXT")
+
+
+async def test_handshakes_that_take_places_count_among_those_that_are_taken() -> None:
+    host = full_host(4)
+    quiet = client(host)
+    host.layers = cast(Any, dict.fromkeys(range(3)))
+    await look(host, QUIET_LOOKS)
+    assert host.places.give("PLAINTEXT")
+    assert those_that_went(quiet) == [0]
 
 
 async def test_a_request_under_way_or_begun_or_an_answer_that_is_not_taken_keeps_a_place() -> None:
