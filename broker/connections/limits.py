@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.broker.config.security import prefixed
 from eosin.broker.config.settings import INT_MAX
+from eosin.broker.connections.address_group import address_group
 from eosin.broker.security.quotas.rate import SampledRate, throttle_ms
 from eosin.broker.security.session import ANONYMOUS
-from eosin.broker.security.unauthenticated_peers import address_group
 
 if TYPE_CHECKING:
     from eosin.broker.config.broker import BrokerConfig

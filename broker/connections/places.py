@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.security.unauthenticated_peers import address_group
+from eosin.broker.connections.address_group import address_group
 
 if TYPE_CHECKING:
     from eosin.broker.connections.connection import Connection

@@ -5,11 +5,11 @@ gone, and `UnauthenticatedPeer.end` is the only place that counts down. One that
 """
 
 import asyncio
-import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from eosin.broker.connections.address_group import address_group
 from eosin.broker.connections.refusal_log import RefusalLog
 from eosin.protocol.frame_memory import FrameMemory
 from eosin.protocol.frames import BUFFER_BYTES
@@ -131,16 +131,3 @@ def unauthenticated_peers_of(
         memory_bytes=config.eosin_unauthenticated_memory_max_bytes,
     )
     return UnauthenticatedPeers(limits, refusals, loop)
-
-
-def address_group(host: str) -> str:
-    """What counts as one address: an IPv4 address, or the /64 of an IPv6 one (security.md 5.7)."""
-    if ":" not in host:
-        return host
-    try:
-        address = ipaddress.IPv6Address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.IPv6Network((address, 64), strict=False))
