@@ -2,12 +2,12 @@
 
 The log of an id with such a record ends in Prepare*, and every marker is written: the transaction is over, and a
 coordinator that reads the log writes the markers again and arrives at the same state. Always true: the record is
-written within `DEFERRED_MS`, many of a partition in one batch; or not at all, once a newer record of the id is in the
-log; and never after a newer one.
+written within `DEFERRED_MS`, many of a partition in one batch, and if it is refused then, each `RETRY_MS`; or not at
+all, once a newer record of the id is in the log; and never after a newer one.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from eosin.coordinator.transactions.entries import Entry, OwnedPartition
@@ -20,7 +20,7 @@ _LOG: Final = logging.getLogger(__name__)
 DEFERRED_MS: Final = 100
 """How long a record may be deferred. A busy producer's next transaction begins sooner."""
 RETRY_MS: Final = 1000
-"""Before a refused write is tried again."""
+"""Before a write that was refused, or had to wait for another record of its id, is tried again."""
 RECORDS_PER_BATCH: Final = 200
 
 
@@ -33,7 +33,10 @@ class DeferredWrites:
         """The server's present level, by which records are written."""
         self._entries: dict[Entry, None] = {}
         """In the order in which they came."""
+        self._late: dict[Entry, None] = {}
+        """Those that could not be written when it was time: nobody else waits for their retry."""
         self._timer: Timer | None = None
+        self._retry_timer: Timer | None = None
 
     def add(self, entry: Entry) -> None:
         """The state of `entry` is to be written later."""
@@ -45,28 +48,33 @@ class DeferredWrites:
     def written(self, entry: Entry) -> None:
         """A newer record of its id is in the log."""
         entry.has_deferred_write = False
-        del self._entries[entry]
+        self._entries.pop(entry, None)
+        self._late.pop(entry, None)
 
     def drop(self, partition: OwnedPartition) -> None:
         """Forget the partition, which is not ours any more: its next owner finds Prepare*."""
-        for entry in [entry for entry in self._entries if entry.partition is partition]:
+        for entry in [entry for entry in (*self._late, *self._entries) if entry.partition is partition]:
             self.written(entry)
 
     def write(self) -> None:
         """Write all deferred records now, except for ids with another record under way. Refused ones stay deferred."""
-        by_partition: dict[OwnedPartition, list[Entry]] = {}
-        for entry in self._entries:
-            if entry.txn.pending is None:
-                by_partition.setdefault(entry.partition, []).append(entry)
-        for partition, entries in by_partition.items():
-            for first in range(0, len(entries), RECORDS_PER_BATCH):
-                self._write(partition, entries[first : first + RECORDS_PER_BATCH])
+        self._write_all((*self._late, *self._entries))
 
     def stop(self) -> None:
         """Write all deferred records, and end."""
         self.write()
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in self._timer, self._retry_timer:
+            if timer is not None:
+                timer.cancel()
+
+    def _write_all(self, entries: Iterable[Entry]) -> None:
+        by_partition: dict[OwnedPartition, list[Entry]] = {}
+        for entry in entries:
+            if entry.txn.pending is None:
+                by_partition.setdefault(entry.partition, []).append(entry)
+        for partition, of_partition in by_partition.items():
+            for first in range(0, len(of_partition), RECORDS_PER_BATCH):
+                self._write(partition, of_partition[first : first + RECORDS_PER_BATCH])
 
     def _write(self, partition: OwnedPartition, entries: Sequence[Entry]) -> None:
         records = encode_records([entry.txn for entry in entries], transaction_version=self.transaction_version)
@@ -81,6 +89,16 @@ class DeferredWrites:
 
     def _wake(self) -> None:
         self._timer = None
-        self.write()
-        if self._entries:
-            self._timer = self._clock.call_later(RETRY_MS, self._wake)
+        self._write_all(self._entries)
+        self._late |= self._entries
+        self._entries.clear()
+        self._retry_later()
+
+    def _retry(self) -> None:
+        self._retry_timer = None
+        self._write_all(self._late)
+        self._retry_later()
+
+    def _retry_later(self) -> None:
+        if self._late and self._retry_timer is None:
+            self._retry_timer = self._clock.call_later(RETRY_MS, self._retry)

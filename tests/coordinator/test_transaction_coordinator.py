@@ -607,6 +607,18 @@ async def test_a_completion_that_fails_is_written_again_until_it_succeeds() -> N
     assert broker.states("tx")[-1] is TransactionState.COMPLETE_COMMIT
 
 
+async def test_a_completion_does_not_wait_behind_one_that_was_refused() -> None:
+    """Seed 38446 of the simulator: with a crash in between, a start wrote markers again that were a second old."""
+    broker = await started()
+    refused, following = await in_transaction(broker), await in_transaction(broker, transactional_id="other")
+    assert await refused.commit() is NONE
+    broker.log.refusals = [ErrorCode.KAFKA_STORAGE_ERROR]
+    broker.clock.advance(DEFERRED_MS)
+    assert await following.commit() is NONE
+    broker.clock.advance(DEFERRED_MS)
+    assert broker.log.states("other")[-1] is TransactionState.COMPLETE_COMMIT
+
+
 async def test_a_log_that_has_failed_is_not_served_any_more(caplog: pytest.LogCaptureFixture) -> None:
     broker = await started()
     producer = await in_transaction(broker)
