@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import copier
+import own_client
 import pytest
 from real_clients import aio, confluent, franz_go, java, kafka_python, kafkajs
 from real_clients.base import Client, Consumer
@@ -27,6 +28,7 @@ from wire import unique
 from eosin.client.client import CoordinatorType
 
 FAMILIES = (
+    own_client.CLIENT,
     confluent.CLIENT,
     kafka_python.CLIENT,
     aio.CLIENT,
