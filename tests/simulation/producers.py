@@ -76,6 +76,9 @@ class TransactionalProducer:
             asked.error = ErrorCode(answer.error_code).name
             raise self._over(asked.error)
         asked.producer_id, asked.producer_epoch = answer.producer_id, answer.producer_epoch
+        if recovering and history.ids_expire and answer.producer_id != pair[0]:
+            # Its id was forgotten and begins anew, for an instance that others have followed as well: it goes.
+            raise self._over(ErrorCode.INVALID_PRODUCER_ID_MAPPING.name)
         self.sequencer.adopt(answer.producer_id, answer.producer_epoch)
         return answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch
 
