@@ -43,3 +43,13 @@ def test_the_books_of_another_campaign_are_refused(tmp_path: Path) -> None:
     for form, seed, clients in (("eosin", 3, CLIENTS), ("mixed", 4, CLIENTS), ("mixed", 3, ("eosin",))):
         with pytest.raises(ValueError, match=r"is about form mixed and seed 3 with .*aiokafka"):
             Books(path, form=form, seed=seed, clients=clients)
+
+
+def test_what_the_copiers_of_a_series_said_is_kept_if_one_was_stuck(tmp_path: Path) -> None:
+    said = tmp_path / "copiers.log"
+    said.write_text("a copier is stuck")
+    books = Books(tmp_path / "books.json", form="eosin", seed=3)
+    books.done(Figures(5), said)
+    books.done(Figures(5, stuck=Counter({"kafka-python in commit": 1})), said)
+    (kept,) = tmp_path.glob("books-stuck-*")
+    assert (kept.name, kept.read_text()) == ("books-stuck-1.log", "a copier is stuck")

@@ -12,7 +12,8 @@ their high watermarks (cluster.md 8 and 11). Of the brokers three are Eosin's, o
 mixed`), or all are, which tells what is the clients' own doing (`--form kafka`).
 
 The seed decides who goes away when, and for how long. Every other series is at durability fsync. The state file holds
-the series that are done and their figures, so a run that was stopped goes on where it was.
+the series that are done and their figures, so a run that was stopped goes on where it was; what the copiers of a series
+said stays beside it if one of them was stuck.
 """
 
 import argparse
@@ -50,6 +51,8 @@ RECORDS: Final = 3000
 ROUND_S: Final = 600
 """Clients that wait without end take most of it (docs/clients.md)."""
 ROUNDS_PER_SERIES: Final = 5
+COPIERS_LOG: Final = "copiers.log"
+"""What the copiers of a series say, below its folder."""
 DURABILITIES: Final = ("os", "fsync")
 _STUCK: Final = re.compile(
     r"^a copier is stuck and starts again: \['([^']+)'.*?line \d+ in (\w+)\n *File \"[^\"]*/copier\.py\"",
@@ -111,8 +114,11 @@ class Books:
             counters = {name: Counter(kept["figures"][name]) for name in ("losses", "stuck")}
             self.figures = Figures(**{**kept["figures"], **counters})
 
-    def done(self, figures: Figures) -> None:
-        """A series has ended well."""
+    def done(self, figures: Figures, copiers: Path | None = None) -> None:
+        """A series has ended well; what its `copiers` said is kept if one of them was stuck."""
+        if self._path is not None and copiers is not None and figures.stuck:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(copiers, self._path.with_name(f"{self._path.stem}-stuck-{self.series}.log"))
         self.series += 1
         self.figures.add(figures)
         if self._path is None:
@@ -146,7 +152,7 @@ def series(
         cluster.stop()
         figures.batches = cluster.agree(*(f"{name}-{number}" for name in (SOURCE, TARGET) for number in range(rounds)))
         figures.losses += cluster.losses
-    said = (folder / "copiers.log").read_text()
+    said = (folder / COPIERS_LOG).read_text()
     figures.stuck = Counter(f"{client} in {call}" for client, call in _STUCK.findall(said))
     return figures
 
@@ -186,7 +192,7 @@ def _copy(cluster: CrashedCluster, source: str, target: str, chance: random.Rand
         "EOSIN_COPIER_LARGEST_BATCH": "40",
         "EOSIN_COPIER_BESIDE_APACHE_KAFKA": "1" if cluster.has_apache_kafka else "0",
     }
-    with (cluster.folder / "copiers.log").open("a") as log:
+    with (cluster.folder / COPIERS_LOG).open("a") as log:
         copiers = [
             subprocess.Popen(
                 [
@@ -282,7 +288,8 @@ def main() -> int:
                     rounds=rounds,
                     clients=options.clients,
                     say=lambda line: print(line, flush=True),
-                )
+                ),
+                folder / COPIERS_LOG,
             )
         except Exception:  # noqa: BLE001 - whatever it is, the seed has to be told
             traceback.print_exc()

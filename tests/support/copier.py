@@ -47,6 +47,8 @@ GIVE_UP_AFTER_S = float(os.environ.get("EOSIN_COPIER_GIVE_UP_AFTER_S", "240"))
 
 LOGGERS = ("kafka.producer.sender", "kafka.producer.transaction_manager", "aiokafka.producer.sender")
 """Those that tell each request of a transaction and its answer."""
+TURNS = ("Nodes with data ready to send", "Created 0 produce requests")
+"""What kafka-python says in each turn of its sender in which it sends nothing."""
 
 
 class LastSaid(logging.Handler):
@@ -61,7 +63,9 @@ class LastSaid(logging.Handler):
             logging.getLogger(name).setLevel(logging.DEBUG)
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(self.format(record)[:400])
+        said = self.format(record)
+        if not any(turn in said for turn in TURNS):
+            self.lines.append(said[:400])
 
 
 class Watchdog:

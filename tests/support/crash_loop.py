@@ -45,8 +45,11 @@ class State:
             self.series = kept["series"]
             self.figures = Figures(**kept["figures"])
 
-    def done(self, figures: Figures) -> None:
-        """A series has ended well."""
+    def done(self, figures: Figures, said: str = "") -> None:
+        """A series has ended well; what its copiers `said` is kept if one of them was stuck."""
+        if self._path is not None and figures.copiers_stuck:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.with_name(f"{self._path.stem}-stuck-{self.series}.log").write_text(said)
         self.series += 1
         self.figures.add(figures)
         if self._path is None:
@@ -94,7 +97,7 @@ def main() -> int:
         rounds = min(left, ROUNDS_PER_SERIES)
         series = series_of(options.seed, state.series, directory, rounds=rounds, records=options.records)
         try:
-            state.done(asyncio.run(series.run()))
+            state.done(asyncio.run(series.run()), series.copiers_said())
         except Exception:  # noqa: BLE001 - whatever it is, the seed has to be told
             traceback.print_exc()
             print(

@@ -172,6 +172,10 @@ class DisturbedSeries(Generic[FiguresT]):
     def _errors_of(self, name: str) -> Path:
         return self.directory / f"{name}.log"
 
+    def copiers_said(self) -> str:
+        """All that the copiers said on stderr, one after the other."""
+        return "\n".join(f"{name}:\n{self._errors_of(name).read_text()}" for name in COPIERS)
+
     def _last_words(self, name: str) -> str:
         return self._errors_of(name).read_text()[-1500:]
 
