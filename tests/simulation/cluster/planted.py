@@ -42,6 +42,7 @@ from eosin.storage.log.log_results import Isolation, Refused
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.readable_log import ReadableLog
 from eosin.storage.log.segmented_log import SegmentedLog
+from simulation.cluster import compaction_bugs, coordination_bugs
 from simulation.planted import Bug
 from simulation.planted.coordinator_bugs import (
     generation_not_checked,
@@ -443,6 +444,14 @@ CLUSTER_BUGS: dict[str, Bug] = {
         followers_tell_no_aborted_transactions,
         recovery_forgotten_over_a_failover,
         late_writes_accepted,
+        coordination_bugs.markers_refused_are_forgotten,
+        coordination_bugs.markers_for_brokers_out_of_reach_are_forgotten,
+        coordination_bugs.next_producer_id_forgotten_over_a_failover,
+        coordination_bugs.offsets_not_added_at_other_brokers,
+        coordination_bugs.used_up_producer_id_begins_anew,
+        compaction_bugs.followers_compact_what_is_not_committed,
+        compaction_bugs.followers_compact_markers_away,
+        compaction_bugs.followers_take_aborted_values_for_the_latest,
     )
 }
 """Every bug by its name."""
@@ -480,6 +489,14 @@ CLUSTER_CAUGHT_BY: dict[str, tuple[int, ...]] = {
     "followers_tell_no_aborted_transactions": (10, 12, 26),
     "recovery_forgotten_over_a_failover": (13, 189, 237),
     "late_writes_accepted": (13, 95),
+    "markers_refused_are_forgotten": (38, 67),
+    "markers_for_brokers_out_of_reach_are_forgotten": (11, 12, 54),
+    "next_producer_id_forgotten_over_a_failover": (107, 148),
+    "offsets_not_added_at_other_brokers": (8, 2, 5),
+    "used_up_producer_id_begins_anew": (41, 61, 74),
+    "followers_compact_what_is_not_committed": (101, 217, 219),
+    "followers_compact_markers_away": (21, 49, 46),
+    "followers_take_aborted_values_for_the_latest": (1, 26, 46),
 }
 """Seeds, of which the run of one at least catches the bug; `python -m simulation --cluster --hunt` finds them when
 plans change."""
@@ -498,5 +515,7 @@ CLUSTER_ONLY: dict[str, str] = {
     "min_in_sync_ignored": "all but one",
     "replaced_member_may_commit": "clients cut off",
     "recovery_forgotten_over_a_failover": "election",
+    "markers_for_brokers_out_of_reach_are_forgotten": "kill",
+    "next_producer_id_forgotten_over_a_failover": "election",
 }
 """The one kind of fault that strikes in the run of a bug that only that one shows, and seldom."""
