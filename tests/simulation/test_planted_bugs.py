@@ -21,6 +21,7 @@ def test_a_planted_bug_is_caught(bug: str) -> None:
     with BUGS[bug]():
         _, violations = run_seed(seed)
     assert violations, f"seed {seed} no longer catches it; python -m simulation --hunt --bug {bug} finds one that does"
+    assert not any("TypeError(" in each for each in violations), "it fits the code no more, which just breaks"
     _, violations = run_seed(seed)
     assert not violations, f"seed {seed} objects without the bug, too"
 

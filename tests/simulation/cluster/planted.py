@@ -24,7 +24,7 @@ from eosin.broker.replication.followed_replica import FollowedReplica
 from eosin.broker.replication.led_partition import LedPartition
 from eosin.broker.replication.led_partitions import LedPartitions
 from eosin.broker.replication.positions import Follower
-from eosin.broker.replication.replica_directories import ReplicaDirectories
+from eosin.broker.replication.replica_directories import ReplicaDirectories, directory_of
 from eosin.broker.replication.replica_set import ReplicaSet
 from eosin.broker.transactions.markers import LocalMarkers, MarkerKey
 from eosin.coordinator.groups import shard as groups_shard
@@ -285,9 +285,9 @@ def log_opened_late_stays_lost() -> Iterator[None]:
     """A replica that a full disk kept from being opened comes into the ISR, and may never lead."""
     sound = ReplicaDirectories._moved
 
-    def careless(self: ReplicaDirectories, partition: TopicPartition, assigned: bytes) -> None:
-        if assigned != LOST_DIRECTORY:
-            sound(self, partition, assigned)
+    def careless(self: ReplicaDirectories, partition: TopicPartition, topic_id: bytes, before: Any, after: Any) -> None:
+        if directory_of(after, self._node_id) != LOST_DIRECTORY:
+            sound(self, partition, topic_id, before, after)
 
     with patch.object(ReplicaDirectories, "_moved", careless):
         yield

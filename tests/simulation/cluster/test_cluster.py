@@ -69,6 +69,7 @@ def test_a_bug_planted_in_a_cluster_is_caught(bug: str) -> None:
         caught = first_caught(CLUSTER_CAUGHT_BY[bug], of_cluster=True, only=only)
     hunt = f"python -m simulation --cluster --hunt --bug {bug}"
     assert caught is not None, f"no seed catches it any more; {hunt} finds one that does"
+    assert not any("TypeError(" in each for each in caught.violations), "it fits the code no more, which just breaks"
     seed = caught.seed
     _, violations = run_seed(seed, of_cluster=True, only=only)
     assert not violations, f"seed {seed} objects without the bug, too"
