@@ -28,6 +28,10 @@ class EndlessWork(Exception):
     """The broker or the simulation does something for ever."""
 
 
+class _BrokenOff(KeyboardInterrupt):
+    """Of all exceptions asyncio lets this kind through: any other would end no more than the task that it strikes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A seed that a correct broker would have passed."""
@@ -66,17 +70,20 @@ def run_seed(
     there is `only` one kind if that is given."""
     run: Course
     run = ClusterRun(cluster_plan_of(seed, only=only), trace=trace) if of_cluster else Run(plan_of(seed), trace=trace)
-    with limited():
-        history = run.carry_out()
+    try:
+        with limited():
+            history = run.carry_out()
+    except EndlessWork:
+        return run, [f"it was at work for {LONGEST_WORK_S:g} s of a processor, and had not ended"]
     return run, judge(history, OF_A_CLUSTER if of_cluster else RULES)
 
 
 @contextmanager
 def limited() -> Iterator[None]:
-    """Break off work that never ends, wherever it is: a run takes a twentieth of a second."""
+    """Break off work that never ends, wherever it is: a run takes a twentieth of a second. Raises EndlessWork."""
 
     def expired(signum: int, frame: object) -> None:
-        raise EndlessWork
+        raise _BrokenOff
 
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -85,6 +92,8 @@ def limited() -> Iterator[None]:
     signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST_WORK_S, LONGEST_WORK_S)
     try:
         yield
+    except _BrokenOff:
+        raise EndlessWork from None
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)

@@ -7,9 +7,10 @@ import pytest
 
 from simulation import campaign as campaigns
 from simulation.__main__ import main, run
-from simulation.campaign import Failure, chunks, run_seeds
+from simulation.campaign import Failure, chunks, run_seed, run_seeds
 from simulation.ledger import Ledger
 from simulation.planted import BUGS, CAUGHT_BY
+from simulation.producers import TransactionalProducer
 
 
 def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
@@ -85,5 +86,15 @@ def work_for_ever() -> None:
 
 def test_work_that_never_ends_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(campaigns, "LONGEST_WORK_S", 0.01)
-    with campaigns.limited(), pytest.raises(campaigns.EndlessWork):
+    with pytest.raises(campaigns.EndlessWork), campaigns.limited():
         work_for_ever()
+
+
+def test_a_run_one_of_whose_tasks_never_ends_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def endless(self: object, *_: object, **__: object) -> None:
+        work_for_ever()
+
+    monkeypatch.setattr(campaigns, "LONGEST_WORK_S", 0.5)
+    monkeypatch.setattr(TransactionalProducer, "introduce", endless)
+    _, violations = run_seed(0)
+    assert violations == ["it was at work for 0.5 s of a processor, and had not ended"]
