@@ -6,6 +6,7 @@ the time of a test. Commands that a test feeds and ends are started like any oth
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -134,10 +135,15 @@ class Shell:
     def start(self, *arguments: str, **how: Any) -> "subprocess.Popen[bytes]":
         """Start a command, to be fed and ended by the test."""
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
-        return subprocess.Popen([*PROGRAM, *arguments], env=self.environment, **pipes)
+        return subprocess.Popen([*PROGRAM, *arguments], env=self.environment, preexec_fn=_hear_hangups, **pipes)
 
     def topic(self, partitions: int = 1, *options: str) -> str:
         """A fresh topic."""
         name = unique("topic")
         self.ok("topics", "create", name, "--partitions", str(partitions), *options)
         return name
+
+
+def _hear_hangups() -> None:
+    """The tests themselves may run under nohup."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)

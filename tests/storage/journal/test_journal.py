@@ -13,6 +13,7 @@ from simulation.planted.journal_bugs import entry_of_a_deleted_topic_replayed
 
 from eosin.protocol.names import TopicPartition
 from eosin.storage.disk.interfaces import UnusableDirectory
+from eosin.storage.journal import flusher as journal_flusher
 from eosin.storage.journal.gathering import LEAST_LOGS
 from eosin.storage.journal.journal import FILE_PREFIX, NOTE
 from eosin.storage.log.partition_log import PartitionLog
@@ -74,7 +75,10 @@ async def test_batches_appended_because_a_group_is_durable_go_into_the_next_grou
     assert logs.disk.count("sync") == syncs + 2
 
 
-async def test_behind_a_group_of_many_logs_the_next_one_waits_a_moment_for_company() -> None:
+async def test_behind_a_group_of_many_logs_the_next_one_waits_a_moment_for_company(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(journal_flusher, "GATHER_S", 60)  # the moment ends below
     logs = JournalledLogs()
     many = await many_logs(logs, LEAST_LOGS + 1)
     for log in many[1:]:
