@@ -40,6 +40,15 @@ def broker(
         yield joined
 
 
+@pytest.fixture
+def own_controller(tmp_path: Path) -> Iterator[QuorumController]:
+    """A controller for a test whose first broker is to lead the whole log of transactions, or takes it along."""
+    with skipped_without():
+        made = QuorumController(tmp_path / "controller")
+    with made:
+        yield made
+
+
 class Tools:
     """Kafka's scripts, each sent to one broker."""
 
@@ -358,18 +367,18 @@ async def asked_for_coordinator(address: str) -> None:
 
 
 @pytest.mark.full
-def test_the_transaction_log_does_not_move_to_apache_kafka_while_two_phase_commits_are_on(tmp_path: Path) -> None:
+def test_the_transaction_log_does_not_move_to_apache_kafka_while_two_phase_commits_are_on(
+    own_controller: QuorumController, tmp_path: Path
+) -> None:
     settings = {"transaction.two.phase.commit.enable": "true"}
-    with skipped_without():
-        made = QuorumController(tmp_path / "controller")  # of its own: its broker takes the log of transactions along
-    with made as controller, JoinedBroker(tmp_path / "data", controller, node_id=1, settings=settings) as eosin:
+    with JoinedBroker(tmp_path / "data", own_controller, node_id=1, settings=settings) as eosin:
         asyncio.run(asked_for_coordinator(eosin.address))
         plan = tmp_path / "plan.json"
-        with KafkaBroker(tmp_path / "kafka", controller, node_id=2) as kafka:
+        with KafkaBroker(tmp_path / "kafka", own_controller, node_id=2) as kafka:
             partition = {"topic": "__transaction_state", "partition": 0, "replicas": [kafka.node_id]}
             plan.write_text(json.dumps({"version": 1, "partitions": [partition]}))
             move = ("--execute", "--reassignment-json-file", str(plan))
-            said = Tools(controller, eosin).refusal("kafka-reassign-partitions.sh", *move)
+            said = Tools(own_controller, eosin).refusal("kafka-reassign-partitions.sh", *move)
         assert f"Broker {kafka.node_id} would lose prepared transactions" in said
 
 
@@ -398,14 +407,12 @@ def test_groups_and_transactions_are_listed_and_offsets_reset(tools: Tools) -> N
 
 @pytest.mark.full
 async def test_transactions_are_described_and_a_hanging_one_is_found_and_aborted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_controller: QuorumController, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wire_module, "OTHER_BROKER", True)  # a coordinator is loaded first
-    node = 1
-    with skipped_without():
-        made = QuorumController(tmp_path / "controller")  # of its own: its broker is the coordinator of every id
-    with made as controller, JoinedBroker(tmp_path / "data", controller, node_id=node, settings=CARELESS) as careless:
-        tools = Tools(controller, careless)
+    node = 1  # the only broker: it is the coordinator of every id
+    with JoinedBroker(tmp_path / "data", own_controller, node_id=node, settings=CARELESS) as careless:
+        tools = Tools(own_controller, careless)
 
         async def asked(*arguments: str) -> list[dict[str, str]]:
             """The rows of a table."""

@@ -114,11 +114,10 @@ class Books:
             counters = {name: Counter(kept["figures"][name]) for name in ("losses", "stuck")}
             self.figures = Figures(**{**kept["figures"], **counters})
 
-    def done(self, figures: Figures, copiers: Path | None = None) -> None:
-        """A series has ended well; what its `copiers` said is kept if one of them was stuck."""
-        if self._path is not None and copiers is not None and figures.stuck:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(copiers, self._path.with_name(f"{self._path.stem}-stuck-{self.series}.log"))
+    def done(self, figures: Figures, said: str = "") -> None:
+        """A series has ended well; what its copiers `said` is kept if one of them was stuck."""
+        if self._path is not None and figures.stuck:
+            copier.keep_what_was_said(self._path, self.series, said)
         self.series += 1
         self.figures.add(figures)
         if self._path is None:
@@ -289,7 +288,7 @@ def main() -> int:
                     clients=options.clients,
                     say=lambda line: print(line, flush=True),
                 ),
-                folder / COPIERS_LOG,
+                (folder / COPIERS_LOG).read_text(),
             )
         except Exception:  # noqa: BLE001 - whatever it is, the seed has to be told
             traceback.print_exc()

@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections import deque
+from pathlib import Path
 
 import own_client
 from real_clients import aio, confluent, franz_go, java, kafka_python, kafkajs
@@ -87,6 +88,12 @@ class Watchdog:
         faulthandler.dump_traceback()
         print("\n".join(["it said at last:", *self._last_said.lines]), file=sys.stderr, flush=True)
         os.execv(sys.executable, [sys.executable, *sys.argv])
+
+
+def keep_what_was_said(books: Path, series: int, said: str) -> None:
+    """Keep what the copiers of a series `said` beside the books of a campaign. Raises OSError."""
+    books.parent.mkdir(parents=True, exist_ok=True)
+    books.with_name(f"{books.stem}-stuck-{series}.log").write_text(said)
 
 
 class Copier:

@@ -20,6 +20,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from copier import keep_what_was_said
 from crash_series import CrashSeries, Figures
 from disturbed_series import RECORDS
 
@@ -48,8 +49,7 @@ class State:
     def done(self, figures: Figures, said: str = "") -> None:
         """A series has ended well; what its copiers `said` is kept if one of them was stuck."""
         if self._path is not None and figures.copiers_stuck:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.with_name(f"{self._path.stem}-stuck-{self.series}.log").write_text(said)
+            keep_what_was_said(self._path, self.series, said)
         self.series += 1
         self.figures.add(figures)
         if self._path is None:
