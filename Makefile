@@ -12,14 +12,13 @@ RUNS ?= 100000
 TRACE ?=
 ONLY ?=
 WORKERS ?= auto
-# Tests wait for disks, timers and other processes a third of their time, so there is one more of them than cores.
-TEST_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Tests of clients wait more than they work (three at once keep less than one core busy), so there is one more of them.
 CLIENT_WORKERS ?= 3
 ROUNDS ?= 1000
 MINUTES ?= 60
 
 BIN := .venv/bin
+PROOF := $(BIN)/python tests/support/prove.py
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 ROOMS := runtime protocol storage coordinator client broker pipeline
 CODE := $(ROOMS) tests docker $(wildcard bench) setup.py
@@ -29,7 +28,7 @@ TYPED := $(addprefix .types/eosin/,$(ROOMS))
 WITH := $(if $(COMPILED),env PYTHONPATH=$(CURDIR)/build/compiled)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode compiled wheels sbom lock audit run check format lint imports types test test-clients test-spark-short test-full test-spark quick cluster cluster-clients cluster-crash bench fuzz crash soak codec-fuzz simulate simulate-cluster model model-replication docs console-pictures transcripts docker-test clean conformance conformance-kafka conformance-page
+.PHONY: help setup bytecode compiled wheels sbom lock audit run check format lint imports types test test-full gate test-spark quick cluster cluster-clients cluster-crash bench fuzz crash soak codec-fuzz simulate simulate-cluster model model-replication docs console-pictures transcripts docker-test clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -106,28 +105,21 @@ imports: setup  ## rooms import in one direction
 types: setup
 	$(BIN)/mypy --follow-imports silent $(TYPED) bench
 
-test: check  ## the proof of every capability: check, then the tests
-	$(BIN)/pytest -q -n $(TEST_WORKERS) --dist worksteal -m "not spark and not full" --ignore tests/clients
-	@$(MAKE) --no-print-directory --jobs 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-clients test-spark-short
-
-# Side by side in `make test`: both wait a good part of their time. Spark gives a Python worker ten seconds to start, so it runs
-# beside nothing busier.
-test-clients: setup
-	$(BIN)/pytest -q -n $(CLIENT_WORKERS) --dist worksteal -m "not full" tests/clients
-
-test-spark-short: setup
-	$(BIN)/pytest -q -m "spark and not full and not spark_full" tests/pipeline
+# All stages run, whatever fails, and one list ends the run (docs/testing.md).
+test: setup  ## the proof of every capability: check, then the tests
+	$(PROOF) test
 
 test-full: setup  ## the longer proofs that `make test` leaves out; for the rest of pipelines on Spark see test-spark, of failing clusters see cluster
-	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "full and not spark and not cluster_long" --ignore tests/test_compiled.py
-	$(BIN)/pytest -q -m full tests/test_compiled.py
-	$(BIN)/pytest -q -m "spark and full and not spark_full" tests/pipeline
+	$(PROOF) full
+
+gate: setup  ## what a push has to pass: test, test-full and wheels in one run with one list
+	$(PROOF) test full wheels
 
 test-spark: setup  ## every test of pipelines on Spark, in one process with one session
 	$(BIN)/pytest -q -m spark tests/pipeline
 
 quick: setup lint  ## the inner loop: lint and the tests that need no second process
-	$(BIN)/pytest -q -n $(WORKERS) -m "not slow and not spark" --ignore tests/clients --ignore tests/crash
+	$(BIN)/pytest -q -n $(WORKERS) -m "not process and not slow and not spark" --ignore tests/clients
 
 # Goes on where it stopped, its books in bench-results/. MIXED=1: one of the three brokers is Apache Kafka's.
 cluster-crash: setup bytecode  ## kill brokers and the controller of a cluster under copiers for ROUNDS rounds (MIXED=1, CLIENTS=java-4.4.0,eosin; needs Java)

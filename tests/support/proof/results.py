@@ -1,0 +1,90 @@
+"""pytest plugin: writes what became of each test to the file that `EOSIN_PROOF_RESULTS` names, a JSON line each.
+
+With workers, these tell the kind of each test to the process that leads them, which alone writes. Without the variable
+nothing is written.
+"""
+
+import json
+import os
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from proof import kinds
+
+RESULTS: Final = "EOSIN_PROOF_RESULTS"
+_MESSAGE_LENGTH: Final = 300
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Taken away, for a test may start a pytest of its own.
+    file = os.environ.pop(RESULTS, None)
+    asked = getattr(config, "workerinput", {}).get(RESULTS, file is not None)
+    if asked:
+        kinds.watch()
+        config.pluginmanager.register(kinds, "proof-kinds")
+    if file is not None:
+        config.pluginmanager.register(Results(Path(file)), "proof-results")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    report = yield
+    report.real = kinds.is_real(item)
+    return report
+
+
+class Results:
+    """Collects the phases of each test, and writes a line when its last one is over."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._open: dict[str, dict[str, Any]] = {}
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Ask a worker to tell the kinds of its tests."""
+        node.workerinput[RESULTS] = True
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self._write(test=report.nodeid, outcome="failed", real=False, seconds=0.0, message=_message(report))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        line = self._open.setdefault(
+            report.nodeid, {"test": report.nodeid, "outcome": "passed", "real": False, "seconds": 0.0, "message": ""}
+        )
+        line["seconds"] = round(line["seconds"] + report.duration, 3)
+        line["real"] = getattr(report, "real", False)
+        if report.failed and line["outcome"] != "failed":
+            line |= {"outcome": "failed", "message": _message(report)}
+        elif report.skipped and line["outcome"] == "passed":
+            expected = hasattr(report, "wasxfail")
+            line |= {"outcome": "passed" if expected else "skipped", "message": "" if expected else _message(report)}
+        # A worker that died leaves one report of no phase.
+        if report.when not in ("setup", "call"):
+            self._write(**self._open.pop(report.nodeid))
+
+    def pytest_sessionfinish(self) -> None:
+        for line in self._open.values():
+            self._write(**line | {"outcome": "failed", "message": "the run ended before the test did"})
+
+    def _write(self, **line: object) -> None:
+        with self._file.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def _message(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """One line of why a test failed or was skipped."""
+    shown = report.longrepr
+    if isinstance(shown, tuple):
+        text = shown[2].removeprefix("Skipped: ")
+    else:
+        crash = getattr(shown, "reprcrash", None)
+        text = crash.message if crash is not None else str(shown)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # Of a module that cannot be imported pytest has no more than the text of its traceback.
+    told = [line.removeprefix("E ").strip() for line in lines if line.startswith("E ")] or lines
+    return (told or ["no message"])[0][:_MESSAGE_LENGTH]

@@ -1,0 +1,104 @@
+"""One run of the proof: its stages one after the other, whatever fails, then the second tries."""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from proof.results import RESULTS
+from proof.second_tries import try_again
+from proof.stages import ROOT, Stage
+from proof.verdict import ALL_PASSED, Outcome, StageResult, Verdict, deserve_another_try
+
+_EACH_S: Final = 0.1
+"""Between looks for a stage that has ended."""
+_ENDS_WITHIN_S: Final = 60
+"""Of a stage that was interrupted: pytest stops its workers, and these their brokers."""
+
+
+class Run:
+    """Runs stages in the checkout. When it is interrupted it knows what was found until then."""
+
+    def __init__(self, *, root: Path = ROOT) -> None:
+        self._root = root
+        self._running: list[Running] = []
+        self._stages: list[StageResult] = []
+        self._tries: dict[str, list[bool]] = {}
+
+    @property
+    def verdict(self) -> Verdict:
+        """What was found so far."""
+        return Verdict(self._stages, self._tries)
+
+    def carry_out(self, stages: Sequence[Stage]) -> None:
+        """Run all stages, those that say so beside the one before them, then each failed real test alone."""
+        for index, stage in enumerate(stages):
+            self._running.append(Running(stage, self._root, quiet=bool(self._running)))
+            if index + 1 == len(stages) or not stages[index + 1].beside:
+                self._wait()
+        try_again(deserve_another_try(self._stages), self._passes, self._tries)
+
+    def interrupt(self) -> None:
+        """Pass on what the terminal has sent to this process alone, and raise KeyboardInterrupt."""
+        for running in self._running:
+            running.process.send_signal(signal.SIGINT)
+        raise KeyboardInterrupt
+
+    def end(self) -> None:
+        """Wait for stages that were interrupted, and end by force what does not end by itself."""
+        deadline = time.monotonic() + _ENDS_WITHIN_S
+        for running in self._running:
+            try:
+                running.process.wait(max(0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                running.process.kill()
+        self._wait()
+
+    def _wait(self) -> None:
+        while self._running:
+            for running in [each for each in self._running if each.process.poll() is not None]:
+                self._running.remove(running)
+                self._stages.append(running.result())
+            time.sleep(_EACH_S)
+
+    def _passes(self, command: tuple[str, ...]) -> bool:
+        self._running.append(Running(Stage(f"once more {command[-1]}", "", command), self._root, quiet=False))
+        before = len(self._stages)
+        self._wait()
+        return self._stages.pop(before).code == ALL_PASSED
+
+
+class Running:
+    """A stage that was started. A `quiet` one writes to the terminal when it has ended."""
+
+    def __init__(self, stage: Stage, root: Path, *, quiet: bool) -> None:
+        self._stage = stage
+        self._began = time.monotonic()
+        self._folder = tempfile.TemporaryDirectory(prefix="eosin-proof-")
+        self._told = Path(self._folder.name) / "tests.json"
+        self._written = Path(self._folder.name) / "written" if quiet else None
+        environment = {**os.environ, RESULTS: str(self._told)}
+        # .ci/tools puts there what the machine lacks.
+        environment["PATH"] += f"{os.pathsep}{root / 'build' / 'ci-tools' / 'bin'}"
+        print(f"== {stage.name}: {' '.join(stage.command)}", flush=True)
+        output = self._written.open("wb") if self._written else None
+        self.process = subprocess.Popen(
+            stage.command, cwd=root, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
+        if output is not None:
+            output.close()
+
+    def result(self) -> StageResult:
+        """What became of it; after this nothing of it is left in the temporary folder."""
+        seconds = time.monotonic() - self._began
+        if self._written is not None:
+            print(f"== {self._stage.name}, which ran beside:\n{self._written.read_text(errors='replace')}", flush=True)
+        lines = self._told.read_text().splitlines() if self._told.exists() else []
+        tests = tuple(Outcome(**json.loads(line)) for line in lines)
+        self._folder.cleanup()
+        return StageResult(self._stage.name, seconds, self.process.returncode, tests, of_tests=self._stage.of_tests)

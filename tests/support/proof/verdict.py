@@ -1,0 +1,119 @@
+"""What a run of the proof found, and the list that ends it. Pure: facts in, lines and an exit code out."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+ALL_PASSED: Final = 0
+TESTS_FAILED: Final = 1
+"""pytest's exit codes of a run that came to its end; any other one says that it did not."""
+MANY: Final = 20
+"""Failed real tests from here on have one cause, and it is no chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one test."""
+
+    test: str
+    """As pytest takes it on its command line."""
+    outcome: str
+    """passed, failed or skipped"""
+    real: bool = False
+    """It opened a socket or started a process."""
+    seconds: float = 0.0
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """What became of one stage. A stage that is no run of pytest has no tests, just an exit code."""
+
+    name: str
+    seconds: float
+    code: int
+    tests: tuple[Outcome, ...] = ()
+    of_tests: bool = True
+
+    @property
+    def failed(self) -> list[Outcome]:
+        return [each for each in self.tests if each.outcome == "failed"]
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong with the stage itself, beside its failed tests; empty for nothing."""
+        if not self.of_tests:
+            return "" if self.code == ALL_PASSED else f"ended with exit code {self.code}, see above"
+        if self.code not in (ALL_PASSED, TESTS_FAILED):
+            return f"pytest ended with exit code {self.code}, see above"
+        if self.code == TESTS_FAILED and not self.failed:
+            return "pytest ended with exit code 1, but no test has failed, see above"
+        if not self.tests:
+            return "no test ran"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The whole run."""
+
+    stages: Sequence[StageResult]
+    tries: Mapping[str, Sequence[bool]] = field(default_factory=dict)
+    """By test that got a second and a third try: whether each passed."""
+
+    @property
+    def flaky(self) -> list[Outcome]:
+        """Tests that failed beside others, and passed twice alone."""
+        return [each for stage in self.stages for each in stage.failed if self._passed_alone(each)]
+
+    @property
+    def failed(self) -> list[Outcome]:
+        """Tests that make the run red."""
+        return [each for stage in self.stages for each in stage.failed if not self._passed_alone(each)]
+
+    @property
+    def troubles(self) -> list[tuple[str, str]]:
+        """Stages that make the run red, and why."""
+        return [(stage.name, stage.trouble) for stage in self.stages if stage.trouble]
+
+    @property
+    def passes(self) -> bool:
+        return not self.failed and not self.troubles
+
+    def lines(self) -> list[str]:
+        """The list that ends the run: a row for each stage, then all that failed, was flaky or was skipped."""
+        width = max((len(stage.name) for stage in self.stages), default=0)
+        lines = [f"{stage.name:{width}}  {stage.seconds:6.0f} s  {_summary(stage)}" for stage in self.stages]
+        skipped = Counter(each.message for stage in self.stages for each in stage.tests if each.outcome == "skipped")
+        lines += [f"SKIPPED  {number} x {reason}" for reason, number in sorted(skipped.items())]
+        lines += [f"FLAKY    {each.test}: failed once, passed twice alone: {each.message}" for each in self.flaky]
+        lines += [f"FAILED   {each.test}: {each.message}{self._tried(each)}" for each in self.failed]
+        lines += [f"FAILED   {name}: {why}" for name, why in self.troubles]
+        counts = Counter(each.outcome for stage in self.stages for each in stage.tests)
+        failed = len(self.failed) + len(self.troubles)
+        passed = counts["passed"] + len(self.flaky)
+        lines.append(f"{passed} passed, {failed} failed, {counts['skipped']} skipped")
+        return lines
+
+    def _passed_alone(self, outcome: Outcome) -> bool:
+        tries = self.tries.get(outcome.test, ())
+        return len(tries) > 0 and all(tries)
+
+    def _tried(self, outcome: Outcome) -> str:
+        tries = self.tries.get(outcome.test)
+        return f" (alone: {', '.join('passed' if each else 'failed' for each in tries)})" if tries else ""
+
+
+def _summary(stage: StageResult) -> str:
+    if not stage.of_tests:
+        return "failed" if stage.trouble else "passed"
+    counts = Counter(each.outcome for each in stage.tests)
+    shown = [f"{counts[outcome]} {outcome}" for outcome in ("passed", "failed", "skipped") if counts[outcome]]
+    return ", ".join(shown or ["no test ran"])
+
+
+def deserve_another_try(stages: Sequence[StageResult]) -> list[Outcome]:
+    """The failed real tests that are asked again, alone; none when they are MANY."""
+    real = [each for stage in stages for each in stage.failed if each.real]
+    return real if len(real) < MANY else []

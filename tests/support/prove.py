@@ -1,0 +1,55 @@
+"""Run every stage of the proof's tiers, whatever fails, and end with one list.
+
+    python tests/support/prove.py test full wheels     (`make gate`; `make test` is the first tier alone)
+
+Exit code 0: nothing failed, though a real test may have been FLAKY. 1: something failed. 130: interrupted; the list has
+what was known until then.
+"""
+
+import argparse
+import signal
+import subprocess
+import sys
+import time
+from typing import Final
+
+from proof.run import Run
+from proof.second_tries import BOOK, enter
+from proof.stages import ROOT, STAGES, TIERS
+
+INTERRUPTED: Final = 130
+
+
+def main(words: list[str]) -> int:
+    """Run the tiers that are named; returns the exit code."""
+    parser = argparse.ArgumentParser(description="Run every stage, and end with one list.")
+    parser.add_argument("tiers", nargs="+", choices=TIERS, metavar="TIER", help=f"one or more of {', '.join(TIERS)}")
+    tiers = parser.parse_args(words).tiers
+    run, began, interrupted = Run(), time.monotonic(), False
+    signal.signal(signal.SIGTERM, lambda *_: run.interrupt())
+    try:
+        run.carry_out([stage for stage in STAGES if stage.tier in tiers])
+    except KeyboardInterrupt:
+        interrupted = True
+        run.end()
+    verdict, commit = run.verdict, _commit()
+    minutes, seconds = divmod(int(time.monotonic() - began), 60)
+    print(f"== the proof of {commit} ({', '.join(tiers)}): {minutes} min {seconds:02} s", flush=True)
+    print("\n".join(verdict.lines()), flush=True)
+    enter(verdict.flaky, commit=commit)
+    if verdict.flaky:
+        print(f"commit {BOOK.relative_to(ROOT)}: it says which tests were flaky", flush=True)
+    if interrupted:
+        return INTERRUPTED
+    return 0 if verdict.passes else 1
+
+
+def _commit() -> str:
+    asked = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return asked.stdout.strip() or "an unknown commit"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,206 @@
+"""One run of the proof: all stages run, real tests that failed are tried again alone, and one list ends it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from proof.run import Run
+from proof.second_tries import enter, try_again
+from proof.stages import PYTEST, ROOT, STAGES, Stage
+from proof.verdict import MANY, Outcome, StageResult, Verdict, deserve_another_try
+
+SUPPORT = ROOT / "tests" / "support"
+MIXED = """
+import subprocess, sys, pytest
+from pathlib import Path
+
+def first(name):
+    marker = Path(__file__).parent / name
+    seen = marker.exists()
+    marker.touch()
+    return not seen
+
+@pytest.fixture(scope="module")
+def broker():
+    subprocess.run([sys.executable, "-c", ""], check=True)
+
+def test_that_computes(): pass
+def test_that_computes_wrongly_once(): assert not first("pure")
+def test_with_a_process_that_is_late_once(broker): assert not first("late")
+def test_with_a_process_that_is_wrong(broker): assert 1 == 2, "one is not two"
+def test_that_needs_a_tool(): pytest.skip("no such tool")
+@pytest.mark.xfail
+def test_of_a_known_defect(): assert False
+"""
+
+
+def outcome(name: str, became: str = "failed", *, real: bool = True) -> Outcome:
+    return Outcome(name, became, real, 1.0, f"{name} is wrong")
+
+
+def stage(*tests: Outcome, code: int | None = None) -> StageResult:
+    failed = any(each.outcome == "failed" for each in tests)
+    return StageResult("real", 2.0, int(failed) if code is None else code, tests)
+
+
+def test_a_real_test_that_passes_twice_alone_is_flaky_and_one_that_fails_again_is_red() -> None:
+    stages = [stage(outcome("a"), outcome("b"), outcome("c", "passed"))]
+    flaky = Verdict(stages, {"a": [True, True], "b": [True, True]})
+    assert flaky.passes
+    assert [each.test for each in flaky.flaky] == ["a", "b"]
+    red = Verdict(stages, {"a": [True, True], "b": [True, False]})
+    assert not red.passes
+    assert "FLAKY    a: failed once, passed twice alone: a is wrong" in red.lines()
+    assert "FAILED   b: b is wrong (alone: passed, failed)" in red.lines()
+    assert red.lines()[-1] == "2 passed, 1 failed, 0 skipped"
+
+
+def test_only_real_tests_get_another_try_and_none_does_when_many_have_failed() -> None:
+    stages = [stage(outcome("pure", real=False), outcome("real"), outcome("fine", "passed"))]
+    assert [each.test for each in deserve_another_try(stages)] == ["real"]
+    assert not deserve_another_try([stage(*(outcome(str(number)) for number in range(MANY)))])
+
+
+def test_a_test_is_tried_twice_at_most_and_the_first_failure_ends_it() -> None:
+    answers = {"good": [True, True], "bad": [False], "worse": [True, False]}
+    asked: list[str] = []
+
+    def passes(command: tuple[str, ...]) -> bool:
+        asked.append(command[-1])
+        return answers[command[-1]][asked.count(command[-1]) - 1]
+
+    tries: dict[str, list[bool]] = {}
+    try_again([outcome(name) for name in answers], passes, tries)
+    assert tries == answers
+    assert asked == ["good", "good", "bad", "worse", "worse"]
+
+
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        (StageResult("check", 1.0, 2, of_tests=False), "ended with exit code 2, see above"),
+        (stage(code=4), "pytest ended with exit code 4, see above"),
+        (stage(outcome("a", "passed"), code=1), "pytest ended with exit code 1, but no test has failed, see above"),
+        (stage(code=0), "no test ran"),
+        (stage(outcome("a", "passed"), code=-9), "pytest ended with exit code -9, see above"),
+    ],
+)
+def test_a_stage_that_ends_without_an_honest_count_is_red(result: StageResult, why: str) -> None:
+    verdict = Verdict([result])
+    assert not verdict.passes
+    assert f"FAILED   {result.name}: {why}" in verdict.lines()
+
+
+def test_the_book_has_a_line_for_each_time_that_a_test_was_flaky(tmp_path: Path) -> None:
+    book = tmp_path / "books" / "flaky.json"
+    enter([], commit="abc", book=book)
+    assert not book.exists()
+    enter([outcome("a")], commit="abc", book=book)
+    enter([outcome("b")], commit="def", book=book)
+    lines = [json.loads(line) for line in book.read_text().splitlines()]
+    assert [(line["test"], line["commit"], line["message"]) for line in lines] == [
+        ("a", "abc", "a is wrong"),
+        ("b", "def", "b is wrong"),
+    ]
+    assert all({"date", "load"} <= line.keys() for line in lines)
+
+
+def checkout(folder: Path) -> Path:
+    (folder / "conftest.py").write_text('pytest_plugins = ("proof.results",)\n')
+    (folder / "pytest.ini").write_text(f"[pytest]\npythonpath = {SUPPORT}\n")
+    (folder / "test_mixed.py").write_text(MIXED)
+    return folder
+
+
+def of_tests(*options: str) -> Stage:
+    return Stage("mixed", "test", (*PYTEST, "-p", "no:cacheprovider", *options, "test_mixed.py"))
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_all_stages_run_whatever_fails_and_pytest_tells_which_tests_were_real(
+    tmp_path: Path, options: Sequence[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = Run(root=checkout(tmp_path))
+    broken = Stage("broken", "test", (sys.executable, "-c", "import sys; sys.exit(3)"))
+    quiet = Stage("beside", "test", (sys.executable, "-c", "print('said beside')"), beside=True)
+    run.carry_out([broken, of_tests(*options), quiet])
+    verdict = run.verdict
+    assert {each.name: each.code for each in verdict.stages} == {"broken": 3, "mixed": 1, "beside": 0}
+    tests = {each.test.rpartition("::")[2]: (each.outcome, each.real) for part in verdict.stages for each in part.tests}
+    assert tests == {
+        "test_that_computes": ("passed", False),
+        "test_that_computes_wrongly_once": ("failed", False),
+        "test_with_a_process_that_is_late_once": ("failed", True),
+        "test_with_a_process_that_is_wrong": ("failed", True),
+        "test_that_needs_a_tool": ("skipped", False),
+        "test_of_a_known_defect": ("passed", False),
+    }
+    assert [each.test for each in verdict.flaky] == ["test_mixed.py::test_with_a_process_that_is_late_once"]
+    lines = "\n".join(verdict.lines())
+    assert re.search(r"^FAILED .*computes_wrongly_once: .*$", lines, re.MULTILINE)
+    assert re.search(r"^FAILED .*is_wrong: AssertionError: one is not two \(alone: failed\)$", lines, re.MULTILINE)
+    assert "SKIPPED  1 x no such tool" in lines
+    assert lines.endswith("3 passed, 3 failed, 1 skipped")
+    assert "said beside" in capfd.readouterr().out
+
+
+def test_a_module_that_cannot_be_imported_is_a_failure_by_name(tmp_path: Path) -> None:
+    run = Run(root=checkout(tmp_path))
+    (tmp_path / "test_mixed.py").write_text("import no_such_module\n")
+    run.carry_out([of_tests()])
+    assert not run.verdict.passes
+    assert any("no_such_module" in line for line in run.verdict.lines())
+
+
+def test_a_worker_that_dies_is_a_failure_of_its_test(tmp_path: Path) -> None:
+    run = Run(root=checkout(tmp_path))
+    (tmp_path / "test_mixed.py").write_text("import os\ndef test_that_dies(): os.kill(os.getpid(), 9)\n")
+    run.carry_out([of_tests("-n", "1")])
+    assert [each.test for each in run.verdict.failed] == ["test_mixed.py::test_that_dies"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupted_run_ends_its_stages_and_says_what_it_knew(tmp_path: Path, how: signal.Signals) -> None:
+    program = f"""
+import sys
+sys.path.insert(0, {str(SUPPORT)!r})
+import prove
+from proof.stages import Stage
+slow = "import time; print('slow stage', flush=True); time.sleep(600)"
+prove.STAGES = (
+    Stage("quick", "test", (sys.executable, "-c", "")),
+    Stage("slow", "test", (sys.executable, "-c", slow)),
+    Stage("never", "test", (sys.executable, "-c", "print('never' + ' run')")),
+)
+sys.exit(prove.main(["test"]))
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        written = ""
+        while "\nslow stage\n" not in written:
+            line = process.stdout.readline()
+            assert line, written
+            written += line
+        if how is signal.SIGTERM:
+            process.send_signal(how)
+        else:  # as a terminal does: to all of them
+            os.killpg(process.pid, how)
+        written += process.stdout.read()
+    assert process.returncode == 130
+    assert re.search(r"^quick +\d+ s  passed$", written, re.MULTILINE), written
+    assert re.search(r"^FAILED   slow: ended with exit code", written, re.MULTILINE), written
+    assert "never run" not in written
+
+
+def test_every_stage_of_tests_says_which_tests_it_takes() -> None:
+    assert {stage.tier for stage in STAGES} == {"test", "full", "wheels"}
+    assert all("-m" in stage.command[len(PYTEST) :] for stage in STAGES if stage.of_tests)
+    assert not STAGES[0].beside
