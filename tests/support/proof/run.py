@@ -7,9 +7,11 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from proof.quarantine import entries, in_quarantine
 from proof.results import RESULTS
 from proof.second_tries import try_again
 from proof.stages import ROOT, Stage
@@ -29,11 +31,12 @@ class Run:
         self._running: list[Running] = []
         self._stages: list[StageResult] = []
         self._tries: dict[str, list[bool]] = {}
+        self._quarantine = in_quarantine(entries(), datetime.now(UTC).date())
 
     @property
     def verdict(self) -> Verdict:
         """What was found so far."""
-        return Verdict(self._stages, self._tries)
+        return Verdict(self._stages, self._tries, self._quarantine)
 
     def carry_out(self, stages: Sequence[Stage]) -> None:
         """Run all stages, those that say so beside the one before them, then each failed real test alone."""

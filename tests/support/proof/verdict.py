@@ -1,13 +1,16 @@
 """What a run of the proof found, and the list that ends it. Pure: facts in, lines and an exit code out."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 ALL_PASSED: Final = 0
 TESTS_FAILED: Final = 1
 """pytest's exit codes of a run that came to its end; any other one says that it did not."""
+FLAKY: Final = "FLAKY"
+QUARANTINED: Final = "QUARANTINED"
+FAILED: Final = "FAILED"
 MANY: Final = 20
 """Failed real tests from here on have one cause, and it is no chance."""
 
@@ -61,16 +64,23 @@ class Verdict:
     stages: Sequence[StageResult]
     tries: Mapping[str, Sequence[bool]] = field(default_factory=dict)
     """By test that got a second and a third try: whether each passed."""
+    quarantine: Collection[str] = ()
+    """Tests, without parameters, whose flakiness is known."""
 
     @property
     def flaky(self) -> list[Outcome]:
-        """Tests that failed beside others, and passed twice alone."""
-        return [each for stage in self.stages for each in stage.failed if self._passed_alone(each)]
+        """Real tests that failed beside others, and passed twice alone."""
+        return self._failures(FLAKY)
+
+    @property
+    def quarantined(self) -> list[Outcome]:
+        """Real tests that failed for good, but whose flakiness is known."""
+        return self._failures(QUARANTINED)
 
     @property
     def failed(self) -> list[Outcome]:
         """Tests that make the run red."""
-        return [each for stage in self.stages for each in stage.failed if not self._passed_alone(each)]
+        return self._failures(FAILED)
 
     @property
     def troubles(self) -> list[tuple[str, str]]:
@@ -87,21 +97,27 @@ class Verdict:
         lines = [f"{stage.name:{width}}  {stage.seconds:6.0f} s  {_summary(stage)}" for stage in self.stages]
         skipped = Counter(each.message for stage in self.stages for each in stage.tests if each.outcome == "skipped")
         lines += [f"SKIPPED  {number} x {reason}" for reason, number in sorted(skipped.items())]
-        lines += [f"FLAKY    {each.test}: failed once, passed twice alone: {each.message}" for each in self.flaky]
-        lines += [f"FAILED   {each.test}: {each.message}{self._tried(each)}" for each in self.failed]
-        lines += [f"FAILED   {name}: {why}" for name, why in self.troubles]
+        for kind in (FLAKY, QUARANTINED, FAILED):
+            lines += [f"{kind}  {each.test}: {each.message}{self._tried(each)}" for each in self._failures(kind)]
+        lines += [f"{FAILED}  {name}: {why}" for name, why in self.troubles]
         counts = Counter(each.outcome for stage in self.stages for each in stage.tests)
-        failed = len(self.failed) + len(self.troubles)
         passed = counts["passed"] + len(self.flaky)
-        lines.append(f"{passed} passed, {failed} failed, {counts['skipped']} skipped")
+        failed = len(self.failed) + len(self.troubles)
+        lines.append(f"{passed} passed, {failed} failed, {counts['skipped'] + len(self.quarantined)} skipped")
         return lines
 
-    def _passed_alone(self, outcome: Outcome) -> bool:
-        tries = self.tries.get(outcome.test, ())
-        return len(tries) > 0 and all(tries)
+    def _failures(self, kind: str) -> list[Outcome]:
+        return [each for stage in self.stages for each in stage.failed if self._kind(each) == kind]
 
-    def _tried(self, outcome: Outcome) -> str:
-        tries = self.tries.get(outcome.test)
+    def _kind(self, failure: Outcome) -> str:
+        tries = self.tries.get(failure.test, ())
+        if len(tries) > 0 and all(tries):
+            return FLAKY
+        known = failure.real and failure.test.partition("[")[0] in self.quarantine
+        return QUARANTINED if known else FAILED
+
+    def _tried(self, failure: Outcome) -> str:
+        tries = self.tries.get(failure.test)
         return f" (alone: {', '.join('passed' if each else 'failed' for each in tries)})" if tries else ""
 
 
