@@ -12,9 +12,10 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from flakes import summary
 from proof.quarantine import entries, faults, in_quarantine
 from proof.run import Run
-from proof.second_tries import enter, try_again
+from proof.second_tries import enter_flaky, try_again
 from proof.stages import PYTEST, ROOT, STAGES, Stage
 from proof.verdict import MANY, Outcome, StageResult, Verdict, deserve_another_try
 
@@ -145,16 +146,28 @@ def test_a_stage_that_ends_without_an_honest_count_is_red(result: StageResult, w
 
 def test_the_book_has_a_line_for_each_time_that_a_test_was_flaky(tmp_path: Path) -> None:
     book = tmp_path / "books" / "flaky.json"
-    enter([], commit="abc", book=book)
+    enter_flaky([], commit="abc", book=book)
     assert not book.exists()
-    enter([outcome("a")], commit="abc", book=book)
-    enter([outcome("b")], commit="def", book=book)
+    enter_flaky([outcome("a")], commit="abc", book=book)
+    enter_flaky([outcome("b")], commit="def", book=book)
     lines = [json.loads(line) for line in book.read_text().splitlines()]
     assert [(line["test"], line["commit"], line["message"]) for line in lines] == [
         ("a", "abc", "a is wrong"),
         ("b", "def", "b is wrong"),
     ]
     assert all({"date", "load"} <= line.keys() for line in lines)
+
+
+def test_the_rate_of_failures_is_over_all_runs_of_all_tests() -> None:
+    rounds = [{"tests": 3, "failed": ["a"], "seconds": 4}, {"tests": 5, "failed": ["b", "a"], "seconds": 6}]
+    assert summary(rounds) == {
+        "rounds": 2,
+        "runs": 8,
+        "failures": {"a": 2, "b": 1},
+        "rate": 3 / 8,
+        "seconds": 10,
+    }
+    assert summary([{"tests": 0, "failed": [], "seconds": 1}])["rate"] == 1.0, "rounds without a test prove nothing"
 
 
 def checkout(folder: Path) -> Path:

@@ -8,13 +8,13 @@ what was known until then.
 
 import argparse
 import signal
-import subprocess
 import sys
 import time
 from typing import Final
 
+from proof.books import commit
 from proof.run import Run
-from proof.second_tries import BOOK, enter
+from proof.second_tries import BOOK, enter_flaky
 from proof.stages import ROOT, STAGES, TIERS
 
 INTERRUPTED: Final = 130
@@ -32,23 +32,16 @@ def main(words: list[str]) -> int:
     except KeyboardInterrupt:
         interrupted = True
         run.end()
-    verdict, commit = run.verdict, _commit()
+    verdict, tested = run.verdict, commit()
     minutes, seconds = divmod(int(time.monotonic() - began), 60)
-    print(f"== the proof of {commit} ({', '.join(tiers)}): {minutes} min {seconds:02} s", flush=True)
+    print(f"== the proof of {tested} ({', '.join(tiers)}): {minutes} min {seconds:02} s", flush=True)
     print("\n".join(verdict.lines()), flush=True)
-    enter(verdict.flaky, commit=commit)
+    enter_flaky(verdict.flaky, commit=tested)
     if verdict.flaky:
         print(f"commit {BOOK.relative_to(ROOT)}: it says which tests were flaky", flush=True)
     if interrupted:
         return INTERRUPTED
     return 0 if verdict.passes else 1
-
-
-def _commit() -> str:
-    asked = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    return asked.stdout.strip() or "an unknown commit"
 
 
 if __name__ == "__main__":

@@ -5,18 +5,17 @@ FLAKY, which the run says and a book keeps. What fails once more is a defect. A 
 try.
 """
 
-import json
 import os
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from proof.stages import PYTEST, ROOT
+from proof.books import BOOKS, enter, today
+from proof.stages import PYTEST
 from proof.verdict import Outcome
 
 TRIES: Final = 2
-BOOK: Final = ROOT / "docs" / "testing" / "books" / "flaky.json"
+BOOK: Final = BOOKS / "flaky.json"
 """One line for each time that a test was flaky; it belongs into the next commit."""
 
 
@@ -31,15 +30,8 @@ def try_again(
         tries[outcome.test] = noted
 
 
-def enter(flaky: Iterable[Outcome], *, commit: str, book: Path = BOOK) -> None:
+def enter_flaky(flaky: Iterable[Outcome], *, commit: str, book: Path = BOOK) -> None:
     """Append a line to the book for each flaky test: when, at which commit, under which load, with which message."""
-    now = time.strftime("%Y-%m-%d", time.gmtime())
-    load = round(os.getloadavg()[0], 1)
-    lines = [
-        json.dumps({"date": now, "commit": commit, "load": load, "test": each.test, "message": each.message}) + "\n"
-        for each in flaky
-    ]
-    if lines:
-        book.parent.mkdir(parents=True, exist_ok=True)
-        with book.open("a") as file:
-            file.write("".join(lines))
+    for each in flaky:
+        load = round(os.getloadavg()[0], 1)
+        enter(book, date=today(), commit=commit, load=load, test=each.test, message=each.message)
