@@ -28,7 +28,7 @@ TYPED := $(addprefix .types/eosin/,$(ROOMS))
 WITH := $(if $(COMPILED),env PYTHONPATH=$(CURDIR)/build/compiled)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode compiled wheels sbom lock audit run check format lint imports types test test-full gate test-spark quick cluster cluster-clients cluster-crash bench fuzz crash soak proof-flakes codec-fuzz simulate simulate-cluster model model-replication docs console-pictures transcripts docker-test clean conformance conformance-kafka conformance-page
+.PHONY: help setup bytecode compiled wheels sbom lock audit run check format lint imports types test test-full gate test-spark quick cluster cluster-clients cluster-crash bench fuzz crash soak proofs release codec-fuzz simulate simulate-cluster model model-replication docs console-pictures transcripts docker-test clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -145,8 +145,15 @@ crash: setup bytecode  ## kill -9 a broker ROUNDS times while clients work; goes
 soak: setup bytecode  ## MINUTES of mixed clients and all that can happen to a broker; at the end nothing is lost, nothing has grown
 	$(BIN)/python tests/support/soak.py --minutes $(MINUTES) $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(ARGS)
 
-proof-flakes: setup bytecode  ## real tests ROUNDS (20) times beside two busy loops; goes on where it stopped, its book in docs/testing/books/
-	$(BIN)/python tests/support/flakes.py $(if $(filter command line,$(origin ROUNDS)),--rounds $(ROUNDS)) $(ARGS)
+proofs: setup  ## list the long proofs: `make proof-NAME` runs one, and enters it in docs/testing/books/NAME.json
+	@$(BIN)/python tests/support/prove_long.py
+
+proof-%: setup bytecode
+	$(BIN)/python tests/support/prove_long.py $* $(ARGS)
+
+release: setup  ## wheels and sbom, if the long proofs have good books of the last 14 days and 200 commits
+	$(BIN)/python tests/support/prove_long.py --release
+	$(MAKE) --no-print-directory wheels sbom
 
 codec-fuzz: setup  ## many random messages through every codec
 	HYPOTHESIS_PROFILE=many $(BIN)/pytest -q -n $(WORKERS) tests/protocol --timeout 0

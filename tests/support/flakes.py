@@ -1,11 +1,10 @@
 """Run all real tests again and again beside busy loops, and tell how often each of them fails.
 
     make proof-flakes                          # 20 rounds beside two busy loops
-    make proof-flakes ROUNDS=5 ARGS="-k cluster"
+    make proof-flakes ARGS="--rounds 5 -k cluster"
 
-Goes on where it stopped: each round is a line of bench-results/flakes.json, and rounds of another commit do not count.
-When all rounds are over the book docs/testing/books/flakes.json gets a line, with how often each test failed. Exit code 1:
-the rate over all runs is not below the bar.
+Goes on where it stopped: the state file has a line for each round. Exit code 1: the rate over all runs is not below the
+bar.
 """
 
 import argparse
@@ -21,12 +20,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from proof.books import BOOKS, commit, enter, today
+from proof.books import enter, lines_of
+from proof.proofs import FIGURES
 from proof.results import RESULTS
 from proof.stages import CORES, FOLDERS, PYTEST, ROOT, on
 
-STATE: Final = ROOT / "bench-results" / "flakes.json"
-BOOK: Final = BOOKS / "flakes.json"
 BAR: Final = 1e-4
 """The highest rate of failures, per run of a test."""
 _SELECTED: Final = ("-m", "process and not full and not spark and not cluster_long", *FOLDERS, "tests/clients")
@@ -37,17 +35,16 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Tell how often each real test fails beside busy loops.")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--loops", type=int, default=2, help="processes that keep a core busy each")
+    parser.add_argument("--state", type=Path, required=True, help="the file of rounds that are done")
     options, more = parser.parse_known_args(words)
-    key = [commit(), options.loops, *more]
-    done = [each for each in _lines(STATE) if each["key"] == key]
+    done = lines_of(options.state)
     while len(done) < options.rounds:
-        done.append({"key": key, **_round(options.loops, more)})
-        STATE.parent.mkdir(exist_ok=True)
-        with STATE.open("a") as file:
-            file.write(json.dumps(done[-1]) + "\n")
+        done.append(_round(options.loops, more))
+        enter(options.state, **done[-1])
         print(f"round {len(done)} of {options.rounds}: {len(done[-1]['failed'])} failed", flush=True)
     line = summary(done)
-    enter(BOOK, date=today(), commit=key[0], loops=options.loops, selected=" ".join(more), **line)
+    if FIGURES in os.environ:
+        Path(os.environ[FIGURES]).write_text(json.dumps({"loops": options.loops, **line}))
     for test, failures in line["failures"].items():
         print(f"{failures} of {len(done)}: {test}")
     print(f"{line['runs']} runs of real tests, rate of failures {line['rate']:.1e}, bar {BAR:.0e}")
@@ -63,7 +60,6 @@ def summary(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "runs": runs,
         "failures": dict(failures.most_common()),
         "rate": failures.total() / runs if runs else 1.0,
-        "seconds": round(sum(each["seconds"] for each in rounds)),
     }
 
 
@@ -74,7 +70,7 @@ def _round(loops: int, more: Sequence[str]) -> dict[str, Any]:
         subprocess.run(
             [*PYTEST, *on(CORES + 1), *_SELECTED, *more], cwd=ROOT, env={**os.environ, RESULTS: str(told)}, check=False
         )
-        lines = [each for each in _lines(told) if each["outcome"] != "skipped"]
+        lines = [each for each in lines_of(told) if each["outcome"] != "skipped"]
     failed = [each["test"] for each in lines if each["outcome"] == "failed"]
     return {"tests": len(lines), "failed": failed, "seconds": round(time.monotonic() - began)}
 
@@ -88,10 +84,6 @@ def _busy(loops: int) -> Iterator[None]:
         for process in processes:
             process.kill()
             process.wait()
-
-
-def _lines(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import json
 import subprocess
 import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from proof.stages import ROOT
 
@@ -18,6 +18,11 @@ def enter(book: Path, **line: object) -> None:
         file.write(json.dumps(line) + "\n")
 
 
+def lines_of(book: Path) -> list[dict[str, Any]]:
+    """Read a book; one that was never written has no lines."""
+    return [json.loads(line) for line in book.read_text().splitlines()] if book.exists() else []
+
+
 def today() -> str:
     """The date of a line, YYYY-MM-DD in UTC."""
     return time.strftime("%Y-%m-%d", time.gmtime())
@@ -25,7 +30,18 @@ def today() -> str:
 
 def commit() -> str:
     """The checkout's commit, short, with `-dirty` behind it if files differ from it."""
-    asked = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    return asked.stdout.strip() or "unknown"
+    return _git("describe", "--always", "--dirty") or "unknown"
+
+
+def commits_since(earlier: str) -> int | None:
+    """Count the commits since an earlier one; None if the checkout's commit does not come from it."""
+    if _git("merge-base", "--is-ancestor", earlier, "HEAD") is None:
+        return None
+    counted = _git("rev-list", "--count", f"{earlier}..HEAD")
+    return None if counted is None else int(counted)
+
+
+def _git(*words: str) -> str | None:
+    """What git writes; None if it fails."""
+    asked = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    return asked.stdout.strip() if asked.returncode == 0 else None

@@ -1,0 +1,102 @@
+"""The long proofs, which somebody runs on purpose: each has a command of full size, and a book.
+
+A push does not pay for them; a release does (`releasable`).
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import Any, Final
+
+from proof.stages import CORES, PYTEST, on
+
+_PYTHON: Final = sys.executable
+_SUPPORT: Final = "tests/support"
+FIGURES: Final = "EOSIN_PROOF_FIGURES"
+"""Names the file for the figures of a program, a JSON object."""
+DAYS: Final = 14
+COMMITS: Final = 200
+"""A release refuses books whose last good run is older."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A command in the checkout. `{state}` in it is a file that is kept per commit, so that a run goes on."""
+
+    proves: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def _tests(proves: str, *words: str) -> Proof:
+    return Proof(proves, (*PYTEST, *words))
+
+
+def _package(proves: str, *words: str) -> Proof:
+    """A program that is a package of `tests/`."""
+    return Proof(proves, (_PYTHON, "-m", *words), {"PYTHONPATH": f"{_SUPPORT}{os.pathsep}tests"})
+
+
+PROOFS: Final[Mapping[str, Proof]] = {
+    "applications": _tests("Streams, Connect, MirrorMaker 2, Flink and Apache Kafka's programs", "tests/applications"),
+    "clients": _tests("every client through every scenario and error", *on(3), "tests/clients"),
+    "cluster": _tests("brokers that join controllers of Apache Kafka, minutes of kills too", "tests/cluster"),
+    "cluster-clients": Proof(
+        "the clients against three brokers with three replicas", (_PYTHON, f"{_SUPPORT}/cluster_clients.py")
+    ),
+    "cluster-crash": Proof(
+        "copies through kills of brokers and controllers of a cluster",
+        (_PYTHON, f"{_SUPPORT}/cluster_crash.py", "--rounds", "20", "--state", "{state}"),
+    ),
+    "codecs": Proof(
+        "many random messages through every codec",
+        (*PYTEST, *on(CORES), "--timeout", "0", "tests/protocol"),
+        {"HYPOTHESIS_PROFILE": "many"},
+    ),
+    "conformance": _package("all that clients rely on", "conformance", "--workers", "auto"),
+    "crash": Proof(
+        "copies through kill -9 of one broker",
+        (_PYTHON, f"{_SUPPORT}/crash_loop.py", "--rounds", "200", "--state", "{state}"),
+    ),
+    "flakes": Proof("how often real tests fail beside load", (_PYTHON, f"{_SUPPORT}/flakes.py", "--state", "{state}")),
+    "fuzz": Proof("mutated frames", ("make", "--no-print-directory", "fuzz", "FRAMES=1000000")),
+    "kafka-tools": _tests("Apache Kafka's tools on directories that Eosin wrote", "tests/kafka_tools"),
+    "model": _package("every order of two producers' requests, crashes and delays", "model"),
+    "model-replication": _package("every order of what happens to replicas", "model.replication"),
+    "simulate": _package(
+        "a simulated broker under faults", "simulation", "--runs", "20000", "--state", "{state}", "--workers", "auto"
+    ),
+    "simulate-cluster": _package(
+        "three simulated brokers under faults",
+        *("simulation", "--cluster", "--runs", "5000", "--state", "{state}", "--workers", "auto"),
+    ),
+    "soak": Proof("an hour of all that happens to a broker", (_PYTHON, f"{_SUPPORT}/soak.py", "--minutes", "60")),
+    "spark": _tests("pipelines on Spark", "-m", "spark", "tests/pipeline"),
+}
+
+
+def unfit(
+    books: Mapping[str, Sequence[Mapping[str, Any]]], *, today: date, commits_since: Mapping[str, int | None]
+) -> Iterator[str]:
+    """Why a release has to wait: a sentence for each proof whose last good run is missing or too old.
+
+    `commits_since`: by commit of a line, how many commits have come since; None for one that is not an ancestor.
+    """
+    for name in PROOFS:
+        of_full_size = [each for each in books.get(name, ()) if not each["arguments"]]
+        line = next((each for each in reversed(of_full_size) if each["code"] == 0), None)
+        if line is None:
+            yield f"{name}: no good run is in its book; make proof-{name}"
+            continue
+        if line is not of_full_size[-1]:
+            yield f"{name}: its last run failed; make proof-{name}"
+            continue
+        since = commits_since.get(line["commit"])
+        if since is None:
+            yield f"{name}: its last good run was at {line['commit']}, which is no ancestor; make proof-{name}"
+        elif since > COMMITS:
+            yield f"{name}: {since} commits have come since its last good run, at most {COMMITS}; make proof-{name}"
+        elif today - date.fromisoformat(line["date"]) > timedelta(days=DAYS):
+            yield f"{name}: its last good run was on {line['date']}, more than {DAYS} days ago; make proof-{name}"
