@@ -112,8 +112,8 @@ test: setup  ## the proof of every capability: check, then the tests
 test-full: setup  ## the longer proofs that `make test` leaves out; for the rest of pipelines on Spark see test-spark, of failing clusters see cluster
 	$(PROOF) full
 
-gate: setup  ## what a push has to pass: test, test-full and wheels in one run with one list
-	$(PROOF) test full wheels
+gate: setup  ## what a push has to pass: test and test-full in one run with one list
+	$(PROOF) test full
 
 test-spark: setup  ## every test of pipelines on Spark, in one process with one session
 	$(BIN)/pytest -q -m spark tests/pipeline

@@ -259,6 +259,6 @@ sys.exit(prove.main(["test"]))
 
 
 def test_every_stage_of_tests_says_which_tests_it_takes() -> None:
-    assert {stage.tier for stage in STAGES} == {"test", "full", "wheels"}
+    assert {stage.tier for stage in STAGES} == {"test", "full"}
     assert all("-m" in stage.command[len(PYTEST) :] for stage in STAGES if stage.of_tests)
     assert not STAGES[0].beside

@@ -1,4 +1,4 @@
-"""The wheel that EOSIN_COMPILE=1 builds, unpacked into a folder of the cache: made again when a source has changed."""
+"""The wheel that `make wheels` builds, unpacked into a folder of the cache: made again when a source has changed."""
 
 import ast
 import os
@@ -6,12 +6,15 @@ import shlex
 import shutil
 import sys
 import sysconfig
+import zipfile
 from pathlib import Path
 
 from toolchains import build, made
 
 ROOT = Path(__file__).parent.parent.parent
 ROOMS = ("runtime", "protocol", "storage", "coordinator", "client", "broker", "pipeline")
+BESIDE = ("pyproject.toml", "README.md", "setup.py", "Makefile")
+"""What a build needs beside the rooms."""
 
 
 def missing() -> str | None:
@@ -37,8 +40,8 @@ def compiled_sources() -> list[Path]:
 
 
 def compiled_package() -> Path:
-    """A folder for PYTHONPATH with the whole package in it, compiled as `make wheels` does it, which takes minutes."""
-    sources = [ROOT / name for name in ("pyproject.toml", "README.md", "setup.py")]
+    """A folder for PYTHONPATH with the wheel of `make wheels` in it, which takes minutes to build."""
+    sources = [ROOT / name for name in BESIDE]
     sources += [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
     return made("compiled", [*sources, sys.version], _compile)
 
@@ -47,9 +50,10 @@ def _compile(folder: Path) -> None:
     source = folder / "source"
     for room in ROOMS:
         shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "setup.py"):
+    for name in BESIDE:
         shutil.copy(ROOT / name, source)
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
-    asked = {"EOSIN_COMPILE": "1"}
-    build([*command, "--target", str(folder / "package"), "."], "the package", cwd=source, env=asked)
+    build(["make", "wheels", f"PYTHON={sys.executable}"], "the wheel", cwd=source)
+    (wheel,) = (source / "dist").glob("eosin-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "package")
     shutil.rmtree(source)

@@ -1,6 +1,6 @@
 """Run every stage of the proof's tiers, whatever fails, and end with one list.
 
-    python tests/support/prove.py test full wheels     (`make gate`; `make test` is the first tier alone)
+    python tests/support/prove.py test full     (`make gate`; `make test` is the first tier alone)
 
 Exit code 0: nothing failed, though a real test may have been FLAKY. 1: something failed. 130: interrupted; the list has
 what was known until then.

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 _FETCH_TIMEOUT_S = 300
-_BUILD_TIMEOUT_S = 600
+_BUILD_TIMEOUT_S = 1800
 _ATTEMPTS = 2
 
 

@@ -28,7 +28,7 @@ class Stage:
 
     name: str
     tier: str
-    """test: a newcomer's and each commit's; full: the longer proofs of a push; wheels: the build"""
+    """test: a newcomer's and each commit's; full: the longer proofs of a push"""
     command: tuple[str, ...]
     beside: bool = False
     """It runs at the same time as the stage before it: both wait a good part of their time."""
@@ -48,6 +48,7 @@ STAGES: Final = (
         "full",
         (*PYTEST, *on(CORES), "-m", "full and not process and not spark and not cluster_long", *FOLDERS),
     ),
+    # Which builds the wheel as `make wheels` does.
     Stage("compiled", "full", (*PYTEST, "-m", "full", *RULES)),
     # Real tests wait for disks, timers and other processes a third of their time: one more of them than cores.
     Stage("real", "test", (*PYTEST, *on(CORES + 1), "-m", "process and not spark and not full", *FOLDERS)),
@@ -60,6 +61,5 @@ STAGES: Final = (
         (*PYTEST, *on(CORES), "-m", "full and process and not spark and not cluster_long", *FOLDERS, "tests/clients"),
     ),
     Stage("spark, longer", "full", (*PYTEST, "-m", "spark and full and not spark_full", "tests/pipeline")),
-    Stage("wheels", "wheels", ("make", "--no-print-directory", "wheels")),
 )
 TIERS: Final = tuple(dict.fromkeys(stage.tier for stage in STAGES))
