@@ -5,7 +5,6 @@ A machine without a C compiler runs Eosin as well as any other, so these tests a
 not about speed.
 """
 
-import ast
 import os
 import re
 import runpy
@@ -16,8 +15,9 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
-from compiled_broker import ROOMS, ROOT, compiled_package, compiled_sources, missing
+from compiled_broker import compiled_package, compiled_sources, missing
 from confluent_kafka import Consumer, Producer
+from sources import ROOMS, ROOT, at, fail_for, name_of, outline, sources, text_of
 
 BUILT_WITHIN_S = 2000
 """The first test of a run waits for the compiler: two minutes of a core."""
@@ -43,6 +43,8 @@ PATCHED = (
     "tests/coordinator/test_transaction_coordinator.py::test_a_listing_of_many_ids_goes_on_in_turns_with_everybody_else",
 )
 """Tests that put a smaller limit in the place of a constant: a compiled module has the constant in its code."""
+ONCE = pytest.mark.xdist_group("sources")
+"""In one process, with the other rules about sources, so that each file is parsed once."""
 
 
 @pytest.fixture(scope="module")
@@ -57,70 +59,59 @@ def environment(package: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(package)}
 
 
-@pytest.mark.parametrize("path", compiled_sources(), ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_a_compiled_module_gives_no_name_to_two_kinds_of_error(path: Path) -> None:
+@ONCE
+def test_a_compiled_module_gives_no_name_to_two_kinds_of_error() -> None:
     """mypyc takes the type of the first for both, and then raises a TypeError in the place of the second."""
-    for function in ast.walk(ast.parse(path.read_text())):
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+    offences = []
+    for path in compiled_sources():
+        for function in outline(path).functions:
             kinds: dict[str, set[str]] = {}
-            for node in ast.walk(function):
-                if isinstance(node, ast.ExceptHandler) and node.name is not None and node.type is not None:
-                    kinds.setdefault(node.name, set()).add(ast.unparse(node.type))
-            assert all(len(each) == 1 for each in kinds.values()), f"{function.name}: {kinds}"
+            for handler in outline(path).handlers:
+                if function.line <= handler.line <= function.end and handler.name and handler.kind:
+                    kinds.setdefault(handler.name, set()).add(handler.kind)
+            offences += [
+                f"{at(path, function.line)} {function.name} names {' and '.join(sorted(caught))} {name}"
+                for name, caught in kinds.items()
+                if len(caught) > 1
+            ]
+    fail_for(offences, "a function of a compiled module gives each kind of error a name of its own")
 
 
-def test_no_plain_class_derives_from_a_compiled_one() -> None:
-    """A compiled class refuses that when the module is imported, so the wheel would not start."""
-    compiled = set(compiled_sources())
-    classes = {(installed_name(path), node.name) for path in compiled for node in definitions(path)}
-    derived = []
-    for path in sorted(set().union(*((ROOT / room).rglob("*.py") for room in ROOMS)) - compiled):
-        imported = {
-            each.asname or each.name: (node.module, each.name)
-            for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.ImportFrom)
-            for each in node.names
-        }
-        for node in definitions(path):
-            bases = {imported.get(ast.unparse(base).partition("[")[0]) for base in node.bases}
-            derived += [f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"] if bases & classes else []
+@ONCE
+def test_no_class_has_a_base_that_the_compiler_does_not_allow() -> None:
+    """A compiled class refuses a plain one derived from it when the module is imported, so the wheel would not start.
+    The compiler takes no `__slots__` of a compiled class with a plain base of ours."""
+    compiled = {installed_name(path): path for path in compiled_sources()}
+    classes = {(module, each.name) for module, path in compiled.items() for each in outline(path).classes}
+    offences = []
+    for path in sources(*ROOMS):
+        imported = {known: (each.module, name) for each in outline(path).imports for known, name in each.names}
+        for each in outline(path).classes:
+            bases = {imported[base] for base in each.bases if base in imported}
+            if installed_name(path) not in compiled:
+                offences += [
+                    f"{at(path, each.line)} {each.name} is plain, {base} compiled" for _, base in bases & classes
+                ]
+            elif any("__slots__" in line for line in text_of(path).splitlines()[each.line - 1 : each.end]):
+                offences += [
+                    f"{at(path, each.line)} {each.name} is compiled and has slots, {base} is plain"
+                    for module, base in bases
+                    if module.startswith("eosin.") and module not in compiled
+                ]
     assert classes
-    assert not derived
-
-
-def test_no_compiled_class_with_slots_derives_from_a_plain_one_of_ours() -> None:
-    """The compiler takes no `__slots__` of such a class."""
-    compiled = set(compiled_sources())
-    modules = {installed_name(path) for path in compiled}
-    derived = []
-    for path in compiled:
-        imported = {
-            each.asname or each.name: node.module
-            for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith("eosin.")
-            for each in node.names
-        }
-        for node in definitions(path):
-            bases = {imported.get(ast.unparse(base).partition("[")[0]) for base in node.bases} - {None}
-            if bases - modules and "__slots__" in ast.unparse(node):
-                derived.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name}")
-    assert not derived
-
-
-def definitions(path: Path) -> list[ast.ClassDef]:
-    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)]
+    fail_for(offences, "plain and compiled classes derive from their own kind")
 
 
 def installed_name(path: Path) -> str:
-    return "eosin." + path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+    return "eosin." + name_of(path.with_suffix("")).replace("/", ".")
 
 
 def test_every_pattern_of_the_list_finds_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that finds nothing, after a module was renamed, would leave it plain in silence."""
     monkeypatch.setattr("setuptools.setup", dict)
     listed = runpy.run_path(str(ROOT / "setup.py"), run_name="listed")
-    for pattern in (*listed["COMPILED"], *listed["PLAIN"]):
-        assert list(ROOT.glob(pattern)), pattern
+    idle = [pattern for pattern in (*listed["COMPILED"], *listed["PLAIN"]) if not list(ROOT.glob(pattern))]
+    fail_for(idle, "every pattern of setup.py finds a module")
     assert [ROOT / path for path in listed["modules"]()] == compiled_sources()
 
 

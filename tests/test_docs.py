@@ -1,29 +1,42 @@
 """What the documentation says is true of the code."""
 
-import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from itertools import count, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import configuration_page
 import pytest
 import rights_page
 from proof.proofs import PROOFS
 from proof.stages import FOLDERS, PYTEST, STAGES
+from sources import (
+    DOCS,
+    PAGES,
+    ROOMS,
+    ROOT,
+    Function,
+    at,
+    cases_in,
+    differences,
+    fail_for,
+    line_of,
+    name_of,
+    outline,
+    sources,
+    text_of,
+)
 
-ROOT = Path(__file__).resolve().parent.parent
-DOCS = ROOT / "docs"
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+pytestmark = pytest.mark.xdist_group("sources")  # in one process, each file is parsed once
 
 
-def test_the_configuration_page_is_what_the_tables_say() -> None:
-    assert configuration_page.PAGE.read_text() == configuration_page.page(), "run make docs"
-
-
-def test_the_page_of_rights_is_what_the_apis_declare() -> None:
-    assert rights_page.PAGE.read_text() == rights_page.page(), "run make docs"
+def test_the_pages_of_settings_and_rights_say_what_the_code_does() -> None:
+    written = (configuration_page, rights_page)
+    old = [name_of(each.PAGE) for each in written if text_of(each.PAGE) != each.page()]
+    fail_for(old, "`make docs` changes nothing")
 
 
 def test_every_hostile_case_of_the_specification_says_what_shows_it() -> None:
@@ -36,18 +49,28 @@ def test_every_hostile_case_of_the_specification_says_what_shows_it() -> None:
     assert numbers("testing/security.md", "# Hostile peers") == cases
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_no_link_of_a_page_leads_nowhere(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
-    missing = [link for link in links if not (page.parent / link).exists()]
-    assert not missing
+def test_every_link_of_a_page_leads_to_a_file_and_to_a_heading_of_it() -> None:
+    fail_for((each for page in PAGES for each in dead_links(page)), "every link leads somewhere")
+
+
+def dead_links(page: Path) -> Iterator[str]:
+    for link in re.finditer(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text_of(page)):
+        if not (page.parent / link[1]).exists():
+            yield f"{at(page, line_of(text_of(page), link.start()))} {link[1]}: there is no such file"
+    for link in re.finditer(r"\]\(([^)#: ]*\.md)?#([^) ]+)\)", prose(page)):
+        target = page.parent / link[1] if link[1] else page
+        if target.exists() and link[2] not in anchors(target):
+            yield f"{at(page, line_of(prose(page), link.start()))} {link[1] or ''}#{link[2]}: there is no such heading"
 
 
 def prose(page: Path) -> str:
-    """A page without its blocks of code, in which nothing is a heading or a link."""
-    return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    """A page with empty lines for its blocks of code, in which nothing is a heading or a link."""
+    return re.sub(
+        r"^```.*?^```$", lambda block: "\n" * block[0].count("\n"), text_of(page), flags=re.DOTALL | re.MULTILINE
+    )
 
 
+@cache
 def anchors(page: Path) -> set[str]:
     """What links may say behind `#`: headings, as GitHub writes them."""
     found: set[str] = set()
@@ -57,15 +80,6 @@ def anchors(page: Path) -> set[str]:
         repeated = (f"{anchor}-{number}" for number in count(1))
         found.add(anchor if anchor not in found else next(each for each in repeated if each not in found))
     return found
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_into_a_page_finds_its_heading(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#: ]*\.md)?#([^) ]+)\)", prose(page))
-    missing = [
-        f"{file}#{anchor}" for file, anchor in links if anchor not in anchors(page.parent / file if file else page)
-    ]
-    assert not missing
 
 
 def test_a_heading_becomes_the_anchor_that_github_makes_of_it(tmp_path: Path) -> None:
@@ -78,29 +92,37 @@ def test_a_heading_becomes_the_anchor_that_github_makes_of_it(tmp_path: Path) ->
 
 def test_the_index_leads_to_every_page() -> None:
     index = DOCS / "README.md"
-    listed = {(DOCS / link).resolve() for link in re.findall(r"\]\(([^)#:]+\.md)\)", index.read_text())}
+    listed = {(DOCS / link).resolve() for link in re.findall(r"\]\(([^)#:]+\.md)\)", text_of(index))}
     pages = {page for page in DOCS.rglob("*.md") if page != index and (DOCS / "adr") not in page.parents}
-    assert not [str(page.relative_to(ROOT)) for page in sorted(pages - listed)], "list them in docs/README.md"
+    fail_for(map(name_of, sorted(pages - listed)), "docs/README.md lists every page")
 
 
 def test_the_index_of_decisions_names_each_once_by_its_title() -> None:
-    titles = {
-        page.name: page.read_text().splitlines()[0].split(". ", 1)[1] for page in (DOCS / "adr").glob("[0-9]*.md")
-    }
-    rows = re.findall(r"^\| (\d+) \| \[(.+)\]\((.+)\) \|$", (DOCS / "adr" / "README.md").read_text(), re.MULTILINE)
-    assert sorted((page, title) for _, title, page in rows) == sorted(titles.items())
-    assert all(int(page[:4]) == int(number) for number, _, page in rows)
+    titles = {page.name: text_of(page).splitlines()[0].split(". ", 1)[1] for page in (DOCS / "adr").glob("[0-9]*.md")}
+    rows = re.findall(r"^\| (\d+) \| \[(.+)\]\((.+)\) \|$", text_of(DOCS / "adr" / "README.md"), re.MULTILINE)
+    names = [page for _, _, page in rows]
+    offences = [
+        *differences(
+            (f"{page} | {title}" for _, title, page in rows),
+            (f"{page} | {title}" for page, title in titles.items()),
+            missing="is not listed",
+            surplus="is listed, but there is no such decision",
+        ),
+        *(f"{name} is listed {names.count(name)} times" for name in sorted(set(names)) if names.count(name) > 1),
+        *(f"{page} is listed as {number}" for number, _, page in rows if int(page[:4]) != int(number)),
+    ]
+    fail_for(offences, "docs/adr/README.md lists each decision once, by its title and number")
 
 
 # Sections of the specification are cited by number, and a changelog grows with each release.
 LONG = {*(DOCS / "spec").glob("*.md"), ROOT / "CHANGELOG.md"}
+MAX_PAGE_LINES = 400
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if page not in LONG], ids=lambda page: str(page.relative_to(ROOT))
-)
-def test_a_page_is_short_enough_to_be_read(page: Path) -> None:
-    assert len(page.read_text().splitlines()) <= 400, "split it by noun"
+def test_a_page_is_short_enough_to_be_read() -> None:
+    lines = {page: len(text_of(page).splitlines()) for page in PAGES if page not in LONG}
+    long = [f"{name_of(page)}: {length} lines" for page, length in lines.items() if length > MAX_PAGE_LINES]
+    fail_for(long, f"a page of more than {MAX_PAGE_LINES} lines is split by noun")
 
 
 # The front page
@@ -109,32 +131,41 @@ def test_a_page_is_short_enough_to_be_read(page: Path) -> None:
 NUMBER = r"\d{1,3}(?:[, ]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?(?:e[+-]\d+)?"
 
 
+@cache
 def measured(page: Path) -> list[float]:
     """Every number on a page."""
-    return [float(re.sub("[, ]", "", number)) for number in re.findall(NUMBER, page.read_text())]
+    return [float(re.sub("[, ]", "", number)) for number in re.findall(NUMBER, text_of(page))]
 
 
 def reasons() -> list[str]:
     """The lines of the README that say why, each with its figures and the page that has them."""
-    section = (ROOT / "README.md").read_text().partition("\n## Why Eosin\n")[2].partition("\n## ")[0]
+    section = text_of(ROOT / "README.md").partition("\n## Why Eosin\n")[2].partition("\n## ")[0]
     return [" ".join(line.split()) for line in section.split("\n- ")[1:]]
 
 
-@pytest.mark.parametrize("reason", reasons())
-def test_every_figure_of_the_readme_is_on_the_page_beside_it(reason: str) -> None:
-    (page,) = re.findall(r"\]\((docs/\S+\.md)\)", reason)
+def test_every_figure_of_the_readme_is_on_the_page_beside_it() -> None:
+    assert reasons()
+    fail_for((each for reason in reasons() for each in unfounded(reason)), "every figure is on the page beside it")
+
+
+def unfounded(reason: str) -> Iterator[str]:
+    pages = re.findall(r"\]\((docs/\S+\.md)\)", reason)
     text = re.sub(r"\(`.*$|`[^`]*`|Apache Kafka [\d.]+", "", reason)
     figures = [figure.replace(",", "") for figure in re.findall(NUMBER, text)]
-    assert figures
+    if len(pages) != 1 or not figures:
+        yield f"has {len(figures)} figures and {len(pages)} pages beside them: {reason}"
+        return
     for figure in figures:
         digits = len(figure.partition(".")[2])
-        assert any(f"{number:.{digits}f}" == figure for number in measured(ROOT / page)), f"{page} has no {figure}"
+        if not any(f"{number:.{digits}f}" == figure for number in measured(ROOT / pages[0])):
+            yield f"{pages[0]} has no {figure}: {reason}"
 
 
 def test_the_readme_names_only_targets_that_make_has() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = set(re.findall(r"\bmake ([a-z-]+)", (ROOT / "README.md").read_text()))
-    assert {"run", "test"} <= named <= targets
+    targets = set(re.findall(r"^([a-z-]+):", text_of(ROOT / "Makefile"), re.MULTILINE))
+    named = set(re.findall(r"\bmake ([a-z-]+)", text_of(ROOT / "README.md")))
+    assert {"run", "test"} <= named
+    fail_for((f"make {name}" for name in sorted(named - targets)), "the README names targets that make has")
 
 
 # The changelog
@@ -143,24 +174,32 @@ def test_the_readme_names_only_targets_that_make_has() -> None:
 KINDS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
 
 
-def releases() -> dict[str, str]:
-    """Headings of the changelog to what is below them."""
-    _, *parts = re.split(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
-    return dict(zip(parts[::2], parts[1::2], strict=True))
+def test_the_changelog_keeps_its_form_and_says_nothing_twice() -> None:
+    fail_for(untidy(ROOT / "CHANGELOG.md"), "releases by number and day, what changed by kind, each entry once")
 
 
-def test_the_changelog_keeps_its_form() -> None:
-    first, *released = releases()
-    assert first == "[Unreleased]"
-    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", heading) for heading in released)
-    for text in releases().values():
-        kinds = re.findall(r"^### (.+)$", text, re.MULTILINE)
-        assert kinds == [kind for kind in KINDS if kind in kinds], "each kind once, in this order"
-
-
-def test_no_entry_stands_twice_in_the_changelog() -> None:
-    entries = re.findall(r"^- .+$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert sorted(set(entries)) == sorted(entries), "a merge has kept both sides"
+def untidy(changelog: Path) -> Iterator[str]:
+    releases: list[str] = []
+    kinds: list[str] = []
+    entries: set[str] = set()
+    for number, line in enumerate(text_of(changelog).splitlines(), 1):
+        place = f"{at(changelog, number)} {line}"
+        if line.startswith("## "):
+            form = r"## \[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d" if releases else r"## \[Unreleased\]"
+            if line in releases or not re.fullmatch(form, line):
+                yield f"{place}: first [Unreleased], then each release once, as [1.2.3] - 2026-01-31"
+            releases.append(line)
+            kinds = []
+        elif line.startswith("### "):
+            kinds.append(line.removeprefix("### "))
+            if kinds != [kind for kind in KINDS if kind in kinds]:
+                yield f"{place}: each of {', '.join(KINDS)} once, in this order"
+        elif line.startswith("- "):
+            if line in entries:
+                yield f"{place}: there already; a merge has kept both sides"
+            entries.add(line)
+    if not releases:
+        yield f"{name_of(changelog)} has no release"
 
 
 # Hosted CI
@@ -182,22 +221,17 @@ NAMED = re.compile(r"`(\w[\w/]*\.py)::(test_\w+)`")
 """A test as pages name it, from `tests/` on."""
 
 
-def functions_of(file: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.parse(file.read_text()).body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
-            yield node
+def test_every_test_that_a_page_names_is_there() -> None:
+    fail_for((each for page in PAGES for each in unknown_tests(page)), "every test that a page names is there")
 
 
-def is_a_difference(test: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    return any(ast.unparse(each).startswith("better_than_kafka(") for each in test.decorator_list)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_test_that_a_page_names_is_there(page: Path) -> None:
-    for file, name in NAMED.findall(page.read_text()):
-        path = ROOT / "tests" / file
-        assert path.exists(), file
-        assert name in {test.name for test in functions_of(path)}, f"{file} has no {name}"
+def unknown_tests(page: Path) -> Iterator[str]:
+    for named in NAMED.finditer(text_of(page)):
+        path = ROOT / "tests" / named[1]
+        if not path.exists():
+            yield f"{at(page, line_of(text_of(page), named.start()))} {named[1]}: there is no such file"
+        elif named[2] not in cases_in(path):
+            yield f"{at(page, line_of(text_of(page), named.start()))} {named[1]} has no {named[2]}"
 
 
 def first_cells(table: str) -> list[str]:
@@ -205,8 +239,8 @@ def first_cells(table: str) -> list[str]:
 
 
 def test_every_row_of_the_failure_matrix_is_shown_by_a_test() -> None:
-    matrix = (DOCS / "spec" / "cluster.md").read_text().split("## 8. Failure matrix")[1].split("\n## ")[0]
-    page = (DOCS / "testing" / "failures.md").read_text()
+    matrix = text_of(DOCS / "spec" / "cluster.md").split("## 8. Failure matrix")[1].split("\n## ")[0]
+    page = text_of(DOCS / "testing" / "failures.md")
     assert first_cells(page) == first_cells(matrix)
     rows = [line for line in page.splitlines() if line.startswith("| ")][1:]
     without = [row for row in rows if not NAMED.search(row)]
@@ -226,75 +260,97 @@ def test_every_test_of_the_failure_matrix_is_run_by_some_target() -> None:
         *(f"{kind} and not spark and not full" for kind in kinds),
         *(f"full and {kind} and not spark and not cluster_long" for kind in kinds),
     }
-    for file, name in NAMED.findall((DOCS / "testing" / "failures.md").read_text()):
-        if file.startswith("cluster/"):
-            continue
-        text = (ROOT / "tests" / file).read_text()
-        [test] = [each for each in functions_of(ROOT / "tests" / file) if each.name == name]
-        marks = [ast.unparse(each) for each in test.decorator_list]
-        marks += [line for line in text.splitlines() if line.startswith("pytestmark")]
-        assert not file.startswith("clients/")
-        assert not [mark for mark in marks if "spark" in mark or "cluster_long" in mark], f"nothing runs {name}"
+    idle = []
+    for file, name in NAMED.findall(text_of(DOCS / "testing" / "failures.md")):
+        path = ROOT / "tests" / file
+        marks = [cases_in(path)[name].decorators]
+        marks += [line for line in text_of(path).splitlines() if line.startswith("pytestmark")]
+        left_out = file.startswith("clients/") or any("spark" in mark or "cluster_long" in mark for mark in marks)
+        if left_out and not file.startswith("cluster/"):
+            idle.append(f"{file}::{name}")
+    fail_for(idle, "every test of the failure matrix is run by some target")
 
 
 def test_every_answer_that_differs_on_purpose_is_explained() -> None:
-    explained = set(NAMED.findall(SEMANTICS.read_text()))
+    explained = set(NAMED.findall(text_of(SEMANTICS)))
     differing = {
-        (str(file.relative_to(ROOT / "tests")), test.name)
-        for file in sorted((ROOT / "tests" / "wire").glob("test_*.py"))
-        for test in functions_of(file)
+        (path.relative_to(ROOT / "tests").as_posix(), test.name): at(path, test.line)
+        for path in sources("tests/wire")
+        for test in cases_in(path).values()
         if is_a_difference(test)
     }
     assert differing
-    assert not differing - explained
+    silent = [f"{place} {test[1]}" for test, place in differing.items() if test not in explained]
+    fail_for(silent, "docs/semantics.md names every test of an answer that differs from Apache Kafka's")
+
+
+def is_a_difference(test: Function) -> bool:
+    return any(line.startswith("@better_than_kafka(") for line in test.decorators.splitlines())
 
 
 def test_every_row_of_a_table_has_a_cell_for_each_title() -> None:
+    offences = []
     titles = ""
-    for line in SEMANTICS.read_text().splitlines():
-        if not line.startswith("|"):
-            titles = ""
-            continue
-        titles = titles or line
-        assert line.count("|") == titles.count("|"), line
+    for number, line in enumerate(text_of(SEMANTICS).splitlines(), 1):
+        titles = (titles or line) if line.startswith("|") else ""
+        if line.count("|") != titles.count("|") and titles:
+            offences.append(f"{at(SEMANTICS, number)} {line}")
+    fail_for(offences, "every row of a table has a cell for each title")
 
 
 def test_every_known_defect_of_apache_kafka_has_a_test() -> None:
-    rows = {line.split("|")[1].strip(): line for line in SEMANTICS.read_text().splitlines() if line.startswith("| ")}
-    for number in [*(f"B{n}" for n in range(1, 33)), *map(str, range(1, 11))]:
-        assert NAMED.search(rows[number]), f"no test for {number}"
+    rows = {line.split("|")[1].strip(): line for line in text_of(SEMANTICS).splitlines() if line.startswith("| ")}
+    numbers = [*(f"B{n}" for n in range(1, 33)), *map(str, range(1, 11))]
+    untested = [number for number in numbers if not NAMED.search(rows.get(number, ""))]
+    fail_for(untested, "the row of every known defect in docs/semantics.md names a test")
 
 
 # The glossary
 
 
 GLOSSARY = DOCS / "glossary.md"
-ROOMS = ("runtime", "protocol", "storage", "coordinator", "client", "broker", "pipeline")
 
 
-def terms() -> Iterator[tuple[str, list[str]]]:
-    """Each term of the glossary, and the classes that it names."""
-    for line in GLOSSARY.read_text().splitlines():
-        cells = [cell.strip() for cell in line.split("|")]
-        if line.startswith("| ") and cells[1] != "term":
-            assert len(cells) == 5, line
-            yield cells[1], re.findall(r"`(\w+)`", cells[3])
+class Term(NamedTuple):
+    place: str
+    name: str
+    classes: list[str]
+    """Those that the glossary names for it."""
+
+
+def parts() -> list[list[Term]]:
+    """The tables of the glossary."""
+    found: list[list[Term]] = []
+    for number, line in enumerate(text_of(GLOSSARY).splitlines(), 1):
+        if line.startswith("| term |"):
+            found.append([])
+        elif line.startswith("| "):
+            assert line.count("|") == 4, f"{at(GLOSSARY, number)} {line}"
+            _, name, _, classes, _ = line.split("|")
+            found[-1].append(Term(at(GLOSSARY, number), name.strip(), re.findall(r"`(\w+)`", classes)))
+    return found
 
 
 def test_every_term_of_the_glossary_names_a_class_that_exists() -> None:
-    classes = {
-        node.name
-        for room in ROOMS
-        for path in (ROOT / room).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
-    }
-    without = [term for term, named in terms() if not named or not classes.issuperset(named)]
-    assert not without
+    known = {each.name for path in sources(*ROOMS) for each in outline(path).classes}
+    offences = [
+        f"{term.place} {term.name}: {', '.join(unknown) or 'no class'}"
+        for part in parts()
+        for term in part
+        if (unknown := sorted(set(term.classes) - known)) or not term.classes
+    ]
+    fail_for(offences, "every term of the glossary names classes that exist")
 
 
 def test_the_glossary_tells_a_term_once_and_in_order() -> None:
-    names = [term.lower() for term, _ in terms()]
-    parts = GLOSSARY.read_text().count("| term |")
-    assert len(names) == len(set(names))
-    assert sum(later < earlier for earlier, later in pairwise(names)) == parts - 1
+    offences = []
+    for part in parts():
+        for earlier, later in pairwise(part):
+            if later.name.lower() < earlier.name.lower():
+                offences.append(f"{later.place} {later.name} stands behind {earlier.name}")
+    told: dict[str, str] = {}
+    for term in (term for part in parts() for term in part):
+        if term.name.lower() in told:
+            offences.append(f"{term.place} {term.name} is in {told[term.name.lower()]}, too")
+        told[term.name.lower()] = term.place
+    fail_for(offences, "the glossary tells a term once and in order")

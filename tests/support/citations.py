@@ -18,8 +18,10 @@ _ITEMS: Final = rf",?{_GAP}(?:steps?|rules?|cases?){_GAP}({_NUMBERS})"
 _DEFECTS: Final = rf"(?:(?:,|{_GAP}with|{_GAP}and){_GAP}B\d+)*"
 _SECTIONS: Final = rf"({_NUMBERS})(?:{_ITEMS})?({_DEFECTS})"
 
-_DOCUMENT: Final = re.compile(r"[\w-]+\.md\b")
-_CITATION: Final = re.compile(rf"([\w-]+)\.md\)?,?{_GAP}(?:sections?{_GAP}|§)?(?=\d){_SECTIONS}")
+_PAGE: Final = r"(?<![\w-])[\w-]+"
+"""The name of a file without its ending; a search begins where a word does, not at each of its letters."""
+_DOCUMENT: Final = re.compile(rf"{_PAGE}\.md\b")
+_CITATION: Final = re.compile(rf"({_PAGE})\.md\)?,?{_GAP}(?:sections?{_GAP}|§)?(?=\d){_SECTIONS}")
 _BARE: Final = re.compile(rf"(?:\b[Ss]ections?{_GAP}|§)(?=\d){_SECTIONS}")
 
 _HEADING: Final = re.compile(rf"#+ ({_NUMBER})\.?(?:\s|$)")
