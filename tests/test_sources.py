@@ -61,7 +61,7 @@ def test_a_broken_rule_tells_every_offence_on_a_line_of_its_own() -> None:
     with pytest.raises(pytest.fail.Exception) as failed:
         fail_for((f"a.py:{number}" for number in range(100)), "broken often")
     assert str(failed.value).splitlines() == [
-        "broken often (100 times not so):",
+        "broken often; offences: 100",
         *(f"  a.py:{number}" for number in range(100)),
     ]
 

@@ -195,7 +195,7 @@ def fail_for(offences: Iterable[str], rule: str) -> None:
     """Fail if there is any offence, and tell all, one a line: one run shows whatever there is to mend."""
     __tracebackhide__ = True
     if found := list(offences):
-        pytest.fail("\n  ".join((f"{rule} ({len(found)} times not so):", *found)), pytrace=False)
+        pytest.fail("\n  ".join((f"{rule}; offences: {len(found)}", *found)), pytrace=False)
 
 
 def differences(found: Iterable[str], wanted: Iterable[str], *, missing: str, surplus: str) -> Iterator[str]:
