@@ -11,8 +11,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from broker_process import BrokerProcess, wait_until
+from broker_process import BrokerProcess
 from filled_directory import filled_directory
+from waiting import wait_until
 
 from bench.raw_connection import RawConnection, cpu_seconds, frame
 from bench.report import Row
@@ -60,11 +61,11 @@ def run(quick: bool = False) -> list[Row]:
 def _start(directory: Path, name: str) -> list[Row]:
     process = BrokerProcess(directory)
     started = time.monotonic()
-    process.start(120)
+    process.start()
     ready, ready_cpu = time.monotonic() - started, cpu_seconds(process.pid)
-    wait_until(lambda: _LOADED.search(process.log), timeout_s=300, every_s=0.05)
+    wait_until(lambda: _LOADED.search(process.log), every_s=0.05)
     loaded, loaded_cpu = time.monotonic() - started, cpu_seconds(process.pid)
-    process.stop(60)
+    process.stop()
     return [
         Row(GROUP, f"requests accepted, {name}", ready, "s", budget=_READY_S),
         Row(GROUP, f"its CPU, {name}", ready_cpu, "s", budget=_READY_S),
@@ -89,7 +90,7 @@ def _after_writing(size: int, durability: str) -> tuple[float, float]:
         broker.kill()
         wire.close()
         started = time.monotonic()
-        broker.start(120)
+        broker.start()
         seconds, cpu = time.monotonic() - started, cpu_seconds(broker.pid)
         wire = RawConnection(broker.port)
         assert _end_offset(wire) == end, "acknowledged records are missing"

@@ -326,13 +326,13 @@ def _partitions(broker: BrokerProcess, count: int, seconds: float, *, written: b
     memory = resident_bytes(broker.pid)
     wire.close()
     started = time.perf_counter()
-    code = broker.stop(120)
+    code = broker.stop()
     stopped = time.perf_counter() - started
     assert code == 0, broker.log[-2000:]
     started = time.perf_counter()
-    broker.start(120)
+    broker.start()
     restarted = time.perf_counter() - started
-    broker.stop(120)
+    broker.stop()
     name = f"{count:,} partitions" + (", each written once" if written else ", never written")
     return figures | {
         f"an append beside {name}, p50|ms": probe.milliseconds(0.5),

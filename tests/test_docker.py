@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from broker_process import BrokerProcess
 from container_engine import base_image, compose, knows_profiles
+from waiting import HANG_S
 
 from eosin.broker.cli.health import parser as health_parser
 from eosin.broker.cli.serve import configured
@@ -108,7 +109,7 @@ def test_the_command_of_the_secured_compose_file_is_understood() -> None:
 def test_the_smoke_client_passes_against_a_broker(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data", durability="fsync") as broker:
         command = [sys.executable, str(ROOT / "docker" / "smoke.py"), broker.address]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert ended.returncode == 0, ended.stderr
     assert "100 records committed and read, 100 aborted and never seen" in ended.stdout
 
@@ -116,7 +117,7 @@ def test_the_smoke_client_passes_against_a_broker(tmp_path: Path) -> None:
 def test_without_an_engine_the_tests_of_the_image_end_with_one_sentence() -> None:
     command = [sys.executable, str(ROOT / "tests" / "support" / "container_engine.py")]
     environment = {"PATH": os.environ["PATH"], "EOSIN_ENGINE": "no-such-engine"}
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG_S, env=environment)
     assert ran.returncode == 2
     assert ran.stderr == (
         "docker-test: no container engine answers (no-such-engine tried): start Docker or install podman\n"

@@ -5,12 +5,11 @@ import os
 import re
 import socket
 import subprocess
-import time
 import tomllib
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from dependency_locks import wanted
 from observed_broker import ORDERS_0, observed_broker
 from toolchains import skipped_without, tool
+from waiting import HANG_S, wait_until
 
 from eosin.broker.cli.serve import configured
 
@@ -157,7 +157,7 @@ def promtool(*command: str, given: bytes = b"", codes: tuple[int, ...] = (0,), f
     """What it says; it exits with one of `codes`."""
     with skipped_without():
         path = os.environ.get("PROMTOOL") or tool("promtool", "the alert rules, the dashboard and the text of metrics")
-    done = subprocess.run([path, *command], cwd=folder, input=given, capture_output=True, timeout=60, check=False)
+    done = subprocess.run([path, *command], cwd=folder, input=given, capture_output=True, timeout=HANG_S, check=False)
     told = (done.stdout + done.stderr).decode()
     assert done.returncode in codes, told
     return told
@@ -212,14 +212,14 @@ def test_a_prometheus_fills_the_panels_of_the_dashboard_and_fires_alerts(tmp_pat
                 kept.extend(make_traffic(broker))  # again and again: rates are made of what changes between scrapes
                 return not empty_panels(address) - NEEDS_MORE
 
-            until(are_filled, lambda: f"without data: {empty_panels(address)}")
-            until(lambda: rules_of(address) == {"ok"}, lambda: f"rules: {rules_of(address)}")
+            wait_until(are_filled, lambda: f"without data: {empty_panels(address)}")
+            wait_until(lambda: rules_of(address) == {"ok"}, lambda: f"rules: {rules_of(address)}")
 
             def have_fired() -> bool:
                 kept.extend(make_traffic(broker))  # one more transaction that runs out of time
                 return ("EosinTransactionTimeouts", "firing") in alerts_of(address)
 
-            until(have_fired, lambda: f"alerts: {alerts_of(address)}")
+            wait_until(have_fired, lambda: f"alerts: {alerts_of(address)}")
             fired = alerts_of(address)["EosinTransactionTimeouts", "firing"]
             assert re.fullmatch(rf"[0-9.]+ transactions of {http} ran out of time in ten minutes", fired["summary"])
             assert fired["ask"].startswith("eosin explain ")
@@ -227,7 +227,7 @@ def test_a_prometheus_fills_the_panels_of_the_dashboard_and_fires_alerts(tmp_pat
                 ("EosinTransactionTimeouts", "firing")
             }
             broker.kill()
-            until(lambda: ("EosinDown", "pending") in alerts_of(address), lambda: f"alerts: {alerts_of(address)}")
+            wait_until(lambda: ("EosinDown", "pending") in alerts_of(address), lambda: f"alerts: {alerts_of(address)}")
             assert alerts_of(address)["EosinDown", "pending"]["summary"] == f"{http} does not answer its scrapes"
 
 
@@ -244,17 +244,17 @@ def prometheus(program: str, folder: Path) -> Iterator[str]:
         yield address
     finally:
         running.terminate()
-        running.wait(60)
+        running.wait(HANG_S)
 
 
 def producing(broker: BrokerProcess, name: str, *, topic: str = "orders", timeout_ms: int = 60_000) -> Producer:
     """A producer with an open transaction."""
     settings = {"bootstrap.servers": broker.address, "transactional.id": name, "transaction.timeout.ms": timeout_ms}
     made = Producer({**settings, "log_level": 0})
-    made.init_transactions(60)
+    made.init_transactions(HANG_S)
     made.begin_transaction()
     made.produce(topic, b"book", partition=0)
-    assert made.flush(60) == 0
+    assert made.flush(HANG_S) == 0
     return made
 
 
@@ -263,13 +263,13 @@ def make_traffic(broker: BrokerProcess) -> list[Producer]:
     producers are still connected."""
     shop, slow = producing(broker, "shop-1"), producing(broker, "slow", timeout_ms=1000)
     old, new = producing(broker, "shop-2"), producing(broker, "shop-2")
-    shop.commit_transaction(60)
+    shop.commit_transaction(HANG_S)
     with pytest.raises(KafkaException):
-        old.commit_transaction(60)
+        old.commit_transaction(HANG_S)
     settings = {"bootstrap.servers": broker.address, "log_level": 0, "group.id": "readers"}
     reader = Consumer({**settings, "auto.offset.reset": "earliest"})
     reader.subscribe(["orders"])
-    assert reader.consume(1, 60)
+    assert reader.consume(1, HANG_S)
     reader.commit(asynchronous=False)
     reader.close()
     return [shop, slow, new]
@@ -300,16 +300,9 @@ def alerts_of(address: str) -> dict[tuple[str, str], dict[str, str]]:
 
 def told_by(address: str, path: str) -> Any:
     try:
-        with urllib.request.urlopen(f"http://{address}/api/v1/{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{address}/api/v1/{path}", timeout=HANG_S) as answer:
             return json.load(answer)["data"]
     except urllib.error.HTTPError:
         raise
     except OSError:
         return {"result": [], "groups": []}  # it does not listen yet
-
-
-def until(is_so: Callable[[], bool], why_not: Callable[[], str], *, timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not is_so():
-        assert time.monotonic() < deadline, why_not()
-        time.sleep(0.5)

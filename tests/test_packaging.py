@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from waiting import HANG_S
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("runtime", "protocol", "storage", "coordinator", "client", "broker", "pipeline")
@@ -74,21 +75,21 @@ def test_a_broker_starts_answers_and_stops_from_the_wheel_alone(environment: Pat
     assert broker.stdout is not None
     ready = broker.stdout.readline()
     try:
-        assert " ready on " in ready, broker.communicate(timeout=10)
+        assert " ready on " in ready, broker.communicate(timeout=HANG_S)
         address = ready.split(" ready on ")[1].split()[0]
         health = run(environment / "eosin", "health", address, cwd=tmp_path)
-        assert health.communicate(timeout=20)[0] == f"{address} answers\n"
+        assert health.communicate(timeout=HANG_S)[0] == f"{address} answers\n"
         assert health.returncode == 0
     finally:
         broker.terminate()
-        out, err = broker.communicate(timeout=20)
+        out, err = broker.communicate(timeout=HANG_S)
     assert (broker.returncode, out) == (0, "")
     assert "Traceback" not in err
 
 
 def test_a_broker_run_from_the_wheel_is_that_of_the_wheel(environment: Path, tmp_path: Path) -> None:
     code = "import eosin.broker.server as s; print(s.__file__)"
-    where, _ = run(environment / "python", "-c", code, cwd=tmp_path).communicate(timeout=20)
+    where, _ = run(environment / "python", "-c", code, cwd=tmp_path).communicate(timeout=HANG_S)
     assert Path(where.strip()).is_relative_to(environment.parent)
 
 

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from waiting import HANG_S
 
 ROOT = Path(__file__).parent.parent
 BROKER = "--editable ."
@@ -36,7 +37,9 @@ class Checkout:
         for target in targets:
             # A make that runs these tests hands its own flags on.
             plain = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
-            subprocess.run(["make", target], cwd=self.folder, env=plain, check=True, capture_output=True, timeout=60)
+            subprocess.run(
+                ["make", target], cwd=self.folder, env=plain, check=True, capture_output=True, timeout=HANG_S
+            )
         return [f"--editable{line}" for line in kept.read_text().splitlines()]
 
     def change_the_dependencies(self) -> None:

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from broker_process import wait_until
 from real_clients import connect
 from real_clients.base import Consumer, Producer
 from scenario import Scenario
 from toolchains import skipped_without
+from waiting import wait_until
 
 NUMBERS = range(150)
 STARTS, KILLED, LEFT = NUMBERS[:50], NUMBERS[50:100], NUMBERS[100:]
@@ -69,16 +69,16 @@ def test_lines_and_records_arrive_once_though_the_worker_is_killed(
     feed.write(STARTS)
     with worker:
         file = {**connect.FILE, **interval, "file": str(tmp_path / "lines"), "topic": target}
-        wait_until(lambda: worker.put("file", file), 90, every_s=0.3)
-        wait_until(lambda: worker.put("mirror", {**connect.MIRROR, **interval, **clusters, "topics": source}), 30)
-        wait_until(lambda: least() >= len(STARTS), 90)
+        wait_until(lambda: worker.put("file", file), every_s=0.3)
+        wait_until(lambda: worker.put("mirror", {**connect.MIRROR, **interval, **clusters, "topics": source}))
+        wait_until(lambda: least() >= len(STARTS))
         for number in KILLED:
             feed.write([number])
         worker.kill()
         assert least() < len(STARTS) + len(KILLED), "it had nothing left to do"
         feed.write(LEFT)
         worker.start()
-        wait_until(lambda: least() >= len(NUMBERS), 90)
+        wait_until(lambda: least() >= len(NUMBERS))
         least()
     for each in copied:
         assert sorted(each.numbers) == list(NUMBERS), worker.log

@@ -1,10 +1,10 @@
 """Flink copies a topic exactly once though it is killed, whichever way its sink names its transactions."""
 
 import pytest
-from broker_process import wait_until
 from real_clients import flink
 from scenario import Scenario
 from toolchains import skipped_without
+from waiting import wait_until
 
 RECORDS = 200
 COPIED_BY_THEN = 20
@@ -31,9 +31,9 @@ def test_records_are_copied_once_though_the_job_is_killed(bootstrap: str, scenar
         return len(copied)
 
     with job:
-        wait_until(lambda: read() >= COPIED_BY_THEN, 90)
+        wait_until(lambda: read() >= COPIED_BY_THEN)
     assert len(copied) < RECORDS, "it had nothing left to do"
     with job:
-        wait_until(lambda: read() >= RECORDS, 90)
+        wait_until(lambda: read() >= RECORDS)
         read()
     assert sorted(copied) == list(range(RECORDS)), job.log

@@ -3,11 +3,11 @@
 from collections import Counter, defaultdict
 
 import pytest
-from broker_process import wait_until
 from real_clients import streams
 from real_clients.base import Consumer
 from scenario import Scenario
 from toolchains import skipped_without
+from waiting import wait_until
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -47,11 +47,11 @@ def test_each_count_is_said_once_and_in_order_though_the_application_is_killed(
         first, second = (streams.Application(streams.NEWEST, streams.WORD_COUNT, where, PAUSE_MS) for _ in range(2))
     counts = Counts(scenario.reader(target))
     with first:
-        wait_until(lambda: counts.read() > KILLED_AFTER, 120)
+        wait_until(lambda: counts.read() > KILLED_AFTER)
         first.kill()
     killed_at = counts.read()
     assert killed_at < sum(WORDS.values()), "it had nothing left to do"
     with second:
-        wait_until(lambda: counts.read() >= sum(WORDS.values()), 120)
+        wait_until(lambda: counts.read() >= sum(WORDS.values()))
         assert counts.read() == sum(WORDS.values())
     assert {word: list(range(1, count + 1)) for word, count in WORDS.items()} == counts.of, second.log

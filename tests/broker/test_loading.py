@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wire import Wire, unique, until
+from waiting import until
+from wire import Wire, unique
 from wire_group import commit_offset, fetch_offset
 from wire_producer import transactional
 

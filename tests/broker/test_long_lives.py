@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from fake_disk import FakeDisk
 from manual_clock import ManualClock
-from wire import EARLIEST, Wire, data_offsets, now_ms, unique, until
+from waiting import until
+from wire import EARLIEST, Wire, data_offsets, now_ms, unique
 from wire_group import RawMember, commit_offset, fetch_offset
 from wire_producer import RawProducer, idempotent, transactional
 

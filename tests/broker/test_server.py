@@ -15,6 +15,7 @@ from typing import Any, Self
 import pytest
 from fake_peer import turns
 from manual_clock import ManualClock
+from waiting import HANG_S, until
 
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.coordinators import cleaner_config, group_config, transaction_config
@@ -146,11 +147,7 @@ async def test_topics_and_the_cluster_id_survive_a_restart_and_the_epoch_grows(t
 
 async def begun(server: Server) -> None:
     """Wait until a request of some client is being handled."""
-    for _ in range(500):
-        if server.host.running:
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("no request was begun")
+    await until(lambda: server.host.running)
 
 
 async def refusal(config: BrokerConfig) -> str:
@@ -252,12 +249,12 @@ async def test_checkpoints_are_saved_while_the_broker_runs(tmp_path: Path) -> No
     async with running(config_of(tmp_path), clock=clock) as server:
         checkpoint = tmp_path / "recovery-point-offset-checkpoint"
         before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
-        for _ in range(100):
+
+        async def is_saved() -> bool:
             await clock.run(10_000)
-            await asyncio.sleep(0.01)  # files are written in a thread
-            if checkpoint.exists() and checkpoint.stat().st_mtime_ns > before:
-                break
-        assert checkpoint.stat().st_mtime_ns > before
+            return checkpoint.exists() and checkpoint.stat().st_mtime_ns > before
+
+        await until(is_saved)
         assert server.host.connections == {}
 
 
@@ -315,12 +312,12 @@ async def test_a_client_that_is_gone_is_noticed_behind_fetches_that_wait() -> No
         await clock.run(LOOK_FOR_END_MS)
         assert server.host.connections, "as long as it is there it may wait"
         await client.close()
-        for _ in range(200):
+
+        async def is_gone() -> bool:
             await clock.run(LOOK_FOR_END_MS)
-            await asyncio.sleep(0.01)
-            if not server.host.connections:
-                break
-        assert not server.host.connections
+            return not server.host.connections
+
+        await until(is_gone)
         assert not server.host.running
         assert clock.pending == timers, "nothing waits for days"
 
@@ -396,5 +393,5 @@ print([name for name in sys.modules if name.startswith(tuple(f"eosin.broker.{roo
 
 @pytest.mark.slow
 def test_a_broker_that_runs_alone_loads_nothing_of_a_cluster_of_several_machines() -> None:
-    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=True, timeout=HANG_S)
     assert done.stdout.strip() == "[]"

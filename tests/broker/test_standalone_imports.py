@@ -4,6 +4,8 @@ into it: its start stays as short as it is."""
 import subprocess
 import sys
 
+from waiting import HANG_S
+
 PROGRAM = """
 import asyncio, sys
 from eosin.broker.cli import serve
@@ -30,7 +32,7 @@ CODECS = ("cramjam", "lz4", "zstandard")
 def loaded(*names: str) -> str:
     """The modules with these beginnings that a broker has loaded which has started and stopped."""
     command = [sys.executable, "-c", PROGRAM, *names]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=HANG_S).stdout
 
 
 def test_a_broker_that_runs_alone_and_unseen_loads_neither_rooms_of_a_quorum_nor_those_for_seeing() -> None:

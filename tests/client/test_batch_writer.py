@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from waiting import HANG_S
 
 from eosin.client.batch_writer import MAX_ON_THEIR_WAY, RECORD_BYTES, BatchWriter, record_bytes
 from eosin.client.errors import BrokerError
@@ -98,7 +99,7 @@ async def test_room_waits_for_the_broker() -> None:
     await asyncio.sleep(0.01)
     assert not room.done()
     producer.may_answer.set()
-    await asyncio.wait_for(room, 5)
+    await asyncio.wait_for(room, HANG_S)
     await out.flush()
     assert out.written == MAX_ON_THEIR_WAY + 3
 

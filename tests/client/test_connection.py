@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from stub_broker import StubBroker
+from waiting import until
 
 from eosin.client.addresses import Address
 from eosin.client.connection import Connection
@@ -74,8 +75,7 @@ async def test_no_more_requests_are_on_their_way_than_allowed() -> None:
         tasks = [
             asyncio.create_task(connection.request(ApiKey.HEARTBEAT, HeartbeatRequest(), version=4)) for _ in range(5)
         ]
-        await asyncio.sleep(0.02)
-        assert connection.in_flight == 2
+        await until(lambda: connection.in_flight == 2)
         with pytest.raises(ClientError, match="on their way already"):
             connection.submit(ApiKey.HEARTBEAT, HeartbeatRequest(), version=4)
         gate.set()

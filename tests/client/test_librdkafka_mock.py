@@ -5,6 +5,7 @@ from typing import Any
 
 import confluent_kafka
 import pytest
+from waiting import HANG_S
 
 from eosin.client.addresses import Address
 from eosin.client.admin import Admin
@@ -32,7 +33,7 @@ SPOKEN = {
 def mock_cluster() -> Iterator[Address]:
     """A mock cluster of one broker lives as long as the producer that was configured with it."""
     host: Any = confluent_kafka.Producer({"test.mock.num.brokers": 1, "log_level": 0})
-    (broker,) = host.list_topics(timeout=10).brokers.values()
+    (broker,) = host.list_topics(timeout=HANG_S).brokers.values()
     yield Address(broker.host, broker.port)
     host.flush(0)
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from sasl_stub import SaslStubBroker
 from stub_broker import StubBroker
+from waiting import HANG_S
 
 from eosin.client.addresses import Address
 from eosin.client.client import Client
@@ -155,7 +156,7 @@ async def test_a_renewal_that_is_refused_ends_the_connection_with_its_requests()
         await Connection.open(broker.address, security=login()) as connection,
     ):
         broker.users["alice"] = "changed"
-        why = await asyncio.wait_for(connection.wait_closed(), 5)
+        why = await asyncio.wait_for(connection.wait_closed(), HANG_S)
         assert isinstance(why, AuthenticationFailed)
         with pytest.raises(AuthenticationFailed):
             await connection.request(ApiKey.METADATA, MetadataRequest(), version=9)
@@ -212,7 +213,7 @@ async def test_a_client_certificate_that_is_missing_is_told(tls_files: Any) -> N
 
     secured = security("SSL", ssl_truststore_location=tls_files.ca)
     listener = socket.create_server(("127.0.0.1", 0))
-    listener.settimeout(10)
+    listener.settimeout(HANG_S)
     address = Address("127.0.0.1", listener.getsockname()[1])
     thread = threading.Thread(target=serve, args=(listener, tls_files.server(client_auth=True)))
     thread.start()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sasl_stub import SaslStubBroker
+from waiting import HANG_S
 
 from eosin.broker.__main__ import main
 from eosin.protocol.keys import ApiKey
@@ -34,12 +35,12 @@ def served(**how: Any) -> Iterator[str]:
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(HANG_S)
     try:
         yield found["address"]
     finally:
         found["loop"].call_soon_threadsafe(found["stop"].set)
-        thread.join(10)
+        thread.join(HANG_S)
 
 
 def config(folder: Path, password: str = "pencil", **others: str) -> str:

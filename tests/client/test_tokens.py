@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from urllib.parse import parse_qs
 
 import pytest
+from waiting import HANG_S
 
 from eosin.client.errors import AuthenticationFailed, ConnectionFailed
 from eosin.client.security.settings import Login
@@ -39,7 +40,7 @@ def server(status: int, body: bytes, **headers: str) -> Iterator[tuple[str, list
             yield f"http://127.0.0.1:{listening.server_port}/token", asked
         finally:
             listening.shutdown()
-            thread.join(10)
+            thread.join(HANG_S)
 
 
 def login(url: str, scope: str = "") -> Login:

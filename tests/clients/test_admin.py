@@ -3,10 +3,10 @@
 import contextlib
 
 import pytest
-from broker_process import wait_until
 from real_clients.base import ClientRefused
 from real_clients.everyone import older_too
 from scenario import Scenario
+from waiting import wait_until
 
 
 @older_too

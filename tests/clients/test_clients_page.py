@@ -13,6 +13,7 @@ from real_clients import confluent, franz_go, java, kafkajs, streams, tools
 from refused import page
 from scenario import Scenario
 from toolchains import skipped_without
+from waiting import HANG_S
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
 PAGES = {"python": "python", "java": "java", "go": "franz-go", "js": "kafkajs"}
@@ -29,7 +30,7 @@ def example(language: str, which: int = 0) -> str:
 
 def printed(command: Sequence[str], **environment: str) -> str:
     done = subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=60, check=False
+        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=HANG_S, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -66,7 +67,7 @@ def test_the_example_of_kafka_streams_goes_from_topic_to_topic(tmp_path: Path) -
         source.write_text(example("java", 1).replace(DOCUMENTED, broker.address))
         with subprocess.Popen([*run, str(source)]) as process:
             try:
-                assert [each.value for each in scenario.reader("shouted").read(1, timeout_s=60)] == [b"ONE BOOK"]
+                assert [each.value for each in scenario.reader("shouted").read(1)] == [b"ONE BOOK"]
             finally:
                 process.terminate()
         scenario.close()

@@ -1,8 +1,9 @@
 """Offsets and output in one transaction."""
 
-from broker_process import wait_until
+from real_clients.base import read_all
 from real_clients.everyone import older_too
 from scenario import Scenario
+from waiting import wait_until
 
 
 @older_too
@@ -19,7 +20,7 @@ def test_each_input_is_copied_once_although_every_third_transaction_aborts(scena
     consumer.subscribe([source])
     attempts = done = 0
     while done < 60:
-        batch = consumer.read(min(5, 60 - done), timeout_s=10)
+        batch = consumer.read(min(5, 60 - done))
         assert batch, f"only {done} of 60 arrived"
         attempts += 1
         producer.begin()
@@ -41,7 +42,7 @@ def test_each_input_is_copied_once_although_every_third_transaction_aborts(scena
             # A client may be told of the commit a moment before the group coordinator has the marker.
             expected = batch[-1].offset + 1
             wait_until(lambda reader=consumer, expected=expected: reader.committed(source, 0) == expected)
-    read = scenario.reader(target).read(61, timeout_s=3)
+    read = read_all(scenario.reader(target), 60)
     assert [each.value for each in read] == [b"out-%d" % number for number in range(60)]
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 from broker_process import BrokerProcess
 from real_clients import franz_go
-from real_clients.base import ClientRefused
+from real_clients.base import ClientRefused, read_all
 from scenario import Scenario
 from toolchains import skipped_without
+from waiting import HANG_S
 
 
 @pytest.fixture(scope="module", params=["2", "1"], ids=lambda version: f"version {version}")
@@ -62,12 +63,12 @@ def test_each_input_is_copied_once_although_every_third_transaction_aborts(scena
             copier.send(target, b"out-" + (record.value or b""))
         if copier.end(commit=attempts % 3 != 0):
             done += len(batch)
-    read = scenario.reader(target).read(61, timeout_s=2)
+    read = read_all(scenario.reader(target), 60)
     assert [each.value for each in read] == [b"out-%d" % number for number in range(60)]
     assert scenario.consumer(group=group).committed(source, 0) == 60
 
 
-def copy(copier: franz_go.Session, target: str, count: int, timeout_s: float) -> int:
+def copy(copier: franz_go.Session, target: str, count: int, timeout_s: float = HANG_S) -> int:
     """Write up to `count` records of those that it reads, flushed but not committed; how many."""
     copier.begin()
     batch = copier.read(count, timeout_s)
@@ -86,9 +87,9 @@ def copied_by(copier: franz_go.Session, target: str) -> int:
 def test_a_joining_member_makes_the_other_abort_and_each_input_is_written_once(scenario: Scenario) -> None:
     source, target, group = fed(scenario, 40, partitions=4), scenario.topic(4), scenario.name("group")
     first = session(scenario, source, group)
-    assert copy(first, target, 10, timeout_s=10) == 10
+    assert copy(first, target, 10) == 10
     second = session(scenario, source, group)
-    written = copy(second, target, 1, timeout_s=10)
+    written = copy(second, target, 1)
     assert written == 1, "it was given partitions of the first one's"
     assert not first.end(commit=True), "they were taken from it in the middle of its transaction"
     written = second.end(commit=True)
@@ -96,7 +97,7 @@ def test_a_joining_member_makes_the_other_abort_and_each_input_is_written_once(s
         written += sum(copied_by(copier, target) for copier in (first, second))
         if written == 40:
             break
-    read = scenario.reader(target, 4).read(41, timeout_s=2)
+    read = read_all(scenario.reader(target, 4), 40)
     assert sorted(int(each.value or b"") for each in read) == list(range(40))
 
 
@@ -126,7 +127,7 @@ def test_two_sessions_write_each_input_once_over_a_restart_of_the_broker(
             except ClientRefused:  # what its application does: start again, which fences whatever it left
                 copier.close()
                 copiers[index] = session(scenario, source, group, ids[index])
-    read = scenario.reader(target, 4).read(81, timeout_s=2)
+    read = read_all(scenario.reader(target, 4), 80)
     assert sorted(int(each.value or b"") for each in read) == list(range(80))
 
 

@@ -1,23 +1,24 @@
 """Consumer groups: joining, leaving, static members, committed offsets."""
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 from real_clients.base import Consumer
 from real_clients.everyone import older_too
 from scenario import Scenario
+from waiting import wait_until
 
 
-def _settle(consumers: list[Consumer], partitions: int, timeout_s: float = 20) -> list[int]:
+def _settle(consumers: list[Consumer], partitions: int) -> list[int]:
     """Poll all of them until they own `partitions` between them, each at least one; their shares."""
-    deadline = time.monotonic() + timeout_s
     with ThreadPoolExecutor(len(consumers)) as side_by_side:  # a rebalance needs all members at once
-        while time.monotonic() < deadline:
+
+        def shares() -> list[int] | None:
             list(side_by_side.map(lambda consumer: consumer.read(1, timeout_s=0.4), consumers))
             owned = [consumer.assignment() for consumer in consumers]
-            if all(owned) and len(set().union(*owned)) == sum(map(len, owned)) == partitions:
-                return [len(each) for each in owned]
-    raise AssertionError(f"the group did not settle: {[consumer.assignment() for consumer in consumers]}")
+            settled = all(owned) and len(set().union(*owned)) == sum(map(len, owned)) == partitions
+            return [len(each) for each in owned] if settled else None
+
+        return wait_until(shares, lambda: [consumer.assignment() for consumer in consumers])
 
 
 def test_members_share_the_partitions_as_they_join_and_leave(scenario: Scenario) -> None:

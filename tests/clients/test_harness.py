@@ -8,6 +8,7 @@ import pytest
 from real_clients.base import ClientRefused
 from real_clients.harness import Command, Harness, HarnessFailed, HarnessRefused, Launched
 from real_clients.remote import RemoteClient
+from waiting import HANG_S
 
 # Answers in the order that `say` asks for, so that a test decides what overtakes what.
 OBEDIENT = """
@@ -50,7 +51,7 @@ def test_a_harness_may_answer_calls_in_any_order(harness: Harness) -> None:
     while not harness._waiting:
         pass
     assert harness.call("producer.commit", "p2", {"result": 2}) == 2
-    blocked.join(10)
+    blocked.join(HANG_S)
     assert found == [None]
 
 
@@ -98,7 +99,7 @@ def test_a_dead_harness_fails_every_call_with_its_last_output(harness: Harness, 
         pass
     with pytest.raises(HarnessFailed, match=told):
         harness.call(f"producer.{op}", "p2")
-    blocked.join(10)
+    blocked.join(HANG_S)
     assert told in str(failed[0])
     with pytest.raises(HarnessFailed, match=told):
         harness.call("producer.commit", "p1")

@@ -14,8 +14,9 @@ from typing import Any, Self
 import confluent_kafka
 import pytest
 from batches import data
-from broker_process import BrokerProcess, wait_until
+from broker_process import BrokerProcess
 from secured_clients import CLIENTS, PYTHON_CLIENTS, Access, SecuredClient, name_of, sasl
+from waiting import wait_until
 
 from eosin.broker.cli import users
 from eosin.client.addresses import Address
@@ -138,7 +139,7 @@ def test_others_commit_and_abort_as_if_nothing_were(
     access = sasl(broker.address, MECHANISM, "alice", PASSWORD)
     assert client(access, f"of-alice-{name_of(client)}") == [b"kept"]
     assert attack.ids[ErrorCode.POLICY_VIOLATION] - refused_before > 0, "it went on"
-    wait_until(lambda: attack.producers.total() > appended_before, timeout_s=10)
+    wait_until(lambda: attack.producers.total() > appended_before)
 
 
 def several(client: SecuredClient, access: Access) -> None:

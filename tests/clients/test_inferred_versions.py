@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import admin as ck_admin
 from real_clients import confluent
 from scenario import Scenario
+from waiting import HANG_S, wait_until
 
 
 def test_librdkafka_describes_a_classic_group(bootstrap: str) -> None:
@@ -14,12 +15,12 @@ def test_librdkafka_describes_a_classic_group(bootstrap: str) -> None:
     topic, group = scenario.topic(), scenario.name("group")
     consumer = scenario.consumer(group=group)
     consumer.subscribe([topic])
-    consumer.read(1, timeout_s=3)
+    wait_until(lambda: consumer.read(1, timeout_s=0.3) or consumer.assignment())
     admin = ck_admin.AdminClient({"bootstrap.servers": bootstrap})
-    described = admin.describe_consumer_groups([group], request_timeout=10)[group].result()
+    described = admin.describe_consumer_groups([group], request_timeout=HANG_S)[group].result()
     assert (described.group_id, described.state) == (group, ck.ConsumerGroupState.STABLE)
     assert [each.topic for member in described.members for each in member.assignment.topic_partitions] == [topic]
-    listed = admin.list_consumer_groups(request_timeout=10).result()
+    listed = admin.list_consumer_groups(request_timeout=HANG_S).result()
     assert group in {each.group_id for each in listed.valid}
     scenario.close()
 

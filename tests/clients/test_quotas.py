@@ -9,6 +9,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from broker_process import BrokerProcess
 from confluent_kafka import Producer
+from waiting import HANG_S
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
@@ -49,7 +50,7 @@ def test_librdkafka_reports_its_throttling_and_is_held(limited: str) -> None:
     began = time.monotonic()
     for _ in range(COUNT):
         producer.produce("orders", PAYLOAD)
-    assert producer.flush(30) == 0
+    assert producer.flush(HANG_S) == 0
     assert time.monotonic() - began > BEYOND / RATE * 0.5
     assert max(told) > 0
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from broker_process import BrokerProcess
 from real_clients import confluent
+from real_clients.base import read_all
 from scenario import Scenario
+from waiting import HANG_S
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,7 +29,7 @@ def _run_at(example: str, broker: BrokerProcess) -> str:
     """Run an example, as the only thing changed its address. It has nothing to complain of."""
     assert "127.0.0.1:9092" in example
     code = example.replace("127.0.0.1:9092", broker.address)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_S, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -50,5 +52,5 @@ def test_the_example_that_transforms_makes_invoices_of_the_orders(data_dir: Path
         assert _run_at(orders, broker) == "b'one book'\n"
         assert _run_at(invoices, broker) == ""
         scenario = Scenario(confluent.CLIENT, broker.address)
-        assert [each.value for each in scenario.reader("invoices").read(2, timeout_s=2)] == [b"invoice for one book"]
+        assert [each.value for each in read_all(scenario.reader("invoices"), 1)] == [b"invoice for one book"]
         scenario.close()

@@ -22,11 +22,11 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from waiting import HANG_S
 
 from eosin.broker.config.broker import STANDARD_AUTHORIZER
 
 ANYBODY = "User:ANONYMOUS"
-TIMEOUT_S = 15
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def rule(kind: ResourceType, name: str, operation: AclOperation, permission: Acl
 
 def add(admin: AdminClient, *rules: AclBinding) -> None:
     for future in admin.create_acls(list(rules)).values():
-        future.result(TIMEOUT_S)
+        future.result(HANG_S)
 
 
 ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
@@ -71,7 +71,7 @@ def nothing_is_committed(broker: BrokerProcess, topic: str) -> bool:
         {"bootstrap.servers": broker.address, "group.id": uuid4().hex, "enable.partition.eof": True}
     )
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
-    (end,) = consumer.consume(1, TIMEOUT_S)
+    (end,) = consumer.consume(1, HANG_S)
     consumer.close()
     return end.error() is not None and end.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
 
@@ -81,30 +81,30 @@ def test_a_foreign_transactional_id_is_refused_and_ones_own_commits(broker: Brok
     add(admin, rule(ResourceType.TRANSACTIONAL_ID, foreign, AclOperation.WRITE, DENY))
     refused = confluent_kafka.Producer({"bootstrap.servers": broker.address, "transactional.id": foreign})
     with pytest.raises(confluent_kafka.KafkaException) as told:
-        refused.init_transactions(TIMEOUT_S)
+        refused.init_transactions(HANG_S)
     assert code_of(told) == confluent_kafka.KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     producer = confluent_kafka.Producer({"bootstrap.servers": broker.address, "transactional.id": own})
-    producer.init_transactions(TIMEOUT_S)
+    producer.init_transactions(HANG_S)
     producer.begin_transaction()
     producer.produce(topic, b"value")
-    producer.commit_transaction(TIMEOUT_S)
+    producer.commit_transaction(HANG_S)
 
 
 def test_one_denied_topic_of_two_ends_in_an_abort(broker: BrokerProcess, admin: AdminClient) -> None:
     own, mine, yours = (f"{what}-{uuid4().hex}" for what in ("own", "mine", "yours"))
     for future in admin.create_topics([confluent_kafka.admin.NewTopic(name, 1, 1) for name in (mine, yours)]).values():
-        future.result(TIMEOUT_S)
+        future.result(HANG_S)
     add(admin, rule(ResourceType.TOPIC, yours, AclOperation.WRITE, DENY))
     producer = confluent_kafka.Producer({"bootstrap.servers": broker.address, "transactional.id": own})
-    producer.init_transactions(TIMEOUT_S)
+    producer.init_transactions(HANG_S)
     producer.begin_transaction()
     errors: list[Any] = []
     for topic in (mine, yours):
         producer.produce(topic, b"value", on_delivery=lambda error, _: errors.append(error))
     with pytest.raises(confluent_kafka.KafkaException) as told:
-        producer.commit_transaction(TIMEOUT_S)
+        producer.commit_transaction(HANG_S)
     assert told.value.args[0].txn_requires_abort()
-    producer.abort_transaction(TIMEOUT_S)
+    producer.abort_transaction(HANG_S)
     assert nothing_is_committed(broker, mine)
 
 
@@ -112,17 +112,17 @@ def test_a_right_on_the_id_that_goes_in_a_transaction_ends_it_without_a_trace(
     broker: BrokerProcess, admin: AdminClient
 ) -> None:
     own, topic = (f"{what}-{uuid4().hex}" for what in ("own", "topic"))
-    admin.create_topics([confluent_kafka.admin.NewTopic(topic, 1, 1)])[topic].result(TIMEOUT_S)
+    admin.create_topics([confluent_kafka.admin.NewTopic(topic, 1, 1)])[topic].result(HANG_S)
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": broker.address, "transactional.id": own, "transaction.timeout.ms": 2000}
     )
-    producer.init_transactions(TIMEOUT_S)
+    producer.init_transactions(HANG_S)
     producer.begin_transaction()
     producer.produce(topic, b"lost")
-    assert producer.flush(TIMEOUT_S) == 0
+    assert producer.flush(HANG_S) == 0
     add(admin, rule(ResourceType.TRANSACTIONAL_ID, own, AclOperation.WRITE, DENY))
     with pytest.raises(confluent_kafka.KafkaException) as told:
-        producer.commit_transaction(TIMEOUT_S)
+        producer.commit_transaction(HANG_S)
     assert code_of(told) == confluent_kafka.KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     assert told.value.args[0].fatal()
     assert nothing_is_committed(broker, topic)
@@ -132,12 +132,12 @@ def test_a_right_on_a_topic_that_goes_in_a_transaction_leaves_the_abort(
     broker: BrokerProcess, admin: AdminClient
 ) -> None:
     own, topic = (f"{what}-{uuid4().hex}" for what in ("own", "topic"))
-    admin.create_topics([confluent_kafka.admin.NewTopic(topic, 1, 1)])[topic].result(TIMEOUT_S)
+    admin.create_topics([confluent_kafka.admin.NewTopic(topic, 1, 1)])[topic].result(HANG_S)
     producer = confluent_kafka.Producer({"bootstrap.servers": broker.address, "transactional.id": own})
-    producer.init_transactions(TIMEOUT_S)
+    producer.init_transactions(HANG_S)
     producer.begin_transaction()
     producer.produce(topic, b"first")
-    assert producer.flush(TIMEOUT_S) == 0
+    assert producer.flush(HANG_S) == 0
     add(
         admin,
         rule(ResourceType.TOPIC, topic, AclOperation.WRITE, DENY),
@@ -146,9 +146,9 @@ def test_a_right_on_a_topic_that_goes_in_a_transaction_leaves_the_abort(
     errors: list[Any] = []
     producer.produce(topic, b"second", on_delivery=lambda error, _: errors.append(error))
     with pytest.raises(confluent_kafka.KafkaException) as told:
-        producer.commit_transaction(TIMEOUT_S)
+        producer.commit_transaction(HANG_S)
     assert told.value.args[0].txn_requires_abort()
-    producer.abort_transaction(TIMEOUT_S)
+    producer.abort_transaction(HANG_S)
     assert [each.code() for each in errors] == [confluent_kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED]
     assert nothing_is_committed(broker, topic)
 
@@ -157,7 +157,7 @@ def test_an_operation_denied_on_all_topics_is_denied_on_one_that_is_allowed(
     broker: BrokerProcess, admin: AdminClient
 ) -> None:
     topic = f"topic-{uuid4().hex}"
-    admin.create_topics([confluent_kafka.admin.NewTopic(topic, 1, 1)])[topic].result(TIMEOUT_S)
+    admin.create_topics([confluent_kafka.admin.NewTopic(topic, 1, 1)])[topic].result(HANG_S)
     add(admin, rule(ResourceType.TOPIC, topic, AclOperation.READ, ALLOW))
     everywhere = rule(ResourceType.TOPIC, "*", AclOperation.READ, DENY)
     consumer = kafka.KafkaConsumer(bootstrap_servers=broker.address, group_id=None)
@@ -166,23 +166,23 @@ def test_an_operation_denied_on_all_topics_is_denied_on_one_that_is_allowed(
     add(admin, everywhere)
     try:
         with pytest.raises(kafka.errors.TopicAuthorizationFailedError):
-            consumer.poll(TIMEOUT_S * 1000)
+            consumer.poll(HANG_S * 1000)
     finally:
         on_all = AclBindingFilter(
             ResourceType.TOPIC, "*", ResourcePatternType.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY
         )
         (removed,) = admin.delete_acls([on_all]).values()
-        assert removed.result(TIMEOUT_S) == [everywhere]
+        assert removed.result(HANG_S) == [everywhere]
         consumer.close()
 
 
 def test_a_foreign_group_is_refused_to_kafka_python(broker: BrokerProcess, admin: AdminClient) -> None:
     group, topic = uuid4().hex, f"topic-{uuid4().hex}"
     add(admin, rule(ResourceType.GROUP, group, AclOperation.READ, DENY))
-    admin.create_topics([confluent_kafka.admin.NewTopic(topic, 1, 1)])[topic].result(TIMEOUT_S)
+    admin.create_topics([confluent_kafka.admin.NewTopic(topic, 1, 1)])[topic].result(HANG_S)
     consumer = kafka.KafkaConsumer(topic, bootstrap_servers=broker.address, group_id=group)
     with pytest.raises(kafka.errors.GroupAuthorizationFailedError):
-        consumer.poll(TIMEOUT_S * 1000)
+        consumer.poll(HANG_S * 1000)
     consumer.close()
 
 
@@ -193,7 +193,7 @@ def test_entries_are_found_and_removed_by_an_admin_client(admin: AdminClient) ->
     those = AclBindingFilter(
         ResourceType.TOPIC, name, ResourcePatternType.MATCH, None, None, AclOperation.ANY, AclPermissionType.ANY
     )
-    assert set(admin.describe_acls(those).result(TIMEOUT_S)) == set(wanted)
+    assert set(admin.describe_acls(those).result(HANG_S)) == set(wanted)
     (removed,) = admin.delete_acls([those]).values()
-    assert set(removed.result(TIMEOUT_S)) == set(wanted)
-    assert admin.describe_acls(those).result(TIMEOUT_S) == []
+    assert set(removed.result(HANG_S)) == set(wanted)
+    assert admin.describe_acls(those).result(HANG_S) == []

@@ -13,7 +13,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 from aiokafka.helpers import create_ssl_context
-from broker_process import BrokerProcess, wait_until
+from broker_process import BrokerProcess
 from certificates import Authority
 from real_clients import franz_go, kafkajs
 from real_clients.tools import KafkaScripts
@@ -29,6 +29,7 @@ from secured_clients import (
     with_java,
 )
 from toolchains import skipped_without
+from waiting import HANG_S, wait_until
 
 from eosin.broker.cli import users
 
@@ -203,7 +204,7 @@ def test_the_lines_of_franz_gos_page_log_in_over_tls(broker: BrokerProcess, trus
 
     def run(password: str) -> subprocess.CompletedProcess[str]:
         command = [str(compiled), over_tls(broker), trust.ca, password]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
 
     done = run(PASSWORD)
     assert (done.returncode, done.stdout) == (0, "logged in\n"), done.stderr
@@ -223,7 +224,7 @@ def test_the_line_of_kafkajs_page_logs_in_over_tls(broker: BrokerProcess, trust:
         "  .then(() => console.log('logged in'))\n"
     )
     command = [node, "-e", program]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert (done.returncode, done.stdout) == (0, "logged in\n"), done.stderr
 
 

@@ -10,8 +10,9 @@ import aiokafka
 import confluent_kafka
 import kafka
 import pytest
-from broker_process import BrokerProcess, wait_until
+from broker_process import BrokerProcess
 from secured_clients import Access, sasl
+from waiting import HANG_S, wait_until
 
 from eosin.broker.cli import users
 
@@ -63,7 +64,7 @@ def test_librdkafka_renews_its_login_under_load(broker: BrokerProcess, access: A
         producer.produce("renewed", b"x", on_delivery=lambda error, _: failures.append(error) if error else None)
         producer.poll(0.002)
         sent += 1
-    assert producer.flush(20) == 0
+    assert producer.flush(HANG_S) == 0
     assert failures == []
     assert logins(broker) - before >= 4, "the first logins, and renewed ones"
     assert sent > 500
@@ -74,7 +75,7 @@ def test_kafka_python_renews_its_login_under_load(broker: BrokerProcess, access:
     producer = kafka.KafkaProducer(bootstrap_servers=access.address, **access.python)
     before, end = logins(broker), time.monotonic() + LOAD_S
     while time.monotonic() < end:
-        producer.send("renewed", b"x").get(10)
+        producer.send("renewed", b"x").get(HANG_S)
     producer.close(5)
     assert logins(broker) - before >= 4
 
@@ -91,7 +92,7 @@ def test_aiokafka_which_never_renews_is_closed_and_comes_again(broker: BrokerPro
                 await asyncio.sleep(0.01)
 
     before = logins(broker)
-    asyncio.run(asyncio.wait_for(load(), 60))
+    asyncio.run(asyncio.wait_for(load(), HANG_S))
     assert logins(broker) - before >= 3
     assert "a request after the end of its session" in broker.log
 
@@ -115,7 +116,7 @@ def test_a_deleted_user_is_closed_within_a_second(broker: BrokerProcess, tmp_pat
     )
     producer = confluent_kafka.Producer({"bootstrap.servers": access.address, **access.librdkafka})
     producer.produce("read", b"x")
-    assert producer.flush(20) == 0
+    assert producer.flush(HANG_S) == 0
     consumer.assign([confluent_kafka.TopicPartition("read", 0, confluent_kafka.OFFSET_END)])
     consumer.poll(0.5)
     admin = tmp_path / "admin.properties"

@@ -20,17 +20,17 @@ from typing import Any
 
 import pytest
 from bearer_tokens import Issuer
-from broker_process import wait_until
 from free_ports import free_port
 from kraft_node import QuorumController
 from real_clients import tools
 from toolchains import skipped_without
+from waiting import HANG_S, wait_until
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
 ELSEWHERE = ("certs", "serve")
 """Commands of the first section and of the secured cluster; every other command of ours is run in one test."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 def blocks(heading: str) -> list[list[str]]:
@@ -67,7 +67,7 @@ def run(folder: Path, command: str, code: int = 0) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=False,
     )
     assert done.returncode == code, f"{command}: {done.stdout}"
@@ -330,7 +330,7 @@ def test_a_secured_cluster_is_what_the_page_says(tmp_path: Path) -> None:
             produce = f"echo one | eosin produce orders {to.replace('admin', 'app')}"
             assert "AUTHORIZATION_FAILED" in run(tmp_path, produce, code=1)
             run(tmp_path, f"eosin acls add --principal User:app --producer --topic orders {to}")
-            wait_until(lambda: "refused" not in run(tmp_path, f"{produce} || echo refused"), timeout_s=60)
+            wait_until(lambda: "refused" not in run(tmp_path, f"{produce} || echo refused"))
             assert run(tmp_path, f"eosin consume orders {to}").strip() == "one"
             assert "principal=User:app" in run(tmp_path, f"kafka-acls --list --topic orders {to}")
             (user,) = lines_with(r"kafka-configs.* users")

@@ -8,8 +8,6 @@ from real_clients import confluent, streams
 from scenario import Scenario
 from toolchains import skipped_without
 
-pytestmark = pytest.mark.timeout(300)  # the first of them fetches Kafka Streams
-
 TIMEOUT_MS = 1500
 RECORDS = [b"%d" % number for number in range(40)]
 
@@ -30,7 +28,7 @@ def test_a_streams_application_survives_timed_out_transactions_and_copies_each_r
         application = streams.Application(release, streams.SLOW_ONCE, where, TIMEOUT_MS)
     reader = scenario.reader(target)
     with application:
-        read = reader.read(len(copied), timeout_s=60)
+        read = reader.read(len(copied))
         assert reader.read(1, timeout_s=1) == []
     assert [each.value for each in read] == copied, application.log
     assert application.states.count("REBALANCING") == 3, "it starts, and it loses its tasks twice"

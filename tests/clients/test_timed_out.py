@@ -9,15 +9,12 @@ from typing import Final
 
 import pytest
 from asked_broker import restartable_broker
-from broker_process import wait_until
 from late import ACTS, ALONE, UNREPLACED, Late, prepared, wait_out
 from real_clients import aio, confluent, java, kafka_python
 from real_clients.base import Client, ClientRefused
 from real_clients.everyone import CLIENTS
+from waiting import wait_until
 from wire import better_than_kafka
-
-BUMP_S: Final = 3.0
-"""A client may still be asking for its new epoch when its application goes on."""
 
 OTHERS: Final = [each for each in CLIENTS if each not in java.CLIENTS]
 """The Java client hears of an old epoch twice, and has a page of its own."""
@@ -89,7 +86,7 @@ def test_kafka_python_recovers_from_a_late_record(of_kafka_python: dict[str, Lat
             return False
         return True
 
-    wait_until(begins, BUMP_S)
+    wait_until(begins)
     late.producer.send(late.topic, b"next")
     late.producer.commit()
     assert late.committed() == [b"next"]

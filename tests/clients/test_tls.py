@@ -14,7 +14,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 from aiokafka.helpers import create_ssl_context
-from broker_process import BrokerProcess, wait_until
+from broker_process import BrokerProcess
 from certificates import Authority
 from secured_clients import (
     CLIENTS,
@@ -27,6 +27,7 @@ from secured_clients import (
     with_aiokafka,
     with_kafka_python,
 )
+from waiting import HANG_S, wait_until
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
 DISTRUST = "the client does not trust our certificate"
@@ -122,7 +123,7 @@ def test_openssls_own_client_verifies_the_chain(broker: TlsBroker, version: str)
     assert program is not None, "openssl is missing: install it"
     command = [program, "s_client", "-connect", broker.addresses[version], "-CAfile", broker.ca]
     command += ["-verify_hostname", "localhost", "-verify_return_error", "-brief"]
-    done = subprocess.run(command, input="", capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(command, input="", capture_output=True, text=True, timeout=HANG_S, check=False)
     assert f"Protocol version: {version}" in done.stderr
     assert "Verification: OK" in done.stderr
 
@@ -157,7 +158,7 @@ def test_a_client_that_trusts_another_authority_is_told_so_in_the_log(broker: Tl
 def test_a_plain_client_gets_no_byte_from_a_tls_listener(broker: TlsBroker) -> None:
     with socket.create_connection(("127.0.0.1", broker.port("TLSv1.3"))) as client:
         client.sendall(b"\0\0\0\x0f\0\x12\0\0\0\0\0\7\0\5admin")
-        client.settimeout(10)
+        client.settimeout(HANG_S)
         with contextlib.suppress(ConnectionResetError):
             assert client.recv(100) == b""
     wait_until(lambda: "a plain client on TLS listener NEW" in broker.process.log)

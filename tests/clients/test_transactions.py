@@ -4,9 +4,10 @@ import threading
 import time
 
 import pytest
-from real_clients.base import ClientRefused, Received
+from real_clients.base import ClientRefused, Received, read_all
 from real_clients.everyone import older_too
 from scenario import Scenario
+from waiting import HANG_S
 
 
 def values(records: list[Received]) -> list[bytes | None]:
@@ -35,7 +36,7 @@ def test_an_aborted_transaction_is_never_read_and_the_next_one_is(scenario: Scen
     producer.begin()
     producer.send(topic, b"committed")
     producer.commit()
-    assert values(scenario.reader(topic).read(2, timeout_s=2)) == [b"committed"]
+    assert values(read_all(scenario.reader(topic), 1)) == [b"committed"]
 
 
 def test_read_uncommitted_sees_what_was_aborted(scenario: Scenario) -> None:
@@ -70,8 +71,8 @@ def test_one_transaction_over_two_topics_is_one(scenario: Scenario) -> None:
             producer.send(topic, outcome.encode())
         producer.flush()
         getattr(producer, outcome)()
-    assert values(scenario.reader(first).read(2, timeout_s=1.5)) == [b"commit"]
-    assert values(scenario.reader(second).read(2, timeout_s=1.5)) == [b"commit"]
+    assert values(read_all(scenario.reader(first), 1)) == [b"commit"]
+    assert values(read_all(scenario.reader(second), 1)) == [b"commit"]
 
 
 def test_one_transaction_over_fifty_partitions_is_one(scenario: Scenario) -> None:
@@ -83,7 +84,7 @@ def test_one_transaction_over_fifty_partitions_is_one(scenario: Scenario) -> Non
             producer.send(topic, b"%s-%d" % (outcome.encode(), partition), partition=partition)
         producer.flush()
         getattr(producer, outcome)()
-    read = scenario.reader(topic, 50).read(51, timeout_s=4)
+    read = read_all(scenario.reader(topic, 50), 50)
     assert sorted(values(read)) == sorted(b"commit-%d" % partition for partition in range(50))
 
 
@@ -98,7 +99,7 @@ def test_each_compression_codec_goes_through_transactions(scenario: Scenario, co
             producer.send(topic, value)
         producer.flush()
         getattr(producer, outcome)()
-    assert values(scenario.reader(topic).read(201, timeout_s=3)) == sent
+    assert values(read_all(scenario.reader(topic), 200)) == sent
 
 
 def test_interleaved_producers_keep_their_own_outcomes(scenario: Scenario) -> None:
@@ -113,7 +114,7 @@ def test_interleaved_producers_keep_their_own_outcomes(scenario: Scenario) -> No
     producers[1].commit()
     producers[0].abort()
     producers[2].commit()
-    read = values(scenario.reader(topic).read(15, timeout_s=2))
+    read = values(read_all(scenario.reader(topic), 10))
     assert read == [b"%d:%d" % (index, number) for number in range(5) for index in (1, 2)]
 
 
@@ -143,7 +144,7 @@ def test_a_long_poll_across_an_abort_wakes_for_the_next_commit(scenario: Scenari
     producer.send(topic, b"aborted")
     producer.flush()
     found: list[Received] = []
-    reading = threading.Thread(target=lambda: found.extend(reader.read(1, timeout_s=15)))
+    reading = threading.Thread(target=lambda: found.extend(reader.read(1)))
     started = time.monotonic()
     reading.start()
     time.sleep(0.5)
@@ -151,7 +152,7 @@ def test_a_long_poll_across_an_abort_wakes_for_the_next_commit(scenario: Scenari
     producer.begin()
     producer.send(topic, b"committed")
     producer.commit()
-    reading.join(20)
+    reading.join(HANG_S)
     assert values(found) == [b"committed"]
     assert time.monotonic() - started < 12, "the poll was woken, it did not run out"
 
@@ -166,7 +167,7 @@ def test_a_new_instance_aborts_what_the_last_one_left_open(scenario: Scenario) -
     second.begin()
     second.send(topic, b"second")
     second.commit()
-    assert values(scenario.reader(topic).read(2, timeout_s=2)) == [b"second"]
+    assert values(read_all(scenario.reader(topic), 1)) == [b"second"]
 
 
 def test_the_coordinator_aborts_a_transaction_that_outlives_its_timeout(scenario: Scenario) -> None:
@@ -180,7 +181,7 @@ def test_the_coordinator_aborts_a_transaction_that_outlives_its_timeout(scenario
     other.send(topic, b"behind it")
     other.commit()
     # Without the abort the reader would be held before the forgotten record for ever.
-    assert values(scenario.reader(topic).read(1, timeout_s=14)) == [b"behind it"]
+    assert values(scenario.reader(topic).read(1)) == [b"behind it"]
     with pytest.raises(ClientRefused):
         producer.commit()
 
@@ -199,7 +200,7 @@ def test_an_idempotent_producer_writes_each_record_once_in_order(scenario: Scena
     for number in range(2000):
         producer.send(topic, b"%d" % number, partition=number % 2)
     producer.flush()
-    read = scenario.reader(topic, 2).read(2001, timeout_s=4)
+    read = read_all(scenario.reader(topic, 2), 2000)
     for partition in range(2):
         numbers = [int(each.value or b"") for each in read if each.partition == partition]
         assert numbers == list(range(partition, 2000, 2))
@@ -217,4 +218,4 @@ def test_many_small_transactions_follow_each_other_without_errors(scenario: Scen
         else:
             producer.commit()
     expected = [b"%d" % number for number in range(200) if number % 3 != 2]
-    assert values(scenario.reader(topic).read(len(expected) + 1, timeout_s=3)) == expected
+    assert values(read_all(scenario.reader(topic), len(expected))) == expected

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess, wait_until
+from broker_process import BrokerProcess
 from committing import read_all
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
 from real_clients import confluent
 from toolchains import skipped_without
+from waiting import wait_until
 from wire import unique
 
 from eosin.broker.__main__ import main
 from eosin.client.client import Client
 from eosin.client.transactions import DescribedTransaction, TransactionAdmin
 
-_IN_TIME_S = 60
 _ALONE = {"transaction.state.log.num.partitions": "3", "offsets.topic.num.partitions": "5", "num.partitions": "2"}
 
 
@@ -106,7 +106,7 @@ def give_second_replicas(controller: QuorumController, address: str, topic: str,
     plan.write_text(json.dumps({"version": 1, "partitions": moves}))
     tool = ("kafka-reassign-partitions.sh", "--bootstrap-server", address, "--reassignment-json-file", str(plan))
     controller.run(*tool, "--execute")
-    wait_until(lambda: "still in progress" not in controller.run(*tool, "--verify"), _IN_TIME_S, 0.5)
+    wait_until(lambda: "still in progress" not in controller.run(*tool, "--verify"), every_s=0.5)
 
 
 @pytest.mark.full

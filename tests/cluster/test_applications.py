@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import wait_until
 from real_clients import confluent, streams
 from scenario import Scenario
 from three_brokers import ThreeBrokers
 from toolchains import skipped_without
+from waiting import wait_until
 
 from eosin.client.client import CoordinatorType
 
@@ -52,14 +52,14 @@ def test_each_count_is_said_once_and_in_order_though_brokers_are_killed(cluster:
     total = sum(WORDS.values())
     with application:
         for kill in range(KILLS):
-            wait_until(lambda kill=kill: read() > total * kill // (KILLS + 1), 180)
+            wait_until(lambda kill=kill: read() > total * kill // (KILLS + 1))
             lost = cluster.leader(target, 0) if kill == 0 else cluster.coordinator(name, CoordinatorType.GROUP)
             cluster.nodes[lost].kill()
             seen = read()
             assert seen < total, "it had nothing left to do"
-            wait_until(lambda seen=seen: read() > seen, 120)
+            wait_until(lambda seen=seen: read() > seen)
             cluster.restart(lost)
-        wait_until(lambda: read() >= total, 180)
+        wait_until(lambda: read() >= total)
         assert read() == total
     assert {word: list(range(1, count + 1)) for word, count in WORDS.items()} == counts, application.log
     assert "ERROR" not in application.states, application.log

@@ -1,18 +1,17 @@
 """One controller, one Eosin broker and one broker of Apache Kafka: each follows the other, with the same bytes
 (cluster.md 9, phase 3)."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from joined_broker import JoinedBroker
 from kraft_node import KafkaBroker, QuorumController
 from real_clients import confluent
+from waiting import wait_until
 
 from eosin.protocol.records.header import batches
 
-_IN_TIME_S = 60
 RECORDS = 300
 
 
@@ -50,13 +49,6 @@ def held(data_dir: Path, topic: str) -> list[bytes]:
     return [data[position : position + header.size] for position, header in batches(data)]
 
 
-def eventually(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _IN_TIME_S
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.3)
-
-
 def is_led_by(controller: QuorumController, address: str, topic: str, node_id: int) -> bool:
     told = controller.run("kafka-topics.sh", "--bootstrap-server", address, "--describe", "--topic", topic)
     return f"Leader: {node_id}" in told
@@ -70,7 +62,7 @@ def test_a_follower_has_the_bytes_of_its_leader(
     topic = controller.create_topic(eosin.address, *order)
     produce(f"{eosin.address},{kafka.address}", topic)
     ours, theirs = eosin.data_dir, kafka.folder / "data"
-    eventually(lambda: held(ours, topic) == held(theirs, topic), "the follower does not have what its leader has")
+    wait_until(lambda: held(ours, topic) == held(theirs, topic), "the follower does not have what its leader has")
     assert sum(1 for _ in held(ours, topic)) > 4
 
 
@@ -81,14 +73,14 @@ def test_eosin_leads_what_it_followed_when_apache_kafka_is_killed_and_takes_it_b
     both = f"{eosin.address},{kafka.address}"
     produce(both, topic)
     kafka.kill()
-    eventually(lambda: is_led_by(controller, eosin.address, topic, eosin.node_id), "nobody leads")
+    wait_until(lambda: is_led_by(controller, eosin.address, topic, eosin.node_id), "nobody leads")
     producer = confluent.CLIENT.producer(eosin.address)
     for number in range(RECORDS):
         producer.send(topic, b"%d" % number, partition=0)
     producer.flush()
     kafka.start()
     ours, theirs = eosin.data_dir, kafka.folder / "data"
-    eventually(lambda: held(ours, topic) == held(theirs, topic), "the killed broker does not catch up")
+    wait_until(lambda: held(ours, topic) == held(theirs, topic), "the killed broker does not catch up")
 
 
 def test_eosin_goes_on_following_apache_kafka_after_a_kill_9(
@@ -106,4 +98,4 @@ def test_eosin_goes_on_following_apache_kafka_after_a_kill_9(
             producer.flush()
     producer.flush()
     ours, theirs = eosin.data_dir, kafka.folder / "data"
-    eventually(lambda: held(ours, topic) == held(theirs, topic), "the killed broker does not catch up")
+    wait_until(lambda: held(ours, topic) == held(theirs, topic), "the killed broker does not catch up")

@@ -23,6 +23,7 @@ from real_clients.base import Client, Consumer
 from real_clients.remote import remote
 from three_brokers import ThreeBrokers
 from toolchains import skipped_without
+from waiting import HANG_S
 from wire import unique
 
 from eosin.client.client import CoordinatorType
@@ -118,7 +119,7 @@ class Copying:
         finally:
             for process in processes.values():
                 process.kill()
-                process.wait(10)
+                process.wait(HANG_S)
             for reader in self._readers.values():
                 reader.close()
 

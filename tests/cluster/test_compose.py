@@ -12,10 +12,10 @@ from pathlib import Path
 import maven
 import pytest
 from apache_kafka import PROJECT, quick_jvm
-from broker_process import wait_until
 from free_ports import free_port
 from kraft_node import SCRIPTS
 from toolchains import skipped_without
+from waiting import HANG_S, wait_until
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = (ROOT / "docker" / "compose.cluster.yaml").read_text()
@@ -110,7 +110,7 @@ def test_the_smoke_client_passes_against_the_cluster_of_the_compose_file(kafka_h
         (listed,) = re.findall(r'^    command: \["(broker-1:\S+)"\]$', COMPOSE, re.MULTILINE)
         asked = addresses.within(listed)
         for address in asked.split(","):
-            wait_until(lambda at=address: is_healthy(at), 120, 1)
+            wait_until(lambda at=address: is_healthy(at), every_s=1)
         ended = subprocess.run(
             [sys.executable, str(ROOT / "docker" / "smoke.py"), asked],
             capture_output=True,
@@ -126,4 +126,4 @@ def test_the_smoke_client_passes_against_the_cluster_of_the_compose_file(kafka_h
 def is_healthy(address: str) -> bool:
     """As the health check of the image sees it."""
     command = [sys.executable, "-m", "eosin.broker", "health", address]
-    return subprocess.run(command, capture_output=True, check=False, timeout=30).returncode == 0
+    return subprocess.run(command, capture_output=True, check=False, timeout=HANG_S).returncode == 0

@@ -9,12 +9,12 @@ from typing import Any
 
 import httpx
 import pytest
-from broker_process import wait_until
 from free_ports import free_port
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
 from real_clients import confluent
 from toolchains import skipped_without
+from waiting import HANG_S, wait_until
 from wire import unique
 
 HEADERS = {"authorization": "Bearer correct-horse"}
@@ -37,7 +37,7 @@ def test_the_console_of_one_of_several_machines_makes_changes_and_deletes_topics
         httpx.Client(
             base_url=f"http://{broker.http_address}/api/v1/",
             headers={"authorization": "Bearer correct-horse"},
-            timeout=40,
+            timeout=HANG_S,
         ) as http,
     ):
 
@@ -51,7 +51,7 @@ def test_the_console_of_one_of_several_machines_makes_changes_and_deletes_topics
 
         placed = {"partitions": 1, "replication_factor": 1, "configs": {"retention.ms": "1000"}}
         assert act("create-topic", name=name, **placed) == f"Topic {name} is there."
-        wait_until(lambda: "topic_id" in topic(), 40)  # the broker has read what the controller decided
+        wait_until(lambda: "topic_id" in topic())  # the broker has read what the controller decided
         which = {"name": name, "topic_id": topic()["topic_id"]}
         changed = act("change-topic", **which, config="retention.ms", value="2000000", before="1000")
         assert changed == f"retention.ms of {name} is 2000000 now."
@@ -61,7 +61,7 @@ def test_the_console_of_one_of_several_machines_makes_changes_and_deletes_topics
         assert "retention.ms=2000000" in described
         assert "offset 0" in act("test-record", partition=f"{name}-0", value="x", outcome="commit")
         assert act("delete-topic", **which, typed=name) == f"Topic {name} was deleted."
-        wait_until(lambda: http.get(f"topics/{name}").status_code == 404, 40)
+        wait_until(lambda: http.get(f"topics/{name}").status_code == 404)
 
 
 @pytest.mark.full
@@ -90,7 +90,7 @@ def test_the_console_of_a_broker_that_coordinates_nothing_says_so(tmp_path: Path
             httpx.Client(
                 base_url=f"http://{other.http_address}/api/v1/",
                 headers={"authorization": "Bearer correct-horse"},
-                timeout=40,
+                timeout=HANG_S,
             ) as http,
         ):
             ours = controller.create_topic(other.address, 2)

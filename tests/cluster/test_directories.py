@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import wait_until
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
 from real_clients import confluent
+from waiting import wait_until
 from wire import unique
 
 Pair = tuple[JoinedBroker, JoinedBroker]
-_IN_TIME_S = 40
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +80,7 @@ def ids(*brokers: JoinedBroker) -> set[str]:
 
 
 def in_sync(controller: QuorumController, asked: JoinedBroker, topic: str, *members: JoinedBroker) -> None:
-    wait_until(lambda: Described(controller, asked, topic).isr == ids(*members), _IN_TIME_S, 0.3)
+    wait_until(lambda: Described(controller, asked, topic).isr == ids(*members), every_s=0.3)
 
 
 def partition_directory(broker: JoinedBroker, topic: str) -> Path:
@@ -112,7 +111,7 @@ def test_a_log_that_was_deleted_is_not_led_before_it_is_copied_again(
     in_sync(controller, second, topic, first, second)
     second.kill()
     try:
-        wait_until(lambda: Described(controller, first, topic).leader == str(first.node_id), _IN_TIME_S, 0.3)
+        wait_until(lambda: Described(controller, first, topic).leader == str(first.node_id), every_s=0.3)
         assert read_all(first.address, topic, 200) == sent
     finally:
         second.start()
@@ -145,11 +144,11 @@ def test_an_only_copy_that_is_lost_stays_offline_until_its_loss_is_accepted(
     shutil.rmtree(partition_directory(first, topic))
     assert "waits for no decision" in accept_loss(first, f"{topic}-0").stderr
     first.start()
-    wait_until(lambda: f"eosin partition accept-loss {topic}-0" in first.log, _IN_TIME_S, 0.3)
+    wait_until(lambda: f"eosin partition accept-loss {topic}-0" in first.log, every_s=0.3)
     assert Described(controller, second, topic).leader == "none"
     accepted = accept_loss(first, f"{topic}-0")
     assert (accepted.returncode, accepted.stderr) == (0, "")
-    wait_until(lambda: Described(controller, second, topic).leader == str(first.node_id), _IN_TIME_S, 0.3)
+    wait_until(lambda: Described(controller, second, topic).leader == str(first.node_id), every_s=0.3)
     produce((first,), topic, [b"new"])
     assert read_all(first.address, topic, 1) == [b"new"]
     assert not list(first.data_dir.glob("*loss*"))
@@ -183,7 +182,7 @@ def test_a_broker_whose_directory_fails_ends_with_a_sentence_and_others_lead(
     producer = confluent.CLIENT.producer(f"{first.address},{second.address}")
     producer.send(topic, b"after", partition=0)
     producer.flush()
-    assert first.wait(_IN_TIME_S) != 0
+    assert first.wait() != 0
     assert f"the data directory {first.data_dir} has failed" in first.log
     assert "Traceback" not in first.log
     assert read_all(second.address, topic, 2) == [b"before", b"after"]
@@ -202,7 +201,7 @@ def test_a_broker_that_comes_back_with_an_empty_disk_follows_from_scratch(
     in_sync(controller, second, topic, first, second)
     second.kill()
     try:
-        wait_until(lambda: Described(controller, first, topic).leader == str(first.node_id), _IN_TIME_S, 0.3)
+        wait_until(lambda: Described(controller, first, topic).leader == str(first.node_id), every_s=0.3)
         assert read_all(first.address, topic, 100) == sent
     finally:
         second.start()

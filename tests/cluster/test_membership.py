@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from kraft_node import SESSION_TIMEOUT_MS, QuorumController
 from toolchains import skipped_without
+from waiting import HANG_S, until
 
 from eosin.broker.membership.channel import ControllerChannel, principal_data
 from eosin.broker.membership.directory_assignments import LOST_DIRECTORY, DirectoryAssignments
@@ -96,7 +97,7 @@ class Member:
 
     async def run(self) -> None:
         """Come up to RUNNING."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_S):
             await self.membership.start()
             await self.membership.caught_up()
             self.membership.want_fence(False)
@@ -127,9 +128,7 @@ class Member:
 
     async def until(self, true: Callable[[], object]) -> None:
         """Wait until the image shows something."""
-        async with asyncio.timeout(10):
-            while not true():  # noqa: ASYNC110  it has no event
-                await asyncio.sleep(0.02)
+        await until(true)
 
     async def end(self) -> None:
         """Go away without a word."""
@@ -162,7 +161,7 @@ async def test_a_broker_registers_is_unfenced_and_is_let_go(
         assert broker.saved == [membership.broker_epoch]
         await asyncio.sleep(2.5 * SESSION_TIMEOUT_MS / 1000)
         assert not membership.is_fenced, "heartbeats keep it unfenced"
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG_S):
             await membership.controlled_shutdown()
         assert membership.state is BrokerState.SHUTTING_DOWN
 
@@ -172,7 +171,7 @@ async def test_a_broker_can_ask_to_be_fenced_and_comes_back(
 ) -> None:
     async with member(controller, next(node_ids)) as broker:
         await broker.run()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             broker.membership.want_fence(True)
             await broker.membership.fenced()
             broker.membership.want_fence(False)
@@ -205,7 +204,7 @@ async def test_topics_and_producer_ids_come_through_the_channel(
         assert channel.features["metadata.version"] == 30
         await channel.close()
         # It leads both partitions, which have no other replica: they do not hold up its stop.
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG_S):
             await broker.membership.controlled_shutdown()
 
 
@@ -278,7 +277,7 @@ async def test_a_restarted_controller_keeps_the_broker(tmp_path: Path) -> None:
             controller.kill()
             await asyncio.to_thread(controller.start)
             offset = broker.follower.published_offset
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(HANG_S):
                 await broker.follower.reached(offset + 5)
             await asyncio.sleep(SESSION_TIMEOUT_MS / 1000 + 1)
             assert broker.membership.state is BrokerState.RUNNING
@@ -295,7 +294,7 @@ async def test_a_broker_that_was_unregistered_registers_again(
         first = broker.membership.broker_epoch
         unregister = ("unregister", "--bootstrap-controller", controller.address, "--id", str(node_id))
         await asyncio.to_thread(controller.run, "kafka-cluster.sh", *unregister)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             await broker.until(lambda: broker.membership.broker_epoch > first)
             await broker.membership.unfenced()
         assert broker.saved == [first, broker.membership.broker_epoch]
@@ -335,7 +334,7 @@ async def test_the_isr_follows_what_the_leader_asks_for(controller: QuorumContro
             answered: asyncio.Future[IsrAnswer] = asyncio.get_running_loop().create_future()
             change = IsrChange(now.leader_epoch, now.partition_epoch - late, isr)
             sender.ask(topic_id, 0, change, answered.set_result)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HANG_S):
                 return await answered
 
         own, other = (leader_id, epochs[0]), (follower_id, epochs[1])
@@ -368,11 +367,11 @@ async def test_a_lost_replica_is_led_again_when_its_directory_is_vouched_for(
             clock=SystemClock(),
             chance=SystemChance(),
         )
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             await sender.assign(topic_id, 0, LOST_DIRECTORY)
         await broker.until(lambda: broker.partition(topic, 0).leader == -1)
         assert broker.partition(topic, 0).directories == (LOST_DIRECTORY,)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             await sender.assign(topic_id, 0, broker.identity.directory_id)
             await sender.assign(SystemChance().uuid(), 0, broker.identity.directory_id)
         await broker.until(lambda: broker.partition(topic, 0).directories == (broker.identity.directory_id,))

@@ -10,6 +10,7 @@ import pytest
 from hand_made_broker import FEATURES, HandMadeBroker
 from kraft_node import QuorumController
 from toolchains import skipped_without
+from waiting import HANG_S, until
 
 from eosin.broker.quorum.dialer import ControllerDialer
 from eosin.broker.quorum.follower import MetadataFollower, ObserverConfig, QuorumLost, QuorumUnreadable
@@ -17,8 +18,6 @@ from eosin.broker.quorum.image import ImageDelta, PartitionRegistration, Resourc
 from eosin.client.addresses import Address
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import SystemClock
-
-LIMIT_S = 20
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +48,12 @@ class Following:
         self.task = asyncio.create_task(self.follower.run())
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        async with asyncio.timeout(LIMIT_S):
-            while not is_so():
-                if self.task.done():
-                    self.task.result()
-                await asyncio.sleep(0.01)
+        def shown() -> bool:
+            if self.task.done():
+                self.task.result()
+            return is_so()
+
+        await until(shown)
 
 
 @asynccontextmanager
@@ -77,7 +77,7 @@ async def test_it_catches_up_with_a_controller_and_is_seen_as_an_observer(
 ) -> None:
     node_id = next(node_ids)
     async with following(controller, node_id) as made:
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(HANG_S):
             await made.follower.caught_up()
         leader = made.follower.leader
         assert leader is not None
@@ -174,7 +174,7 @@ async def test_a_follower_of_the_log_and_one_that_starts_with_a_snapshot_have_th
         await first.until(lambda: any(int(path.name[:20]) > epoch for path in folder.glob("*.checkpoint")))
         async with following(snapshotting, 2) as second:
             restored = asyncio.create_task(second.follower.caught_up())
-            async with asyncio.timeout(LIMIT_S):
+            async with asyncio.timeout(HANG_S):
                 await restored
             assert "reading a snapshot of the metadata up to offset" in caplog.text
             assert second.published[0].before.offset == -1
@@ -191,7 +191,7 @@ async def test_a_follower_of_the_log_and_one_that_starts_with_a_snapshot_have_th
 
 async def test_it_goes_on_after_the_controller_was_killed(snapshotting: QuorumController) -> None:
     async with following(snapshotting, 1) as made:
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(HANG_S):
             await made.follower.caught_up()
         before, leader = made.follower.image, made.follower.leader
         assert leader is not None
@@ -212,14 +212,14 @@ async def test_a_controller_of_another_cluster_is_refused(
     other = "AAAAAAAAAAAAAAAAAAAAAA"
     async with following(controller, next(node_ids), cluster_id=other) as made:
         with pytest.raises(QuorumLost, match=f"another cluster than {other}"):
-            await asyncio.wait_for(made.task, LIMIT_S)
+            await asyncio.wait_for(made.task, HANG_S)
 
 
 async def test_a_broker_with_the_id_of_the_controller_is_refused(controller: QuorumController) -> None:
     """cluster.md 1.1: its first answer names it as the leader; a Fetch of its own id it answers with -1"""
     async with following(controller, controller.node_id) as made:
         with pytest.raises(QuorumLost, match=rf"node\.id {controller.node_id} is the id of a controller"):
-            await asyncio.wait_for(made.task, LIMIT_S)
+            await asyncio.wait_for(made.task, HANG_S)
 
 
 async def test_a_feature_that_eosin_does_not_serve_stops_it_with_a_sentence(tmp_path: Path) -> None:
@@ -227,5 +227,5 @@ async def test_a_feature_that_eosin_does_not_serve_stops_it_with_a_sentence(tmp_
     with QuorumController(tmp_path / "controller", features={"group.version": None}) as controller:
         async with following(controller, 1) as made:
             with pytest.raises(QuorumUnreadable, match=r"group\.version at level 1, and this broker supports 0 to 0"):
-                await asyncio.wait_for(made.task, LIMIT_S)
+                await asyncio.wait_for(made.task, HANG_S)
             assert not made.published

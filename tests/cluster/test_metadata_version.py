@@ -5,15 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import wait_until
 from committing import Committing, read_all
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
 from toolchains import skipped_without
+from waiting import wait_until
 from wire import unique
 
 _OLDEST, _NEWEST = 25, 30
-_IN_TIME_S = 60
 _REPLICATED = {
     "offsets.topic.replication.factor": "2",
     "transaction.state.log.replication.factor": "2",
@@ -57,12 +56,12 @@ def test_metadata_version_is_raised_under_a_client_that_commits(oldest: QuorumCo
         for each in levels:
             oldest.run("kafka-features.sh", *at, "upgrade", "--feature", each)
         for broker in (first, second):
-            wait_until(lambda asked=broker.address: _has_seen_all(oldest, asked), _IN_TIME_S, 0.5)
+            wait_until(lambda asked=broker.address: _has_seen_all(oldest, asked), every_s=0.5)
         with third:  # its registration is a record of the new version
             replicas = ("--replica-assignment", "3:2:1")
             oldest.run("kafka-topics.sh", *at, "--create", "--topic", newer, *replicas)
             later = Committing(third.address, newer)
-            wait_until(lambda: later.error or len(later.sent) > 5, _IN_TIME_S)
+            wait_until(lambda: later.error or len(later.sent) > 5)
             sent_later = later.stop()
             assert read_all(third.address, newer, len(sent_later)) == sent_later
         for unsafe in ((), ("--unsafe",)):

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import wait_until
 from committing import Committing, read_all
 from joined_broker import JoinedBroker
 from kraft_node import KafkaBroker, QuorumController
 from toolchains import skipped_without
+from waiting import wait_until
 
-_IN_TIME_S = 60
 _REPLICATED = {
     "offsets.topic.num.partitions": "2",
     "offsets.topic.replication.factor": "2",
@@ -51,7 +50,7 @@ def test_a_rolling_restart_shows_no_error_to_a_client_that_commits(
             assert each.stop() == 0
             each.start()
             wait_until(
-                lambda: not described(controller, addresses, "--under-replicated-partitions").strip(), _IN_TIME_S, 0.3
+                lambda: not described(controller, addresses, "--under-replicated-partitions").strip(), every_s=0.3
             )
         time.sleep(1)
         sent = committing.stop()
@@ -77,7 +76,7 @@ def test_a_cluster_moves_to_apache_kafka_while_clients_commit(controller: Quorum
         plan.write_text(json.dumps({"version": 1, "partitions": moves}))
         tool = ("kafka-reassign-partitions.sh", "--bootstrap-server", addresses, "--reassignment-json-file", str(plan))
         controller.run(*tool, "--execute")
-        wait_until(lambda: "still in progress" not in controller.run(*tool, "--verify"), _IN_TIME_S, 0.5)
+        wait_until(lambda: "still in progress" not in controller.run(*tool, "--verify"), every_s=0.5)
         for each in (eosin, other):
             assert each.stop() == 0
             controller.run(

@@ -6,7 +6,7 @@ import os
 import signal
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,11 @@ from joined_broker import JoinedBroker
 from kraft_node import KafkaBroker, QuorumController
 from prometheus_client.parser import text_string_to_metric_families
 from real_clients import confluent
+from waiting import HANG_S, wait_until
 from wire import unique
 
 from eosin.broker.config.quorum import RACK_AWARE
 
-IN_TIME_S = 60
 TRANSACTIONS = 20
 """Each of two records; every other one is aborted."""
 
@@ -91,7 +91,7 @@ def reader(addresses: str, topic: str, rack: str, **more: int) -> confluent_kafk
 
 def read(consumer: confluent_kafka.Consumer, count: int) -> list[bytes]:
     found: list[bytes] = []
-    deadline = time.monotonic() + IN_TIME_S
+    deadline = time.monotonic() + HANG_S
     while len(found) < count and time.monotonic() < deadline:
         message = consumer.poll(1.0)
         if message is not None:
@@ -102,7 +102,7 @@ def read(consumer: confluent_kafka.Consumer, count: int) -> list[bytes]:
 
 def bytes_out(broker: JoinedBroker, topic: str) -> float:
     """What a broker has sent to consumers of a topic."""
-    with urllib.request.urlopen(f"http://{broker.http_address}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{broker.http_address}/metrics", timeout=HANG_S) as answer:
         text = answer.read().decode()
     return sum(
         sample.value
@@ -110,13 +110,6 @@ def bytes_out(broker: JoinedBroker, topic: str) -> float:
         for sample in family.samples
         if "bytesout" in sample.name and sample.labels.get("topic") == topic
     )
-
-
-def eventually(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + IN_TIME_S
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(1.1)  # scrapes within a second share an answer
 
 
 def test_a_consumer_reads_from_the_follower_in_its_rack_and_from_the_leader_when_that_is_gone(
@@ -127,7 +120,7 @@ def test_a_consumer_reads_from_the_follower_in_its_rack_and_from_the_leader_when
     committed = commit_and_abort(addresses, topic)
     consumer = reader(addresses, topic, "b")
     assert read(consumer, len(committed)) == committed
-    eventually(lambda: bytes_out(pair["b"], topic) > 0, "the follower has sent nothing")
+    wait_until(lambda: bytes_out(pair["b"], topic) > 0, "the follower has sent nothing")
     assert bytes_out(pair["a"], topic) == 0
     more = commit_and_abort(addresses, topic)
     assert read(consumer, len(more)) == more, "as they come"
@@ -136,7 +129,7 @@ def test_a_consumer_reads_from_the_follower_in_its_rack_and_from_the_leader_when
     last = commit_and_abort(addresses, topic)
     assert read(consumer, len(last)) == last
     consumer.close()
-    eventually(lambda: bytes_out(pair["a"], topic) > 0, "the leader has sent nothing")
+    wait_until(lambda: bytes_out(pair["a"], topic) > 0, "the leader has sent nothing")
     pair["b"].start()
 
 
@@ -150,24 +143,24 @@ def test_a_consumer_leaves_a_follower_that_is_paused_and_comes_back_to_it(
     committed = commit_and_abort(addresses, topic)
     consumer = reader(addresses, topic, "b", **{"socket.timeout.ms": 3000})
     assert read(consumer, len(committed)) == committed
-    eventually(lambda: bytes_out(pair["b"], topic) > 0, "the follower has sent nothing")
+    wait_until(lambda: bytes_out(pair["b"], topic) > 0, "the follower has sent nothing")
     os.kill(pair["b"].pid, signal.SIGSTOP)
     try:
         more = commit_and_abort(pair["a"].address, topic)
         assert read(consumer, len(more)) == more
-        eventually(lambda: bytes_out(pair["a"], topic) > 0, "the leader has sent nothing")
+        wait_until(lambda: bytes_out(pair["a"], topic) > 0, "the leader has sent nothing")
     finally:
         os.kill(pair["b"].pid, signal.SIGCONT)
     last = commit_and_abort(pair["a"].address, topic)
     assert read(consumer, len(last)) == last, "whoever serves it now has all that is decided"
     consumer.close()
     described = ("kafka-topics.sh", "--bootstrap-server", addresses, "--describe", "--topic", topic)
-    eventually(lambda: "Isr: 1,2" in controller.run(*described), "the follower does not come back into sync")
+    wait_until(lambda: "Isr: 1,2" in controller.run(*described), "the follower does not come back into sync")
     before = bytes_out(pair["b"], topic)
     again = reader(addresses, topic, "b")
     assert read(again, 3 * len(committed)) == [*committed, *more, *last]
     again.close()
-    eventually(lambda: bytes_out(pair["b"], topic) > before, "the follower in sync serves its rack again")
+    wait_until(lambda: bytes_out(pair["b"], topic) > before, "the follower in sync serves its rack again")
 
 
 @pytest.mark.full
@@ -180,10 +173,10 @@ def test_a_java_consumer_reads_from_the_follower_in_its_rack(
     told = controller.run(
         "kafka-console-consumer.sh", "--bootstrap-server", addresses, "--topic", topic, "--from-beginning",
         "--command-property", "client.rack=b", "--isolation-level", "read_committed", "--max-messages",
-        str(len(committed)), "--timeout-ms", str(IN_TIME_S * 1000),
+        str(len(committed)), "--timeout-ms", str(HANG_S * 1000),
     )  # fmt: skip
     assert [line.encode() for line in told.splitlines() if line[:1].isdigit()] == committed
-    eventually(lambda: bytes_out(pair["b"], topic) > 0, "the follower has sent nothing")
+    wait_until(lambda: bytes_out(pair["b"], topic) > 0, "the follower has sent nothing")
     assert bytes_out(pair["a"], topic) == 0
 
 
@@ -203,7 +196,7 @@ def test_beside_apache_kafka_each_kind_sends_consumers_to_the_other(
         consumer = reader(addresses, topic, rack)
         assert read(consumer, len(committed)) == committed
         if leads == "kafka":
-            eventually(lambda: bytes_out(eosin, topic) > 0, "the follower has sent nothing")
+            wait_until(lambda: bytes_out(eosin, topic) > 0, "the follower has sent nothing")
         else:
             assert bytes_out(eosin, topic) == 0, "its follower, of Apache Kafka, has sent it"
         more = commit_and_abort(addresses, topic)

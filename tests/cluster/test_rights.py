@@ -8,11 +8,10 @@ import pytest
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
 from toolchains import skipped_without
+from waiting import HANG_S
 from wire import unique
 
 from eosin.broker.config.broker import STANDARD_AUTHORIZER
-
-TIMEOUT_S = 20
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +43,7 @@ def produced(broker: JoinedBroker, topic: str) -> int:
     errors: list[int] = []
     producer = confluent_kafka.Producer({"bootstrap.servers": broker.address})
     producer.produce(topic, b"v", on_delivery=lambda error, _: errors.append(0 if error is None else error.code()))
-    assert producer.flush(TIMEOUT_S) == 0
+    assert producer.flush(HANG_S) == 0
     return errors[0]
 
 

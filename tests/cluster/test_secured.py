@@ -11,6 +11,7 @@ from joined_broker import JoinedBroker
 from secured_clients import with_confluent
 from secured_cluster import PASSWORDS, SecuredCluster, login
 from toolchains import skipped_without
+from waiting import HANG_S
 from wire import unique
 
 PASSWORD = "of-alice"
@@ -37,7 +38,7 @@ def outcome(cluster: SecuredCluster, broker: JoinedBroker, user: str, password: 
     access = cluster.access(broker, user, password)
     producer = confluent_kafka.Producer({"bootstrap.servers": access.address, **access.librdkafka})
     producer.produce(topic, b"v", on_delivery=lambda error, _: errors.append(0 if error is None else error.code()))
-    assert producer.flush(30) == 0
+    assert producer.flush(HANG_S) == 0
     return errors[0]
 
 
@@ -120,11 +121,11 @@ def test_brokers_that_reach_the_controller_in_three_ways_and_one_of_apache_kafka
         producer = confluent_kafka.Producer(
             {"bootstrap.servers": access.address, **access.librdkafka, "transactional.id": topic, "acks": "all"}
         )
-        producer.init_transactions(60)
+        producer.init_transactions(HANG_S)
         producer.begin_transaction()
         for partition in range(3):
             producer.produce(topic, b"v", partition=partition)
-        producer.commit_transaction(60)
+        producer.commit_transaction(HANG_S)
         assert with_confluent(cluster.access(first, "admin", admin), unique("own")) == [b"kept"]
         told = run("kafka-topics.sh", *to, "--describe", "--topic", topic)
         assert {frozenset(each.split(",")) for each in re.findall(r"Isr: ([\d,]+)", told)} == {

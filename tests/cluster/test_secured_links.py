@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from broker_process import wait_until
 from certificates import Authority, Issued, pem
 from committing import Committing
 from cryptography import x509
@@ -20,6 +19,7 @@ from joined_broker import JoinedBroker
 from real_clients import confluent
 from secured_cluster import PASSWORDS, SecuredCluster, login
 from toolchains import skipped_without
+from waiting import HANG_S, wait_until
 from wire import unique
 
 from eosin.client.addresses import Address
@@ -32,7 +32,6 @@ pytestmark = pytest.mark.full
 
 SESSION_MS = 4000
 KAFKA = 3
-_SILENCE_S = 1.0
 _TRIES = 3
 _CUT = "cannot fetch from the leader"
 """What a follower says that has lost its connection."""
@@ -151,7 +150,7 @@ def are_in_sync(links: Links, topic: str, replicas: Sequence[tuple[int, ...]]) -
 def serial_shown(broker: JoinedBroker, context: ssl.SSLContext) -> int:
     """The serial number of the certificate that a new connection to the broker sees."""
     with (
-        socket.create_connection(("127.0.0.1", broker.port), timeout=20) as plain,
+        socket.create_connection(("127.0.0.1", broker.port), timeout=HANG_S) as plain,
         context.wrap_socket(plain, server_hostname="127.0.0.1") as secured,
     ):
         shown = secured.getpeercert(binary_form=True)
@@ -162,10 +161,10 @@ def serial_shown(broker: JoinedBroker, context: ssl.SSLContext) -> int:
 def is_let_in(broker: JoinedBroker, context: ssl.SSLContext) -> bool:
     """Whether the broker waits for a request; one that misses the certificate ends the connection."""
     with (
-        socket.create_connection(("127.0.0.1", broker.port), timeout=20) as plain,
+        socket.create_connection(("127.0.0.1", broker.port), timeout=HANG_S) as plain,
         context.wrap_socket(plain, server_hostname="127.0.0.1") as secured,
     ):
-        secured.settimeout(_SILENCE_S)
+        secured.settimeout(HANG_S)
         try:
             secured.recv(1)
         except TimeoutError:
@@ -192,7 +191,7 @@ def is_logged_in(links: Links, broker: JoinedBroker, user: str, password: str) -
 def goes_on(load: Committing, more: int = 20) -> None:
     """Wait for so many more commits."""
     before = len(load.sent)
-    wait_until(lambda: load.error is not None or len(load.sent) >= before + more, timeout_s=60)
+    wait_until(lambda: load.error is not None or len(load.sent) >= before + more)
     assert load.error is None
 
 
@@ -246,12 +245,12 @@ def test_a_password_that_is_changed_at_one_broker_counts_at_all_and_a_deleted_us
         return [is_logged_in(links, each, "carol", password) for each in links.brokers]
 
     change("--add-config", "SCRAM-SHA-512=[iterations=4096,password=first]")
-    wait_until(lambda: let_in("first") == [True, True], timeout_s=30)
+    wait_until(lambda: let_in("first") == [True, True])
     change("--add-config", "SCRAM-SHA-512=[iterations=4096,password=second]")
-    wait_until(lambda: let_in("second") == [True, True], timeout_s=30)
+    wait_until(lambda: let_in("second") == [True, True])
     assert let_in("first") == [False, False]
     change("--delete-config", "SCRAM-SHA-512")
-    wait_until(lambda: let_in("second") == [False, False], timeout_s=30)
+    wait_until(lambda: let_in("second") == [False, False])
 
 
 def test_an_authority_gives_way_to_another_while_clients_commit_and_links_stay_open(links: Links) -> None:
@@ -270,7 +269,7 @@ def test_an_authority_gives_way_to_another_while_clients_commit_and_links_stay_o
 
     for node_id in (1, 2):
         links.trust(node_id, links.old, links.new)
-    wait_until(is_loaded_again, timeout_s=30)
+    wait_until(is_loaded_again)
     both = links.cluster.folder / "both.pem"
     both.write_bytes(pem(links.old.certificate, links.new.certificate))
     links.cluster.ca = str(both)
@@ -281,19 +280,19 @@ def test_an_authority_gives_way_to_another_while_clients_commit_and_links_stay_o
         goes_on(load)
         issued = [links.identify(node_id, links.new).certificate.serial_number for node_id in (1, 2)]
         context = links.context(links.new)
-        wait_until(lambda: [serial_shown(each, context) for each in links.brokers] == issued, timeout_s=30, every_s=0.3)
+        wait_until(lambda: [serial_shown(each, context) for each in links.brokers] == issued, every_s=0.3)
         goes_on(load)
         for node_id in (1, 2):
             links.trust(node_id, links.new)
         old = links.context(links.old)
-        wait_until(lambda: not any(is_let_in(each, old) for each in links.brokers), timeout_s=30, every_s=0.3)
+        wait_until(lambda: not any(is_let_in(each, old) for each in links.brokers), every_s=0.3)
         goes_on(load)
         assert not any(_CUT in each.log for each in links.brokers)
         # Links that are opened now show and trust the new ones alone, also those of the broker that goes on.
         links.second.stop()
         links.second.start()
         goes_on(load)
-        wait_until(lambda: are_in_sync(links, topic, replicas), timeout_s=60, every_s=0.5)
+        wait_until(lambda: are_in_sync(links, topic, replicas), every_s=0.5)
     finally:
         load.stop()
 

@@ -3,9 +3,8 @@
 import json
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import confluent_kafka
 import pytest
@@ -14,10 +13,10 @@ from joined_broker import JoinedBroker
 from kraft_node import QuorumController
 from prometheus_client.parser import text_string_to_metric_families
 from real_clients import confluent
+from waiting import HANG_S, wait_until
 from wire import unique
 
 Pair = tuple[JoinedBroker, JoinedBroker]
-IN_TIME_S = 40
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,7 @@ def pair(controller: QuorumController, tmp_path_factory: pytest.TempPathFactory)
 
 def scraped(broker: JoinedBroker) -> dict[tuple[str, frozenset[str]], float]:
     """By name and label values."""
-    with urllib.request.urlopen(f"http://{broker.http_address}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{broker.http_address}/metrics", timeout=HANG_S) as answer:
         text = answer.read().decode()
     return {
         (sample.name, frozenset(sample.labels.values())): sample.value
@@ -45,13 +44,6 @@ def scraped(broker: JoinedBroker) -> dict[tuple[str, frozenset[str]], float]:
 
 def number(broker: JoinedBroker, name: str, *labels: str) -> float | None:
     return scraped(broker).get((name, frozenset(labels)))
-
-
-def eventually(holds: Callable[[], bool], what: Callable[[], object]) -> None:
-    deadline = time.monotonic() + IN_TIME_S
-    while not holds():
-        assert time.monotonic() < deadline, what()
-        time.sleep(1.1)  # scrapes within a second share an answer
 
 
 def create(controller: QuorumController, pair: Pair, leader: int) -> str:
@@ -69,7 +61,7 @@ def explained(broker: JoinedBroker, subject: str) -> dict[str, object]:
         [sys.executable, "-m", "eosin.broker", "explain", subject, "--json", "--bootstrap-server", broker.address],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -97,16 +89,16 @@ def test_brokers_of_a_cluster_tell_of_leaders_followers_and_who_lags(controller:
         assert number(broker, "kafka_topic_partition_in_sync_replica", led, "0") == 2
     assert number(first, "eosin_follower_max_lag_records", str(second.node_id)) == 0
     second.kill()
-    eventually(lambda: number(first, f"{manager}underreplicatedpartitions") == 2, lambda: scraped(first))
+    wait_until(lambda: number(first, f"{manager}underreplicatedpartitions") == 2, lambda: scraped(first))
     told = scraped(first)
     assert told[f"{manager}isrshrinks_total", frozenset()] >= 1
     assert told[f"{manager}underminisrpartitioncount", frozenset()] == 2
     assert told["kafka_brokers", frozenset()] == 1
     assert told["kafka_topic_partition_under_replicated_partition", frozenset((led, "0"))] == 1
     second.start()
-    eventually(lambda: number(first, f"{manager}underreplicatedpartitions") == 0, lambda: scraped(first))
+    wait_until(lambda: number(first, f"{manager}underreplicatedpartitions") == 0, lambda: scraped(first))
     assert (number(first, f"{manager}isrexpands_total") or 0) >= 1
-    with urllib.request.urlopen(f"http://{second.http_address}/readyz", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{second.http_address}/readyz", timeout=HANG_S) as answer:
         assert json.load(answer) == {"ready": True}
 
 
@@ -116,13 +108,13 @@ def test_explain_finds_the_reason_on_the_coordinator_of_the_id(controller: Quoru
     for name in (unique("tx"), unique("tx"), unique("tx")):
         settings = {"bootstrap.servers": pair[0].address, "transactional.id": name, "log_level": 0}
         old, new = (confluent_kafka.Producer({**settings, "client.id": each}) for each in ("till-old", "till-new"))
-        old.init_transactions(20)
+        old.init_transactions(HANG_S)
         old.begin_transaction()
         old.produce(topic, b"x", partition=0)
-        old.flush(20)
-        new.init_transactions(20)
+        old.flush(HANG_S)
+        new.init_transactions(HANG_S)
         with pytest.raises(confluent_kafka.KafkaException):
-            old.commit_transaction(20)
+            old.commit_transaction(HANG_S)
         for broker in pair:
             found = explained(broker, name)
             assert found["cause"] == "successor", found

@@ -8,6 +8,7 @@ from pathlib import Path
 from free_ports import free_port
 from joined_broker import JoinedBroker
 from kraft_node import SESSION_TIMEOUT_MS, QuorumController
+from waiting import HANG_S
 
 from eosin.storage.disk.meta_properties import MetaProperties
 
@@ -27,7 +28,7 @@ def test_a_formatted_directory_needs_no_cluster_id(
     node_id, data_dir = next(node_ids), tmp_path / "data"
     identity = ("--cluster-id", controller.cluster_id, "--node-id", str(node_id))
     command = [sys.executable, "-m", "eosin.broker", "format", *identity, "--data-dir", str(data_dir)]
-    subprocess.run(command, check=True, timeout=20)
+    subprocess.run(command, check=True, timeout=HANG_S)
     before = properties(data_dir)
     broker = JoinedBroker(data_dir, controller, node_id=node_id)
     broker.options = ()

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 import wire as wire_module
-from broker_process import wait_until
 from joined_broker import JoinedBroker
 from kraft_node import KafkaBroker, QuorumController
 from real_clients import confluent, java
 from real_clients.base import Client, ClientRefused
 from real_clients.harness import HarnessFailed
 from toolchains import skipped_without
+from waiting import HANG_S, wait_until
 from wire import Wire, now_ms, unique
 from wire_producer import transactional
 
@@ -123,11 +123,11 @@ def test_a_broker_that_is_gone_is_described_and_unregistered_through_another(
     assert state_of(gone.node_id) == ("fenced", 1, None)
     (row,) = [each for each in describe("--under-replicated") if each["topic"] == name]
     assert (row["state"], row["in_sync"], row["lag"]) == ("under-replicated", [broker.node_id], {})
-    wait_until(lambda: "1 lack a replica in sync" in broker.log, 30)  # its lines are a second apart at least
+    wait_until(lambda: "1 lack a replica in sync" in broker.log)  # its lines are a second apart at least
     tools("kafka-topics.sh", "--delete", "--topic", name)
     said = tools("kafka-cluster.sh", "unregister", "--id", str(gone.node_id))
     assert f"Broker {gone.node_id} is no longer registered." in said
-    wait_until(lambda: "has a leader and all its replicas in sync" in broker.log, 30)
+    wait_until(lambda: "has a leader and all its replicas in sync" in broker.log)
 
 
 @pytest.mark.full
@@ -223,14 +223,16 @@ def test_a_replica_that_moves_under_a_throttle_arrives_no_faster_than_that(
         log = tmp_path / "data" / f"{name}-0" / f"{0:020d}.log"
         began, there = time.monotonic(), size_of(log)
         assert there < size
-        while size_of(log) < size:
-            assert time.monotonic() - began < 60, "the replica does not arrive"
-            time.sleep(0.1)
+        wait_until(lambda: size_of(log) >= size, every_s=0.1)
         assert time.monotonic() - began > (size - there - ahead) / rate
-        deadline = time.monotonic() + 60
-        while "is completed" not in (told := tools("kafka-reassign-partitions.sh", "--verify", *move)):
-            assert time.monotonic() < deadline, told
-        assert f"Clearing topic-level throttles on topic {name}" in told
+        said = []
+
+        def is_completed() -> bool:
+            said.append(tools("kafka-reassign-partitions.sh", "--verify", *move))
+            return "is completed" in said[-1]
+
+        wait_until(is_completed, lambda: said[-1])
+        assert f"Clearing topic-level throttles on topic {name}" in said[-1]
         tools("kafka-topics.sh", "--delete", "--topic", name)
 
 
@@ -261,7 +263,7 @@ def test_an_eosin_leader_sends_to_a_new_replica_of_apache_kafka_no_faster_than_i
         log = tmp_path / "kafka" / "data" / f"{name}-0" / f"{0:020d}.log"
         began, there = time.monotonic(), size_of(log)
         assert there < size
-        wait_until(lambda: size_of(log) >= size, 60, 0.1)
+        wait_until(lambda: size_of(log) >= size, every_s=0.1)
         assert time.monotonic() - began > (size - there - ahead) / rate
         tools(*of_all, "--delete-config", "leader.replication.throttled.rate")
         tools(*of_topic, "--delete-config", "leader.replication.throttled.replicas")
@@ -345,7 +347,7 @@ def test_the_transaction_version_changes_under_committing_clients(tools: Tools, 
         for each in committers:
             each.stopped.set()
         for each in committers:
-            each.join(60)
+            each.join(HANG_S)
     assert [f"{each} got {each.error}" for each in committers if each.error is not None] == []
     assert broker.log.count("transaction.version is") >= 4
     wanted = sorted(value for each in committers for value in each.values)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import confluent_kafka
 import pytest
-from broker_process import wait_until
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
 from secured_clients import sasl, with_confluent
 from toolchains import skipped_without
+from waiting import HANG_S, wait_until
 
 from eosin.broker.cli import users
 
@@ -48,7 +48,7 @@ def test_a_user_of_the_quorum_logs_in_to_a_joined_broker_until_deleted(broker: J
     assert with_confluent(access, "by-a-user") == [b"kept"]
     producer = confluent_kafka.Producer({"bootstrap.servers": inside, **access.librdkafka})
     producer.produce("by-a-user", b"more")
-    assert producer.flush(20) == 0
+    assert producer.flush(HANG_S) == 0
     assert users.main(["delete", "alice", *where]) == 0
     wait_until(lambda: "closing the connections of a deleted user" in broker.log)
     wait_until(lambda: "authentication failed with SCRAM-SHA-512" in broker.log)

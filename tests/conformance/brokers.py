@@ -14,6 +14,7 @@ from typing import Final
 
 from apache_kafka import ApacheKafka
 from asked_broker import ANOTHER, ANOTHER_AT_FIRST, RESTART, RESTART_AT_FIRST
+from waiting import HANG_S
 
 from conformance.restarts import listening
 from eosin.broker.version import VERSION
@@ -26,7 +27,6 @@ KAFKA_SETTINGS: Final = {
 }
 _HEAP_MB: Final = 768
 _SMALL_HEAP_MB: Final = 256
-_TRIED_FOR_S: Final = 15
 
 
 class NobodyThere(Exception):
@@ -71,14 +71,14 @@ def at(
         try:
             asyncio.run(_answers(address))
         except (ClientError, OSError, TimeoutError, ValueError) as problem:
-            told = " ".join(str(problem).split()) or f"nothing within {_TRIED_FOR_S} s"
+            told = " ".join(str(problem).split()) or f"nothing within {HANG_S} s"
             raise NobodyThere(f"no Kafka broker answers at {address}: {told}") from None
     given = {ANOTHER: bootstrap, ANOTHER_AT_FIRST: first, RESTART: restart, RESTART_AT_FIRST: restart_first}
     return Asked(bootstrap, file_stem(bootstrap), {name: value for name, value in given.items() if value})
 
 
 async def _answers(bootstrap: str) -> None:
-    async with asyncio.timeout(_TRIED_FOR_S), Client(bootstrap) as client:
+    async with asyncio.timeout(HANG_S), Client(bootstrap) as client:
         await client.fetch_metadata()
 
 

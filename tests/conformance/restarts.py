@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from asked_broker import HOW, KILLED, STOPPED
+from waiting import HANG_S
 
 _DONE: Final = ""
 
@@ -41,7 +42,7 @@ def listening(socket: Path, nodes: Mapping[str, Node]) -> Iterator[Mapping[str, 
         yield {name: shlex.join([*command, name]) for name in nodes}
         with suppress(OSError), Client(str(socket), "AF_UNIX") as last:
             last.send(None)
-        thread.join(10)
+        thread.join(HANG_S)
 
 
 def _serve(listener: Listener, nodes: Mapping[str, Node]) -> None:

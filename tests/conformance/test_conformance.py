@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
+from waiting import HANG_S
 
 from conformance.__main__ import PAGE, ROOT, kept, main
 from conformance.outcomes import Case, Results
@@ -139,7 +140,7 @@ def test_another_process_has_a_broker_restarted_by_a_command(tmp_path: Path) -> 
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=60,
+                timeout=HANG_S,
             )
             for more in ({}, {"EOSIN_RESTART_HOW": "kill"}, {})
         ]
@@ -170,7 +171,7 @@ def test_a_run_counts_passes_failures_and_what_is_left_out(tmp_path: Path) -> No
         env={"PYTHONPATH": ON_THE_PATH},
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=HANG_S,
     )
     one, differs, left_out = Results.load(found).cases
     assert (one.area, one.name, one.passed) == ("Three things", "one is one", 1)
@@ -223,7 +224,6 @@ def test_the_page_of_differences_has_a_reason_for_each_case_that_apache_kafka_fa
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)  # six processes one after the other, each a pytest or a broker
 def test_one_case_is_asked_of_a_fresh_eosin_and_of_one_that_runs(tmp_path: Path) -> None:
     """And the outcome is the same, if somebody says how to restart the one that runs; else it is told what was not
     asked for want of that."""

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from broker_process import BrokerProcess
 from small_disk import NotMounted, fill, small_disk
-from wire import Wire, data_offsets, now_ms, unique, until
+from waiting import HANG_S, until
+from wire import Wire, data_offsets, now_ms, unique
 from wire_group import commit_offset, fetch_offset
 from wire_producer import transactional
 
@@ -96,7 +97,7 @@ async def test_a_full_disk_refuses_writes_and_serves_reads_until_there_is_space(
         ballast.unlink()
         await asyncio.wait((ended, stored))
         await until(lambda: told(process, "metrics", "eosin_disk_full 0.0"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG_S):
             answer = ended.result()
             while answer.error_code != NONE:
                 assert ErrorCode(answer.error_code) in RETRIABLE

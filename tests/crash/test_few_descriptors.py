@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
+from waiting import HANG_S
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
@@ -97,7 +98,7 @@ async def _work(address: str, clients: int) -> list[Worker]:
 async def _read(address: str, wanted: set[bytes]) -> list[bytes]:
     """What readers of committed records see, as soon as that has all of `wanted`: markers may be on their way, and a
     transaction that a refused client left open hides what is behind it until its timeout."""
-    async with Client(address) as client, asyncio.timeout(60):
+    async with Client(address) as client, asyncio.timeout(HANG_S):
         while True:
             consumer = Consumer(client, partition_max_bytes=100_000)
             consumer.assign({TopicPartition("plain", partition): 0 for partition in range(PARTITIONS)})
@@ -150,7 +151,7 @@ def test_with_few_descriptors_no_partition_goes_offline_and_no_committed_record_
 def test_a_descriptor_limit_that_is_too_low_ends_the_start_with_one_sentence(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "eosin.broker", "serve", "--data-dir", str(tmp_path / "data")]
     limited = ["sh", "-c", 'ulimit -n 63 && exec "$@"', "sh", *command]
-    refused = subprocess.run(limited, capture_output=True, text=True, check=False, timeout=20)
+    refused = subprocess.run(limited, capture_output=True, text=True, check=False, timeout=HANG_S)
     assert refused.returncode == 2
     assert refused.stderr == (
         "eosin serve: the limit on open files is 63, and a broker needs 64: raise it (ulimit -n)\n"

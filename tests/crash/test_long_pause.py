@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess, wait_until
+from broker_process import BrokerProcess
 from real_clients import aio, confluent, kafka_python
-from real_clients.base import ClientRefused, Consumer, Producer, Received
+from real_clients.base import ClientRefused, Consumer, Producer, Received, read_all
 from scenario import Scenario
+from waiting import HANG_S, wait_until
 from wire import Wire
 from wire_group import describe
 
@@ -22,7 +23,7 @@ PAUSE_S = 40.0
 TRANSACTION_TIMEOUT_MS = 30_000
 CLIENTS = (confluent.CLIENT, kafka_python.CLIENT, aio.CLIENT)
 
-pytestmark = [pytest.mark.slow, pytest.mark.full, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.full]
 
 
 async def group_of(address: str, group: str) -> tuple[str, set[str]]:
@@ -42,7 +43,7 @@ def stable_members_of(address: str, group: str) -> set[str]:
         found.append(members)
         return state == "Stable"
 
-    wait_until(is_stable, 30, every_s=0.2)
+    wait_until(is_stable, every_s=0.2)
     return found[-1]
 
 
@@ -61,7 +62,7 @@ def commit(producer: Producer) -> None:
 def read_by(members: list[Consumer], count: int) -> list[bytes]:
     """What the members of a group read together, in order of the values; they commit how far they came."""
     found: list[Received] = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HANG_S
     while len(found) < count and time.monotonic() < deadline:
         for member in members:
             found += member.read(count, timeout_s=0.5)
@@ -109,10 +110,10 @@ def test_a_pause_of_forty_seconds_costs_no_transaction_and_no_member(loop: str, 
                     # It gives a producer up when one answer takes longer than its request_timeout_ms of 30 s. The
                     # commit was sent in time all the same, and counts.
                     with pytest.raises(ClientRefused, match="RequestTimedOut"):
-                        end.result(60)
+                        end.result(HANG_S)
                     producers[number] = scenarios[number].transactional(names[number])
                 else:
-                    end.result(60)
+                    end.result(HANG_S)
         assert read_by(members, 3) == [b"second of %d" % number for number in range(3)]
         assert stable_members_of(broker.address, group) == before
         for number, producer in enumerate(producers):
@@ -121,7 +122,7 @@ def test_a_pause_of_forty_seconds_costs_no_transaction_and_no_member(loop: str, 
             producer.commit()
         assert read_by(members, 3) == [b"third of %d" % number for number in range(3)]
         reader = scenarios[2].reader(topic, 2)
-        assert len(reader.read(10, timeout_s=3)) == 9
+        assert len(read_all(reader, 9)) == 9
         for scenario in scenarios:
             scenario.close()
         assert "Traceback" not in broker.log

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess, wait_until
+from broker_process import BrokerProcess
 from read_only_disk import Mount, mount
 from small_disk import NotMounted
+from waiting import wait_until
 from wire import Wire, data_offsets, now_ms, records
 from wire_group import commit_offset
 from wire_producer import transactional
@@ -22,7 +23,6 @@ from eosin.protocol.records.batch import NewRecord, build_batch
 NONE = ErrorCode.NONE
 FEW = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}
 REFUSED = "cannot use the data directory {}: Read-only file system"
-STOP_S = 5
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +56,7 @@ async def work(wire: Wire, partitions: list[TopicPartition]) -> int:
 
 
 def stopped_with_a_sentence(process: BrokerProcess) -> None:
-    assert process.stop(STOP_S) == 1, "not everything could be saved"
+    assert process.stop() == 1, "not everything could be saved"
     assert "the last files could not be written, and the next start recovers: [Errno 30]" in process.log
     for _ in range(2):
         with pytest.raises(AssertionError, match="did not start"):

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from broker_process import BrokerProcess
 from filled_directory import TOPIC, filled_directory
-from wire import LATEST, Wire, data_offsets, unique, until
+from waiting import until
+from wire import LATEST, Wire, data_offsets, unique
 from wire_group import commit_offset, fetch_offset
 from wire_producer import RawProducer, idempotent, transactional
 

@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess, wait_until
+from broker_process import BrokerProcess
 from filled_directory import TOPIC, filled_directory
+from waiting import HANG_S, wait_until
 from wire import Wire, data_offsets
 from wire_group import fetch_offset
 
@@ -30,7 +31,7 @@ ABORTED = 8
 """Of the undecided ones."""
 STOP_S = 1.0
 
-pytestmark = [pytest.mark.slow, pytest.mark.full, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.full]
 
 
 def contents(directory: Path) -> dict[str, tuple[int, int, int]]:
@@ -61,7 +62,7 @@ def lock_taken(directory: Path) -> Iterator[None]:
     """Take the directory as soon as it is free, and let it go in the end."""
     descriptor = os.open(directory / ".lock", os.O_RDWR)
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + HANG_S
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -86,7 +87,7 @@ def started_at_last(process: BrokerProcess) -> BrokerProcess:
     """Start it again and again, as a supervisor does, until it gets the directory."""
     for _ in range(100):
         with contextlib.suppress(AssertionError):
-            return process.start(60)
+            return process.start()
         assert process.log.splitlines()[-1].startswith("eosin serve: cannot use the data directory"), process.log
     raise AssertionError("it never got the directory")
 
@@ -116,21 +117,21 @@ async def test_a_stop_in_recovery_releases_the_directory_last_and_the_next_proce
     with ThreadPoolExecutor(1) as pool:
         for wait_s in (0.0, 0.05, 0.15):  # a quiet machine has recovered all after 0.4 s
             first.launch()
-            wait_until(lambda: recovers(first), 60)
+            wait_until(lambda: recovers(first))
             await asyncio.sleep(wait_s)
             seen = pool.submit(seen_when_free, directory)
             begun = time.monotonic()
             assert first.stop() == 0
             took.append(time.monotonic() - begun)
-            seen.result(30)
+            seen.result(HANG_S)
         first.launch()
-        wait_until(lambda: recovers(first), 60)
+        wait_until(lambda: recovers(first))
         os.kill(first.pid, signal.SIGSTOP)  # it shall not be done before the other one has come
         starting = pool.submit(started_at_last, second)
-        wait_until(lambda: (tmp_path / "same.log").exists() and "another process holds" in second.log, 60)
+        wait_until(lambda: (tmp_path / "same.log").exists() and "another process holds" in second.log)
         os.kill(first.pid, signal.SIGCONT)
         assert first.stop() == 0
-        starting.result(120)
+        starting.result(HANG_S)
     assert min(took) < STOP_S, took  # a busy machine may delay one
     assert first.log.count("the start was given up") == len(took) + 1
     assert "Traceback" not in first.log + second.log

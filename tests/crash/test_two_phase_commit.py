@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
+from waiting import HANG_S
 
 from eosin.client.client import Client
 from eosin.client.consumer import Consumer
@@ -110,7 +111,7 @@ class Shop:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=HANG_S,
             check=False,
         )
 
@@ -149,7 +150,6 @@ def test_the_documented_example_runs_and_prints_the_same_orders_twice(shop: Shop
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("with_broker", "numbers"),
     [
@@ -185,7 +185,6 @@ def test_after_a_crash_at_any_step_database_and_topic_have_the_same_orders(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_a_crash_during_recovery_is_recovered_from(shop: Shop) -> None:
     done = shop.run()
     steps = [line for line in done.stdout.splitlines() if line[0].isdigit()]

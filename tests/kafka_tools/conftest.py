@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from broker_process import BrokerProcess, wait_until
+from broker_process import BrokerProcess
 from kafka_tools import KafkaTools
 from real_clients import aio, confluent, kafka_python
 from real_clients.base import Client
 from toolchains import skipped_without
+from waiting import wait_until
 
 SETTINGS = {
     "transaction.state.log.num.partitions": "2",

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from apache_kafka import ApacheKafka
-from broker_process import BrokerProcess, wait_until
+from broker_process import BrokerProcess
 from kafka_tools import KafkaTools
 from manual_clock import ManualClock
 from real_clients import confluent
 from real_clients.base import Received
 from toolchains import skipped_without
+from waiting import wait_until
 
 from eosin.broker.__main__ import main
 from eosin.protocol.names import TopicPartition
@@ -58,7 +59,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
             producer.send("orders", VALUE)
             producer.flush()
         producer.close()
-        wait_until(lambda: cleaned(data) >= 110 and bases(data, ORDERS)[0] > 0, timeout_s=60)
+        wait_until(lambda: cleaned(data) >= 110 and bases(data, ORDERS)[0] > 0)
         kafka.kill()
         shutil.copytree(data, folder / "killed")
         kafka.start()
@@ -203,7 +204,7 @@ def test_a_broker_takes_partitions_over_as_the_page_on_operations_tells(written:
             producer.send("table", VALUE, key=b"later")
         producer.flush()
         producer.close()
-        wait_until(lambda: "table 0 1" in read_text(data / ".eosin_cleaner_offset"), timeout_s=60)
+        wait_until(lambda: "table 0 1" in read_text(data / ".eosin_cleaner_offset"))
         # The client goes over the empty batches that close the gaps now.
         assert {each.key: each.value for each in consumed(broker, TABLE, 0, 149)} == {**latest, b"later": VALUE}
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 from pipeline_broker import AheadClock, Faults, Seen, served
 from pipeline_job import Job, rows, run_until_done
-from wire import until
+from waiting import until
 
 from eosin.broker.server import Server
 from eosin.client.admin import Admin

@@ -12,11 +12,11 @@ from typing import Any
 import pipeline_driver
 import pytest
 from apache_kafka_cluster import ApacheKafkaCluster
-from broker_process import wait_until
 from pipeline_copier import Copier, Killer, stop
 from pipeline_job import Job, rows
 from three_brokers import ThreeBrokers
 from toolchains import skipped_without
+from waiting import wait_until
 
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import ConnectionFailed
@@ -175,7 +175,7 @@ def _goes_on(cluster: Cluster, folder: Path, route: str, victim: Callable[[], in
     held = folder / "held"
     driver = copier.launch(route, "--rows", "200", "--hold", str(held))
     try:
-        wait_until(lambda: held.exists() or driver.poll() is not None, timeout_s=90)
+        wait_until(lambda: held.exists() or driver.poll() is not None)
         assert driver.poll() is None, copier.log
         lost = victim()
         cluster.nodes[lost].kill()
@@ -184,7 +184,7 @@ def _goes_on(cluster: Cluster, folder: Path, route: str, victim: Callable[[], in
         assert driver.returncode == 0, said + copier.log
         batches = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
         assert not any(each["skipped"] for each in batches)
-        wait_until(copier.is_complete, timeout_s=30)
+        wait_until(copier.is_complete)
     finally:
         stop(driver)
     cluster.restart(lost)

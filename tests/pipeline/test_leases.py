@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
+from waiting import HANG_S
 
 from eosin.client.errors import BrokerError
 from eosin.pipeline.common.errors import BadRows, ConflictingSettings, DriverOutOfReach, RowsLost
@@ -262,7 +263,7 @@ async def test_a_long_reason_is_shortened_and_reaches_every_task(
     server: LeaseServer, address: LeaseAddress, letter: str
 ) -> None:
     """The reasons of tasks are errors of brokers and of user code, of any length."""
-    async with asyncio.timeout(10), Leases(address, 0) as waiting, Leases(address, 1) as holding, holding.held(0):
+    async with asyncio.timeout(HANG_S), Leases(address, 0) as waiting, Leases(address, 1) as holding, holding.held(0):
         asking = asyncio.create_task(take_again_and_again(waiting))
         with contextlib.suppress(ValueError):
             async with Leases(address, 2) as failing:
@@ -282,7 +283,7 @@ async def test_a_task_gives_up_on_a_driver_whose_messages_are_invalid(said: byte
         await reader.read()
         writer.close()
 
-    async with asyncio.timeout(5), await asyncio.start_server(answer, LOOPBACK, 0) as strange:
+    async with asyncio.timeout(HANG_S), await asyncio.start_server(answer, LOOPBACK, 0) as strange:
         address = LeaseAddress(LOOPBACK, strange.sockets[0].getsockname()[1], "secret")
         async with Leases(address, 0) as leases:
             with pytest.raises(BatchGivenUp, match="the driver said something that no task understands"):

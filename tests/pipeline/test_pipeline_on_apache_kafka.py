@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from apache_kafka import ApacheKafka
-from broker_process import wait_until
 from pipeline_copier import Copier, Killer
 from toolchains import skipped_without
+from waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.spark_full, pytest.mark.timeout(1800)]
 

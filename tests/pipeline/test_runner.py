@@ -13,9 +13,10 @@ import pytest
 import runner_program
 from pipeline_broker import Faults, ThreadedBroker, served
 from pipeline_copier import Killer, Step, stop
-from runner_job import Job, until
+from runner_job import Job
 from stalling_leader import TwoBrokers
 from topic_load import TopicLoad
+from waiting import HANG_S, until
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
@@ -111,7 +112,7 @@ async def test_a_second_instance_fences_the_first(job: Job) -> None:
     await until(lambda: second.partitions)
     await job.feed("b", partition=1)
     with pytest.raises(PipelineFenced, match="was taken over by another instance"):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG_S):
             await sleeping
     await until(lambda: job.records_in() == 2)
     second.stop()
@@ -267,7 +268,7 @@ async def test_partitions_go_on_while_the_leader_of_one_is_stalled_and_it_catche
     await job.feed("a", "b", "c")
     runner = job.runner()
     running = asyncio.create_task(runner.run())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(HANG_S):
         await until(lambda: job.records_in() == 3)
         brokers.relay.stall()
         await until(lambda: "in-stalled-2" in runner.timeouts.skipped)
@@ -299,7 +300,7 @@ async def test_a_leader_that_stays_stalled_ends_the_run_with_its_own_timeout(bro
     await until(lambda: runner.partitions)
     brokers.relay.stall()
     with pytest.raises((RequestTimedOut, ConnectionFailed), match="did not answer") as raised:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(HANG_S):
             await running
     assert raised.value is runner.timeouts.failure
     assert "task in-stalled-2 gave up after task.timeout.ms=500" in raised.value.__notes__[0]
@@ -337,7 +338,6 @@ class Once:
         return is_the_first == self._of_the_start and self._step(key, request)
 
 
-@pytest.mark.timeout(240)
 def test_a_runner_that_is_killed_at_each_step_has_doubled_each_number_once(tmp_path: Path) -> None:
     killer = Killer()
     with ThreadedBroker(killer) as broker, (tmp_path / "runner.log").open("w") as log:
@@ -356,7 +356,7 @@ def test_a_runner_that_is_killed_at_each_step_has_doubled_each_number_once(tmp_p
             load.transaction(runner_program.INPUT, [(0, "1000")], end="abort")
             fed += 6
             setattr(killer, when, step)
-            assert launch().wait(60) == -signal.SIGKILL, (tmp_path / "runner.log").read_text()
+            assert launch().wait(HANG_S) == -signal.SIGKILL, (tmp_path / "runner.log").read_text()
             assert killer.happened == happened
         last = launch()
         expected = sorted(str(2 * each).encode() for each in range(fed))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from broker_process import BrokerProcess
 from pipeline_broker import served
-from runner_job import Job, until
-from wire import until as comes_true
+from runner_job import Job
+from waiting import until
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
@@ -191,7 +191,7 @@ async def test_a_transform_may_be_a_coroutine_or_an_async_generator(job: Job) ->
 async def test_a_transform_that_outlives_the_transaction_is_reported_and_its_work_is_repeated(job: Job) -> None:
     async def slow(consumed: ConsumedRecord) -> Sequence[Output]:
         if consumed.record.value == b"slow":
-            await comes_true(lambda: job.is_in("CompleteAbort"))
+            await until(lambda: job.is_in("CompleteAbort"))
         return list(job.upper(consumed))
 
     await job.feed("a", partition=0)

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 from apache_kafka import ApacheKafka
-from runner_job import Job, until
+from runner_job import Job
 from toolchains import skipped_without
-from wire import until as comes_true
+from waiting import until
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
@@ -17,7 +17,7 @@ from eosin.pipeline.common.errors import DataLoss, MissingTopic, TransactionTime
 from eosin.pipeline.common.partitioning import partition_of
 from eosin.pipeline.runner.runner import Output
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.slow
 
 
 FORGETS = {
@@ -83,7 +83,7 @@ async def test_a_missing_output_and_a_transaction_that_took_too_long_are_reporte
 
     async def slow(consumed: ConsumedRecord) -> Iterable[Output]:
         if consumed.record.value == b"slow":
-            await comes_true(lambda: job.is_in("CompleteAbort"))
+            await until(lambda: job.is_in("CompleteAbort"))
         return job.upper(consumed)
 
     settings = {"commit.interval.ms": "60000", "transaction.timeout.ms": "500"}
@@ -103,7 +103,7 @@ async def test_a_runner_whose_id_was_forgotten_initialises_it_again_and_goes_on(
     await job.feed("a", "b")
     running = asyncio.create_task((runner := job.runner()).run())
     await until(lambda: job.records_in() == 2)
-    await comes_true(lambda: is_forgotten(job))
+    await until(lambda: is_forgotten(job))
     await job.feed("c", "d")
     await until(lambda: job.records_in() == 4)
     runner.stop()

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 from pipeline_broker import AheadClock, served
-from runner_job import Job, until
-from wire import until as comes_true
+from runner_job import Job
+from waiting import HANG_S, until
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client, CoordinatorType
@@ -71,7 +71,7 @@ async def comes_to_be(job: Job, expected: dict[int, int]) -> None:
     async def is_so() -> bool:
         return await offsets(job) == expected
 
-    await comes_true(is_so)
+    await until(is_so)
 
 
 async def is_forgotten(job: Job, clock: AheadClock) -> None:
@@ -83,7 +83,7 @@ async def is_forgotten(job: Job, clock: AheadClock) -> None:
             listed = await TransactionAdmin(client).list_transactions()
             return all(each.transactional_id != f"app-{job.name}" for each in listed)
 
-        await comes_true(is_not_listed)
+        await until(is_not_listed)
 
 
 # Offsets --------------------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ async def test_a_partition_that_is_new_begins_at_its_beginning_and_is_remembered
         async def is_committed() -> bool:
             return added in await committed_offsets(client, f"app-{job.name}", [added])
 
-        await comes_true(is_committed)
+        await until(is_committed)
         runner.stop()
         await running
         await delete_offset(client, f"app-{job.name}", added)
@@ -347,7 +347,7 @@ async def test_a_forgotten_runner_does_not_fence_its_successor(kept: Job, clock:
     await until(lambda: second.partitions)
     await kept.feed("b")
     with pytest.raises(PipelineFenced, match="was taken over by another instance"):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG_S):
             await sleeping
     await until(lambda: kept.records_in() == 2)
     await kept.feed("c")
@@ -386,6 +386,6 @@ async def test_a_runner_that_slept_through_the_whole_run_of_another_does_not_rep
     await is_forgotten(kept, clock)
     awake.set()
     with pytest.raises(PipelineFenced, match="was taken over by another instance while it was idle"):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG_S):
             await sleeping
     assert kept.records_in() == 2

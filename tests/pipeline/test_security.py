@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pipeline_broker import ThreadedBroker
+from waiting import HANG_S
 
 from eosin.broker.__main__ import main
 from eosin.client.admin import Admin
@@ -142,7 +143,7 @@ async def test_a_runner_works_over_tls(secured: ThreadedBroker, tls_files: Any, 
         on_commit=committed,
         command_config=path,
     )
-    await asyncio.wait_for(runner.run(), 30)
+    await asyncio.wait_for(runner.run(), HANG_S)
     assert await visible(secured, path) == [b"%d" % number for number in range(10)]
 
 

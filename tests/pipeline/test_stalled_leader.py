@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from broker_process import wait_until
 from stalling_leader import TwoBrokers
 from topic_load import TopicLoad
+from waiting import wait_until
 
 from eosin.client.consumer import Consumer
 from eosin.client.errors import ClientError, RequestTimedOut
@@ -110,7 +110,7 @@ def test_a_leader_that_stays_away_fails_planning_with_its_own_timeout(
     position = latest(reader, reader.initialOffset())
     brokers.relay.stall()
     with pytest.raises(ClientError, match="did not answer") as raised:
-        wait_until(lambda: not latest(reader, position), 60)
+        wait_until(lambda: not latest(reader, position))
     assert raised.value.__notes__[0].startswith(f"task {STALLED} gave up after task.timeout.ms=400")
 
 
@@ -247,24 +247,24 @@ def test_a_query_goes_on_around_a_stalled_leader_recovers_and_fails_when_its_tim
 
     query = start()
     try:
-        wait_until(lambda: sorted(rows) == ["a", "b", "c"], 200)
+        wait_until(lambda: sorted(rows) == ["a", "b", "c"])
         brokers.relay.stall()
         for number in range(40):
             load.transaction("orders", [(number % 2, f"x{number}")])
-            wait_until(lambda number=number: sees(f"x{number}"), 200)  # type: ignore[misc]
+            wait_until(lambda number=number: sees(f"x{number}"))  # type: ignore[misc]
             if skipped:
                 break
         assert set(skipped) == {f"task_timeout_remaining_ms:{STALLED}"}
         brokers.relay.recover()
         load.transaction("orders", [(2, "late")])
-        wait_until(lambda: sees("late"), 200)
+        wait_until(lambda: sees("late"))
     finally:
         query.stop()
     assert len(rows) == len(set(rows))
     query = start(**{"task.timeout.ms": "400"})
     try:
         load.transaction("orders", [(2, "z")])
-        wait_until(lambda: "z" in rows, 200)
+        wait_until(lambda: "z" in rows)
         brokers.relay.stall()
         with pytest.raises(StreamingQueryException, match=r"gave up after task\.timeout\.ms=400"):
             query.awaitTermination(200)

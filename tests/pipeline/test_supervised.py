@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from broker_process import BrokerProcess, wait_until
+from broker_process import BrokerProcess
 from stalling_leader import TwoBrokers
 from topic_load import TopicLoad
+from waiting import wait_until
 
 from eosin.pipeline.common import errors
 from eosin.pipeline.common.progress_reports import BatchProgress
@@ -115,7 +116,7 @@ def test_another_driver_ends_the_pipeline_at_once(supervised: Supervised) -> Non
     running = threading.Thread(target=run)
     running.start()
     try:
-        wait_until(lambda: ended or supervised.written() == [b"a", b"b", b"c"], 120)
+        wait_until(lambda: ended or supervised.written() == [b"a", b"b", b"c"])
         # Whoever initialises its transactional id is another driver.
         supervised.load.transaction(supervised.output, [(0, "x")], end="abort", transactional_id=supervised.name)
         supervised.feed("d")
@@ -139,12 +140,12 @@ def test_an_input_that_is_left_out_is_in_the_progress_of_each_batch_and_in_the_m
         running = threading.Thread(target=lambda: stalled.run(None, **limits))
         running.start()
         try:
-            wait_until(lambda: stalled.told, 120)
+            wait_until(lambda: stalled.told)
             brokers.relay.stall()
             for number in range(60):
                 stalled.feed(f"x{number}")
                 known = len(stalled.told)
-                wait_until(lambda known=known: len(stalled.told) > known, 120)  # type: ignore[misc]
+                wait_until(lambda known=known: len(stalled.told) > known)  # type: ignore[misc]
                 if stalled.told[-1].skipped_tasks and stalled.told[-1].task_skips:
                     break
             told = stalled.told[-1]

@@ -5,6 +5,7 @@ import socket
 
 import pytest
 from manual_clock import PausingClock
+from waiting import HANG_S
 
 from eosin.runtime.clock import SystemClock, pause
 from eosin.runtime.running_time import BEAT_MS, LONGEST_STEP_MS
@@ -134,14 +135,14 @@ async def test_a_client_that_asks_while_the_loop_stands_still_is_heard_before_a_
 
     def stand_still() -> None:
         for _ in range(connections):
-            clients.append(socket.create_connection(address, timeout=5))
+            clients.append(socket.create_connection(address, timeout=HANG_S))
             clients[-1].sendall(b"a")
         pause(150)
 
     passed: asyncio.Future[int] = loop.create_future()
     clock.start_deadline(50, lambda: passed.set_result(heard))
     loop.call_later(0, stand_still)
-    assert await asyncio.wait_for(passed, 10) == connections
+    assert await asyncio.wait_for(passed, HANG_S) == connections
     for each in clients:
         each.close()
     server.close()

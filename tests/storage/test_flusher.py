@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from batches import TOPIC_ID, data
+from waiting import HANG_S, until
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -28,7 +29,7 @@ class SlowFlush(Flush):
 
     def run(self) -> None:
         self._log.threads.add(threading.current_thread().name)
-        assert self._log.gate.wait(5)
+        assert self._log.gate.wait(HANG_S)
         if self._log.error is not None:
             raise self._log.error
 
@@ -70,14 +71,6 @@ class StubLog:
 
     def advance(self, end_offset: int) -> None:
         self.ended.append((end_offset, None))
-
-
-async def until(condition: object) -> None:
-    for _ in range(1000):
-        if condition():  # type: ignore[operator]
-            return
-        await asyncio.sleep(0.002)
-    raise AssertionError("it did not happen")
 
 
 async def test_appends_of_one_turn_share_a_flush_and_later_ones_the_next() -> None:

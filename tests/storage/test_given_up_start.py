@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from batches import ORDERS, data
 from logs import Logs, appended
+from waiting import HANG_S
 
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.server import Server
@@ -62,7 +63,7 @@ async def killed_with_records(directory: str) -> None:
 
 async def give_up(start: Callable[[], Awaitable[None]], disk: SlowDisk) -> None:
     starting = asyncio.ensure_future(start())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG_S):
         await disk.begun.wait()
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):

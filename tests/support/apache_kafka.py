@@ -19,6 +19,7 @@ from typing import Any, Final, Self
 import maven
 import toolchains
 from free_ports import free_port
+from waiting import HANG_S
 
 from eosin.client.addresses import Address
 from eosin.client.connection import Connection
@@ -30,7 +31,6 @@ from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 
 PROJECT: Final = "apache-kafka"
 _CLUSTER_ID: Final = "ZW9zaW4tdGVzdC1rcmFmdA"
-_FORMAT_TIMEOUT_S: Final = 60
 _REQUEST_TIMEOUT_MS: Final = 5000
 QUICK_JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """For tests: a quick start counts, and nothing runs for long."""
@@ -126,11 +126,11 @@ class ApacheKafka:
         """What the node has said so far."""
         return self.log_path.read_text() if self.log_path.exists() else ""
 
-    def start(self, timeout_s: float = 90) -> Self:
+    def start(self, longest_s: float = HANG_S) -> Self:
         """Start, format the storage if this is the first time, and wait until both coordinators serve."""
         self.launch()
         try:
-            asyncio.run(self._until_it_serves(time.monotonic() + timeout_s))
+            asyncio.run(self._until_it_serves(time.monotonic() + longest_s))
         except BaseException:
             self.kill()
             raise
@@ -156,13 +156,13 @@ class ApacheKafka:
                 cwd=self.folder,
             )
 
-    def stop(self, timeout_s: float = 30) -> None:
+    def stop(self, longest_s: float = HANG_S) -> None:
         """SIGTERM; SIGKILL if it does not end in time."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
         try:
-            self._process.wait(timeout_s)
+            self._process.wait(longest_s)
         except subprocess.TimeoutExpired:
             self.kill()
         self._process = None
@@ -171,7 +171,7 @@ class ApacheKafka:
         """SIGKILL."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(HANG_S)
             self._process = None
 
     def __enter__(self) -> Self:
@@ -201,7 +201,7 @@ class ApacheKafka:
             capture_output=True,
             text=True,
             check=False,
-            timeout=_FORMAT_TIMEOUT_S,
+            timeout=HANG_S,
         )
         if done.returncode:
             self._properties.unlink()

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from apache_kafka import ApacheKafka
+from waiting import HANG_S, wait_until
 
 from eosin.broker.cli import dump_log
 from eosin.client.client import Client, CoordinatorType
@@ -21,7 +22,6 @@ from eosin.protocol.schemas.metadata import MetadataRequest, MetadataResponse
 
 NODES: Final = 3
 _HEAP_MB: Final = 256
-_READY_S: Final = 60
 _REPLICATED: Final = {
     "default.replication.factor": str(NODES),
     "min.insync.replicas": "2",
@@ -88,19 +88,14 @@ class ApacheKafkaCluster:
 
     def wait_replicated(self) -> None:
         """Wait until each partition has all of its replicas in sync."""
-        asyncio.run(self._wait_replicated())
+        wait_until(lambda: asyncio.run(self._is_replicated()), every_s=0.2)
 
     async def _until_it_serves(self) -> None:
         """Both coordinators' topics are made when they are first asked for."""
-        async with Client(self.address, retry_timeout_ms=_READY_S * 1000) as client:
+        async with Client(self.address, retry_timeout_ms=HANG_S * 1000) as client:
             await client.retry(lambda: client.coordinator(CoordinatorType.GROUP, "is-it-ready"))
             for last in "abcd":  # ids that are spread over the partitions
                 await Producer(client, f"is-it-ready-{last}").init()
-
-    async def _wait_replicated(self) -> None:
-        async with asyncio.timeout(_READY_S):
-            while not await self._is_replicated():  # noqa: ASYNC110  it has no event
-                await asyncio.sleep(0.2)
 
     async def _is_replicated(self) -> bool:
         async with Client(self.address) as client:

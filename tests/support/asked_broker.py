@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 import pytest
-from broker_process import BrokerProcess, wait_until
+from broker_process import BrokerProcess
+from waiting import wait_until
 
 from eosin.client.client import Client
 from eosin.client.errors import ClientError
@@ -40,7 +41,6 @@ NO_FIRST: Final = "needs a second broker, at transaction.version=1 (BOOTSTRAP_FI
 STOPPED, KILLED = "stop", "kill"
 """How a broker ends before it starts again: as it is asked to, or by SIGKILL."""
 _RESTART_TIMEOUT_S: Final = 120
-_SERVES_AGAIN_S: Final = 30.0
 
 
 class Restartable(Protocol):
@@ -92,7 +92,7 @@ class _Another:
             timeout=_RESTART_TIMEOUT_S,
         )
         assert done.returncode == 0, f"{self._command} failed:\n{done.stdout}{done.stderr}"
-        wait_until(lambda: asyncio.run(_leads_all(self.address)), _SERVES_AGAIN_S, every_s=0.2)
+        wait_until(lambda: asyncio.run(_leads_all(self.address)), every_s=0.2)
 
 
 async def _leads_all(address: str) -> bool:

@@ -6,14 +6,12 @@ import selectors
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
-START_TIMEOUT_S: Final = 60
-"""A start takes a fraction of a second, but not on a machine that is busy with something else."""
+from waiting import HANG_S
+
 _READY = re.compile(r"^eosin \S+ ready on ([^\s,]+)(?:, \S+)* in ([0-9.]+) s")
 
 
@@ -67,10 +65,10 @@ class BrokerProcess:
         """What the broker has logged so far."""
         return (self.data_dir.parent / f"{self.data_dir.name}.log").read_text()
 
-    def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
+    def start(self, longest_s: float = HANG_S) -> Self:
         """Start, and wait until it says that it is ready. A restart takes the same port again."""
         self.launch()
-        return self.wait_ready(timeout_s)
+        return self.wait_ready(longest_s)
 
     def launch(self) -> None:
         """Start, and do not wait."""
@@ -90,45 +88,45 @@ class BrokerProcess:
                 command, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
             )
 
-    def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> Self:
+    def wait_ready(self, longest_s: float = HANG_S) -> Self:
         """Wait until the broker that was launched says that it is ready."""
         assert self._process is not None
         assert self._process.stdout is not None
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
-            if not selector.select(timeout_s):
+            if not selector.select(longest_s):
                 self.kill()
-                raise AssertionError(f"the broker did not say that it is ready within {timeout_s} s:\n{self.log}")
+                raise AssertionError(f"the broker did not say that it is ready within {longest_s} s:\n{self.log}")
         self.ready_line = self._process.stdout.readline()
         ready = _READY.match(self.ready_line)
         if ready is None:
-            self._process.wait(10)
+            self._process.wait(HANG_S)
             raise AssertionError(f"the broker did not start: {self.ready_line!r}\n{self.log}")
         self.port = int(ready.group(1).rpartition(":")[2])
         return self
 
-    def stop(self, timeout_s: float = 20) -> int:
+    def stop(self) -> int:
         """SIGTERM; the exit code."""
-        return self._end(signal.SIGTERM, timeout_s)
+        return self._end(signal.SIGTERM)
 
     def kill(self) -> int:
         """SIGKILL; the exit code."""
-        return self._end(signal.SIGKILL, 10)
+        return self._end(signal.SIGKILL)
 
-    def wait(self, timeout_s: float) -> int:
+    def wait(self) -> int:
         """Wait until it ends by itself; the exit code."""
-        return self._end(None, timeout_s)
+        return self._end(None)
 
-    def _end(self, how: signal.Signals | None, timeout_s: float) -> int:
+    def _end(self, how: signal.Signals | None) -> int:
         assert self._process is not None
         if how is not None:
             self._process.send_signal(how)
         try:
-            code = self._process.wait(timeout_s)
+            code = self._process.wait(HANG_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait(10)
-            raise AssertionError(f"the broker did not stop within {timeout_s} s:\n{self.log}") from None
+            self._process.wait(HANG_S)
+            raise AssertionError(f"the broker did not stop within {HANG_S} s:\n{self.log}") from None
         finally:
             if self._process.stdout is not None:
                 self._process.stdout.close()
@@ -148,12 +146,3 @@ class BrokerProcess:
     ) -> None:
         if self._process is not None:
             self.stop()
-
-
-def wait_until(true: Callable[[], object], timeout_s: float = 10.0, every_s: float = 0.02) -> None:
-    """Call `true` until it answers something true. Fails after `timeout_s`."""
-    deadline = time.monotonic() + timeout_s
-    while not true():
-        if time.monotonic() > deadline:
-            raise AssertionError("it did not come true in time")
-        time.sleep(every_s)

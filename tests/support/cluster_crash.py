@@ -38,6 +38,8 @@ import copier
 from confluent_kafka.admin import AdminClient, NewTopic
 from crashed_cluster import FORMS, Copied, CrashedCluster, Violation
 from real_clients import confluent, franz_go
+from real_clients.base import read_all
+from waiting import HANG_S
 
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
@@ -160,7 +162,7 @@ def _round(cluster: CrashedCluster, number: int, chance: random.Random, clients:
     source, target = f"{SOURCE}-{number}", f"{TARGET}-{number}"
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     for made in admin.create_topics([NewTopic(each, len(clients), 3) for each in (source, target)]).values():
-        made.result(30)
+        made.result(HANG_S)
     _fill(cluster.bootstrap, source, len(clients))
     _copy(cluster, source, target, chance, clients)
     cluster.wait_in_sync(source, target, TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
@@ -179,7 +181,7 @@ def _fill(bootstrap: str, topic: str, partitions: int) -> None:
         for partition in range(partitions):
             producer.produce(topic, b"%d" % number, partition=partition, on_delivery=delivered)
         producer.poll(0)
-    if producer.flush(60) or failed:
+    if producer.flush(HANG_S) or failed:
         raise Violation(f"the records to copy were not all taken: {failed[:1]}")
 
 
@@ -216,7 +218,7 @@ def _copy(cluster: CrashedCluster, source: str, target: str, chance: random.Rand
             for each in copiers:
                 if each.poll() is None:
                     each.kill()
-                each.wait(10)
+                each.wait(HANG_S)
     codes = [each.returncode for each in copiers]
     if any(codes):
         raise Violation(f"copiers ended with {codes}")
@@ -227,9 +229,7 @@ def _check(bootstrap: str, target: str, partitions: int) -> None:
     for partition in range(partitions):
         consumer = confluent.CLIENT.consumer(bootstrap, group=f"readers-{target}")
         consumer.assign({(target, partition): 0})
-        found = [each.value for each in consumer.read(RECORDS, timeout_s=60)] + [
-            each.value for each in consumer.read(1, timeout_s=1)
-        ]
+        found = [each.value for each in read_all(consumer, RECORDS)]
         consumer.close()
         if found != [b"%d" % number for number in range(RECORDS)]:
             counts = Counter(found)

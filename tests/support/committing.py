@@ -8,6 +8,7 @@ from typing import Any
 import confluent_kafka as ck
 from real_clients import confluent
 from real_clients.base import ClientRefused
+from waiting import HANG_S
 from wire import unique
 
 
@@ -43,7 +44,7 @@ class Committing:
     def stop(self) -> list[bytes]:
         """All that was committed. Raises what the client has raised: an error that it did not retry by itself."""
         self._stopped.set()
-        self._thread.join(60)
+        self._thread.join(HANG_S)
         if self.error is not None:
             raise self.error
         assert not self._thread.is_alive(), "the producer did not come to an end"

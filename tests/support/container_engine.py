@@ -17,6 +17,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from waiting import HANG_S
+
 ROOT = Path(__file__).parent.parent.parent
 _ANSWERS_WITHIN_S = 30
 _PULLED_WITHIN_S = 600
@@ -65,7 +67,7 @@ def compose(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
 
 def knows_profiles(words: Sequence[str]) -> bool:
     """Whether a compose command can do what the tests ask of it; podman-compose can from 1.0.7 on."""
-    told = subprocess.run([*words, "--help"], capture_output=True, text=True, check=False, timeout=_ANSWERS_WITHIN_S)
+    told = subprocess.run([*words, "--help"], capture_output=True, text=True, check=False, timeout=HANG_S)
     return "--profile" in told.stdout
 
 

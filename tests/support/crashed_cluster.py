@@ -27,6 +27,7 @@ from typing import Final, Self, TypeVar
 from joined_broker import JoinedBroker
 from kraft_node import KafkaBroker, QuorumController
 from three_brokers import REPLICATED
+from waiting import HANG_S
 
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import ClientError
@@ -60,8 +61,6 @@ PAUSED: Final = "paused"
 WAYS: Final = {"killed": 2, "stopped": 1, PAUSED: 2}
 """A paused process (SIGSTOP) comes back as one that has not noticed what it was deposed of meanwhile."""
 LONGEST_AWAY_S: Final = 6.0
-_IN_TIME_S: Final = 90
-_ANSWER_WITHIN_S: Final = 10
 _TOPICS: Final = {name: REPLICATED[name] for name in ("default.replication.factor", "min.insync.replicas")}
 
 
@@ -144,10 +143,10 @@ class CrashedCluster:
 
     def wait_in_sync(self, *topics: str) -> None:
         """Until every replica of the topics is in sync again. Raises Violation."""
-        deadline = time.monotonic() + _IN_TIME_S
+        deadline = time.monotonic() + HANG_S
         while not asyncio.run(self._in_sync(topics)):
             if time.monotonic() > deadline:
-                raise Violation(f"not every replica is in sync after {_IN_TIME_S} s")
+                raise Violation(f"not every replica is in sync after {HANG_S} s")
             time.sleep(0.3)
 
     async def _in_sync(self, topics: tuple[str, ...]) -> bool:
@@ -158,7 +157,7 @@ class CrashedCluster:
         return bool(found) and all(len(each.isr_nodes) == len(self.brokers) for each in found)
 
     async def _ask(self, what: Callable[[Client], Awaitable[Answer]]) -> Answer:
-        async with asyncio.timeout(_ANSWER_WITHIN_S), Client(self.bootstrap) as client:
+        async with asyncio.timeout(HANG_S), Client(self.bootstrap) as client:
             return await what(client)
 
     # --- away and back
@@ -199,8 +198,8 @@ class CrashedCluster:
     @staticmethod
     def _end(broker: JoinedBroker | KafkaBroker) -> None:
         if isinstance(broker, KafkaBroker):
-            broker.stop(_IN_TIME_S)
-        elif broker.running and (code := broker.stop(_IN_TIME_S)):
+            broker.stop()
+        elif broker.running and (code := broker.stop()):
             raise Violation(f"broker {broker.node_id} ended with {code}:\n{broker.log[-3000:]}")
 
     @staticmethod
@@ -208,7 +207,7 @@ class CrashedCluster:
         if isinstance(broker, KafkaBroker):
             broker.start()
         else:
-            broker.start(_IN_TIME_S)
+            broker.start()
 
     # --- what is on the disks
 

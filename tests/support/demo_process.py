@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-ENDED_WITHIN_S = 60
+from waiting import HANG_S
 
 
 class DemoProcess:
@@ -34,7 +34,7 @@ class DemoProcess:
         if number is not None:
             self._process.send_signal(number)
         try:
-            _, said = self._process.communicate(timeout=ENDED_WITHIN_S)
+            _, said = self._process.communicate(timeout=HANG_S)
         finally:
             self._process.kill()
         return self._process.returncode, said

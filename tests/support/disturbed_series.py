@@ -21,7 +21,9 @@ from broker_process import BrokerProcess
 from crash_load import Committer, Ends, Feeder, LiveReader, committed_offset, until
 from free_ports import free_port
 from real_clients import confluent
+from real_clients.base import read_all
 from scenario import Scenario
+from waiting import HANG_S
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
@@ -117,7 +119,7 @@ class DisturbedSeries(Generic[FiguresT]):
         finally:
             for process in self._copiers:
                 process.kill()
-                process.wait(10)
+                process.wait(HANG_S)
             if self._broker.running:
                 self._broker.kill()
         self._count_transactions()
@@ -257,8 +259,7 @@ def _read_all(bootstrap: str, topic: str, length: int) -> list[list[int]]:
     scenario = Scenario(confluent.CLIENT, bootstrap)
     try:
         reader = scenario.reader(topic, len(COPIERS))
-        # One more than there should be, to see what should not be there.
-        records = reader.read(length * len(COPIERS), timeout_s=60) + reader.read(1, timeout_s=0.5)
+        records = read_all(reader, length * len(COPIERS))
         found: list[list[int]] = [[] for _ in COPIERS]
         for record in records:
             found[record.partition].append(int(record.value or b"-1"))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from certificates import Issued
 from toolchains import tool
+from waiting import HANG_S
 
 _PASSWORD = "changeit"
 
@@ -46,5 +47,5 @@ def _named(prefix: str, store: JavaStore) -> list[str]:
 
 def _keytool(*words: str) -> None:
     command = [tool("keytool", "the stores of Java clients"), *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

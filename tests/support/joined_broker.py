@@ -7,6 +7,7 @@ from typing import Final
 
 from broker_process import BrokerProcess
 from kraft_node import QuorumController
+from waiting import HANG_S
 
 QUICK: Final[Mapping[str, str]] = {
     "broker.heartbeat.interval.ms": "500",
@@ -47,15 +48,15 @@ class JoinedBroker(BrokerProcess):
         self.node_id = node_id
         self.options = ("--cluster-id", controller.cluster_id)
 
-    def refusal(self, timeout_s: float = 30) -> str:
+    def refusal(self) -> str:
         """Start it where it cannot start: it ends with exit code 2. What it has said."""
         self.launch()
         assert self._process is not None
         try:
-            code = self._process.wait(timeout_s)
+            code = self._process.wait(HANG_S)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise AssertionError(f"the broker was not refused within {timeout_s} s:\n{self.log}") from None
+            raise AssertionError(f"the broker was not refused within {HANG_S} s:\n{self.log}") from None
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._process = None

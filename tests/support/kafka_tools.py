@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import maven
+from waiting import HANG_S
 
 DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"
-_RUN_TIMEOUT_S = 60
 
 
 class KafkaTools:
@@ -36,5 +36,5 @@ class KafkaTools:
             capture_output=True,
             text=True,
             check=False,
-            timeout=_RUN_TIMEOUT_S,
+            timeout=HANG_S,
         )

@@ -21,6 +21,7 @@ from typing import Final, Self
 import maven
 from apache_kafka import PROJECT, quick_jvm
 from free_ports import free_port
+from waiting import HANG_S
 from wire import unique
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
@@ -135,19 +136,19 @@ class _Node:
                 self.kill()
                 raise AssertionError(f"the node of Apache Kafka did not start:\n{log}")
             try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                socket.create_connection(("127.0.0.1", port), timeout=HANG_S).close()
             except OSError:
                 time.sleep(0.05)
             else:
                 return
 
-    def stop(self, timeout_s: float = 20) -> None:
+    def stop(self) -> None:
         """SIGTERM; SIGKILL if it does not end in time."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
         try:
-            self._process.wait(timeout_s)
+            self._process.wait(HANG_S)
         except subprocess.TimeoutExpired:
             self.kill()
         self._process = None
@@ -156,7 +157,7 @@ class _Node:
         """SIGKILL."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(HANG_S)
             self._process = None
 
     def start(self) -> Self:

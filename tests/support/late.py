@@ -14,7 +14,7 @@ import pytest
 from asked_broker import ANOTHER
 from real_clients.base import Client, ClientRefused, Producer
 from scenario import Scenario
-from wire import until
+from waiting import until
 
 from eosin.client.client import Client as OwnClient
 from eosin.client.transactions import TransactionAdmin
@@ -113,7 +113,6 @@ ACTS: Final[Mapping[str, Callable[[Late], None]]] = {
 }
 
 _ENDED: Final = {"CompleteAbort", "Empty", "Dead"}
-_LONGEST_WAIT_S: Final = 30.0
 
 ALONE: Final = "alone"
 RESTARTED: Final = "after a restart of the broker"
@@ -157,4 +156,4 @@ async def _until_ended(bootstrap: str, transactional_id: str) -> None:
         async def ended() -> bool:
             return (await TransactionAdmin(client).describe(transactional_id)).state in _ENDED
 
-        await until(ended, timeout_s=_LONGEST_WAIT_S)
+        await until(ended)

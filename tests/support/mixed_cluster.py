@@ -16,6 +16,7 @@ from joined_broker import JoinedBroker
 from kraft_node import KafkaBroker, QuorumController
 from real_clients import confluent
 from toolchains import skipped_without
+from waiting import HANG_S, until
 from wire import Wire, unique
 from wire_producer import RawProducer
 
@@ -134,7 +135,7 @@ class Cluster:
 
 async def answered(ask: Callable[[], Awaitable[Any]], code: Callable[[Any], int]) -> Any:
     """What `ask` answers when the broker is ready for it, as a client waits for that."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(HANG_S):
         while True:
             answer = await ask()
             if code(answer) not in _LATER:
@@ -151,13 +152,13 @@ async def firmly(ask: Callable[[], Awaitable[Any]], code: Callable[[Any], int]) 
 
 async def leads(wire: Wire, topic: str, node_id: int) -> None:
     """Wait until the broker of `wire` knows that `node_id` leads the topic."""
-    async with asyncio.timeout(30):
-        while True:
-            answer = await wire.ask(MetadataRequest(topics=(MetadataRequestTopic(name=topic),)), 12)
-            told = answer.topics[0].partitions
-            if told and told[0].leader_id == node_id:
-                return
-            await asyncio.sleep(0.05)
+
+    async def is_known() -> bool:
+        answer = await wire.ask(MetadataRequest(topics=(MetadataRequestTopic(name=topic),)), 12)
+        told = answer.topics[0].partitions
+        return bool(told) and told[0].leader_id == node_id
+
+    await until(is_known, every_s=0.05)
 
 
 async def create(wire: Wire, name: str, assignment: dict[int, tuple[int, ...]]) -> None:

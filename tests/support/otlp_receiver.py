@@ -3,7 +3,6 @@ protobuf messages, and that can be slow or refuse."""
 
 import gzip
 import threading
-import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -11,6 +10,7 @@ from typing import Any, Self
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from waiting import HANG_S, wait_until
 
 
 def plain(attributes: Any) -> dict[str, Any]:
@@ -42,7 +42,7 @@ class OtlpReceiver:
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 receiver.requests += 1
-                receiver.go_on.wait(60)
+                receiver.go_on.wait(HANG_S)
                 if receiver.status == 200:
                     receiver.take(gzip.decompress(body) if self.headers["content-encoding"] == "gzip" else body)
                 self.send_response(receiver.status if self.path == "/v1/traces" else 404)
@@ -71,15 +71,13 @@ class OtlpReceiver:
             for scope in each.scope_spans:
                 self.spans.extend(scope.spans)
 
-    def wait_for(self, wanted: Callable[[Span], bool], *, timeout_s: float = 20) -> Span:
-        """The first span that is `wanted`, within a time."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            found = next((span for span in list(self.spans) if wanted(span)), None)
-            if found is not None:
-                return found
-            assert time.monotonic() < deadline, [span.name for span in self.spans]
-            time.sleep(0.05)
+    def wait_for(self, wanted: Callable[[Span], bool]) -> Span:
+        """The first span that is `wanted`."""
+
+        def found() -> Span | None:
+            return next((span for span in list(self.spans) if wanted(span)), None)
+
+        return wait_until(found, lambda: [span.name for span in self.spans])
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -91,4 +89,4 @@ class OtlpReceiver:
         self.go_on.set()
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(10)
+        self._thread.join(HANG_S)

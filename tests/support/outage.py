@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, Self
 
 from broker_process import BrokerProcess
+from waiting import HANG_S
 
 from eosin.client.client import Client
 from eosin.client.errors import check
@@ -63,14 +64,14 @@ class BrokerWithOutages:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(HANG_S)
         settings = {"advertised.listeners": f"PLAINTEXT://{self.address}"}
         self._broker = BrokerProcess(self._folder / "broker", settings=settings).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
+        self._thread.join(HANG_S)
         self._loop.close()
         self._broker.stop()
 

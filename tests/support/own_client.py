@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from crash_load import committed_offset
 from real_clients.base import Admin, Client, ClientRefused, Consumer, Offsets, Producer, Received
+from waiting import HANG_S
 
 from eosin.client import client as own
 from eosin.client import consumer, producer
@@ -35,7 +36,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 def _run(work: Coroutine[Any, Any, _T]) -> _T:
     try:
-        return asyncio.run_coroutine_threadsafe(work, _loop()).result(60)
+        return asyncio.run_coroutine_threadsafe(work, _loop()).result(HANG_S)
     except ClientError as refused:
         raise ClientRefused("other", refused) from refused
 
@@ -51,7 +52,7 @@ class OwnConsumer:
         self._read.clear()
         self._consumer.assign({TopicPartition(*each): offset for each, offset in starts.items()})
 
-    def read(self, count: int, timeout_s: float = 10.0) -> list[Received]:
+    def read(self, count: int, timeout_s: float = HANG_S) -> list[Received]:
         if not self._read:
             self._read = [
                 Received(*each.partition, each.record.offset, each.record.key, each.record.value)

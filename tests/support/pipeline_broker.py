@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
+from waiting import HANG_S
+
 from eosin.broker.api import Api, CloseConnection, RequestContext
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.request_hooks import ObservedRequest, RequestHooks
@@ -112,10 +114,10 @@ class ThreadedBroker:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._ready.wait(20), "the broker did not start"
+        assert self._ready.wait(HANG_S), "the broker did not start"
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(20)
+        self._thread.join(HANG_S)
         self._loop.close()

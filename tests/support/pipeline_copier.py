@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import pipeline_driver
 from msgspec.structs import replace
 from topic_load import TopicLoad
+from waiting import HANG_S
 
 from eosin.broker.api import CloseConnection
 from eosin.broker.request_hooks import ObservedRequest, RequestHooks
@@ -175,4 +176,4 @@ def stop(driver: "subprocess.Popen[str]") -> None:
         os.killpg(driver.pid, signal.SIGKILL)
     except ProcessLookupError:
         return
-    driver.wait(20)
+    driver.wait(HANG_S)

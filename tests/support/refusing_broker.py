@@ -5,15 +5,15 @@ what a client makes of it is then the client's own doing. All other requests are
 import asyncio
 import threading
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
+
+from waiting import HANG_S
 
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.request_hooks import ObservedRequest, RequestHooks, Verdict
 from eosin.broker.server import Server
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-
-_START_TIMEOUT_S: Final = 20.0
 
 
 class _Refusals(RequestHooks):
@@ -67,11 +67,11 @@ class RefusingBroker:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._ready.wait(_START_TIMEOUT_S), "the broker does not start"
+        assert self._ready.wait(HANG_S), "the broker does not start"
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(_START_TIMEOUT_S)
+        self._thread.join(HANG_S)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from apache_kafka import ApacheKafka
 from rights_cases import CASES, Case, Needed, World
+from waiting import until
 
 from eosin.client.addresses import Address
 from eosin.client.connection import Connection
@@ -90,7 +91,7 @@ async def _make_topics(ask: Ask, worlds: Sequence[World]) -> None:
         response = await ask(ADMIN, ApiKey.METADATA, 12, wanted)
         return all(topic.partitions and topic.partitions[0].leader_id >= 0 for topic in response.topics)
 
-    await _until(led)
+    await until(led)
 
 
 async def _make_group_and_producer(ask: Ask, world: World) -> None:
@@ -110,8 +111,8 @@ async def _make_group_and_producer(ask: Ask, world: World) -> None:
         world.producer_id, world.producer_epoch = response.producer_id, response.producer_epoch
         return bool(response.error_code == ErrorCode.NONE)
 
-    await _until(is_committed)
-    await _until(has_producer)
+    await until(is_committed)
+    await until(has_producer)
 
 
 async def _make_entries(
@@ -124,14 +125,6 @@ async def _make_entries(
     ]
     response = await ask(ADMIN, ApiKey.CREATE_ACLS, 2, CreateAclsRequest(tuple(AclCreation(*acl) for acl in acls)))
     assert not [each for each in response.results if each.error_code], response
-
-
-async def _until(true: Callable[[], Awaitable[bool]]) -> None:
-    for _ in range(_TRIES):
-        if await true():
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError("the broker did not get ready")
 
 
 # What is compared ----------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any
 
-from wire import until as comes_true
+from waiting import HANG_S, until
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
@@ -18,13 +18,6 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord
 
 _names = count()
-
-
-async def until(true: Callable[[], object]) -> None:
-    """Let others work until something is true."""
-    async with asyncio.timeout(60):
-        while not true():  # noqa: ASYNC110  what is waited for has no event
-            await asyncio.sleep(0.02)
 
 
 class Job:
@@ -52,7 +45,7 @@ class Job:
     async def feed_until_it_writes_to(self, partition: int, fed: int) -> int:
         """Feed keys, each once, until one is committed in that partition of the output or a later one; `fed` records
         were before. Answers how many there are."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(HANG_S):
             while max(each.partition.partition for each in await self.outputs()) < partition:
                 await self.feed(*(f"k{number}" for number in range(fed, fed + 8)))
                 fed += 8
@@ -90,7 +83,7 @@ class Job:
                 runner.stop()
 
         runner._on_commit = told
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(HANG_S):
             await runner.run()
 
     def records_in(self) -> int:
@@ -110,7 +103,7 @@ class Job:
     async def is_transforming(self, runner: Runner) -> None:
         """Wait until a transaction with records is open: the first one of a run has none."""
         await until(lambda: runner.partitions)
-        await comes_true(lambda: self.is_in("Ongoing"))
+        await until(lambda: self.is_in("Ongoing"))
 
     async def is_in(self, state: str) -> bool:
         """Whether the transaction of the application is in this state."""

@@ -18,6 +18,7 @@ from java_stores import JavaStore, key_store, trust_store
 from real_clients import franz_go, java, kafkajs
 from real_clients.remote import RemoteClient
 from toolchains import skipped_without
+from waiting import HANG_S
 
 
 @dataclass(frozen=True)
@@ -138,17 +139,17 @@ def with_confluent(access: Access, topic: str, transactional_id: str | None = No
     """confluent-kafka."""
     settings = {"bootstrap.servers": access.address, **access.librdkafka}
     producer = confluent_kafka.Producer({**settings, "transactional.id": transactional_id or topic})
-    producer.init_transactions(60)
+    producer.init_transactions(HANG_S)
     for value, is_kept in ((b"aborted", False), (b"kept", True)):
         producer.begin_transaction()
         producer.produce(topic, value)
-        producer.flush(20)
-        producer.commit_transaction(20) if is_kept else producer.abort_transaction(20)
+        producer.flush(HANG_S)
+        producer.commit_transaction(HANG_S) if is_kept else producer.abort_transaction(HANG_S)
     consumer = confluent_kafka.Consumer(
         {**settings, "group.id": topic, "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
     )
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
-    message = consumer.poll(20)
+    message = consumer.poll(HANG_S)
     consumer.close()
     assert message is not None
     assert message.error() is None
@@ -163,7 +164,7 @@ def with_kafka_python(access: Access, topic: str, transactional_id: str | None =
         producer.init_transactions()
         for value, is_kept in ((b"aborted", False), (b"kept", True)):
             producer.begin_transaction()
-            producer.send(topic, value).get(20)
+            producer.send(topic, value).get(HANG_S)
             producer.commit_transaction() if is_kept else producer.abort_transaction()
     finally:
         producer.close(5)
@@ -173,7 +174,7 @@ def with_kafka_python(access: Access, topic: str, transactional_id: str | None =
     partition = kafka.TopicPartition(topic, 0)
     consumer.assign([partition])
     consumer.seek_to_beginning(partition)
-    found = consumer.poll(timeout_ms=20_000)
+    found = consumer.poll(timeout_ms=HANG_S * 1000)
     consumer.close()
     return [record.value for record in found.get(partition, ())]
 
@@ -198,7 +199,7 @@ def with_aiokafka(access: Access, topic: str, transactional_id: str | None = Non
         async with consumer:
             return [bytes((await consumer.getone()).value)]
 
-    return asyncio.run(asyncio.wait_for(run(), 40))
+    return asyncio.run(asyncio.wait_for(run(), HANG_S))
 
 
 def _with_process(client: RemoteClient, access: Access, topic: str, transactional_id: str | None) -> list[bytes]:
@@ -225,7 +226,7 @@ def _with_process(client: RemoteClient, access: Access, topic: str, transactiona
     consumer = own.consumer(access.address, group=topic)
     try:
         consumer.subscribe([topic])
-        return [each.value or b"" for each in consumer.read(1, 30)]
+        return [each.value or b"" for each in consumer.read(1)]
     finally:
         consumer.close()
 

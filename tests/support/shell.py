@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
+from waiting import HANG_S
 from wire import unique
 
 PROGRAM: Final = (sys.executable, "-m", "eosin.broker")
@@ -83,7 +84,7 @@ class Shell:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if "_forking" in self.__dict__:
-            self._forking.communicate(timeout=10)
+            self._forking.communicate(timeout=HANG_S)
 
     @property
     def environment(self) -> dict[str, str]:

@@ -6,16 +6,16 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+
+from waiting import HANG_S, wait_until
 
 _MASTER: Final = "org.apache.spark.deploy.master.Master"
 _WORKER: Final = "org.apache.spark.deploy.worker.Worker"
 _ADDRESS: Final = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED: Final = re.compile(r"Registering worker")
-_READY_S: Final = 60
 
 
 class SparkCluster:
@@ -75,20 +75,20 @@ class SparkCluster:
         return log
 
     def _said(self, log: Path, what: re.Pattern[str]) -> re.Match[str]:
-        deadline = time.monotonic() + _READY_S
-        while (found := what.search(log.read_text())) is None:
-            ended = any(each.poll() is not None for each in self._processes)
-            if ended or time.monotonic() > deadline:
-                logs = "\n".join(each.read_text() for each in self._folder.glob("*.log"))
-                raise AssertionError(f"Spark's cluster did not start:\n{logs[-3000:]}")
-            time.sleep(0.1)
-        return found
+        def found() -> re.Match[str] | None:
+            assert all(each.poll() is None for each in self._processes), logs()
+            return what.search(log.read_text())
+
+        def logs() -> str:
+            return "\n".join(each.read_text() for each in self._folder.glob("*.log"))[-3000:]
+
+        return wait_until(found, logs, every_s=0.1)
 
     def _stop(self) -> None:
         for process in reversed(self._processes):
             for pid, _ in _session(process.pid):
                 _kill(pid)
-            process.wait(20)
+            process.wait(HANG_S)
 
 
 def _session(leader: int) -> list[tuple[int, bytes]]:

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from msgspec.structs import replace
 from pipeline_broker import ThreadedBroker
+from waiting import HANG_S
 
 from eosin.broker.request_hooks import ObservedRequest, RequestHooks, Verdict
 from eosin.protocol.keys import ApiKey
@@ -44,12 +45,12 @@ class Relay:
 
     def start(self) -> Self:
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(HANG_S)
         return self
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
+        self._thread.join(HANG_S)
         self._loop.close()
 
     async def _serve(self) -> None:

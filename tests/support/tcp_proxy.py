@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from waiting import HANG_S
+
 _T = TypeVar("_T")
 _CHUNK: Final = 64 * 1024
 
@@ -71,7 +73,7 @@ class TcpProxy:
         """End every connection."""
         self._call(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(HANG_S)
         self._loop.close()
 
     def __enter__(self) -> Self:
@@ -83,7 +85,7 @@ class TcpProxy:
         self.close()
 
     def _call(self, work: Coroutine[Any, Any, _T]) -> _T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(HANG_S)
 
     async def _listen(self) -> asyncio.Server:
         server = await asyncio.start_server(self._connected, "127.0.0.1", 0)

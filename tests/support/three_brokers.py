@@ -5,7 +5,6 @@ with ThreeBrokers(folder) as cluster:
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +15,7 @@ from apache_kafka_cluster import dumped
 from asked_broker import KILLED, STOPPED
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
+from waiting import wait_until
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client, CoordinatorType
@@ -34,7 +34,6 @@ REPLICATED: Final[Mapping[str, str]] = {
     "transaction.state.log.min.isr": "2",
 }
 _OF_TOPICS: Final = {name: REPLICATED[name] for name in ("default.replication.factor", "min.insync.replicas")}
-_IN_TIME_S: Final = 60
 
 
 class ThreeBrokers:
@@ -104,7 +103,7 @@ class ThreeBrokers:
             node.kill()
         elif node.running:
             assert node.stop() == 0
-        node.start(timeout_s=_IN_TIME_S)
+        node.start()
         self.wait_replicated()
 
     def roll(self, how: str = STOPPED) -> None:
@@ -115,10 +114,7 @@ class ThreeBrokers:
 
     def wait_replicated(self) -> None:
         """Wait until each partition has all of its replicas in sync."""
-        deadline = time.monotonic() + _IN_TIME_S
-        while lacking := asyncio.run(self._lacking()):
-            assert time.monotonic() < deadline, f"after {_IN_TIME_S} s: {lacking}\n{self.logs}"
-            time.sleep(0.2)
+        wait_until(lambda: not self._lacks(), lambda: f"{self._lacks()}\n{self.logs}", every_s=0.2)
 
     def dump(self, *topics: str) -> str:
         """What each broker has on disk of these topics, and of `__transaction_state`: for the message of a failure."""
@@ -128,6 +124,9 @@ class ThreeBrokers:
     def logs(self) -> str:
         """The end of what each broker has logged."""
         return "\n".join(f"broker {node_id} says:\n{node.log[-3000:]}" for node_id, node in self.nodes.items())
+
+    def _lacks(self) -> str:
+        return asyncio.run(self._lacking())
 
     async def _lacking(self) -> str:
         """What is not as it is when nothing is wrong."""

@@ -3,13 +3,14 @@
 import asyncio
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from certificates import Authority, Issued, pem
+from waiting import HANG_S, until
 
 from eosin.broker.config.sources import load_config
 from eosin.broker.connections.connection import Connection
@@ -36,10 +37,10 @@ class TlsClient:
         size = await self.reader.readexactly(4)
         return await self.reader.readexactly(int.from_bytes(size, "big"))
 
-    async def ended(self, timeout_s: float = 10) -> bytes:
+    async def ended(self) -> bytes:
         """What comes until the broker has closed the connection."""
         try:
-            return await asyncio.wait_for(self.reader.read(), timeout_s)
+            return await asyncio.wait_for(self.reader.read(), HANG_S)
         except (ConnectionError, ssl.SSLError):
             return b""
 
@@ -109,15 +110,6 @@ async def tls_broker(
     config = load_config(flags={"eosin.durability": "memory"}, assignments=[f"listeners={listeners}", *settings]).config
     async with TlsBroker(Server(config), authority) as broker:
         yield broker
-
-
-async def until(true: Callable[[], object], timeout_s: float = 10) -> None:
-    """Wait until `true()` is true."""
-    for _ in range(int(timeout_s * 100)):
-        if true():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not come true in time")
 
 
 def pem_text(authority: Authority) -> str:

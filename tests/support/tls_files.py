@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import toolchains
+from waiting import HANG_S
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def make(folder: Path) -> TlsFiles:
     openssl = toolchains.tool("openssl", "certificates of tests")
 
     def run(*arguments: str) -> None:
-        subprocess.run([openssl, *arguments], cwd=folder, check=True, capture_output=True, timeout=30)
+        subprocess.run([openssl, *arguments], cwd=folder, check=True, capture_output=True, timeout=HANG_S)
 
     new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
     for name in ("ca", "other"):

@@ -11,8 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from waiting import HANG_S
+
 PROMPT: Final = "ready> "
-_LONGEST_S: Final = 60
 
 
 class TypedShell:
@@ -47,7 +48,7 @@ class TypedShell:
         self._until(PROMPT)
 
     def _until(self, expected: str) -> None:
-        deadline = time.monotonic() + _LONGEST_S
+        deadline = time.monotonic() + HANG_S
         while expected.encode() not in self._shown:
             left = deadline - time.monotonic()
             assert left > 0, f"no {expected!r} in {self._shown[-3000:]!r}"

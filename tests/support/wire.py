@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pytest
 from asked_broker import is_another
+from waiting import HANG_S, until
 
 from eosin.client.addresses import Address
 from eosin.client.connection import Connection
@@ -101,18 +102,9 @@ def data_offsets(data: Any) -> list[int]:
     return [header.base_offset for header in headers(data) if not header.is_control]
 
 
-async def until(true: Callable[[], Awaitable[bool]], *, timeout_s: float = 10) -> None:
-    """Ask until the answer is true. Raises TimeoutError."""
-    async with asyncio.timeout(timeout_s):
-        while True:
-            if await true():
-                return
-            await asyncio.sleep(0.002)
-
-
 async def settled(ask: Callable[[], Awaitable[Any]], code: Callable[[Any], int]) -> Any:
     """What `ask` answers. Another broker is asked again while it is busy."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + HANG_S
     while True:
         answer = await ask()
         if not OTHER_BROKER or code(answer) not in _BUSY or time.monotonic() > deadline:
@@ -351,14 +343,14 @@ def produced(answer: Any) -> PartitionProduceResponse:
     return found
 
 
-async def exchange(bootstrap: str, *payloads: bytes, timeout_s: float = 5) -> list[bytes]:
+async def exchange(bootstrap: str, *payloads: bytes) -> list[bytes]:
     """The frames that come back when these bytes are the frames of a new connection: as many, or fewer when the broker
     closes it."""
     answers: list[bytes] = []
     reader, writer = await asyncio.open_connection(*Address.parse(bootstrap))
     try:
         writer.writelines(len(payload).to_bytes(SIZE_BYTES, "big") + payload for payload in payloads)
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(HANG_S):
             while len(answers) < len(payloads):
                 size = int.from_bytes(await reader.readexactly(SIZE_BYTES), "big")
                 answers.append(await reader.readexactly(size))

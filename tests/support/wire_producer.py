@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from wire import Wire, now_ms, produced, records, settled, unique, until
+from waiting import until
+from wire import Wire, now_ms, produced, records, settled, unique
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

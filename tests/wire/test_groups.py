@@ -4,7 +4,8 @@ the admin requests (groups.md 4 to 9, 14)."""
 import asyncio
 
 import pytest
-from wire import Wire, better_than_kafka, unique, until
+from waiting import until
+from wire import Wire, better_than_kafka, unique
 from wire_group import RawMember, commit_offset, describe, fetch_offset
 
 from eosin.protocol.errors import ErrorCode

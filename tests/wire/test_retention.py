@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from broker_process import BrokerProcess
-from wire import EARLIEST, Wire, data_offsets, until
+from waiting import until
+from wire import EARLIEST, Wire, data_offsets
 from wire_producer import transactional
 
 from eosin.protocol.names import TopicPartition

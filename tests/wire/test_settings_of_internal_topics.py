@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
-from wire import Wire, data_offsets, unique, until
+from waiting import until
+from wire import Wire, data_offsets, unique
 from wire_producer import transactional
 
 from eosin.protocol.errors import ErrorCode

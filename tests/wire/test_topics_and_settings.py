@@ -3,7 +3,8 @@
 from typing import Any, Final
 
 import pytest
-from wire import LATEST, Wire, better_than_kafka, unique, until
+from waiting import until
+from wire import LATEST, Wire, better_than_kafka, unique
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, TopicPartition

@@ -7,6 +7,7 @@ import pytest
 from broker_process import BrokerProcess
 from confluent_kafka import Producer
 from inspected import exported, written
+from waiting import HANG_S
 
 from eosin.broker.__main__ import main
 from eosin.storage.disk.system import SystemDisk
@@ -117,14 +118,14 @@ def test_a_log_can_be_dumped_while_it_is_written(tmp_path: Path, capsys: pytest.
     with BrokerProcess(tmp_path / "data") as broker:
         producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 0, "batch.size": 900_000})
         producer.produce("growing", b"first")
-        producer.flush(10)
+        producer.flush(HANG_S)
         folder = broker.data_dir / "growing-0"
         for _ in range(15):
             for _ in range(40):
                 producer.produce("growing", bytes(20_000))
             producer.poll(0)
             assert main(["dump-log", "--json", str(folder)]) == 0, capsys.readouterr().out[-2000:]
-        producer.flush(10)
+        producer.flush(HANG_S)
         capsys.readouterr()
         assert main(["dump-log", "--json", str(folder)]) == 0
         batches = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -10,6 +10,7 @@ import pytest
 from shell import Shell
 from toolchains import skipped_without, tool
 from typed_shell import PROMPT, TypedShell
+from waiting import HANG_S
 from wire import unique
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "cli.md"
@@ -40,7 +41,7 @@ def typed(request: pytest.FixtureRequest, tmp_path: Path, shell: Shell) -> Itera
     lines = lines_of(request.param)
     if request.param == "fish":  # it is told once, at a prompt
         (tmp_path / ".config/fish/completions").mkdir()
-        subprocess.run(["sh", "-c", *lines], env={**environment, "HOME": str(tmp_path)}, check=True, timeout=60)
+        subprocess.run(["sh", "-c", *lines], env={**environment, "HOME": str(tmp_path)}, check=True, timeout=HANG_S)
         lines = []
     (tmp_path / file).write_text("\n".join([own, *lines, ""]))
     with TypedShell(program, tmp_path, environment) as opened:

@@ -2,7 +2,6 @@
 
 import signal
 import socket
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import httpx
 import msgspec
 import pytest
 from demo_process import DemoProcess, demo
+from waiting import HANG_S, wait_until
 
 from eosin.broker.__main__ import main
 
@@ -25,7 +25,7 @@ def shown(tmp_path: Path) -> Iterator[DemoProcess]:
 
 def tables_of(process: DemoProcess) -> Tables:
     """What a page of the console has now."""
-    text = httpx.get(f"http://{process.http_address}/api/v1/stream?once", timeout=30).text
+    text = httpx.get(f"http://{process.http_address}/api/v1/stream?once", timeout=HANG_S).text
     found: Tables = {}
     for line in text.splitlines():
         if line.startswith("data: "):
@@ -36,10 +36,11 @@ def tables_of(process: DemoProcess) -> Tables:
 
 def seen(process: DemoProcess, is_there: Callable[[Tables], Any]) -> None:
     """Wait until a page shows it."""
-    ends = time.monotonic() + 60
-    while not is_there(tables := tables_of(process)):
-        assert time.monotonic() < ends, {name: list(rows.values())[:9] for name, rows in tables.items()}
-        time.sleep(0.2)
+
+    def first_rows() -> object:
+        return {name: list(rows.values())[:9] for name, rows in tables_of(process).items()}
+
+    wait_until(lambda: is_there(tables_of(process)), first_rows, every_s=0.2)
 
 
 def has_event(tables: Tables, kind: str, transactional_id: str) -> bool:

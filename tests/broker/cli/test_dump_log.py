@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from batches import NOW_MS, ORDERS
 from inspected import exported, written
+from waiting import HANG_S
 
 from eosin.broker.__main__ import main
 from eosin.broker.cli.dump_lines import moment, shown
@@ -177,7 +178,7 @@ def test_output_ends_quietly_when_its_reader_has_gone(folder: Path) -> None:
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == ""
-        assert process.wait(10) == 0
+        assert process.wait(HANG_S) == 0
 
 
 def test_times_and_bytes_are_shown_for_people() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from shell import Shell
+from waiting import HANG_S
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGES = ("cli.md", "quickstart.md")
@@ -53,6 +54,6 @@ def test_the_examples_of_a_page_print_what_it_says(page: str, own: Shell) -> Non
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
-            timeout=60,
+            timeout=HANG_S,
         )
         assert [settled(line) for line in done.stdout.splitlines()] == [settled(line) for line in printed], command

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 from shell import Shell
+from waiting import HANG_S
 from wire import unique
 
 
@@ -27,7 +28,7 @@ def member(shell: Shell, group: str, topic: str, count: int, **settings: Any) ->
     consumer.subscribe([topic])
     try:
         for _ in range(count):
-            message = consumer.poll(30)
+            message = consumer.poll(HANG_S)
             assert message is not None
             assert message.error() is None
         if count:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from shell import PROGRAM, Shell
+from waiting import HANG_S
 from wire import unique
 
 from eosin.broker.__main__ import COMMANDS, main
@@ -88,7 +89,7 @@ def completed(line: str, shell: Shell | None = None, folder: Path | None = None)
         "COMP_POINT": str(len(line)),
         "COMP_TYPE": "9",
     }
-    done = subprocess.run(PROGRAM, env=environment, capture_output=True, check=False, timeout=30)
+    done = subprocess.run(PROGRAM, env=environment, capture_output=True, check=False, timeout=HANG_S)
     assert done.stderr == b""
     return answer.read_text().splitlines() if answer.exists() else []
 
@@ -128,7 +129,7 @@ def test_bash_completes_with_what_the_command_prints(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=HANG_S,
     )
     assert done.stderr == ""
     assert done.stdout.splitlines()[-1].strip() == "transactions"
@@ -137,5 +138,5 @@ def test_bash_completes_with_what_the_command_prints(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_broker_imports_nothing_of_it() -> None:
     program = "import sys; from eosin.broker.cli import serve; print([n for n in sys.modules if 'argcomplete' in n])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANG_S)
     assert done.stdout == "[]\n"

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess, wait_until
+from broker_process import BrokerProcess
 from refusing_broker import RefusingBroker
 from shell import PROGRAM, Shell
+from waiting import HANG_S, wait_until
 from wire import unique
 
 from eosin.broker.config.broker import STANDARD_AUTHORIZER
@@ -150,9 +151,9 @@ def test_a_second_producer_of_the_same_id_ends_the_first(shell: Shell) -> None:
         assert first.stdin is not None
         first.stdin.write(b"1\n2\n3\n")
         first.stdin.flush()
-        wait_until(lambda: b"3" in shell.ok("consume", topic, "--isolation", "read_uncommitted").out, LATER_S)
+        wait_until(lambda: b"3" in shell.ok("consume", topic, "--isolation", "read_uncommitted").out)
         shell.ok("produce", topic, "--transactional-id", name, given=b"other\n")
-        _, err = first.communicate(b"4\n", timeout=LATER_S)
+        _, err = first.communicate(b"4\n", timeout=HANG_S)
     said = err.decode()
     assert (first.returncode, said.count("\n")) == (1, 1), said
     assert said.endswith(
@@ -179,7 +180,7 @@ def terminal() -> Iterator[tuple[int, int]]:
 def everything(descriptor: int) -> str:
     """What is shown until the other end is closed."""
     shown = b""
-    deadline = time.monotonic() + LATER_S
+    deadline = time.monotonic() + HANG_S
     while time.monotonic() < deadline:
         if not select.select([descriptor], [], [], 1)[0]:
             continue
@@ -199,7 +200,7 @@ def test_progress_fits_a_narrow_terminal_and_leaves_one_line(shell: Shell) -> No
         os.close(theirs)
         assert process.stdin is not None
         lines, shown = 0, ""
-        deadline = time.monotonic() + LATER_S
+        deadline = time.monotonic() + HANG_S
         while "records written, " not in shown and time.monotonic() < deadline:
             process.stdin.write(b"a line\n" * 1000)
             process.stdin.flush()
@@ -208,7 +209,7 @@ def test_progress_fits_a_narrow_terminal_and_leaves_one_line(shell: Shell) -> No
                 shown += os.read(ours, 65536).decode()
         process.stdin.close()
         shown += everything(ours)
-        assert process.wait(LATER_S) == 0
+        assert process.wait(HANG_S) == 0
         assert process.stdout is not None
         process.stdout.close()
     *progress, last, rest = re.split("[\r\n]+", shown)
@@ -224,7 +225,7 @@ def test_a_record_cannot_control_the_terminal(shell: Shell) -> None:
         process = shell.start("consume", topic, stdout=theirs, stderr=theirs)
         os.close(theirs)
         assert everything(ours) == "\\x1b[31mred\r\n"
-        assert process.wait(LATER_S) == 0
+        assert process.wait(HANG_S) == 0
         assert process.stdin is not None
         process.stdin.close()
 
@@ -235,15 +236,15 @@ def test_open_transactions_are_told_to_a_person_and_not_to_a_pipe(shell: Shell) 
         assert writer.stdin is not None
         writer.stdin.write(b"1\n")
         writer.stdin.flush()
-        wait_until(lambda: shell.ok("consume", topic, "--isolation", "read_uncommitted").lines, LATER_S)
+        wait_until(lambda: shell.ok("consume", topic, "--isolation", "read_uncommitted").lines)
         assert shell.ok("consume", topic).lines == []
         with terminal() as (ours, theirs):
             reader = subprocess.Popen([*PROGRAM, "consume", topic], env=shell.environment, stdout=theirs, stderr=theirs)
             os.close(theirs)
             shown = everything(ours)
-            reader.wait(LATER_S)
+            reader.wait(HANG_S)
         assert shown == f"eosin consume: {topic}-0: offsets 0 to 0 are behind an open transaction\r\n"
-        writer.communicate(timeout=LATER_S)
+        writer.communicate(timeout=HANG_S)
 
 
 # Much of it

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from broker_process import BrokerProcess, wait_until
+from broker_process import BrokerProcess
 from shell import PROGRAM, Shell
+from waiting import HANG_S, wait_until
 from wire import unique
 
 from eosin.broker.cli.records import standard_input
-
-LATER_S = 30
 
 
 def lines_of(stream: IO[bytes] | None, count: int) -> list[bytes]:
@@ -32,7 +31,7 @@ def feed(process: "subprocess.Popen[bytes]", data: bytes) -> None:
 
 def ended(process: "subprocess.Popen[bytes]") -> tuple[int, str]:
     """Its exit code, and what it said."""
-    _, err = process.communicate(timeout=LATER_S)
+    _, err = process.communicate(timeout=HANG_S)
     return process.returncode, err.decode()
 
 
@@ -97,7 +96,7 @@ def test_an_interrupted_transaction_is_aborted_and_said(shell: Shell, by: signal
     topic = shell.topic()
     process = shell.start("produce", topic, "--transactional-id", unique("tx"), "--batch", "2")
     feed(process, b"1\n2\n3\n")
-    wait_until(lambda: b"3" in shell.ok("consume", topic, "--isolation", "read_uncommitted").out, LATER_S)
+    wait_until(lambda: b"3" in shell.ok("consume", topic, "--isolation", "read_uncommitted").out)
     process.send_signal(by)
     code, said = ended(process)
     assert code == 128 + by
@@ -113,10 +112,10 @@ def test_a_producer_that_shall_outlive_its_terminal_goes_on_without_it(shell: Sh
     words = ["produce", topic, "--transactional-id", unique("tx")]
     process = subprocess.Popen([*ignoring, *words], env=shell.environment, stdin=subprocess.PIPE)
     feed(process, b"1\n")
-    wait_until(lambda: b"1" in shell.ok("consume", topic, "--isolation", "read_uncommitted").out, LATER_S)
+    wait_until(lambda: b"1" in shell.ok("consume", topic, "--isolation", "read_uncommitted").out)
     process.send_signal(signal.SIGHUP)
     feed(process, b"2\n")
-    process.communicate(timeout=LATER_S)
+    process.communicate(timeout=HANG_S)
     assert process.returncode == 0
     assert shell.ok("consume", topic).lines == ["1", "2"]
 
@@ -125,7 +124,7 @@ def test_an_interrupted_producer_says_what_it_wrote(shell: Shell) -> None:
     topic = shell.topic()
     process = shell.start("produce", topic)
     feed(process, b"1\n2\nhalf a line")
-    wait_until(lambda: len(shell.ok("consume", topic).lines) == 2, LATER_S)
+    wait_until(lambda: len(shell.ok("consume", topic).lines) == 2)
     process.send_signal(signal.SIGINT)
     assert ended(process) == (130, "eosin produce: interrupted; 2 records are written\n")
 
@@ -234,7 +233,7 @@ def test_a_reader_that_has_gone_ends_the_command_without_a_word(shell: Shell) ->
         process.stdout.close()
         assert process.stderr is not None
         assert process.stderr.read() == b""
-        assert process.wait(LATER_S) == 0
+        assert process.wait(HANG_S) == 0
 
 
 @pytest.mark.parametrize(
@@ -303,7 +302,7 @@ def test_a_broker_that_is_restarted_in_the_middle_loses_and_repeats_nothing(eosi
     topic = own.topic()
     process = own.start("produce", topic, "--timeout", "30")
     feed(process, b"".join(b"%d\n" % number for number in range(1000)))
-    wait_until(lambda: own.ok("consume", topic).lines, LATER_S)
+    wait_until(lambda: own.ok("consume", topic).lines)
     eosin.kill()
     feed(process, b"".join(b"%d\n" % number for number in range(1000, 2000)))
     time.sleep(0.5)

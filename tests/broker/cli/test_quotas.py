@@ -1,9 +1,8 @@
 """`eosin quotas` against Eosin and Apache Kafka."""
 
-import time
-
 import pytest
 from shell import Shell
+from waiting import wait_until
 from wire import unique
 
 
@@ -33,12 +32,14 @@ def test_quotas_are_set_listed_and_removed(shell: Shell) -> None:
 
 def listed(shell: Shell, user: str, count: int) -> list[dict[str, object]]:
     """The quotas of a user, once there are so many: Apache Kafka's broker follows its controller."""
-    for _ in range(50):
-        rows = [row for row in shell.ok("quotas", "list", "--json").rows if row["user"] == user]
-        if len(rows) == count:
-            break
-        time.sleep(0.1)
-    return sorted(rows, key=lambda row: row["client_id"] or "")
+    rows: list[dict[str, object]] = []
+
+    def are_there() -> bool:
+        rows[:] = [row for row in shell.ok("quotas", "list", "--json").rows if row["user"] == user]
+        return len(rows) == count
+
+    wait_until(are_there, lambda: rows)
+    return sorted(rows, key=lambda row: str(row["client_id"] or ""))
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from broker_process import BrokerProcess, wait_until
+from broker_process import BrokerProcess
 from shell import Shell
+from waiting import HANG_S, wait_until
 from wire import unique
 
 from eosin.broker.config.broker import STANDARD_AUTHORIZER
@@ -28,14 +29,14 @@ def test_a_transaction_that_may_not_be_described_is_not_said_to_hang(guarded: Sh
         assert writer.stdin is not None
         writer.stdin.write(b'{"value":"1","timestamp":1700000000000}\n')  # long ago, as one that hangs
         writer.stdin.flush()
-        wait_until(lambda: guarded.ok("consume", topic, "--isolation", "read_uncommitted").lines == ["1"], 30)
+        wait_until(lambda: guarded.ok("consume", topic, "--isolation", "read_uncommitted").lines == ["1"])
         guarded.ok("acls", "add", *entry)
         try:
             explained = guarded.ok("explain", f"{topic}-0", "--json")
             code, said = guarded.refused("transactions", "find-hanging", "--topic", topic)
         finally:
             guarded.ok("acls", "remove", *entry)
-        writer.communicate(timeout=30)
+        writer.communicate(timeout=HANG_S)
     (partition,) = explained.rows
     assert "is not told without DESCRIBE on every TransactionalId" in partition["sentence"]
     assert (code, said) == (

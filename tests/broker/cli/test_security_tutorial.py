@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import pytest
 from free_ports import free_port
+from waiting import HANG_S
 
 PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "security" / "tutorial.md"
 PORT: Final = "9093"
@@ -68,11 +69,10 @@ class OneShell:
         return "".join(printed).removesuffix("\n").splitlines()
 
     def end(self) -> None:
-        self._shell.communicate(timeout=10)
+        self._shell.communicate(timeout=HANG_S)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_the_tutorial_of_security_does_what_it_says(tmp_path: Path) -> None:
     port = str(free_port())
     shell, broker = OneShell(tmp_path), None
@@ -95,6 +95,6 @@ def test_the_tutorial_of_security_does_what_it_says(tmp_path: Path) -> None:
         shell.end()
         if broker is not None:
             broker.terminate()
-            broker.communicate(timeout=20)
+            broker.communicate(timeout=HANG_S)
     assert broker is not None
     assert broker.returncode == 0

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess, wait_until
+from broker_process import BrokerProcess
 from free_ports import free_port
 from shell import PROGRAM, Shell
+from waiting import HANG_S, wait_until
 
 pytestmark = pytest.mark.slow
 
 CLOSED = "eosin: cannot write to standard output: Bad file descriptor\n"
 FULL = "eosin: cannot write to standard output: No space left on device\n"
-LATER_S = 60
 
 COMMANDS = [
     ["topics", "list"],
@@ -49,7 +49,7 @@ def run(redirected: str, *arguments: str, address: str) -> "subprocess.Completed
         capture_output=True,
         text=True,
         check=False,
-        timeout=LATER_S,
+        timeout=HANG_S,
     )
 
 
@@ -76,9 +76,7 @@ def test_a_reader_that_has_gone_ends_any_command_without_a_word() -> None:
     read, write = os.pipe()
     os.close(read)
     for arguments in (["completion", "bash"], ["--version"], ["--help"], ["topics", "--help"]):
-        done = subprocess.run(
-            [*PROGRAM, *arguments], stdout=write, stderr=subprocess.PIPE, check=False, timeout=LATER_S
-        )
+        done = subprocess.run([*PROGRAM, *arguments], stdout=write, stderr=subprocess.PIPE, check=False, timeout=HANG_S)
         assert (done.returncode, done.stderr) == (0, b""), arguments
     os.close(write)
 
@@ -99,9 +97,9 @@ def test_a_broker_serves_and_stops_whatever_its_output_is(redirected: str, tmp_p
         )
     try:
         asked = [*PROGRAM, "health", f"127.0.0.1:{port}"]
-        wait_until(lambda: subprocess.run(asked, capture_output=True, check=False).returncode == 0, LATER_S)
+        wait_until(lambda: subprocess.run(asked, capture_output=True, check=False).returncode == 0)
         broker.send_signal(signal.SIGTERM)
-        assert broker.wait(LATER_S) == 0
+        assert broker.wait(HANG_S) == 0
     finally:
         broker.kill()
         broker.wait()

@@ -1,8 +1,8 @@
 """`eosin topics` against Eosin and Apache Kafka."""
 
 import pytest
-from broker_process import wait_until
 from shell import Shell
+from waiting import HANG_S, wait_until
 from wire import unique
 
 
@@ -127,7 +127,7 @@ def test_records_of_an_open_transaction_are_not_deleted(shell: Shell) -> None:
         assert writer.stdin is not None
         writer.stdin.write(b"2\n")
         writer.stdin.flush()
-        wait_until(lambda: shell.ok("consume", topic, "--isolation", "read_uncommitted").lines == ["1", "2"], 30)
+        wait_until(lambda: shell.ok("consume", topic, "--isolation", "read_uncommitted").lines == ["1", "2"])
         shell.ok("topics", "delete-records", topic, "--before", "latest", "--execute")
-        writer.communicate(timeout=30)
+        writer.communicate(timeout=HANG_S)
     assert shell.ok("consume", topic).lines == ["2"]

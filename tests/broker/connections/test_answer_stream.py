@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from fake_disk import FakeDisk, Fault
 from fake_peer import FakePeer, host_of, turns
+from waiting import until
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.connections.connection import Connection
@@ -278,11 +279,7 @@ def test_real_sockets_take_large_answers(
             assert host.response_memory.held_bytes == 0
             await client.ask(*fetches(*sizes))
             await asyncio.sleep(0.05)  # and goes in the middle of them
-        for _ in range(100):
-            if not host.connections:
-                break
-            await asyncio.sleep(0.01)
-        assert not host.connections
+        await until(lambda: not host.connections)
         assert host.response_memory.held_bytes == 0
 
     if sendfile is not None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fake_peer import FakePeer, host_of, turns
+from waiting import until
 
 from eosin.broker.config.connections import connections_by_address
 from eosin.broker.config.settings import SettingError
@@ -41,13 +42,9 @@ class Clients:
         port = int(self.server.addresses[listener].rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
         self.writers.append(writer)
-        for _ in range(300):
-            if writer.get_extra_info("sockname")[1] in self._ports():
-                return True
-            if reader.at_eof() or reader._eof:  # type: ignore[attr-defined]
-                return False
-            await asyncio.sleep(0.01)
-        raise AssertionError("neither served nor closed")
+        own_port = writer.get_extra_info("sockname")[1]
+        await until(lambda: own_port in self._ports() or reader._eof)  # type: ignore[attr-defined]
+        return own_port in self._ports()
 
     def _ports(self) -> set[int]:
         return {int(each.peer.rpartition(":")[2]) for each in self.server.host.connections}
@@ -56,11 +53,7 @@ class Clients:
         for index in which:
             self.writers[index].close()
         left = len(self.server.host.connections) - len(which)
-        for _ in range(300):
-            if len(self.server.host.connections) <= left:
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError("they did not leave")
+        await until(lambda: len(self.server.host.connections) <= left)
 
     def close(self) -> None:
         for writer in self.writers:
@@ -77,9 +70,9 @@ async def test_an_address_has_so_many_connections_and_others_have_theirs(caplog:
         assert not await clients.is_served("127.0.0.4")
         await clients.leave(0)
         assert await clients.is_served()
-        assert server.host.limits is not None
-        await asyncio.sleep(0.05)
-        assert not server.host.limits._arriving
+        limits = server.host.limits
+        assert limits is not None
+        await until(lambda: not limits._arriving)
         clients.close()
     assert caplog.text.count("max.connections.per.ip is 2") == 1
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from broker_process import BrokerProcess
 from fake_peer import FakePeer, host_of, turns
+from waiting import HANG_S
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.connections.host import ConnectionHost
@@ -207,7 +208,7 @@ def test_with_twenty_two_places_each_of_sixty_clients_with_two_connections_is_an
     async def all_of_them() -> None:
         tasks = [asyncio.create_task(ask(number)) for number in range(clients)]
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(HANG_S):
                 await all_done.wait()
         finally:
             for task in tasks:

@@ -9,6 +9,7 @@ import pytest
 from batches import data
 from fake_peer import FakePeer, host_of, turns
 from guarded_broker import ADMIN, guarded_broker
+from waiting import until
 
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.process.memory_limit import SHARE, frame_memory_of, memory_bytes
@@ -63,12 +64,13 @@ async def test_memory_comes_back_with_each_response(tmp_path: Path, durability: 
         for peer in peers:
             peer.connection.adopt(broker.peer(ADMIN).connection.session)
             peer.send(ApiKey.PRODUCE, 9, request, request)
-        answers = []
-        for _ in range(2000):
-            answers += [each for peer in peers for each in peer.answers()]
-            if len(answers) == 6:
-                break
-            await asyncio.sleep(0.005)
+        answers: list[Any] = []
+
+        def are_answered() -> bool:
+            answers.extend(each for peer in peers for each in peer.answers())
+            return len(answers) == 6
+
+        await until(are_answered, lambda: answers)
         codes = [each.responses[0].partition_responses[0].error_code for each in answers]
         assert codes == [ErrorCode.NONE] * 6
         await turns(20)

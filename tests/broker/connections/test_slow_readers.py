@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from batches import data
 from broker_process import BrokerProcess
+from waiting import HANG_S
 
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
@@ -55,7 +56,7 @@ def test_readers_that_do_not_read_take_neither_memory_nor_others_turns(tmp_path:
     with BrokerProcess(tmp_path / "data", durability="os", settings=settings) as broker, ExitStack() as stack:
 
         def connected() -> socket.socket:
-            return stack.enter_context(socket.create_connection(("127.0.0.1", broker.port), timeout=20))
+            return stack.enter_context(socket.create_connection(("127.0.0.1", broker.port), timeout=HANG_S))
 
         client = connected()
         topic = CreatableTopic(name="orders", num_partitions=partitions, replication_factor=1)

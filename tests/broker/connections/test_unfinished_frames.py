@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from fake_peer import FakePeer, host_of
 from local_broker import local_broker
+from waiting import HANG_S
 
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.connections.refusal_log import RefusalLog
@@ -74,7 +75,7 @@ async def test_a_slow_loris_is_closed_after_its_login_too() -> None:
             writer.write(bytes((byte,)))
             await asyncio.sleep(0.3)
         for closed in (reader, large[0]):
-            assert await asyncio.wait_for(closed.read(), 10) == b""
+            assert await asyncio.wait_for(closed.read(), HANG_S) == b""
         assert not idle[0].at_eof(), "who has begun nothing may stay"
         for _, opened in (loris, large, idle):
             opened.close()

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from batches import data
-from broker_process import BrokerProcess, wait_until
+from broker_process import BrokerProcess
 from fake_peer import FakePeer, host_of
+from waiting import HANG_S, wait_until
 
 from eosin.broker.connections.refusal_log import RefusalLog
 from eosin.broker.connections.unread_answers import UnreadAnswers
@@ -95,7 +96,7 @@ def test_a_reader_that_never_reads_is_aborted_and_a_slow_one_is_not(tmp_path: Pa
 
     settings = {"eosin.connection.unread.timeout.ms": "2000"}
     with BrokerProcess(tmp_path / "data", durability="os", settings=settings) as broker:
-        clients = [socket.create_connection(("127.0.0.1", broker.port), timeout=20) for _ in range(3)]
+        clients = [socket.create_connection(("127.0.0.1", broker.port), timeout=HANG_S) for _ in range(3)]
         writer, deaf, slow = clients
         topic = CreatableTopic(name="orders", num_partitions=1, replication_factor=1)
         send(writer, ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=(topic,), timeout_ms=10_000))

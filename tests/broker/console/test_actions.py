@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
+from waiting import HANG_S
 from wire_group import RawMember
 from wire_producer import RawProducer
 
@@ -45,7 +46,7 @@ async def http(broker: ObservedBroker) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def client(broker: ObservedBroker) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=f"http://{broker.http}/api/v1/", headers=RIGHT, timeout=20)
+    return httpx.AsyncClient(base_url=f"http://{broker.http}/api/v1/", headers=RIGHT, timeout=HANG_S)
 
 
 async def hanging(broker: ObservedBroker) -> RawProducer:

@@ -10,9 +10,10 @@ from broker_process import BrokerProcess
 from console_browser import Watched, axe, chromium, findings
 from playwright.sync_api import Browser, Page, expect
 from toolchains import skipped_without
+from waiting import HANG_S
 
 pytestmark = pytest.mark.slow
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=HANG_S * 1000)
 
 EVERY_MS = 5000
 AT_MS = 1_800_000_000_000
@@ -33,7 +34,7 @@ def browser() -> Iterator[Browser]:
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     process = BrokerProcess(tmp_path_factory.mktemp("charts") / "data", durability="fsync")
     process.options = ("--console", "--http", "0")
-    process.start(60)
+    process.start()
     try:
         yield process
     finally:

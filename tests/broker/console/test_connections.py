@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 from observed_broker import ORDERS_0, observed_broker
-from wire import until
+from waiting import HANG_S, until
 
 from eosin.broker.console import connection_survey
 from eosin.broker.console.connection_survey import ConnectionSurvey
@@ -30,7 +30,7 @@ class FakeConnection:
 async def test_connections_are_told_with_who_they_are_and_what_they_wait_for() -> None:
     async with (
         observed_broker(eosin_console_enable=True) as broker,
-        httpx.AsyncClient(base_url=f"http://{broker.http}/api/v1/", timeout=20) as http,
+        httpx.AsyncClient(base_url=f"http://{broker.http}/api/v1/", timeout=HANG_S) as http,
     ):
         wire = await broker.wire("till-1")
         await wire.append(ORDERS_0)

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from manual_clock import ManualClock
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
+from waiting import HANG_S
 
 from eosin.broker.console.history import EVERY_MS, KEPT, RECENT, History
 from eosin.broker.console.tables import Table
@@ -177,7 +178,7 @@ async def test_a_quarter_of_an_hour_is_kept_and_a_page_is_told_new_samples_alone
 async def test_the_stream_tells_samples_and_the_disk(tmp_path: Path) -> None:
     async with (
         observed_broker(eosin_console_enable=True, eosin_durability="fsync", log_dirs=(str(tmp_path),)) as broker,
-        httpx.AsyncClient(base_url=f"http://{broker.http}/api/v1/", timeout=20) as http,
+        httpx.AsyncClient(base_url=f"http://{broker.http}/api/v1/", timeout=HANG_S) as http,
     ):
         await (await broker.producer("shop-1")).send(ORDERS_0)
         history = history_of(broker)

@@ -16,13 +16,14 @@ from console_browser import Watched, axe, chromium, findings
 from demo_process import demo
 from playwright.sync_api import Browser, CDPSession, Page, expect
 from toolchains import skipped_without
+from waiting import HANG_S
 from wire import Wire
 from wire_producer import transactional
 
 from eosin.protocol.names import TopicPartition
 
 pytestmark = pytest.mark.slow
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=HANG_S * 1000)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def browser() -> Iterator[Browser]:
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     process = BrokerProcess(tmp_path_factory.mktemp("console") / "data", durability="memory")
     process.options = ("--console", "--http", "0")
-    process.start(60)
+    process.start()
     try:
         yield process
     finally:
@@ -59,20 +60,20 @@ def producer(broker: BrokerProcess, transactional_id: str, client_id: str, timeo
             "log_level": 0,
         }
     )
-    made.init_transactions(60)
+    made.init_transactions(HANG_S)
     return made
 
 
 def begin(made: Producer, topic: str = "orders") -> None:
     made.begin_transaction()
     made.produce(topic, b"book", partition=0)
-    assert made.flush(60) == 0, "what the page is to show was not written"
+    assert made.flush(HANG_S) == 0, "what the page is to show was not written"
 
 
 def go_on(made: Producer) -> None:
     """Write, and commit: a fenced producer hears of it in one of these."""
     made.produce("orders", b"late", partition=0)
-    made.commit_transaction(60)  # it writes first what is left; how long that takes is the machine's
+    made.commit_transaction(HANG_S)  # it writes first what is left; how long that takes is the machine's
 
 
 def seconds_left(page: Page, name: str) -> float:
@@ -104,7 +105,7 @@ def test_a_transaction_of_a_real_client_is_seen_open_counting_down_and_committed
     expect(page.get_by_label("Transactions", exact=True).locator("tbody tr[data-index]")).to_contain_text(["shop-1"])
     page.get_by_role("link", name="Overview", exact=True).click()
 
-    shop.commit_transaction(60)
+    shop.commit_transaction(HANG_S)
     ended = page.get_by_label("Last ends").locator("tr", has_text="shop-1")
     expect(ended.locator(".outcome")).to_contain_text("committed")
     expect(page.locator("#health")).to_have_text("Nothing is open, and nobody waits.")
@@ -154,9 +155,9 @@ def test_lag_counts_no_control_records_and_nothing_that_is_undecided(watched: Wa
     shop = producer(broker, "shop-3", "till")
     for _ in range(3):
         begin(shop, "lagging")
-        shop.commit_transaction(60)
+        shop.commit_transaction(HANG_S)
     begin(shop, "lagging")
-    shop.abort_transaction(60)
+    shop.abort_transaction(HANG_S)
     begin(shop, "lagging")
     committer = Consumer({"bootstrap.servers": broker.address, "group.id": "readers", "log_level": 0})
     committer.commit(offsets=[Position("lagging", 0, 1)], asynchronous=False)  # behind the first of three records
@@ -167,17 +168,17 @@ def test_lag_counts_no_control_records_and_nothing_that_is_undecided(watched: Wa
     expect(row.locator("td")).to_have_text(["readers", "Empty", "0", "1", "2", "4", "1", "0"])
     row.get_by_role("link").click()
     expect(page.locator("#sentence")).to_contain_text("1 undecided behind the open transaction of shop-3")
-    shop.abort_transaction(60)
+    shop.abort_transaction(HANG_S)
 
 
 def test_a_group_shows_who_reads_what_and_why_it_rebalanced(watched: Watched, broker: BrokerProcess) -> None:
     plain = Producer({"bootstrap.servers": broker.address, "log_level": 0})
     plain.produce("shared", b"book", partition=0)
-    assert plain.flush(60) == 0
+    assert plain.flush(HANG_S) == 0
     settings = {"bootstrap.servers": broker.address, "group.id": "sharers", "log_level": 0, "client.id": "reader-1"}
     consumer = Consumer({**settings, "auto.offset.reset": "earliest"})
     consumer.subscribe(["shared"])
-    assert consumer.consume(1, 60)
+    assert consumer.consume(1, HANG_S)
     page = watched.open("groups/sharers")
     expect(page.locator("#sentence")).to_contain_text("because reader-1 at 127.0.0.1 joined")
     member = page.locator("section", has=page.get_by_role("heading", name="Members")).locator("tbody tr")
@@ -229,7 +230,7 @@ def test_no_page_is_wider_than_a_telephone_or_lost_on_a_wide_screen(watched: Wat
             # No heading of a column is broken within a word.
             heights = page.eval_on_selector_all(".plain th", "all => all.map((each) => each.clientHeight)")
             assert max(heights, default=0) < 40, place
-    shop.abort_transaction(60)
+    shop.abort_transaction(HANG_S)
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.full)])
@@ -252,7 +253,7 @@ def test_every_page_is_accessible_in_light_and_in_dark(browser: Browser, broker:
         page = watched.open(place)
         page.locator("#sentence, .table").first.wait_for()
         found[place] = findings(page, source)
-    shop.abort_transaction(60)
+    shop.abort_transaction(HANG_S)
     watched.close()
     assert not any(found.values()), found
 
@@ -260,7 +261,7 @@ def test_every_page_is_accessible_in_light_and_in_dark(browser: Browser, broker:
 def test_a_page_finds_its_broker_again_after_a_restart(browser: Browser, tmp_path: Path) -> None:
     process = BrokerProcess(tmp_path / "data")
     process.options = ("--console", "--http", "0")
-    process.start(60)
+    process.start()
     try:
         watched = Watched(browser, process.http_address)
         page = watched.open("transactions")
@@ -273,7 +274,7 @@ def test_a_page_finds_its_broker_again_after_a_restart(browser: Browser, tmp_pat
         since = page.evaluate("eosinStore.now()")
         page.wait_for_timeout(600)
         assert page.evaluate("eosinStore.now()") == since, "a clock of a broker that is gone"
-        process.start(60)
+        process.start()
         producer(process, "after", "till")
         expect(page.get_by_role("link", name="after")).to_be_visible()
         expect(page.get_by_role("link", name="before")).to_be_visible()
@@ -293,7 +294,7 @@ def test_a_page_asks_for_the_token_and_takes_the_one_of_its_address(browser: Bro
     settings = {"eosin.http.token.file": str(tmp_path / "token")}
     process = BrokerProcess(tmp_path / "data", durability="memory", settings=settings)
     process.options = ("--console", "--http", "0")
-    process.start(60)
+    process.start()
     try:
         watched = Watched(browser, process.http_address)
         page = watched.page
@@ -357,11 +358,11 @@ def test_ten_thousand_ids_and_a_thousand_partitions_do_not_make_the_page_stutter
 ) -> None:
     process = BrokerProcess(tmp_path / "data", durability="memory")
     process.options = ("--console", "--http", "0")
-    process.start(60)
+    process.start()
     worked: list[int] = []
     try:
         with ThreadPoolExecutor(1) as other:  # the browser's library has an event loop in this thread
-            other.submit(asyncio.run, _fill(process.address, ids=10_000, partitions=1000)).result(120)
+            other.submit(asyncio.run, _fill(process.address, ids=10_000, partitions=1000)).result(HANG_S)
         watched = Watched(browser, process.http_address)
         page = watched.open("transactions")
         expect(page.locator("#count")).to_contain_text("10,000 of 10,000")
@@ -381,7 +382,7 @@ def test_ten_thousand_ids_and_a_thousand_partitions_do_not_make_the_page_stutter
         page.wait_for_timeout(2000)
         page.get_by_role("link", name="Overview").click()
         page.wait_for_timeout(1000)
-        work.join(60)
+        work.join(HANG_S)
         frames = page.evaluate("eosinStore.version") - first
         cpu_ms = _cpu_ms(ticks) - before
         print(f"{worked} transactions, {frames} frames, {cpu_ms:.0f} ms of a core")
@@ -403,7 +404,7 @@ SAMPLES_IN_PICTURES = 23
 def test_pictures_are_drawn(browser: Browser, tmp_path: Path) -> None:
     process = BrokerProcess(tmp_path / "data", durability="memory")
     process.options = ("--console", "--http", "0")
-    process.start(60)
+    process.start()
     try:
         _draw(browser, process, Path(PICTURES))
     finally:
@@ -418,10 +419,10 @@ def _draw(browser: Browser, broker: BrokerProcess, folder: Path) -> None:
         shop = producer(broker, f"shop-{number}", f"till-{number}")
         for _ in range(number + 1):
             begin(shop)
-            shop.commit_transaction(60)
+            shop.commit_transaction(HANG_S)
         kept.append(shop)
     begin(kept[0], "payments")
-    kept[0].abort_transaction(60)
+    kept[0].abort_transaction(HANG_S)
     slow = producer(broker, "invoicing-1", "invoicing", timeout_ms=2000)
     begin(slow, "invoices")
     old = producer(broker, "orders-1", "orders-old")
@@ -448,8 +449,8 @@ def _draw(browser: Browser, broker: BrokerProcess, folder: Path) -> None:
     expect(page.get_by_label("Producers", exact=True)).to_be_visible()
     page.screenshot(path=folder / "console-topic.png", clip={"x": 0, "y": 0, "width": 1280, "height": 780})
     watched.close()
-    kept[1].abort_transaction(60)
-    kept[2].abort_transaction(60)
+    kept[1].abort_transaction(HANG_S)
+    kept[2].abort_transaction(HANG_S)
 
 
 def _draw_overview(browser: Browser, http: str, folder: Path) -> None:

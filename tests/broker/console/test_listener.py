@@ -4,7 +4,7 @@ import asyncio
 import gzip
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
+from waiting import HANG_S, until
 
 from eosin.broker.cli.serve import configured
 from eosin.broker.config.settings import SettingError
@@ -20,7 +21,6 @@ from eosin.broker.console import streams
 from eosin.broker.console.static_files import static_files
 
 TOKEN = "correct-horse"
-DEADLINE = 20
 
 
 @pytest.fixture
@@ -30,14 +30,7 @@ async def broker() -> AsyncIterator[ObservedBroker]:
 
 
 def client(broker: ObservedBroker, **headers: str) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=f"http://{broker.http}", headers=headers, timeout=DEADLINE)
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Wait for a moment that nobody announces."""
-    async with asyncio.timeout(DEADLINE):
-        while not is_so():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+    return httpx.AsyncClient(base_url=f"http://{broker.http}", headers=headers, timeout=HANG_S)
 
 
 class Page:
@@ -51,7 +44,7 @@ class Page:
 
     async def until(self, seen: Any) -> None:
         """Read on until `seen(tables)`."""
-        async with asyncio.timeout(DEADLINE):
+        async with asyncio.timeout(HANG_S):
             while not seen(self.tables):
                 line = await anext(self._lines)
                 kind, _, text = line.partition(": ")

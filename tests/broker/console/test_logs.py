@@ -7,10 +7,9 @@ from typing import Any
 import httpx
 import pytest
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
+from waiting import HANG_S
 
 from eosin.broker.console import log_view, worker_threads
-
-DEADLINE = 20
 
 
 @pytest.fixture
@@ -21,7 +20,7 @@ async def broker() -> AsyncIterator[ObservedBroker]:
 
 @pytest.fixture
 async def http(broker: ObservedBroker) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=f"http://{broker.http}/api/v1/", timeout=DEADLINE) as client:
+    async with httpx.AsyncClient(base_url=f"http://{broker.http}/api/v1/", timeout=HANG_S) as client:
         yield client
 
 
@@ -186,7 +185,7 @@ async def test_readers_of_a_log_do_not_hold_up_the_event_loop(broker: ObservedBr
         return found
 
     console.work.beside = counted  # type: ignore[method-assign]
-    found = await asyncio.wait_for(look(http, **{"from": 0, "to": 300}), DEADLINE)
+    found = await asyncio.wait_for(look(http, **{"from": 0, "to": 300}), HANG_S)
     assert len(found["batches"]) == 300
     assert max(sizes) <= log_view.BATCHES_PER_PIECE
 

@@ -10,10 +10,10 @@ from confluent_kafka import TopicPartition as Position
 from console_browser import Watched, axe, chromium, findings
 from playwright.sync_api import Browser, expect
 from toolchains import skipped_without
+from waiting import HANG_S
 
 pytestmark = pytest.mark.slow
-expect.set_options(timeout=30_000)
-WAIT_S = 60
+expect.set_options(timeout=HANG_S * 1000)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def browser() -> Iterator[Browser]:
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     process = BrokerProcess(tmp_path_factory.mktemp("console") / "data", durability="memory")
     process.options = ("--console", "--http", "0")
-    process.start(60)
+    process.start()
     try:
         yield process
     finally:
@@ -49,14 +49,14 @@ def producer(
         settings["transactional.id"] = transactional_id
     made = Producer(settings)
     if transactional_id:
-        made.init_transactions(WAIT_S)
+        made.init_transactions(HANG_S)
     return made
 
 
 def write(made: Producer, topic: str, values: list[bytes]) -> None:
     for value in values:
         made.produce(topic, value, partition=0)
-    assert made.flush(WAIT_S) == 0
+    assert made.flush(HANG_S) == 0
 
 
 def written(broker: BrokerProcess, topic: str, shop_id: str) -> Producer:
@@ -66,7 +66,7 @@ def written(broker: BrokerProcess, topic: str, shop_id: str) -> Producer:
     for ends in (shop.commit_transaction, shop.abort_transaction):
         shop.begin_transaction()
         write(shop, topic, [b"book", b"pen"])
-        ends(WAIT_S)
+        ends(HANG_S)
     shop.begin_transaction()
     write(shop, topic, [b"ink"])
     return shop
@@ -92,7 +92,7 @@ def test_the_log_of_a_partition_is_seen_batch_by_batch_and_follows_its_end(
     expect(rows.nth(1)).to_contain_text("ledger-shop")
     expect(page.locator("#stands")).to_contain_text("ledger-shop from offset 7")
 
-    shop.commit_transaction(WAIT_S)
+    shop.commit_transaction(HANG_S)
     expect(rows.locator("td:first-child")).to_have_text([*offsets[:5], "7", "8"])
     expect(what.nth(5)).to_contain_text("committed")
     expect(page.locator("#stands")).to_contain_text("LSO 9")
@@ -123,7 +123,7 @@ def test_an_open_transaction_names_its_other_partitions_in_a_log(watched: Watche
     expect(page.locator(".told")).to_have_text(
         "Transaction of spread-shop, open: 1 batch from offset 0. It is in spread-b-0, too."
     )
-    shop.abort_transaction(WAIT_S)
+    shop.abort_transaction(HANG_S)
     expect(page.locator(".told")).not_to_contain_text("too.")
 
 
@@ -156,7 +156,7 @@ def test_the_picture_of_a_log_is_walked_by_keyboard_alone(watched: Watched, brok
     page.keyboard.press("]")
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("walked-shop")
-    shop.abort_transaction(WAIT_S)
+    shop.abort_transaction(HANG_S)
 
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>&lt;\u202e{{7*7}}"
@@ -167,7 +167,7 @@ def test_records_that_are_markup_are_shown_as_they_are(watched: Watched, broker:
     plain.produce("hostile", HOSTILE.encode(), key=HOSTILE.encode(), partition=0, headers=[(HOSTILE, HOSTILE.encode())])
     plain.produce("hostile", b'{"till": [1, 2]}', partition=0)
     plain.produce("hostile", b"\xff\xfe\x00<b>", partition=0)
-    assert plain.flush(WAIT_S) == 0
+    assert plain.flush(HANG_S) == 0
     page = watched.open("partitions/hostile-0")
     page.get_by_role("link", name="Records", exact=True).click()
     rows = page.get_by_label("Records of hostile-0").locator("tbody tr[data-index]")
@@ -202,7 +202,7 @@ def test_records_are_looked_at_with_the_eyes_of_each_isolation(watched: Watched,
     page.keyboard.press("Enter")
     expect(rows.locator("td:first-child")).to_have_text(["3", "6", "7"])
     page.locator("select[name=isolation]").select_option("committed")
-    shop.abort_transaction(WAIT_S)
+    shop.abort_transaction(HANG_S)
 
 
 def test_an_open_transaction_is_ended_by_keyboard_alone(browser: Browser, tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_an_open_transaction_is_ended_by_keyboard_alone(browser: Browser, tmp_pa
     settings = {"eosin.http.token.file": str(tmp_path / "token")}
     process = BrokerProcess(tmp_path / "data", durability="memory", settings=settings)
     process.options = ("--console", "--console-actions", "--http", "0")
-    process.start(60)
+    process.start()
     try:
         shop = producer(process, "stuck-shop")
         shop.begin_transaction()
@@ -240,7 +240,7 @@ def test_an_open_transaction_is_ended_by_keyboard_alone(browser: Browser, tmp_pa
         expect(page.locator("#log-table tbody tr[data-index]").nth(1)).to_contain_text("aborted marker")
         watched.close()
         with pytest.raises(KafkaException):
-            shop.commit_transaction(WAIT_S)
+            shop.commit_transaction(HANG_S)
     finally:
         process.stop()
 
@@ -269,7 +269,7 @@ def test_a_topic_of_a_million_records_is_looked_at_like_any_other(watched: Watch
     for number in range(1_000_000):
         plain.produce("million", b"%d" % number, partition=0)
         if number % 50_000 == 49_999:
-            assert plain.flush(WAIT_S) == 0
+            assert plain.flush(HANG_S) == 0
     page = watched.open("log/million-0")
     expect(page.locator("#stands")).to_contain_text("Log end 1,000,000")
     page.get_by_role("button", name="Whole log").click()
@@ -306,6 +306,6 @@ def test_the_pages_of_logs_are_accessible_in_light_and_in_dark(
         page.wait_for_timeout(100)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, place
         page.set_viewport_size({"width": 1280, "height": 900})
-    shop.abort_transaction(WAIT_S)
+    shop.abort_transaction(HANG_S)
     watched.close()
     assert not any(found.values()), found

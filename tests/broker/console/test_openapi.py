@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from observed_broker import ORDERS_0, observed_broker
 from starlette.routing import Route
+from waiting import HANG_S
 
 from eosin.broker.console import openapi
 from eosin.broker.console.console import Console
@@ -56,7 +57,7 @@ async def test_answers_have_the_form_that_is_described() -> None:
     async with observed_broker(eosin_console_enable=True) as broker:
         shop = await broker.producer("shop-1")
         await shop.append(ORDERS_0, 2)
-        async with httpx.AsyncClient(base_url=f"http://{broker.http}", timeout=20) as http:
+        async with httpx.AsyncClient(base_url=f"http://{broker.http}", timeout=HANG_S) as http:
             for path in openapi.PATHS:
                 if path.asked is not None or path.content != openapi.JSON:
                     continue

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
+from waiting import HANG_S
 from wire import Wire
 
 from eosin.broker.cli.serve import configured
@@ -17,8 +18,6 @@ from eosin.broker.console.record_rows import cut
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import Compression, NewRecord, build_batch
-
-DEADLINE = 30
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ async def http(broker: ObservedBroker) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def client(broker: ObservedBroker, **headers: str) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=f"http://{broker.http}/api/v1/", headers=headers, timeout=DEADLINE)
+    return httpx.AsyncClient(base_url=f"http://{broker.http}/api/v1/", headers=headers, timeout=HANG_S)
 
 
 async def look(http: httpx.AsyncClient, partition: str = "orders-0", **asked: Any) -> Any:

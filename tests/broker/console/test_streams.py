@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from manual_clock import ManualClock
 from observed_broker import ORDERS_0, observed_broker
+from waiting import HANG_S, until
 
 from eosin.broker.console import survey as survey_module
 from eosin.broker.console.streams import HEARTBEAT, ROWS_PER_FRAME, SHORTEST_MS, Streams, tables_of
@@ -49,7 +50,7 @@ def streams_of(survey: Counting, clock: Any = None) -> Streams:
 
 
 async def next_frame(events: AsyncIterator[bytes]) -> Any:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG_S):
         while True:
             event = await anext(events)
             if b"data: " in event:
@@ -86,7 +87,7 @@ async def test_a_round_that_fails_ends_the_streams_and_the_next_page_tries_again
 ) -> None:
     survey = Counting(rows=1, fails=True)
     streams = streams_of(survey)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG_S):
         assert [each async for each in streams.frames("", TABLES) if b"data" in each] == []
     assert "the console could not look at the broker" in caplog.text
     survey.fails = False
@@ -115,7 +116,7 @@ async def test_a_quiet_stream_says_that_it_is_alive(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("eosin.broker.console.streams.HEARTBEAT_MS", 20)
     streams = streams_of(Counting(rows=0), ManualClock())
     events = streams.frames("run.1", TABLES)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG_S):
         while await anext(events) != HEARTBEAT:
             pass
     await events.aclose()  # type: ignore[attr-defined]
@@ -186,12 +187,9 @@ async def test_for_a_browser_that_does_not_read_a_broker_buffers_a_frame_at_most
         reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
         writer.write(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
         (connection,) = await _connections(observation._http._server.server_state)
-        async with asyncio.timeout(60):
-            while not connection.flow.write_paused or survey.version < 50:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+        await until(lambda: connection.flow.write_paused and survey.version >= 50)
         seen = survey.version
-        while survey.version < seen + 20:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+        await until(lambda: survey.version >= seen + 20)
         # What the kernel took is on its way; the broker itself keeps one frame beyond the mark of its transport.
         assert connection.transport.get_write_buffer_size() < 256 * 1024
         writer.close()
@@ -199,7 +197,5 @@ async def test_for_a_browser_that_does_not_read_a_broker_buffers_a_frame_at_most
 
 
 async def _connections(state: Any) -> list[Any]:
-    async with asyncio.timeout(10):
-        while not state.connections:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: state.connections)
     return list(state.connections)

@@ -9,9 +9,10 @@ from confluent_kafka import TopicPartition as Position
 from console_browser import Watched, axe, chromium, findings
 from playwright.sync_api import Browser, Locator, Page, expect
 from toolchains import skipped_without
+from waiting import HANG_S
 
 pytestmark = pytest.mark.slow
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=HANG_S * 1000)
 TOKEN = "correct-horse"
 
 
@@ -28,7 +29,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     settings = {"eosin.http.token.file": str(folder / "token")}
     process = BrokerProcess(folder / "data", durability="memory", settings=settings)
     process.options = ("--console", "--console-actions", "--http", "0")
-    process.start(60)
+    process.start()
     try:
         yield process
     finally:
@@ -52,13 +53,13 @@ def signed_in(browser: Browser, broker: BrokerProcess, **how: str) -> Watched:
 def shop(broker: BrokerProcess, name: str, topic: str) -> Producer:
     """A producer that has committed a record in the topic, and has another transaction open there."""
     made = Producer({"bootstrap.servers": broker.address, "transactional.id": name, "log_level": 0})
-    made.init_transactions(60)
+    made.init_transactions(HANG_S)
     for number in range(2):
         made.begin_transaction()
         made.produce(topic, b"book", partition=0)
-        assert made.flush(60) == 0
+        assert made.flush(HANG_S) == 0
         if not number:
-            made.commit_transaction(60)
+            made.commit_transaction(HANG_S)
     return made
 
 
@@ -131,14 +132,14 @@ def test_a_topic_shows_who_holds_its_readers_and_who_reads_and_writes_it(
     expect(page.get_by_label("Consumer groups", exact=True).locator("tbody td")).to_have_text(
         ["readers", "Empty", "0", "1", "1", "1"]
     )
-    producer.commit_transaction(60)
+    producer.commit_transaction(HANG_S)
     expect(page.locator("#sentence")).to_have_text("Readers of committed records wait for nothing here.")
     expect(page.get_by_label("Producers", exact=True)).not_to_contain_text("open from")
 
 
 def test_an_id_at_rest_is_fenced_and_a_member_removed_on_their_pages(watched: Watched, broker: BrokerProcess) -> None:
     producer = shop(broker, "shop-3", "tills")
-    producer.commit_transaction(60)
+    producer.commit_transaction(HANG_S)
     page = watched.open("transactions/shop-3")
     fencing = action(page, "Fence this id")
     fencing.get_by_label("Type shop-3").fill("shop-3")
@@ -148,13 +149,13 @@ def test_an_id_at_rest_is_fenced_and_a_member_removed_on_their_pages(watched: Wa
     producer.begin_transaction()
     producer.produce("tills", b"late", partition=0)
     with pytest.raises(KafkaException):
-        producer.commit_transaction(60)
+        producer.commit_transaction(HANG_S)
     expect(page.locator("#sentence")).to_contain_text("because an operator fenced epoch")
 
     settings = {"bootstrap.servers": broker.address, "group.id": "desks", "client.id": "desk-1", "log_level": 0}
     consumer = Consumer({**settings, "auto.offset.reset": "earliest"})
     consumer.subscribe(["tills"])
-    assert consumer.consume(1, 60)
+    assert consumer.consume(1, HANG_S)
     watched.open("groups/desks")
     member = page.locator("section", has=page.get_by_role("heading", name="Members")).locator("tbody tr")
     expect(member.locator("td").nth(3)).to_contain_text("ago")
@@ -170,7 +171,7 @@ def test_records_are_looked_up_by_their_time_in_utc(watched: Watched, broker: Br
     plain = Producer({"bootstrap.servers": broker.address, "log_level": 0})
     for number, day in enumerate((1, 2, 3)):
         plain.produce("dated", b"day %d" % day, partition=0, timestamp=1_700_000_000_000 + number * 86_400_000)
-        assert plain.flush(60) == 0
+        assert plain.flush(HANG_S) == 0
     page = watched.open("records/dated-0")
     rows = page.get_by_label("Records of dated-0").locator("tbody tr[data-index]")
     expect(rows).to_have_count(3)
@@ -200,7 +201,7 @@ def test_the_pages_of_topics_are_accessible_and_fit_a_telephone(
         page.wait_for_timeout(100)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, place
         page.set_viewport_size({"width": 1280, "height": 900})
-    producer.abort_transaction(60)
+    producer.abort_transaction(HANG_S)
     watched.complaints = [each for each in watched.complaints if "404" not in each]
     watched.close()
     assert not any(found.values()), found

@@ -15,6 +15,7 @@ import pytest
 from broker_process import BrokerProcess
 from confluent_kafka import KafkaException, Producer
 from observed_broker import ORDERS_0, observed_broker
+from waiting import HANG_S, wait_until
 from wire import unique
 from wire_producer import RawProducer
 
@@ -61,7 +62,7 @@ def eosin(broker: BrokerProcess, *arguments: str) -> str:
         [sys.executable, "-m", "eosin.broker", *arguments, "--bootstrap-server", broker.address],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -76,15 +77,15 @@ def explained(broker: BrokerProcess, name: str) -> dict[str, Any]:
 def producing(broker: BrokerProcess, name: str, topic: str) -> Producer:
     """A producer with an open transaction."""
     made = Producer({"bootstrap.servers": broker.address, "transactional.id": name, "log_level": 0})
-    made.init_transactions(20)
+    made.init_transactions(HANG_S)
     made.begin_transaction()
     made.produce(topic, b"x", partition=0)
-    made.flush(20)
+    made.flush(HANG_S)
     return made
 
 
 def fenced(broker: BrokerProcess, cause: str) -> float:
-    with urllib.request.urlopen(f"http://{broker.http_address}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{broker.http_address}/metrics", timeout=HANG_S) as answer:
         (line,) = [each for each in answer.read().decode().splitlines() if f'fenced_total{{cause="{cause}"}}' in each]
     return float(line.split()[-1])
 
@@ -92,15 +93,12 @@ def fenced(broker: BrokerProcess, cause: str) -> float:
 def test_an_id_that_was_forgotten_is_no_riddle_to_its_producer(forgetful: BrokerProcess) -> None:
     name, topic = unique("seldom"), unique("topic")
     producer = producing(forgetful, name, topic)
-    producer.commit_transaction(20)
-    deadline = time.monotonic() + 30
-    while "was forgotten" not in explained(forgetful, name)["sentence"]:
-        assert time.monotonic() < deadline, forgetful.log
-        time.sleep(0.3)
+    producer.commit_transaction(HANG_S)
+    wait_until(lambda: "was forgotten" in explained(forgetful, name)["sentence"], lambda: forgetful.log, every_s=0.3)
     producer.begin_transaction()
     producer.produce(topic, b"late", partition=0)
     with pytest.raises(KafkaException):
-        producer.commit_transaction(20)
+        producer.commit_transaction(HANG_S)
     found = explained(forgetful, name)
     assert found["cause"] == "expired", found
     assert "unused for so long that it was forgotten" in found["sentence"]
@@ -124,7 +122,7 @@ def test_a_producer_that_an_operator_has_fenced_names_the_operator_as_the_cause(
     producer = producing(broker, name, topic)
     eosin(broker, "transactions", "force-terminate", name)
     with pytest.raises(KafkaException):
-        producer.commit_transaction(20)
+        producer.commit_transaction(HANG_S)
     found = explained(broker, name)
     assert found["cause"] == "operator", found
     assert "because an operator ended its transaction at" in found["sentence"]
@@ -138,7 +136,7 @@ def test_a_commit_after_an_operators_abort_says_what_is_missing_in_it(broker: Br
     producer = producing(broker, name, topic)
     eosin(broker, "transactions", "abort", topic, "0", "--start-offset", "0")
     producer.produce(topic, b"later", partition=0)
-    producer.commit_transaction(20)
+    producer.commit_transaction(HANG_S)
     found = explained(broker, name)
     assert "was committed" in found["sentence"], found
     assert any("what was written there before is not committed with it" in each for each in found["evidence"]), found
@@ -175,11 +173,11 @@ def test_a_producer_whose_epochs_were_used_up_is_told_so(tmp_path: Path) -> None
     asyncio.run(nearly_exhausted(tmp_path / "data", name, producer_id))
     with observed(tmp_path, FEW_PARTITIONS) as broker:
         old = producing(broker, name, topic)  # with the last epoch
-        producing(broker, name, topic).commit_transaction(20)  # for which the id gets another producer id
+        producing(broker, name, topic).commit_transaction(HANG_S)  # for which the id gets another producer id
         broker.stop()
         broker.start()  # who took over when is forgotten; the log knows both producer ids
         with pytest.raises(KafkaException):
-            old.commit_transaction(20)
+            old.commit_transaction(HANG_S)
         found = explained(broker, name)
     assert found["cause"] == "exhausted", found
     assert f"the epochs of producer {producer_id} were used up, and the id has a new one" in found["sentence"]
@@ -191,10 +189,10 @@ async def test_a_producer_whose_late_batch_hung_is_told_that_it_was_healed(monke
         producer = Producer(settings)
 
         def commit_one() -> None:
-            producer.init_transactions(20)
+            producer.init_transactions(HANG_S)
             producer.begin_transaction()
             producer.produce("orders", b"x", partition=0)
-            producer.commit_transaction(20)
+            producer.commit_transaction(HANG_S)
 
         await asyncio.to_thread(commit_one)
         services = broker.server.services

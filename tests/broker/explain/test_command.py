@@ -15,6 +15,7 @@ from apache_kafka import ApacheKafka
 from broker_process import BrokerProcess
 from confluent_kafka import KafkaException, Producer
 from toolchains import skipped_without
+from waiting import HANG_S
 
 from eosin.broker.cli import explain
 from eosin.client.http import HttpError, get
@@ -25,7 +26,7 @@ def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
         [sys.executable, "-m", "eosin.broker", "explain", *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=False,
     )
 
@@ -42,7 +43,7 @@ def producer(address: str, transactional_id: str, client_id: str) -> Producer:
     made = Producer(
         {"bootstrap.servers": address, "transactional.id": transactional_id, "client.id": client_id, "log_level": 0}
     )
-    made.init_transactions(20)
+    made.init_transactions(HANG_S)
     return made
 
 
@@ -51,10 +52,10 @@ def fenced(address: str, transactional_id: str) -> None:
     old = producer(address, transactional_id, "orders-1")
     old.begin_transaction()
     old.produce("orders", b"x", partition=0)
-    assert old.flush(60) == 0
+    assert old.flush(HANG_S) == 0
     producer(address, transactional_id, "orders-2")
     with pytest.raises(KafkaException):
-        old.commit_transaction(10)
+        old.commit_transaction(HANG_S)
 
 
 @pytest.mark.slow
@@ -84,7 +85,7 @@ def test_a_fenced_client_is_explained_while_the_broker_runs_and_after_it_has_sto
             assert follow.stdout.readline().startswith("followed has nothing open")
             fresh.begin_transaction()
             fresh.produce("orders", b"x", partition=0)
-            fresh.flush(10)
+            fresh.flush(HANG_S)
             lines = (line for line in follow.stdout if not line.startswith("  ("))
             assert next(lines).startswith("followed has a transaction open")
         finally:
@@ -112,11 +113,11 @@ def test_apache_kafka_is_explained_as_far_as_its_apis_tell(tmp_path: Path) -> No
         late = producer(kafka.address, "late", "orders-3")
         late.begin_transaction()
         late.produce("orders", b"x", partition=0)
-        late.flush(10)
+        late.flush(HANG_S)
         done = run("orders-0", *options)
         assert "the transaction of late (producer " in done.stdout
         assert "It will be aborted at" in done.stdout
-        late.commit_transaction(20)
+        late.commit_transaction(HANG_S)
         assert "no transaction is open" in run("orders-0", *options).stdout
 
 

@@ -4,8 +4,7 @@ import json
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from broker_process import BrokerProcess
 from confluent_kafka import Consumer, Producer, TopicPartition
 from manual_clock import ManualClock
 from observed_broker import ORDERS_0, observed_broker
+from waiting import HANG_S, wait_until
 from wire import unique
 
 from eosin.broker.explain.facts import GroupFacts, GroupPartition
@@ -60,18 +60,9 @@ def explained(broker: BrokerProcess, group: str) -> dict[str, Any]:
     http = broker.http_address
     command = [sys.executable, "-m", "eosin.broker", "explain", group, "--as", "group", "--json"]
     command += ["--bootstrap-server", broker.address, "--http", http]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
-def until(ask: Callable[[], Any], *, timeout_s: float = 40) -> Any:
-    """What `ask` returns once it is anything."""
-    deadline = time.monotonic() + timeout_s
-    while not (found := ask()):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
     return found
 
 
@@ -80,7 +71,7 @@ def topic_with_records(broker: BrokerProcess) -> str:
     producer = Producer({"bootstrap.servers": broker.address, "log_level": 0})
     for _ in range(10):
         producer.produce(topic, b"x", partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(HANG_S) == 0
     return topic
 
 
@@ -89,13 +80,13 @@ def test_a_group_tells_who_joined_who_left_and_which_offsets_a_transaction_commi
     group, topic = unique("readers"), topic_with_records(broker)
     consumer = Consumer(settings_of(broker, group, "reader-1"))
     consumer.subscribe([topic])
-    until(lambda: consumer.poll(0.5))
+    wait_until(lambda: consumer.poll(0.5))
     producer = Producer({"bootstrap.servers": broker.address, "transactional.id": unique("copier"), "log_level": 0})
-    producer.init_transactions(30)
+    producer.init_transactions(HANG_S)
     for ends in (producer.commit_transaction, producer.abort_transaction):
         producer.begin_transaction()
         positions = [TopicPartition(topic, 0, 5)]
-        producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), 30)
+        producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), HANG_S)
         ends(30)
         kinds = [event["kind"] for event in explained(broker, group)["timeline"]]
         assert kinds[-1] == ("offsets_committed" if ends == producer.commit_transaction else "offsets_dropped"), kinds
@@ -124,7 +115,7 @@ def test_a_member_that_fell_silent_is_named_with_its_last_sign_of_life(broker: B
         assert lost.stdout is not None
         assert lost.stdout.readline() == "assigned\n"
         lost.kill()
-    expelled = until(lambda: [each for each in explained(broker, group)["timeline"] if each["kind"] == "expelled"])
+    expelled = wait_until(lambda: [each for each in explained(broker, group)["timeline"] if each["kind"] == "expelled"])
     assert "no heartbeat for 3 s (session.timeout.ms)" in expelled[0]["what"]
     assert expelled[0]["who"]["client_id"] == "lost-1"
     assert "because lost-1 at 127.0.0.1 was expelled: no heartbeat for 3 s" in explained(broker, group)["sentence"]
@@ -134,10 +125,10 @@ def test_a_member_that_fell_silent_is_named_with_its_last_sign_of_life(broker: B
 def test_a_member_that_gets_nothing_names_the_transaction_that_holds_it_back(broker: BrokerProcess) -> None:
     group, topic, holder = unique("readers"), unique("held"), unique("holder")
     producer = Producer({"bootstrap.servers": broker.address, "transactional.id": holder, "log_level": 0})
-    producer.init_transactions(30)
+    producer.init_transactions(HANG_S)
     producer.begin_transaction()
     producer.produce(topic, b"x", partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(HANG_S) == 0
     consumer = Consumer(settings_of(broker, group, "reader-1"))
     consumer.subscribe([topic])
 
@@ -145,12 +136,12 @@ def test_a_member_that_gets_nothing_names_the_transaction_that_holds_it_back(bro
         assert consumer.poll(0.2) is None, "a record of an open transaction"
         return bool(consumer.assignment())
 
-    until(is_assigned)
+    wait_until(is_assigned)
     found = explained(broker, group)
     assert f"and nothing committed, and 1 undecided behind the open transaction of {holder}" in found["sentence"]
     assert found["cause"] == "open_transaction"
-    producer.commit_transaction(30)
-    assert until(lambda: consumer.poll(0.5)).value() == b"x"
+    producer.commit_transaction(HANG_S)
+    assert wait_until(lambda: consumer.poll(0.5)).value() == b"x"
     consumer.commit(asynchronous=False)
     assert explained(broker, group)["cause"] == "control_records"
     consumer.close()

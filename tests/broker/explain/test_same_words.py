@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
-from wire import until
+from waiting import HANG_S, until
 
 from eosin.broker.recorder.events import Cause
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
@@ -91,7 +91,7 @@ async def test_the_log_the_console_and_the_command_say_the_same_of_a_cause(
             asked = await broker.explain(NAME)
             page = await broker.facts(f"explain/transactions/{NAME}")
             url = f"http://{broker.http}/api/v1/stream?once&watch=events"
-            async with httpx.AsyncClient(timeout=20) as http:
+            async with httpx.AsyncClient(timeout=HANG_S) as http:
                 events = (await http.get(url)).text
     assert asked.cause == Cause(make.__name__)
     assert (page["text"], page["explained"]["cause"]) == (asked.text, asked.cause)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from local_broker import local_broker
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
-from wire import until
+from waiting import until
 
 from eosin.broker.explain.cluster_facts import ClusterFacts
 from eosin.broker.explain.subjects import find

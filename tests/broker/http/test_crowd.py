@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 import pytest
+from waiting import HANG_S
 
 from eosin.broker.http.guard import Receive, Scope, Send
 from eosin.broker.http.host import MOST_CONNECTIONS, HttpHost
 
 LIVEZ: Final = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
 UNREAD: Final = bytes(16 << 20)
-WAIT_S: Final = 20
 
 
 class Listener:
@@ -61,7 +61,7 @@ class Listener:
         for _ in range(MOST_CONNECTIONS + 8):
             reader = await self.connect(request, "127.0.0.2")
             if answered:
-                await asyncio.wait_for(reader.readline(), WAIT_S)
+                await asyncio.wait_for(reader.readline(), HANG_S)
 
 
 async def _whole(receive: Receive) -> bool:
@@ -83,7 +83,7 @@ async def listener() -> AsyncIterator[Listener]:
 
 
 async def status(reader: asyncio.StreamReader) -> bytes:
-    return (await asyncio.wait_for(reader.readline(), WAIT_S)).split(b" ")[1]
+    return (await asyncio.wait_for(reader.readline(), HANG_S)).split(b" ")[1]
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,13 @@ async def test_the_address_with_the_most_connections_gives_first(listener: Liste
     assert await status(check) == b"200"
     await listener.crowd(LIVEZ, answered=True)
     listener.writers[0].write(LIVEZ)
-    await asyncio.wait_for(check.readuntil(b"200 OK"), WAIT_S)
+    await asyncio.wait_for(check.readuntil(b"200 OK"), HANG_S)
 
 
 async def test_when_everybody_is_being_answered_one_more_is_told_to_come_back(listener: Listener) -> None:
     held = [await listener.connect(b"GET /held HTTP/1.1\r\nHost: a\r\n\r\n") for _ in range(MOST_CONNECTIONS - 1)]
     for _ in held:
-        await asyncio.wait_for(listener.asked.get(), WAIT_S)
+        await asyncio.wait_for(listener.asked.get(), HANG_S)
     assert await status(await listener.connect(LIVEZ)) == b"503"
     listener.let_go.set()
     assert {await status(each) for each in held} == {b"200"}
@@ -128,7 +128,7 @@ async def test_a_body_that_never_ends_is_cut_off(listener: Listener, monkeypatch
     reader = await listener.connect(b"GET /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nx")
     assert await status(reader) == b"200"
     with contextlib.suppress(ConnectionError):
-        await asyncio.wait_for(reader.read(), WAIT_S)
+        await asyncio.wait_for(reader.read(), HANG_S)
 
 
 async def test_malformed_requests_are_told_of_once_in_a_while(

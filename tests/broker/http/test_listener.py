@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from observed_broker import ObservedBroker, observed_broker
+from waiting import HANG_S
 
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.settings import SettingError
@@ -25,14 +26,14 @@ async def broker() -> AsyncIterator[ObservedBroker]:
         yield broker
 
 
-async def raw(broker: ObservedBroker, request: bytes, *, wait_s: float = 5) -> bytes:
+async def raw(broker: ObservedBroker, request: bytes) -> bytes:
     """What the listener answers to these bytes until it closes."""
     host, _, port = broker.http.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
         writer.write(request)
         await writer.drain()
-        return await asyncio.wait_for(reader.read(), wait_s)
+        return await asyncio.wait_for(reader.read(), HANG_S)
     except ConnectionError:
         return b""
     finally:
@@ -117,7 +118,7 @@ async def test_connections_that_ask_nothing_make_room(broker: ObservedBroker, mo
     held = [await asyncio.open_connection(host, int(port)) for _ in range(3)]
     held[0][1].write(b"GET /livez HTTP/1.1\r\nHost:")  # and never the rest
     for reader, writer in held:
-        assert await asyncio.wait_for(reader.read(), 5) == b""
+        assert await asyncio.wait_for(reader.read(), HANG_S) == b""
         writer.close()
 
 
@@ -173,7 +174,7 @@ async def test_a_stop_ends_a_long_answer_without_a_traceback(
         assert broker.server.observability is not None
         monkeypatch.setattr(broker.server.observability.exposition, "expose", never)
         asked = asyncio.create_task(broker.get("metrics"))
-        await asyncio.wait_for(has_begun.wait(), 20)
+        await asyncio.wait_for(has_begun.wait(), HANG_S)
     with contextlib.suppress(HttpError):
         assert (await asked).status == 503
     assert not [record for record in caplog.records if record.exc_info]
@@ -197,6 +198,6 @@ sys.exit(main(["serve", "--durability", "memory", "--listen", "127.0.0.1:0", "--
 
 
 def test_without_its_libraries_the_start_says_what_to_install() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT_EXTRA], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", WITHOUT_EXTRA], capture_output=True, text=True, timeout=HANG_S)
     assert done.returncode == 2
     assert done.stderr == 'eosin serve: eosin.http.listener needs: pip install "eosin[http]"\n'

@@ -11,7 +11,7 @@ import pytest
 import uvloop
 from certificates import Authority
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
-from wire import until
+from waiting import HANG_S, until
 
 from eosin.broker.cli import health
 from eosin.broker.config.settings import SettingError
@@ -82,7 +82,7 @@ async def sent(broker: ObservedBroker, greeting: bytes) -> bytes:
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(greeting)
     try:
-        return await asyncio.wait_for(reader.read(), 10)
+        return await asyncio.wait_for(reader.read(), HANG_S)
     finally:
         writer.close()
 
@@ -167,7 +167,7 @@ def test_broken_greetings_are_closed_without_a_word_in_the_log(
             reader, writer = await asyncio.open_connection(host, int(port))
             writer.write(greeting)
             writer.write_eof()
-            await asyncio.wait_for(reader.read(), 10)
+            await asyncio.wait_for(reader.read(), HANG_S)
             writer.close()
         assert (await get(f"https://{broker.http}/livez", timeout_ms=5000, tls=secured.trusting)).status == 200
 
@@ -187,7 +187,7 @@ def test_a_handshake_that_takes_too_long_or_one_of_too_many_is_closed(
         host, _, port = broker.http.rpartition(":")
         slow = [await asyncio.open_connection(host, int(port)) for _ in range(5)]
         for reader, writer in slow:  # the oldest make room, the others run out of time
-            assert await asyncio.wait_for(_ended(reader), 10)
+            assert await asyncio.wait_for(_ended(reader), HANG_S)
             writer.close()
         assert (await get(f"https://{broker.http}/livez", timeout_ms=5000, tls=secured.trusting)).status == 200
 

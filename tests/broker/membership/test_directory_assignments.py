@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from stub_broker import StubBroker
+from waiting import HANG_S
 
 from eosin.broker.membership import directory_assignments
 from eosin.broker.membership.channel import ControllerChannel
@@ -113,7 +114,7 @@ async def test_a_stale_epoch_is_tried_again_with_the_one_of_now() -> None:
             if request.broker_epoch == 47
             else AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
         )
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG_S):
             await each.assign(TOPIC, 0, DISK)
 
 
@@ -121,7 +122,7 @@ async def test_a_stale_epoch_is_tried_again_with_the_one_of_now() -> None:
 async def test_a_replica_that_is_gone_from_the_image_too_is_told_no_more(error: int) -> None:
     async with StubBroker() as controller, assignments(controller, is_wanted=False) as each:
         controller.answers[KEY] = lambda request, _: response(request, lambda _: error)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG_S):
             await each.assign(TOPIC, 0, DISK)
         assert len(told(controller)) == 1
 
@@ -131,7 +132,7 @@ async def test_a_replica_that_the_image_still_has_is_told_again(error: int) -> N
     async with StubBroker() as controller, assignments(controller) as each:
         failures = iter((error, error))
         controller.answers[KEY] = lambda request, _: response(request, lambda _: next(failures, 0))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG_S):
             await each.assign(TOPIC, 0, DISK)
         assert len(told(controller)) == 3
 
@@ -141,7 +142,7 @@ async def test_the_last_word_about_a_replica_counts() -> None:
         controller.answers[KEY] = lambda request, _: response(request, lambda _: 0)
         first = each.assign(TOPIC, 0, LOST_DIRECTORY)
         assert each.assign(TOPIC, 0, LOST_DIRECTORY) is first
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG_S):
             await each.assign(TOPIC, 0, DISK)
             await first
         assert told(controller) == [[(DISK, 0)]]
@@ -159,7 +160,7 @@ async def test_nobody_waits_for_a_sender_that_is_closed() -> None:
 async def test_an_assignment_in_the_step_of_an_answer_is_sent_too() -> None:
     async with StubBroker() as controller, assignments(controller) as each:
         controller.answers[KEY] = lambda request, _: response(request, lambda _: 0)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG_S):
             for directory_id in (LOST_DIRECTORY, DISK, LOST_DIRECTORY):
                 await each.assign(TOPIC, 0, directory_id)
         assert told(controller) == [[(LOST_DIRECTORY, 0)], [(DISK, 0)], [(LOST_DIRECTORY, 0)]]

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from stub_broker import StubBroker
+from waiting import HANG_S, until
 
 from eosin.broker.membership.channel import ControllerChannel
 from eosin.broker.membership.isr_changes import AskedChange, IsrChangeQueue, IsrChanges, TopicIdPartition
@@ -60,9 +61,7 @@ class Sender(NamedTuple):
         self.changes.ask(TOPIC, partition, asked or change(), lambda answer: self.answered.append((partition, answer)))
 
     async def until(self, count: int) -> None:
-        async with asyncio.timeout(5):
-            while len(self.answered) < count:  # noqa: ASYNC110  it has no event
-                await asyncio.sleep(0.01)
+        await until(lambda: len(self.answered) >= count, lambda: self.answered)
 
 
 @asynccontextmanager
@@ -141,8 +140,7 @@ async def test_changes_that_come_meanwhile_leave_together() -> None:
 
     async with sender(slow) as each:
         each.ask(0)
-        while not each.controller.requests(KEY):  # noqa: ASYNC110  it has no event
-            await asyncio.sleep(0.01)
+        await until(lambda: each.controller.requests(KEY))
         each.ask(1)
         each.ask(2)
         released.set()
@@ -202,5 +200,5 @@ async def test_a_change_asked_for_in_the_step_of_an_answer_is_answered_too() -> 
         for _ in range(3):
             answered: asyncio.Future[IsrAnswer] = asyncio.get_running_loop().create_future()
             each.changes.ask(TOPIC, 0, change(), answered.set_result)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(HANG_S):
                 await answered

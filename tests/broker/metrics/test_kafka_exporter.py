@@ -5,7 +5,6 @@ The exporter is a program that no package index has: `KAFKA_EXPORTER` names one 
 
 import os
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -17,9 +16,9 @@ from broker_process import BrokerProcess
 from free_ports import free_port
 from prometheus_client.parser import text_string_to_metric_families
 from shell import Shell
+from waiting import HANG_S, wait_until
 
 Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
-_IN_TIME_S = 30
 OF_NO_USE = {"kafka_exporter_build_info"}
 PREFIXES = ("kafka_broker", "kafka_topic_partition", "kafka_consumergroup")
 INTERNAL = ("__consumer_offsets", "__transaction_state")
@@ -40,19 +39,18 @@ def exporter(broker: BrokerProcess, log: Path) -> Iterator[str]:
         yield address
     finally:
         running.terminate()
-        running.wait(_IN_TIME_S)
+        running.wait(HANG_S)
 
 
 def scraped(address: str) -> Samples:
-    deadline = time.monotonic() + _IN_TIME_S
-    while True:
+    def answered() -> str | None:
         try:
-            with urllib.request.urlopen(f"http://{address}/metrics", timeout=_IN_TIME_S) as answer:
-                text = answer.read().decode()
-            break
+            with urllib.request.urlopen(f"http://{address}/metrics", timeout=HANG_S) as answer:
+                return bytes(answer.read()).decode()
         except urllib.error.URLError:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+            return None
+
+    text = wait_until(answered, every_s=0.1)
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
@@ -75,11 +73,9 @@ def test_a_kafka_exporter_tells_the_same_as_the_broker_itself(tmp_path: Path) ->
             assert writer.stdin is not None
             writer.stdin.write(b"undecided\n")
             writer.stdin.flush()
-            deadline = time.monotonic() + _IN_TIME_S
-            while "undecided" not in shell.ok("consume", topic, "--isolation", "read_uncommitted").lines:
-                assert time.monotonic() < deadline
+            wait_until(lambda: "undecided" in shell.ok("consume", topic, "--isolation", "read_uncommitted").lines)
             theirs, ours = scraped(address), scraped(broker.http_address)
-            writer.communicate(timeout=_IN_TIME_S)
+            writer.communicate(timeout=HANG_S)
     told = {each: value for each, value in theirs.items() if each[0].startswith(PREFIXES)}
     assert {name for name, _ in theirs if name.startswith("kafka_")} - {name for name, _ in told} == OF_NO_USE
     assert len(told) > 20

@@ -13,7 +13,7 @@ from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
-from wire import until
+from waiting import until
 from wire_producer import idempotent
 
 from eosin.broker.metrics.families import column, labels_text

@@ -45,7 +45,7 @@ def maps_of(pid: int) -> str:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_broker_cleanly_with_code_0(number: signal.Signals, tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "data").start()
-    assert broker._end(number, 20) == 0
+    assert broker._end(number) == 0
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
     assert f"stopping signal={number.name}" in broker.log
     assert "Traceback" not in broker.log

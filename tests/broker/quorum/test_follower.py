@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from quorum_log import HOST, LISTENER, QuorumConnection, QuorumLog
+from waiting import until
 
 from eosin.broker.quorum.follower import (
     SLICE_MS,
@@ -74,11 +75,12 @@ class Following:
         self.task = asyncio.create_task(follower.run())
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        async with asyncio.timeout(5):
-            while not is_so():
-                if self.task.done():
-                    self.task.result()
-                await asyncio.sleep(0.001)
+        def shown() -> bool:
+            if self.task.done():
+                self.task.result()
+            return is_so()
+
+        await until(shown)
 
 
 @asynccontextmanager

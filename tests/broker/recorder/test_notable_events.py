@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from manual_clock import ManualClock
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
-from wire import until
+from waiting import until
 
 from eosin.broker.recorder.events import Cause, Kind, Notable
 from eosin.broker.recorder.notable_file import FILE_BYTES, FILES, NAME, NotableFile

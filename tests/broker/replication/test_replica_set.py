@@ -9,6 +9,7 @@ from batches import data
 from cluster_images import ORDERS_ID, broker, delta, image, partition, topic
 from fake_disk import Fault
 from logs import Logs
+from waiting import HANG_S
 
 from eosin.broker.quorum.image import ClusterImage, PartitionRegistration
 from eosin.broker.replication.fetcher_pool import FetcherPool, FollowerConfig
@@ -224,7 +225,7 @@ async def test_an_election_while_the_log_is_cut_is_told_once_the_log_is_there(us
     assert us.replicas.is_settling(ORDERS)
     assert (us.leaderships.led, late) == ({}, [])
     await log.settled()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG_S):
         await told.wait()
     assert us.leaderships.led == {ORDERS: 8}
     assert late == [ORDERS]

@@ -6,6 +6,7 @@ from typing import Any
 
 from manual_clock import ManualClock
 from scripted_controller import HERE, ScriptedCluster, broker, partition, topic
+from waiting import HANG_S
 
 from eosin.broker.api import RequestContext
 from eosin.broker.joined.forwarding import Forwarding, decode
@@ -119,6 +120,6 @@ async def test_a_topic_is_created_in_the_name_of_the_client_that_asked_about_it(
 
     world.controller.responses.append(answered)
     asking = world.ask(ApiKey.METADATA, 12, MetadataRequest((MetadataRequestTopic(name="new"),), True))
-    response = await asyncio.wait_for(asking, 2)
+    response = await asyncio.wait_for(asking, HANG_S)
     assert [(each.name, each.error_code) for each in response.topics] == [("new", ErrorCode.NONE)]
     assert world.controller.principals == [principal_data("alice")]

@@ -1,13 +1,13 @@
 """Whoever may write a topic knows the producer ids of all others there, and the next ones: what that is worth to him
 (transactions.md 6.2.4, security.md 7)."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
 import pytest
 from batches import data
 from guarded_broker import ADMIN, GuardedBroker, guarded_broker
+from waiting import until
 
 from eosin.broker.security.resources import Operation
 from eosin.protocol.errors import ErrorCode
@@ -60,13 +60,15 @@ async def stable(broker: GuardedBroker) -> int:
     partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=10_000)
     topics = (FetchTopic("orders", partitions=(partition,)),)
     request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=10_000, isolation_level=1, topics=topics)
-    for _ in range(1000):
+    seen = []
+
+    async def is_stable() -> bool:
         response = await broker.ask(ADMIN, ApiKey.FETCH, request, version=12)
-        found = response.responses[0].partitions[0]
-        if found.last_stable_offset == found.high_watermark:
-            return int(found.high_watermark)
-        await asyncio.sleep(0.01)
-    raise AssertionError("a transaction hangs")
+        seen.append(response.responses[0].partitions[0])
+        return bool(seen[-1].last_stable_offset == seen[-1].high_watermark)
+
+    await until(is_stable)
+    return int(seen[-1].high_watermark)
 
 
 @pytest.mark.parametrize("ahead", [0, 5], ids=["same epoch", "higher epoch"])

@@ -9,6 +9,7 @@ import pytest
 from batches import data
 from guarded_broker import GuardedBroker, guarded_broker
 from manual_clock import ManualClock
+from waiting import until
 
 from eosin.broker.api import RequestContext
 from eosin.broker.security.new_producers import AT_ONCE_S, PAUSE_MS, NewProducers
@@ -73,10 +74,7 @@ async def test_a_producer_for_each_message_makes_its_connection_wait() -> None:
             pauses += 1
             assert number >= AT_ONCE_S
             assert await append(broker, ALICE, 5000 + number) is ErrorCode.NONE
-            for _ in range(1000):
-                if mallory.transport.reading:
-                    break
-                await asyncio.sleep(0.01)
+            await until(lambda: mallory.transport.reading)
             assert clock.elapsed_ms() - begun_ms >= PAUSE_MS
         assert pauses > 0
         assert await append(broker, MALLORY, 0, 1) is ErrorCode.NONE

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
+from waiting import HANG_S
 
 from eosin.broker.security.process import UnsafeDirectory, check_directory
 
@@ -33,7 +34,7 @@ def test_a_directory_that_everybody_may_write_is_refused_and_one_that_others_may
 def test_a_broker_does_not_start_on_a_directory_that_everybody_may_write(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     command = [sys.executable, "-m", "eosin.broker", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S)
     assert ended.returncode == 2
     assert ended.stderr.count("\n") == 1
     assert "everybody on this machine may write in the data directory" in ended.stderr
@@ -57,5 +58,5 @@ def test_a_broker_with_secrets_writes_no_core(tmp_path: Path) -> None:
     script = "from eosin.broker.security.process import hide_memory; hide_memory(); "
     asked = "import ctypes; print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"  # PR_GET_DUMPABLE
     for begun, dumpable in (("", "1"), (script, "0")):
-        told = subprocess.run([sys.executable, "-c", begun + asked], capture_output=True, text=True, timeout=30)
+        told = subprocess.run([sys.executable, "-c", begun + asked], capture_output=True, text=True, timeout=HANG_S)
         assert told.stdout.strip() == dumpable, told.stderr

@@ -11,6 +11,7 @@ from broker_process import BrokerProcess
 from confluent_kafka import KafkaException, Producer
 from observed_broker import ORDERS_0, observed_broker
 from otlp_receiver import OtlpReceiver, plain
+from waiting import HANG_S
 from wire import unique
 
 from eosin.broker.config.settings import SettingError
@@ -45,14 +46,14 @@ def producer(broker: BrokerProcess, name: str, **settings: Any) -> Producer:
         {"bootstrap.servers": broker.address, "transactional.id": name, "client.id": "orders-7", "log_level": 0}
         | {key.replace("_", "."): value for key, value in settings.items()}
     )
-    made.init_transactions(20)
+    made.init_transactions(HANG_S)
     return made
 
 
 def write(made: Producer, topic: str) -> None:
     made.begin_transaction()
     made.produce(topic, b"x", partition=0)
-    made.flush(20)
+    made.flush(HANG_S)
 
 
 @pytest.mark.slow
@@ -60,7 +61,7 @@ def test_a_clients_transaction_is_a_span_with_its_events(broker: BrokerProcess, 
     name, topic = unique("orders"), unique("topic")
     made = producer(broker, name)
     write(made, topic)
-    made.commit_transaction(20)
+    made.commit_transaction(HANG_S)
     span = receiver.wait_for(lambda span: span.name == f"transaction {name}")
     told = plain(span.attributes)
     assert told["eosin.outcome"] == "commit"
@@ -94,7 +95,7 @@ def test_a_transaction_that_ran_out_of_time_says_so_and_its_producer_joins_the_t
     (event,) = [event for event in span.events if event.name == "timeout"]
     assert plain(event.attributes)["eosin.cause"] == "timeout"
     with pytest.raises(KafkaException):
-        made.commit_transaction(20)
+        made.commit_transaction(HANG_S)
     refused = receiver.wait_for(lambda span: span.name == f"fenced {name}")
     assert refused.trace_id == span.trace_id
     assert refused.parent_span_id == span.span_id
@@ -173,7 +174,7 @@ sys.exit(main(["serve", "--durability", "memory", "--listen", "127.0.0.1:0", *sy
 
 def serve_without_extra(*options: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-c", WITHOUT_EXTRA, *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
 
 
 def test_without_its_libraries_the_start_says_what_to_install() -> None:
@@ -186,7 +187,7 @@ def test_a_broker_without_an_endpoint_imports_nothing_of_it() -> None:
     program = (
         "import sys, eosin.broker.observability, eosin.broker.server; print([m for m in sys.modules if 'telem' in m])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=HANG_S, check=True)
     assert done.stdout == "[]\n"
 
 

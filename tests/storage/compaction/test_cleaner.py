@@ -23,6 +23,7 @@ from compaction import (
     table,
 )
 from logs import DATA_DIR, Logs, appended, read_now
+from waiting import HANG_S
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
@@ -561,7 +562,7 @@ async def test_a_broker_that_stops_waits_for_the_file_work_of_a_compaction_only(
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
-    await asyncio.wait_for(logs.manager.close(), 5)
+    await asyncio.wait_for(logs.manager.close(), HANG_S)
     assert not [name for name in logs.fake.list(HOME) if name.endswith((".cleaned", ".swap"))]
     log = await logs.start_again()
     assert len(stored(log)) == 9

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from manual_clock import ManualClock
+from waiting import HANG_S
 
 from eosin.storage.compaction.pace import SLICE_WORK, TURNS_PER_SLICE, WINDOW_MS, Abandoned, Pace
 
@@ -46,7 +47,7 @@ async def test_bytes_beyond_the_limit_wait() -> None:
 async def test_without_a_limit_nothing_waits() -> None:
     pace = Pace(ManualClock(), bytes_per_second=1e300)
     for _ in range(1000):
-        await asyncio.wait_for(pace.moved(1 << 30), 1)
+        await asyncio.wait_for(pace.moved(1 << 30), HANG_S)
 
 
 async def test_a_clock_that_goes_back_delays_nothing() -> None:
@@ -54,7 +55,7 @@ async def test_a_clock_that_goes_back_delays_nothing() -> None:
     pace = Pace(clock, bytes_per_second=1000)
     await pace.moved(1000 * WINDOW_MS // 1000 - 1)
     clock._now_ms -= 10_000_000
-    await asyncio.wait_for(pace.moved(1), 1)
+    await asyncio.wait_for(pace.moved(1), HANG_S)
 
 
 async def test_unwanted_work_ends_at_its_next_rest() -> None:

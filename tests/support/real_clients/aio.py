@@ -14,6 +14,7 @@ from aiokafka import errors
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
+from waiting import HANG_S
 
 from real_clients.base import Admin, Client, ClientRefused, Consumer, Offsets, Producer, Received, replicas
 
@@ -28,9 +29,9 @@ def _loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-def _run(work: Coroutine[Any, Any, _T], timeout_s: float = 60) -> _T:
+def _run(work: Coroutine[Any, Any, _T]) -> _T:
     try:
-        return asyncio.run_coroutine_threadsafe(work, _loop()).result(timeout_s)
+        return asyncio.run_coroutine_threadsafe(work, _loop()).result(HANG_S)
     except errors.KafkaError as refused:
         raise _refused(refused) from refused
     except concurrent.futures.CancelledError as cancelled:  # it gave up one of its own tasks, and waited for it
@@ -72,7 +73,7 @@ class AioConsumer:
 
         _run(subscribe())
 
-    def read(self, count: int, timeout_s: float = 10.0) -> list[Received]:
+    def read(self, count: int, timeout_s: float = HANG_S) -> list[Received]:
         deadline = time.monotonic() + timeout_s
         found: list[Received] = []
         while len(found) < count and (left := deadline - time.monotonic()) > 0:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from waiting import HANG_S
+
 
 def replicas(bootstrap: str) -> int:
     """Of each topic that a scenario creates: as many as there are brokers in the address."""
@@ -45,7 +47,7 @@ class Consumer(Protocol):
 
     def subscribe(self, topics: Iterable[str]) -> None: ...
 
-    def read(self, count: int, timeout_s: float = 10.0) -> list[Received]:
+    def read(self, count: int, timeout_s: float = HANG_S) -> list[Received]:
         """Up to `count` records, sooner or later; what there is when `timeout_s` has passed."""
 
     def assignment(self) -> set[tuple[str, int]]: ...
@@ -58,6 +60,11 @@ class Consumer(Protocol):
         """The last stable offset for read_committed, else the high watermark."""
 
     def close(self) -> None: ...
+
+
+def read_all(consumer: Consumer, count: int) -> list[Received]:
+    """`count` records, however long they take, and one more if it comes within a moment: there should be none."""
+    return consumer.read(count) + consumer.read(1, timeout_s=1)
 
 
 class Producer(Protocol):

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
+from waiting import HANG_S
 
 from real_clients.base import Admin, Client, ClientRefused, Consumer, Offsets, Producer, Received, replicas
 
@@ -49,7 +50,7 @@ class ConfluentConsumer:
     def subscribe(self, topics: Iterable[str]) -> None:
         self.raw.subscribe(list(topics))
 
-    def read(self, count: int, timeout_s: float = 10.0) -> list[Received]:
+    def read(self, count: int, timeout_s: float = HANG_S) -> list[Received]:
         deadline = time.monotonic() + timeout_s
         found: list[Received] = []
         while len(found) < count and (left := deadline - time.monotonic()) > 0:
@@ -73,7 +74,7 @@ class ConfluentConsumer:
     def committed(self, topic: str, partition: int) -> int | None:
         for tries_left in reversed(range(_TRIES)):
             try:
-                offset = self.raw.committed([ck.TopicPartition(topic, partition)], timeout=10)[0].offset
+                offset = self.raw.committed([ck.TopicPartition(topic, partition)], timeout=HANG_S)[0].offset
             except ck.KafkaException as refused:
                 if refused.args[0].code() not in _MOVING or not tries_left:
                     raise _refused(refused.args[0]) from None
@@ -83,7 +84,7 @@ class ConfluentConsumer:
         return offset if offset >= 0 else None
 
     def end_offset(self, topic: str, partition: int) -> int:
-        return int(self.raw.get_watermark_offsets(ck.TopicPartition(topic, partition), timeout=10)[1])
+        return int(self.raw.get_watermark_offsets(ck.TopicPartition(topic, partition), timeout=HANG_S)[1])
 
     def close(self) -> None:
         self.raw.close()
@@ -109,7 +110,7 @@ class ConfluentProducer:
         raise ClientRefused("other", "a retriable error that did not go away")
 
     def init(self) -> None:
-        self._call(self.raw.init_transactions, 30)
+        self._call(self.raw.init_transactions, HANG_S)
 
     def begin(self) -> None:
         self._call(self.raw.begin_transaction)
@@ -129,7 +130,7 @@ class ConfluentProducer:
 
     def flush(self) -> None:
         try:
-            left = self.raw.flush(30)
+            left = self.raw.flush(HANG_S)
         except ck.KafkaException as fatal:
             raise _refused(fatal.args[0]) from None
         if left:
@@ -141,20 +142,20 @@ class ConfluentProducer:
     def send_offsets(self, offsets: Offsets, consumer: Consumer) -> None:
         assert isinstance(consumer, ConfluentConsumer)
         self._call(
-            self.raw.send_offsets_to_transaction, _partitions(offsets), consumer.raw.consumer_group_metadata(), 5
+            self.raw.send_offsets_to_transaction, _partitions(offsets), consumer.raw.consumer_group_metadata(), HANG_S
         )
 
     def commit(self) -> None:
-        self._call(self.raw.commit_transaction, 10)
+        self._call(self.raw.commit_transaction, HANG_S)
 
     def abort(self) -> None:
-        self._call(self.raw.abort_transaction, 10)
+        self._call(self.raw.abort_transaction, HANG_S)
         self._failed = []
 
     def close(self) -> None:
         with contextlib.suppress(ck.KafkaException):  # a fatal error that the test has already seen
             self.raw.purge()
-            self.raw.flush(5)
+            self.raw.flush(HANG_S)
 
 
 class ConfluentAdmin:
@@ -165,7 +166,7 @@ class ConfluentAdmin:
     @staticmethod
     def _wait(futures: Mapping[Any, Any]) -> list[Any]:
         try:
-            return [future.result(timeout=20) for future in futures.values()]
+            return [future.result(timeout=HANG_S) for future in futures.values()]
         except ck.KafkaException as refused:
             raise _refused(refused.args[0]) from None
 
@@ -179,7 +180,7 @@ class ConfluentAdmin:
         self._wait(self.raw.delete_topics([name]))
 
     def topics(self) -> dict[str, int]:
-        return {name: len(topic.partitions) for name, topic in self.raw.list_topics(timeout=10).topics.items()}
+        return {name: len(topic.partitions) for name, topic in self.raw.list_topics(timeout=HANG_S).topics.items()}
 
     def add_partitions(self, topic: str, total: int) -> None:
         self._wait(self.raw.create_partitions([ck_admin.NewPartitions(topic, total)]))
@@ -194,7 +195,7 @@ class ConfluentAdmin:
         self._wait(self.raw.incremental_alter_configs([resource]))
 
     def groups(self) -> set[str]:
-        return {each.group_id for each in self.raw.list_consumer_groups().result(timeout=20).valid}
+        return {each.group_id for each in self.raw.list_consumer_groups().result(timeout=HANG_S).valid}
 
     def delete_records(self, topic: str, partition: int, before: int) -> None:
         self._wait(self.raw.delete_records([ck.TopicPartition(topic, partition, before)]))

@@ -13,13 +13,13 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from free_ports import free_port
+from waiting import HANG_S
 
 from real_clients import java
 
 SOURCES: Final = java.SOURCES.parent / "connect"
 RELEASE: Final = "4.3.1"
 _PROGRAM: Final = "org.apache.kafka.connect.cli.ConnectDistributed"
-_ASK_TIMEOUT_S: Final = 30
 FILE: Final[Mapping[str, str]] = {
     "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
@@ -99,7 +99,7 @@ class Worker:
             headers={"Content-Type": "application/json"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=_ASK_TIMEOUT_S) as answer:
+            with urllib.request.urlopen(request, timeout=HANG_S) as answer:
                 return json.loads(answer.read())
         except OSError:  # it does not listen yet, or is in a rebalance
             return None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from toolchains import NotHere, build, fetch, made, tool
+from waiting import HANG_S
 
 from real_clients.base import Received
 from real_clients.harness import Command, Launched
@@ -82,7 +83,7 @@ class Session(RemoteProducer):
         super().__init__(_PROCESS.get(), args)
         self.init()
 
-    def read(self, count: int, timeout_s: float = 10.0) -> list[Received]:
+    def read(self, count: int, timeout_s: float = HANG_S) -> list[Received]:
         """Up to `count` records of the topics, sooner or later."""
         return received(self._call("read", timeout_s, count=count, timeout_ms=int(timeout_s * 1000)))
 

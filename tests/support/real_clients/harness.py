@@ -26,6 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from waiting import HANG_S
+
 from real_clients.base import ClientRefused
 
 FENCED: Final = {"PRODUCER_FENCED", "FENCED_INSTANCE_ID"}
@@ -38,7 +40,6 @@ TIMEOUT: Final = {"INVALID_TRANSACTION_TIMEOUT"}
 UNSUPPORTED: Final = "UNSUPPORTED_CALL"
 """The name of the error by which a harness says that its library has no such call."""
 
-_SLACK_S: Final = 60.0
 """What a call may take beyond the time that it was given: clients give up by themselves before that."""
 _TAIL_LINES: Final = 40
 
@@ -138,7 +139,7 @@ class Harness:
             self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
         try:
-            return waiting.answer.result(within_s + _SLACK_S)
+            return waiting.answer.result(within_s + HANG_S)
         except TimeoutError:
             raise HarnessFailed(f"{self.name} did not answer {waiting.what}:\n{self._tail()}") from None
 

@@ -8,6 +8,7 @@ import kafka
 from kafka import errors
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 from kafka.structs import OffsetAndMetadata, TopicPartition
+from waiting import HANG_S
 
 from real_clients.base import Admin, Client, ClientRefused, Consumer, Offsets, Producer, Received, replicas
 
@@ -45,7 +46,7 @@ class KafkaPythonConsumer:
     def subscribe(self, topics: Iterable[str]) -> None:
         self.raw.subscribe(list(topics))
 
-    def read(self, count: int, timeout_s: float = 10.0) -> list[Received]:
+    def read(self, count: int, timeout_s: float = HANG_S) -> list[Received]:
         deadline = time.monotonic() + timeout_s
         found: list[Received] = []
         while len(found) < count and (left := deadline - time.monotonic()) > 0:
@@ -89,9 +90,9 @@ class KafkaPythonProducer:
 
     def flush(self) -> None:
         sent, self._sent = self._sent, []
-        _call(self.raw.flush, timeout=30)
+        _call(self.raw.flush, timeout=HANG_S)
         for future in sent:
-            _call(future.get, timeout=30)
+            _call(future.get, timeout=HANG_S)
 
     def send_offsets(self, offsets: Offsets, consumer: Consumer) -> None:
         assert isinstance(consumer, KafkaPythonConsumer)

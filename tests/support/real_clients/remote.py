@@ -10,6 +10,8 @@ import base64
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from waiting import HANG_S
+
 from real_clients.base import Admin, Client, Consumer, Offsets, Producer, Received, replicas
 from real_clients.harness import Harness, Launched
 
@@ -98,7 +100,7 @@ class RemoteConsumer(_Remote):
     def subscribe(self, topics: Iterable[str]) -> None:
         self._call("subscribe", topics=list(topics))
 
-    def read(self, count: int, timeout_s: float = 10.0) -> list[Received]:
+    def read(self, count: int, timeout_s: float = HANG_S) -> list[Received]:
         """`read` {count, timeout_ms}: [[topic, partition, offset, key, value], ...]; records beyond `count` that the
         library has fetched already are kept for the next read."""
         return received(self._call("read", timeout_s, count=count, timeout_ms=int(timeout_s * 1000)))

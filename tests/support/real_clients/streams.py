@@ -7,6 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from waiting import HANG_S
+
 from real_clients import java
 
 SOURCES: Final = java.SOURCES.parent / "streams"
@@ -50,5 +52,5 @@ class Application:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        told, _ = self._process.communicate(timeout=20)
+        told, _ = self._process.communicate(timeout=HANG_S)
         self.states = told.split()

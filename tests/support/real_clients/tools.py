@@ -12,6 +12,7 @@ from typing import Final
 
 import maven
 import toolchains
+from waiting import HANG_S
 
 from real_clients import java
 from real_clients.harness import Command, Launched
@@ -43,7 +44,6 @@ SCRIPTS: Final[Mapping[str, str]] = {
 COPIER: Final = "org.apache.kafka.tools.TransactionalMessageCopier"
 """What Apache Kafka's own system tests copy topics with, exactly once."""
 _SMALL: Final = ("-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-_LONGEST_RUN_S: Final = 60.0
 
 
 def release() -> str:
@@ -99,7 +99,7 @@ class KafkaScripts:
         """One run, with `given` as its stdin. Fails unless it ends with `code`."""
         all_of_it = ("--bootstrap-server", self.bootstrap, *arguments)
         args = {"tool": SCRIPTS[script], "arguments": all_of_it, "input": given}
-        answer = self._process.call("tool.run", "tools", args, within_s=_LONGEST_RUN_S)
+        answer = self._process.call("tool.run", "tools", args)
         ran = Ran(answer["code"], answer["out"], answer["err"])
         assert ran.code == code, f"{script} {' '.join(arguments)} ended with {ran.code}:\n{ran.out}{ran.err}"
         return ran
@@ -107,7 +107,7 @@ class KafkaScripts:
     def alone(self, script: str, *arguments: str) -> Ran:
         """One run in a process of its own, for a tool that reports when that ends. Fails unless it ends with 0."""
         all_of_it = [*command(), SCRIPTS[script], "--bootstrap-server", self.bootstrap, *arguments]
-        done = subprocess.run(all_of_it, capture_output=True, text=True, timeout=_LONGEST_RUN_S, check=False)
+        done = subprocess.run(all_of_it, capture_output=True, text=True, timeout=HANG_S, check=False)
         assert done.returncode == 0, f"{script} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
         return Ran(done.returncode, done.stdout, done.stderr)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from certificates import Authority
+from waiting import HANG_S
 
 from eosin.broker.config.sources import load_config
 from eosin.broker.security.links.link import Link, open_links
@@ -74,7 +75,7 @@ class World:
 
     async def shown(self) -> int:
         """The serial number of the certificate that the next connection shows."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG_S):
             return await self.seen.get()
 
 

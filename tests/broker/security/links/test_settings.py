@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from waiting import HANG_S
 
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.settings import SettingError
@@ -137,5 +138,5 @@ def test_plain_links_bring_nothing_of_tls_and_sasl_with_them() -> None:
         " 'eosin.client.security') or each.startswith('eosin.broker.security.tls.stores')]\n"
         "print(found)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=HANG_S, check=False)
     assert (done.stdout, done.stderr) == ("[]\n", "")

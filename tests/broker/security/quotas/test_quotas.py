@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from local_broker import local_broker
 from quota_scenario import BATCH_BYTES, QuotaScenario
+from waiting import HANG_S
 
 from eosin.broker.server import Server
 from eosin.client.addresses import Address
@@ -148,7 +149,7 @@ async def test_an_address_that_connects_too_fast_is_held_and_hung_up_on(
                     break
         assert welcome == 10, "ten seconds' worth may come at once"
         async with await Connection.open(scenario.address) as held:
-            await asyncio.wait_for(held.wait_closed(), 5)
+            await asyncio.wait_for(held.wait_closed(), HANG_S)
         assert time.monotonic() - began < 8
         await open_before.request(ApiKey.METADATA, MetadataRequest(topics=()), version=9)
     assert server.host.refused <= 1

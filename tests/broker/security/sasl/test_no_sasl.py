@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from waiting import HANG_S
+
 PROGRAM = """
 import asyncio, sys
 from eosin.broker.cli import serve
@@ -20,5 +22,5 @@ print([name for name in sys.modules if ".sasl." in name or name in ("hmac", "jwt
 
 
 def test_a_broker_without_sasl_loads_nothing_of_it() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=HANG_S)
     assert done.stdout == "[]\n"

@@ -6,6 +6,7 @@ import threading
 import pytest
 from manual_clock import ManualClock
 from sasl_peer import PASSWORD, users
+from waiting import HANG_S
 
 from eosin.broker.api import CloseConnection
 from eosin.broker.security.sasl import plain
@@ -27,7 +28,7 @@ class Counted:
 
     def _check(self, credential: ScramCredential, password: str) -> bool:
         self.threads.append(threading.current_thread().name)
-        self.go_on.wait(10)
+        self.go_on.wait(HANG_S)
         return is_password_of(credential, password)
 
 
@@ -82,7 +83,7 @@ async def test_too_many_at_a_time_are_closed_and_not_called_wrong(counted: Count
         await checks.is_good(PlainLogin("x", "y"), {})
     checks.close()
     counted.go_on.set()
-    await asyncio.wait(waiting, timeout=10)
+    await asyncio.wait(waiting, timeout=HANG_S)
 
 
 async def test_a_user_who_is_deleted_during_the_check_does_not_get_in(counted: Counted) -> None:

@@ -15,6 +15,7 @@ from cryptography.x509.oid import NameOID, ObjectIdentifier
 from hypothesis import given
 from hypothesis import strategies as st
 from toolchains import skipped_without, tool
+from waiting import HANG_S
 
 from eosin.broker.config.settings import SettingError
 from eosin.broker.security.tls.distinguished_names import UnusableName, rfc2253, subject_of
@@ -97,7 +98,7 @@ def test_java_itself_writes_these_names_so() -> None:
         input="".join(f"{encoded.hex()}\n" for encoded, _ in NAMES),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
         check=True,
     )
     assert [bytes.fromhex(line).decode() for line in done.stdout.split("\n")[:-1]] == [text for _, text in NAMES]

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 import uvloop
 from certificates import Authority
-from tls_broker import API_VERSIONS, TlsBroker, TlsClient, framed, tls_broker, until
+from tls_broker import API_VERSIONS, TlsBroker, TlsClient, framed, tls_broker
+from waiting import HANG_S, until
 
 from eosin.protocol.codec import encode_request
 from eosin.protocol.keys import ApiKey
@@ -41,7 +42,7 @@ class World:
                 await broker.quiet()
 
         with asyncio.Runner(loop_factory=make_loop) as runner:
-            runner.run(asyncio.wait_for(with_broker(), 60))
+            runner.run(asyncio.wait_for(with_broker(), HANG_S))
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ def test_many_who_say_nothing_leave_room_for_others(
                 server_hostname="localhost",
                 local_addr=("127.0.0.2", 0),
             ),
-            5,
+            HANG_S,
         )
         await TlsClient(reader, writer).ask()
         writer.close()
@@ -140,7 +141,7 @@ def test_a_renegotiation_is_refused(world: World) -> None:
         await until(lambda: bool(broker.connections))
         await asyncio.sleep(0.3)  # it takes a command only where a read begins with it
         process.stdin.write(b"R\n")
-        out, _ = await asyncio.wait_for(process.communicate(), 20)
+        out, _ = await asyncio.wait_for(process.communicate(), HANG_S)
         assert b"no renegotiation" in out
         await until(lambda: not broker.connections)
 
@@ -184,7 +185,7 @@ def test_a_client_that_only_changes_its_keys_is_closed(
         changing = asyncio.ensure_future(asyncio.to_thread(change_keys, broker.port(), 10_000))
         good = await broker.connect()
         while not changing.done():
-            await asyncio.wait_for(good.ask(), 5)
+            await asyncio.wait_for(good.ask(), HANG_S)
             await asyncio.sleep(0.001)
         await changing
 
@@ -198,7 +199,7 @@ def test_a_client_that_asks_between_changes_of_its_keys_is_served(world: World, 
         changing = asyncio.ensure_future(asyncio.to_thread(change_keys, broker.port(), 500, between_requests=10))
         good = await broker.connect()
         while not changing.done():
-            await asyncio.wait_for(good.ask(), 5)
+            await asyncio.wait_for(good.ask(), HANG_S)
             await asyncio.sleep(0.001)
         assert await changing == 50
 
@@ -256,7 +257,7 @@ def test_garbage_in_place_of_a_record_ends_that_connection_alone(
                     bad.sendall(outgoing.read())
                     incoming.write(bad.recv(65_536))
             bad.sendall(outgoing.read() + b"\x17\x03\x03\x01\x00" + os.urandom(256))
-            bad.settimeout(10)
+            bad.settimeout(HANG_S)
             with contextlib.suppress(ConnectionError):
                 while bad.recv(65_536):
                     pass
@@ -279,7 +280,7 @@ def test_a_reader_that_never_reads_holds_up_itself_alone(world: World, make_loop
             deaf.writer.write(framed(API_VERSIONS))
         other = await broker.connect()
         for _ in range(20):
-            await asyncio.wait_for(other.ask(), 5)
+            await asyncio.wait_for(other.ask(), HANG_S)
             await asyncio.sleep(0.02)
         held = [connection._transport.get_write_buffer_size() for connection in broker.connections]  # type: ignore[union-attr]
         assert max(held) < 2_097_152

@@ -12,6 +12,7 @@ from certificates import CLIENT, SERVER, Authority, Issued, common_name
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 from tls_broker import TlsBroker, TlsClient, tls_broker
+from waiting import HANG_S
 
 from eosin.broker.security.session import ANONYMOUS, Principal, SecurityProtocol
 
@@ -41,7 +42,7 @@ async def refused(broker: TlsBroker, certificate: Issued | None, version: ssl.TL
         context.maximum_version = version
     try:
         client = await broker.connect(context)
-        await asyncio.wait_for(client.ask(), 10)
+        await asyncio.wait_for(client.ask(), HANG_S)
     except (ssl.SSLError, ConnectionError, asyncio.IncompleteReadError):
         return not broker.connections
     return False
@@ -69,7 +70,7 @@ def test_a_client_is_the_user_that_its_certificate_names(world: World, make_loop
             assert await user_of(broker, below) == Principal("User", "CN=bob")
 
     with asyncio.Runner(loop_factory=make_loop) as runner:
-        runner.run(asyncio.wait_for(run(), 30))
+        runner.run(asyncio.wait_for(run(), HANG_S))
 
 
 async def test_without_a_certificate_a_client_is_refused_or_anonymous_as_the_listener_says(world: World) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 import uvloop
-from broker_process import BrokerProcess, wait_until
+from broker_process import BrokerProcess
 from certificates import Authority, Issued, ed25519_key, rsa_key
 from manual_clock import ManualClock
 from tls_broker import TlsBroker, TlsClient, tls_broker
+from waiting import HANG_S, wait_until
 
 from eosin.broker.config.sources import load_config
 from eosin.broker.security.tls.contexts import build_context
@@ -215,7 +216,7 @@ def test_connections_live_through_twenty_reloads(tmp_path: Path, make_loop: Any,
         return serial
 
     with asyncio.Runner(loop_factory=make_loop) as runner:
-        runner.run(asyncio.wait_for(run(), 60))
+        runner.run(asyncio.wait_for(run(), HANG_S))
 
 
 @pytest.mark.slow
