@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
-from read_only_disk import Mount, mount
+from read_only_disk import Mount, kept_by_another, mount
 from small_disk import NotMounted
 from waiting import wait_until
 from wire import Wire, data_offsets, now_ms, records
@@ -33,6 +33,19 @@ def place(tmp_path: Path) -> Iterator[Mount]:
     (tmp_path / "disk" / "data").mkdir(parents=True)
     with mount(tmp_path / "disk") as made:
         yield made
+
+
+@pytest.fixture
+def image(place: Mount, tmp_path: Path) -> Iterator[Path]:
+    """What the file system of that directory is made of. It is also in the mounts of another process: the kernel does
+    not forget its error when it is gone here."""
+    made = tmp_path / "image"
+    try:
+        place.put(made, mebibytes=128)
+        with kept_by_another():
+            yield made
+    except NotMounted as failure:
+        pytest.skip(str(failure))
 
 
 def broker_on(place: Mount, durability: str) -> BrokerProcess:
@@ -101,7 +114,7 @@ async def test_on_a_read_only_disk_acknowledged_records_are_kept_and_the_broker_
             assert taken < 50, "a segment was rolled"
         assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         await wire.append(plain)  # its file is open
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             assert await commit_offset(wire, "group", plain, 1) != NONE
         wait_until(lambda: "checkpoints failed; the broker goes on: [Errno 30]" in process.log)
         assert f"{rolling} is offline: [Errno 30] Read-only file system" in process.log
@@ -114,14 +127,7 @@ async def test_on_a_read_only_disk_acknowledged_records_are_kept_and_the_broker_
     await has(process, {plain: count + 1, rolling: taken})
 
 
-async def test_a_failing_file_system_takes_logs_offline_and_loses_no_synced_record(
-    place: Mount, tmp_path: Path
-) -> None:
-    image = tmp_path / "image"
-    try:
-        place.put(image, mebibytes=128)
-    except NotMounted as failure:
-        pytest.skip(str(failure))
+async def test_a_failing_file_system_takes_logs_offline_and_loses_no_synced_record(place: Mount, image: Path) -> None:
     process = broker_on(place, "fsync").start()
     wire = await Wire.open(process.address)
     partitions = [await wire.partition() for _ in range(2)]
@@ -137,11 +143,11 @@ async def test_a_failing_file_system_takes_logs_offline_and_loses_no_synced_reco
     for partition in partitions:
         assert (await wire.produce(partition, batch)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert f"{partition} is offline: [Errno 30]" in process.log
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         assert ErrorCode((await producer.end(commit=True)).error_code).retriable
         assert await commit_offset(wire, "group", partitions[0], 1) != NONE
     await wire.close()
     stopped_with_a_sentence(process)
     place.remove()
-    place.put_again(image)
+    place.put_copy(image)
     await has(process, {partitions[0]: count, partitions[1]: 5})

@@ -35,12 +35,21 @@ class Mount:
             file.truncate(mebibytes << 20)
         with contextlib.suppress(FileNotFoundError):
             _run("mkfs.ext4", "-q", "-F", str(image))
-            self.put_again(image)
+            self._put(image)
             return
         raise NotMounted("mkfs.ext4 is not installed")
 
-    def put_again(self, image: Path) -> None:
-        """Mount what `image` has. Raises NotMounted."""
+    def put_copy(self, image: Path) -> None:
+        """Mount what `image` has, from a copy. Raises NotMounted.
+
+        The kernel keeps a file system for as long as any mount namespace has it, also one of a process that knows
+        nothing of it, and gives it to whoever mounts the same image again: with the error that it had.
+        """
+        copy = image.with_name(f"{image.name}-copy")
+        _run("cp", "--sparse=always", str(image), str(copy))
+        self._put(copy)
+
+    def _put(self, image: Path) -> None:
         _run("mount", "-o", "loop,errors=remount-ro", str(image), str(self.place))
         self.is_mounted = True
 
@@ -54,6 +63,22 @@ class Mount:
         if self.is_mounted:
             subprocess.run(["umount", str(self.place)], check=True)
             self.is_mounted = False
+
+
+@contextlib.contextmanager
+def kept_by_another() -> Iterator[None]:
+    """Another process has its own copy of every mount there is now, as containers and services have. Raises
+    NotMounted."""
+    command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", "echo; exec sleep infinity"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            if not process.stdout.readline():
+                assert process.stderr is not None
+                raise NotMounted(f"this user may not do `{' '.join(command)}`: {process.stderr.read().strip()}")
+            yield
+        finally:
+            process.kill()
 
 
 @contextlib.contextmanager
