@@ -1,6 +1,5 @@
 """What holds for every test."""
 
-import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,19 +23,6 @@ def restartable(tmp_path: Path) -> Iterator[Restartable]:
     """A broker that the test may restart."""
     with restartable_broker(tmp_path / "restartable") as broker:
         yield broker
-
-
-@pytest.fixture
-def young_heap() -> Iterator[None]:
-    """The collector leaves alone what this process has made until now, as in a broker that has started.
-
-    For tests that measure the time of the processor: a full collection over everything that thousands of tests have
-    left behind takes 0.3 s, and falls due in whichever of them makes many objects.
-    """
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

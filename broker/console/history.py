@@ -177,7 +177,7 @@ class History:
     async def _count(self) -> _Counted:
         deleted = self._traffic.deleted
         records_in, bytes_in, bytes_out = deleted.messages_in, deleted.bytes_in, deleted.bytes_out
-        async for some in in_turns(list(self._traffic.topics.values())):
+        async for some in in_turns(list(self._traffic.topics.values()), self._clock):
             for topic in some:
                 records_in += topic.messages_in
                 bytes_in += topic.bytes_in

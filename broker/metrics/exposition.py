@@ -41,7 +41,7 @@ class MetricsExposition:
 
     async def _write(self, kind: str) -> list[bytes]:
         began_ns = stopwatch_ns()
-        found = await write([*await self._collector.families(), self._duration()], kind)
+        found = await write([*await self._collector.families(), self._duration()], kind, self._clock)
         self._took_ns = stopwatch_ns() - began_ns
         return found
 

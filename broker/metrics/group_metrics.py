@@ -28,7 +28,7 @@ class GroupMetrics:
         limit = services.config.eosin_metrics_max_partitions
         states: Counter[str] = Counter()
         members: list[Row] = []
-        async for some in in_turns(services.groups.live_groups()):
+        async for some in in_turns(services.groups.live_groups(), services.clock):
             for group in some:
                 states[group.state.value] += 1
                 if len(members) < limit:
@@ -44,7 +44,7 @@ class GroupMetrics:
         record_lags: list[Row] = []
         everything = list(islice(services.groups.committed_offsets(), limit))
         self._record_lags.begin((group_id, partition) for group_id, partition, _ in everything)
-        async for found in in_turns(everything, READ_AT_ONCE):
+        async for found in in_turns(everything, services.clock, READ_AT_ONCE):
             for group_id, partition, committed in found:
                 labels = (group_id, partition.topic, str(partition.partition))
                 offsets.append((labels, committed))

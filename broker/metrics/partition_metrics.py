@@ -69,7 +69,7 @@ class PartitionMetrics:
         """Every family."""
         counts = Counts()
         before, self._keys = self._keys, {}
-        async for some in in_turns(self._services.partitions.hosted_logs()):
+        async for some in in_turns(self._services.partitions.hosted_logs(), self._services.clock):
             for log in some:
                 self._count(counts, log, before)
         for part in (self._counts, self._replication, self._logs, self._stable_offsets, self._metadata):
@@ -245,7 +245,7 @@ class PartitionMetrics:
         limit = self._services.config.eosin_metrics_max_partitions
         counted: list[Row] = [((topic.name,), topic.partitions) for topic in islice(cluster.topics.values(), limit)]
         yield gauge("kafka_topic_partitions", "Partitions of each topic.", counted, "topic")
-        pace, told = Pace(), TopicTraffic()
+        pace, told = Pace(self._services.clock), TopicTraffic()
         told.add(traffic.deleted)
         keys: list[str] = []
         rows: list[TopicTraffic] = []

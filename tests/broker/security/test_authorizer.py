@@ -1,12 +1,12 @@
 """What sessions may do by access control entries (security.md 4.3, 4.4)."""
 
 import random
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 import acl_oracle
 import pytest
+from call_counter import CallCounter
 
 from eosin.broker.security.acl_index import AclIndex, host_key
 from eosin.broker.security.acls import Acl, PatternType, Permission
@@ -284,14 +284,13 @@ def test_the_oracle_has_cases_of_every_kind() -> None:
     assert len(answers) == 4
 
 
-@pytest.mark.usefixtures("young_heap")
-def test_100000_entries_take_one_more_within_the_time_of_a_blink() -> None:
+def test_100000_entries_take_one_more_without_a_look_at_each() -> None:
     acls = [allow(Operation.READ, f"topic-{number}", principal=f"User:u{number % 1000}") for number in range(100_000)]
     authorizer = authorizer_of(*acls)
-    before_s = time.process_time()
-    authorizer.change(added=[allow(Operation.READ)])
-    assert may(authorizer, Operation.READ)
-    assert time.process_time() - before_s < 0.1
+    with CallCounter() as change:
+        authorizer.change(added=[allow(Operation.READ)])
+        assert may(authorizer, Operation.READ)
+    assert change.calls < 1000
     assert authorizer.index.size == 100_001
 
 
