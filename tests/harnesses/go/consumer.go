@@ -16,7 +16,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-const sessionTimeout, heartbeat = 10 * time.Second, 300 * time.Millisecond
+// A busy machine keeps a member silent for many seconds. Who takes over from a session that was killed waits for its end.
+const (
+	sessionTimeout       = 60 * time.Second
+	killedSessionTimeout = 10 * time.Second
+	heartbeat            = 300 * time.Millisecond
+)
 
 type consumerArgs struct {
 	access
@@ -124,7 +129,7 @@ func (c *consumer) assign(starts []offset) (err error) {
 
 func (c *consumer) subscribe(topics []string) (err error) {
 	opts := append(c.settings(), kgo.ConsumeTopics(topics...), kgo.DisableAutoCommit())
-	opts = append(opts, grouped(*c.args.Group, &c.owned)...)
+	opts = append(opts, grouped(*c.args.Group, &c.owned, sessionTimeout)...)
 	if c.args.InstanceID != nil {
 		opts = append(opts, kgo.InstanceID(*c.args.InstanceID))
 	}
@@ -132,10 +137,10 @@ func (c *consumer) subscribe(topics []string) (err error) {
 	return err
 }
 
-func grouped(group string, owned *owned) []kgo.Opt {
+func grouped(group string, owned *owned, timeout time.Duration) []kgo.Opt {
 	return []kgo.Opt{
 		kgo.ConsumerGroup(group),
-		kgo.SessionTimeout(sessionTimeout),
+		kgo.SessionTimeout(timeout),
 		kgo.HeartbeatInterval(heartbeat),
 		kgo.OnPartitionsAssigned(owned.assigned),
 		kgo.OnPartitionsRevoked(owned.gone),

@@ -34,7 +34,7 @@ func openSession(raw json.RawMessage) (handled, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts = append(opts, grouped(args.Group, &made.owned)...)
+	opts = append(opts, grouped(args.Group, &made.owned, killedSessionTimeout)...)
 	opts = append(
 		opts,
 		kgo.ConsumeTopics(args.Topics...),

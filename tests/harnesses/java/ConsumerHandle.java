@@ -32,7 +32,7 @@ final class ConsumerHandle implements Harness.Handle, ConsumerRebalanceListener 
         boolean committedOnly = args.get("committed_only").getAsBoolean();
         config.setProperty("isolation.level", committedOnly ? "read_committed" : "read_uncommitted");
         config.setProperty("fetch.max.wait.ms", Args.text(args, "max_wait_ms"));
-        config.setProperty("session.timeout.ms", "10000");
+        config.setProperty("session.timeout.ms", "60000");
         config.setProperty("heartbeat.interval.ms", "300");
         config.setProperty("default.api.timeout.ms", "30000");
         if (group != null) {

@@ -13,7 +13,7 @@ class Consumer {
     this.committedOnly = committed_only
     this.raw = kafka(where).consumer({
       groupId: this.group,
-      sessionTimeout: 10_000,
+      sessionTimeout: 10_000, // who takes over from a copier that was killed waits for its end, see assign
       heartbeatInterval: 300,
       readUncommitted: !committed_only,
       maxWaitTimeInMs: max_wait_ms,

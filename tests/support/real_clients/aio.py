@@ -16,7 +16,17 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from waiting import HANG_S
 
-from real_clients.base import Admin, Client, ClientRefused, Consumer, Offsets, Producer, Received, replicas
+from real_clients.base import (
+    SESSION_TIMEOUT_MS,
+    Admin,
+    Client,
+    ClientRefused,
+    Consumer,
+    Offsets,
+    Producer,
+    Received,
+    replicas,
+)
 
 _T = TypeVar("_T")
 _GROUP = (errors.IllegalGenerationError, errors.UnknownMemberIdError, errors.CommitFailedError)
@@ -245,7 +255,7 @@ class Aio:
                 "auto_offset_reset": "earliest",
                 "isolation_level": "read_committed" if committed_only else "read_uncommitted",
                 "fetch_max_wait_ms": max_wait_ms,
-                "session_timeout_ms": 10_000,
+                "session_timeout_ms": SESSION_TIMEOUT_MS,
                 "heartbeat_interval_ms": 300,
             },
         )

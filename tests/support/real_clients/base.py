@@ -5,7 +5,10 @@ An adapter translates calls and errors; it never retries, hides or invents anyth
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
+
+SESSION_TIMEOUT_MS: Final = 60_000
+"""Of members of groups: a busy machine keeps one silent for many seconds."""
 
 from waiting import HANG_S
 

@@ -9,7 +9,17 @@ import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
 from waiting import HANG_S
 
-from real_clients.base import Admin, Client, ClientRefused, Consumer, Offsets, Producer, Received, replicas
+from real_clients.base import (
+    SESSION_TIMEOUT_MS,
+    Admin,
+    Client,
+    ClientRefused,
+    Consumer,
+    Offsets,
+    Producer,
+    Received,
+    replicas,
+)
 
 _FENCED = {
     ck.KafkaError._FENCED,
@@ -254,7 +264,7 @@ class Confluent:
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed" if committed_only else "read_uncommitted",
             "fetch.wait.max.ms": max_wait_ms,
-            "session.timeout.ms": 10_000,
+            "session.timeout.ms": SESSION_TIMEOUT_MS,
             "heartbeat.interval.ms": 300,
         }
         if instance_id is not None:

@@ -10,7 +10,17 @@ from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 from kafka.structs import OffsetAndMetadata, TopicPartition
 from waiting import HANG_S
 
-from real_clients.base import Admin, Client, ClientRefused, Consumer, Offsets, Producer, Received, replicas
+from real_clients.base import (
+    SESSION_TIMEOUT_MS,
+    Admin,
+    Client,
+    ClientRefused,
+    Consumer,
+    Offsets,
+    Producer,
+    Received,
+    replicas,
+)
 
 _FENCED = (errors.ProducerFencedError, errors.InvalidProducerEpochError, errors.FencedInstanceIdError)
 _GROUP = (errors.IllegalGenerationError, errors.UnknownMemberIdError, errors.CommitFailedError)
@@ -205,7 +215,7 @@ class KafkaPython:
                 "auto_offset_reset": "earliest",
                 "isolation_level": "read_committed" if committed_only else "read_uncommitted",
                 "fetch_max_wait_ms": max_wait_ms,
-                "session_timeout_ms": 10_000,
+                "session_timeout_ms": SESSION_TIMEOUT_MS,
                 "heartbeat_interval_ms": 300,
                 "request_timeout_ms": 30_000 if group is None else 305_000,
             }
