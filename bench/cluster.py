@@ -19,7 +19,7 @@ from broker_process import BrokerProcess
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from joined_broker import JoinedBroker
-from kraft_node import KafkaBroker, QuorumController
+from kraft_node import SHORT_SESSIONS, KafkaBroker, QuorumController
 
 from bench import throughput
 from bench.commits import commit_times, make_topic, producer, rate
@@ -104,7 +104,8 @@ def _clusters(folder: Path, durability: str) -> Iterator[tuple[Cluster, Cluster,
     flushes = {"log.flush.interval.messages": "1"} if durability == "fsync" else {}
     with ExitStack() as stack:
         controllers = [
-            stack.enter_context(QuorumController(folder / name, settings=_TOPICS)) for name in ("ours", "theirs")
+            stack.enter_context(QuorumController(folder / name, settings={**_TOPICS, **SHORT_SESSIONS}))
+            for name in ("ours", "theirs")
         ]
         ours = [
             stack.enter_context(

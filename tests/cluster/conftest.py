@@ -11,11 +11,12 @@ from toolchains import skipped_without
 
 
 @pytest.fixture(scope="module")
-def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumController]:
-    """The controller that brokers of this module join. Another module's would still list the log of transactions on
-    brokers that are gone, and no client could begin a transaction."""
+def controller(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumController]:
+    """The controller that brokers of this module join, with the settings in its `CONTROLLER`. Another module's would
+    still list the log of transactions on brokers that are gone, and no client could begin a transaction."""
+    settings = getattr(request.module, "CONTROLLER", None)
     with skipped_without():
-        made = QuorumController(tmp_path_factory.mktemp("controller") / "controller")
+        made = QuorumController(tmp_path_factory.mktemp("controller") / "controller", settings=settings)
     with made:
         yield made
 

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 from joined_broker import JoinedBroker
-from kraft_node import KafkaBroker, QuorumController
+from kraft_node import SHORT_SESSIONS, KafkaBroker, QuorumController
 from real_clients import confluent
 from waiting import wait_until
 
 from eosin.protocol.records.header import batches
+
+CONTROLLER = SHORT_SESSIONS
 
 RECORDS = 300
 

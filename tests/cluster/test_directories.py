@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 from joined_broker import JoinedBroker
-from kraft_node import QuorumController
+from kraft_node import SHORT_SESSIONS, QuorumController
 from real_clients import confluent
 from waiting import wait_until
 from wire import unique
+
+CONTROLLER = SHORT_SESSIONS
 
 Pair = tuple[JoinedBroker, JoinedBroker]
 

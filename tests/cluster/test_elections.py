@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from joined_broker import JoinedBroker
-from kraft_node import QuorumController
+from kraft_node import SHORT_SESSIONS, QuorumController
 from real_clients import confluent
 from real_clients.base import read_all
 from toolchains import skipped_without
@@ -24,6 +24,7 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumContr
     with skipped_without():
         made = QuorumController(
             tmp_path_factory.mktemp("elections") / "controller",
+            settings=SHORT_SESSIONS,
             features={"eligible.leader.replicas.version": 1},
         )
     with made:

@@ -19,7 +19,7 @@ import confluent_kafka as ck
 import pytest
 from free_ports import free_port
 from joined_broker import JoinedBroker
-from kraft_node import QuorumController
+from kraft_node import SHORT_SESSIONS, QuorumController
 from real_clients import confluent
 from real_clients.base import ClientRefused, read_all
 from small_disk import NotMounted, fill, small_disk
@@ -59,6 +59,7 @@ class Cluster:
             self.controller = QuorumController(
                 folder / "controller",
                 settings={
+                    **SHORT_SESSIONS,
                     "advertised.listeners": f"CONTROLLER://{self.to_controller.address}",
                     "metadata.log.max.record.bytes.between.snapshots": "2000",
                 },

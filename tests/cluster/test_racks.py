@@ -14,13 +14,15 @@ import confluent_kafka
 import pytest
 from free_ports import free_port
 from joined_broker import JoinedBroker
-from kraft_node import KafkaBroker, QuorumController
+from kraft_node import SHORT_SESSIONS, KafkaBroker, QuorumController
 from prometheus_client.parser import text_string_to_metric_families
 from real_clients import confluent
 from waiting import HANG_S, wait_until
 from wire import unique
 
 from eosin.broker.config.quorum import RACK_AWARE
+
+CONTROLLER = SHORT_SESSIONS
 
 TRANSACTIONS = 20
 """Each of two records; every other one is aborted."""

@@ -10,11 +10,13 @@ import confluent_kafka
 import pytest
 from free_ports import free_port
 from joined_broker import JoinedBroker
-from kraft_node import QuorumController
+from kraft_node import SHORT_SESSIONS, QuorumController
 from prometheus_client.parser import text_string_to_metric_families
 from real_clients import confluent
 from waiting import HANG_S, wait_until
 from wire import unique
+
+CONTROLLER = SHORT_SESSIONS
 
 Pair = tuple[JoinedBroker, JoinedBroker]
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from free_ports import free_port
 from joined_broker import JoinedBroker
-from kraft_node import SESSION_TIMEOUT_MS, QuorumController
+from kraft_node import SHORT_SESSIONS, QuorumController
 from waiting import HANG_S
 
 from eosin.storage.disk.meta_properties import MetaProperties
+
+CONTROLLER = SHORT_SESSIONS
 
 
 def properties(data_dir: Path) -> MetaProperties:
@@ -64,9 +66,8 @@ def test_a_second_process_with_the_same_id_is_refused_in_one_sentence(
     controller: QuorumController, node_ids: Iterator[int], tmp_path: Path
 ) -> None:
     node_id = next(node_ids)
-    settings = {"broker.session.timeout.ms": str(SESSION_TIMEOUT_MS)}
-    with JoinedBroker(tmp_path / "data", controller, node_id=node_id, settings=settings) as first:
-        second = JoinedBroker(tmp_path / "other", controller, node_id=node_id, settings=settings)
+    with JoinedBroker(tmp_path / "data", controller, node_id=node_id, settings=SHORT_SESSIONS) as first:
+        second = JoinedBroker(tmp_path / "other", controller, node_id=node_id, settings=SHORT_SESSIONS)
         (sentence,) = sentences(second.refusal())
         assert sentence == (
             f"eosin serve: another broker runs with node.id {node_id}: stop that one, or give this one an id of its own"

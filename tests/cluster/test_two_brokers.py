@@ -15,6 +15,10 @@ from kraft_node import QuorumController
 from real_clients import confluent
 from wire import unique
 
+CONTROLLER = {"broker.session.timeout.ms": "10000"}
+"""One broker is held up for a second, and must stay in sync meanwhile; another is killed, and has to be missed."""
+_BROKER = {"replica.lag.time.max.ms": "60000", "replica.fetch.wait.max.ms": "50"}
+
 Pair = tuple[JoinedBroker, JoinedBroker]
 _IN_TIME_S = 30
 
@@ -22,8 +26,8 @@ _IN_TIME_S = 30
 @pytest.fixture(scope="module")
 def both_brokers(controller: QuorumController, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     folder = tmp_path_factory.mktemp("brokers")
-    first = JoinedBroker(folder / "first", controller, node_id=1, durability="fsync")
-    second = JoinedBroker(folder / "second", controller, node_id=2, durability="fsync")
+    first = JoinedBroker(folder / "first", controller, node_id=1, durability="fsync", settings=_BROKER)
+    second = JoinedBroker(folder / "second", controller, node_id=2, durability="fsync", settings=_BROKER)
     with first, second:
         yield first, second
 
@@ -144,23 +148,28 @@ def test_a_leader_that_comes_back_drops_what_was_never_committed(controller: Quo
     for value in sent:
         producer.send(topic, value, partition=0)
     producer.flush()
+    alone = confluent_kafka.Producer({"bootstrap.servers": first.address, "acks": 1, "linger.ms": 0})
+    sent.append(b"kept-10")
+    alone.produce(topic, sent[-1], partition=0)
+    assert alone.flush(120) == 0
+    eventually(lambda: holds(second, topic, sent[-1]), "the follower does not have what its leader has")
     os.kill(second.pid, signal.SIGSTOP)
     try:
-        time.sleep(0.8)  # its last fetch has had its answer by then: replica.fetch.wait.max.ms is 500
-        alone = confluent_kafka.Producer({"bootstrap.servers": first.address, "acks": 1, "linger.ms": 0})
+        time.sleep(1)  # its last fetch has had its answer by then: replica.fetch.wait.max.ms is 50
         alone.produce(topic, b"never-committed", partition=0)
-        assert alone.flush(10) == 0
+        assert alone.flush(120) == 0
         assert holds(first, topic, b"never-committed")
         first.kill()
     finally:
         os.kill(second.pid, signal.SIGCONT)
-    producer.send(topic, b"kept-10", partition=0)
+    sent.append(b"kept-11")
+    producer.send(topic, sent[-1], partition=0)
     producer.flush()
     first.start()
     eventually(
         lambda: members(described(controller, second, topic)) == both(pair), "the killed broker is not in sync again"
     )
-    assert read_all(second.address, topic, 11) == [*sent, b"kept-10"]
+    assert read_all(second.address, topic, 12) == sent
     assert first.stop() == second.stop() == 0
     assert not holds(first, topic, b"never-committed")
     directories = [f"--data-dir={broker.data_dir}" for broker in pair]

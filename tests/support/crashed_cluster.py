@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from joined_broker import JoinedBroker
-from kraft_node import KafkaBroker, QuorumController
+from kraft_node import SHORT_SESSIONS, KafkaBroker, QuorumController
 from three_brokers import REPLICATED
 from waiting import HANG_S
 
@@ -85,7 +85,7 @@ class CrashedCluster:
         self.folder = folder
         self.losses: Counter[str] = Counter()
         """How often what was done to whom."""
-        self.controller = QuorumController(folder / "controller", settings=_TOPICS)
+        self.controller = QuorumController(folder / "controller", settings={**_TOPICS, **SHORT_SESSIONS})
         self.brokers: dict[int, JoinedBroker | KafkaBroker] = {}
         """By their ids; those of Apache Kafka have the last ones."""
         self._form = form

@@ -43,8 +43,12 @@ SCRIPTS: Final = {
     "kafka-log-dirs.sh": "org.apache.kafka.tools.LogDirsCommand",
     "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
 }
-SESSION_TIMEOUT_MS: Final = 3000
-"""After so long without a heartbeat the controller fences a broker; Kafka's default is 9000."""
+SESSION_TIMEOUT_MS: Final = 30_000
+"""After so long without a heartbeat the controller fences a broker; Kafka's default is 9000. A busy machine keeps
+brokers silent for many seconds."""
+SHORT_SESSION_TIMEOUT_MS: Final = 3000
+SHORT_SESSIONS: Final[Mapping[str, str]] = {"broker.session.timeout.ms": str(SHORT_SESSION_TIMEOUT_MS)}
+"""For tests that kill brokers, and wait until the controller notices. A broker that is only slow may be fenced, too."""
 _QUICK_CONTROLLER: Final = {
     "broker.session.timeout.ms": str(SESSION_TIMEOUT_MS),
     "controller.quorum.election.timeout.ms": "300",

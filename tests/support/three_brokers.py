@@ -14,7 +14,7 @@ from typing import Final, Self, TypeVar
 from apache_kafka_cluster import dumped
 from asked_broker import KILLED, STOPPED
 from joined_broker import JoinedBroker
-from kraft_node import QuorumController
+from kraft_node import SHORT_SESSIONS, QuorumController
 from waiting import wait_until
 
 from eosin.client.admin import Admin
@@ -43,7 +43,9 @@ class ThreeBrokers:
         self, folder: Path, *, durability: str = "os", features: Mapping[str, int | None] | None = None
     ) -> None:
         """`features`: levels that the controller is formatted with. Raises `toolchains.NotHere`."""
-        self.controller = QuorumController(folder / "controller", settings=_OF_TOPICS, features=features)
+        self.controller = QuorumController(
+            folder / "controller", settings={**_OF_TOPICS, **SHORT_SESSIONS}, features=features
+        )
         self._folder = folder
         self._durability = durability
         self._stack = ExitStack()
