@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from joined_broker import JoinedBroker
 from kraft_node import KafkaBroker, QuorumController
@@ -36,7 +36,7 @@ from eosin.protocol.schemas.offset_fetch import OffsetFetchRequest, OffsetFetchR
 EOSIN: Final = 1
 KAFKA: Final = 2
 INTERNAL: Final = (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
-_SETTINGS: Final = {
+SETTINGS: Final = {
     "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "2",
     "transaction.state.log.num.partitions": "1",
@@ -56,6 +56,13 @@ _LATER: Final = {
     ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
 }
 """What a client asks again after."""
+
+
+class Addresses(Protocol):
+    """Two brokers, 1 and 2."""
+
+    def address(self, node_id: int) -> str:
+        """That of one of them."""
 
 
 class Brokers(NamedTuple):
@@ -79,7 +86,7 @@ class Brokers(NamedTuple):
 def mixed_brokers(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[Brokers]:
     """A cluster of its own: each of its internal topics has one partition, on both brokers. `settings` are for both.
     Without Java the test is skipped."""
-    made = {**_SETTINGS, **(settings or {})}
+    made = {**SETTINGS, **(settings or {})}
     with skipped_without():
         controller = QuorumController(folder / "controller")
     with (
@@ -252,7 +259,7 @@ def read_committed(brokers: Brokers, partition: TopicPartition, count: int) -> i
 
 
 @asynccontextmanager
-async def connected(brokers: Brokers) -> AsyncIterator[Cluster]:
+async def connected(brokers: Addresses) -> AsyncIterator[Cluster]:
     """Connections to both, when the internal topics are there."""
     wires = {node_id: await Wire.open(brokers.address(node_id)) for node_id in (EOSIN, KAFKA)}
     made = Cluster(wires)

@@ -255,7 +255,8 @@ class Confluent:
         instance_id: str | None = None,
         committed_only: bool = True,
         max_wait_ms: int = 500,
-    ) -> Consumer:
+        more: Mapping[str, Any] | None = None,
+    ) -> ConfluentConsumer:
         config: dict[str, Any] = {
             **_KEEP_BROKERS,
             "bootstrap.servers": bootstrap,
@@ -266,6 +267,7 @@ class Confluent:
             "fetch.wait.max.ms": max_wait_ms,
             "session.timeout.ms": SESSION_TIMEOUT_MS,
             "heartbeat.interval.ms": 300,
+            **(more or {}),
         }
         if instance_id is not None:
             config["group.instance.id"] = instance_id

@@ -1,0 +1,218 @@
+"""A group's coordinator moves from one broker to the other and back, again and again: `make proof-moves`.
+
+    python coordinator_moves.py --repeats 50 [--from kafka] [--to eosin] [--busy 2] [--logs FOLDER]
+
+One cluster of two brokers for all repeats. In each a fresh consumer (librdkafka) of a fresh group reads and commits,
+the coordinator moves, and the consumer reads and commits on: there and back. The debug log of each consumer tells how
+long it was without a coordinator, how long no heartbeat of it was accepted, what it was answered, and whether it is the
+same member afterwards. `--busy` programs that use all they get of a processor run beside it. Ends with 1 when a member
+was lost; the logs of such repeats are kept in `--logs`, or all of them with `--keep`.
+"""
+
+import argparse
+import asyncio
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from joined_broker import JoinedBroker
+from kraft_node import KafkaBroker, QuorumController
+from librdkafka_log import DEBUG, Story, lines, story
+from librdkafka_log import kept as log_kept
+from mixed_cluster import SETTINGS, Cluster, connected
+from real_clients import confluent
+from real_clients.base import ClientRefused
+from wire import unique
+
+from eosin.protocol.names import TopicPartition
+
+KINDS: Final = ("eosin", "kafka")
+RECORDS: Final = 20
+SESSION_MS: Final = 10_000
+READ_S: Final = 60
+
+
+class Two(NamedTuple):
+    """Brokers 1 and 2, of either kind."""
+
+    nodes: tuple[JoinedBroker | KafkaBroker, JoinedBroker | KafkaBroker]
+
+    @property
+    def addresses(self) -> str:
+        """What clients bootstrap from."""
+        return ",".join(node.address for node in self.nodes)
+
+    def address(self, node_id: int) -> str:
+        """That of one of them."""
+        return self.nodes[node_id - 1].address
+
+
+@contextmanager
+def two_brokers(folder: Path, kinds: tuple[str, str]) -> Iterator[Two]:
+    """A cluster of these two, whose internal topics have one partition each. Raises `toolchains.NotHere`."""
+    with ExitStack() as stack:
+        controller = stack.enter_context(QuorumController(folder / "controller"))
+        nodes = [
+            KafkaBroker(folder / f"kafka-{node_id}", controller, node_id=node_id, settings=SETTINGS)
+            if kind == "kafka"
+            else JoinedBroker(
+                folder / f"eosin-{node_id}", controller, node_id=node_id, durability="fsync", settings=SETTINGS
+            )
+            for node_id, kind in enumerate(kinds, start=1)
+        ]
+        for node in nodes:
+            stack.enter_context(node)
+        yield Two((nodes[0], nodes[1]))
+
+
+@contextmanager
+def busy(count: int) -> Iterator[None]:
+    """So many programs that use all they get of a processor."""
+    programs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+
+
+@dataclass
+class Table:
+    """The repeats of one kind."""
+
+    stories: list[Story] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    """Why, for each member that was lost."""
+
+    def told(self) -> list[str]:
+        """The figures for people."""
+        refusals = sum((story.refusals for story in self.stories), Counter())
+        dropped = Counter(story.dropped for story in self.stories)
+        slowest = {name: max(story.slowest_s[name] for story in self.stories) for name in self.stories[0].slowest_s}
+        return [
+            f"{len(self.stories)} repeats, {len(self.lost)} members lost;"
+            f" longest without an accepted heartbeat {max(each.unheard_s for each in self.stories):.2f} s,"
+            f" without a coordinator {max(each.without_s for each in self.stories):.2f} s",
+            "  coordinators forgotten (repeats): " + ", ".join(f"{n} ({c})" for n, c in sorted(dropped.items())),
+            "  longest wait for an answer: " + ", ".join(f"{name} {wait:.2f} s" for name, wait in slowest.items()),
+            *(f"  {count:4} {refusal}" for refusal, count in sorted(refusals.items())),
+            *(f"  lost: {why}" for why in self.lost),
+        ]
+
+
+async def move(
+    two: Two, cluster: Cluster, *, before: int, after: int, home: int, settings: dict[str, str], log: Path
+) -> tuple[Story, str]:
+    """One repeat, with the topic on the broker `home`: the story of the consumer, and why it was lost, if it was."""
+    await cluster.move(before)
+    partition, group = await cluster.topic(home), unique("group")
+    await asyncio.to_thread(_produce, two, partition)
+    with log_kept(log):
+        consumer = confluent.Confluent().consumer(
+            two.addresses, group=group, more={"session.timeout.ms": SESSION_MS, "debug": DEBUG, **settings}
+        )
+        try:
+            consumer.subscribe([partition.topic])
+            refused = await asyncio.to_thread(_read_and_commit, consumer, partition, RECORDS)
+            assert not refused, refused
+            member, begun_s = consumer.raw.memberid(), time.time()
+            await cluster.move(after)
+            await asyncio.to_thread(_produce, two, partition)
+            lost = await asyncio.to_thread(_read_and_commit, consumer, partition, 2 * RECORDS)
+            if not lost and consumer.raw.memberid() != member:
+                lost = "it is another member now"
+            ended_s = time.time()
+        finally:
+            await asyncio.to_thread(consumer.close)
+    told = await asyncio.to_thread(_story_in, log, begun_s, ended_s)
+    if told.timed_out:
+        lost = f"its session ran out; {lost}"
+    elif told.joins:
+        lost = f"it joined again; {lost}"
+    return told, lost
+
+
+def _story_in(log: Path, begun_s: float, ended_s: float) -> Story:
+    return story(lines(log.read_text(errors="replace")), begun_s=begun_s, ended_s=ended_s)
+
+
+def _produce(two: Two, partition: TopicPartition) -> None:
+    producer = confluent.CLIENT.producer(two.addresses)
+    for number in range(RECORDS):
+        producer.send(partition.topic, b"%d" % number, partition=partition.partition)
+    producer.flush()
+
+
+def _read_and_commit(consumer: confluent.ConfluentConsumer, partition: TopicPartition, up_to: int) -> str:
+    """Why that failed; empty if it did not."""
+    got = len(consumer.read(RECORDS, READ_S))
+    if got < RECORDS:
+        return f"{got} records in {READ_S} s"
+    try:
+        consumer.commit({tuple(partition): up_to})
+    except ClientRefused as refused:
+        return str(refused)
+    return ""
+
+
+async def run(
+    two: Two, kinds: tuple[str, str], *, repeats: int, settings: dict[str, str], logs: Path, keep: bool
+) -> dict[str, Table]:
+    """All repeats, there and back."""
+    tables: defaultdict[str, Table] = defaultdict(Table)
+    async with connected(two) as cluster:
+        for number in range(2 * repeats):
+            before, after = (1, 2) if number % 2 == 0 else (2, 1)
+            home = 1 + number // 2 % 2
+            way = f"{kinds[before - 1]} to {kinds[after - 1]}, topic at the {'old' if home == before else 'new'} one"
+            log = logs / f"{number:03}.log"
+            told, lost = await move(two, cluster, before=before, after=after, home=home, settings=settings, log=log)
+            tables[way].stories.append(told)
+            print(
+                f"{number:3} {way}: {told.unheard_s:.2f} s unheard, {told.without_s:.2f} s without a coordinator,"
+                f" {told.dropped} forgotten{f'; LOST: {lost}; {log}' if lost else ''}",
+                flush=True,
+            )
+            if lost:
+                tables[way].lost.append(lost)
+            elif not keep:
+                log.unlink()
+    return tables
+
+
+def main() -> int:
+    """Run all repeats and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=50)
+    parser.add_argument("--from", dest="before", choices=KINDS, default="kafka")
+    parser.add_argument("--to", dest="after", choices=KINDS, default="eosin")
+    parser.add_argument("--busy", type=int, default=0, help="programs that use a processor each")
+    parser.add_argument("--logs", type=Path, help="a folder for the clients' logs (default: a temporary one)")
+    parser.add_argument("--keep", action="store_true", help="the log of every repeat, not only where a member was lost")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the consumer")
+    options = parser.parse_args()
+    settings = dict(each.split("=", 1) for each in options.set)
+    logs = options.logs or Path(tempfile.mkdtemp(prefix="moves-logs-"))
+    logs.mkdir(parents=True, exist_ok=True)
+    kinds = (options.before, options.after)
+    with (
+        tempfile.TemporaryDirectory(prefix="moves-") as folder,
+        two_brokers(Path(folder), kinds) as two,
+        busy(options.busy),
+    ):
+        tables = asyncio.run(run(two, kinds, repeats=options.repeats, settings=settings, logs=logs, keep=options.keep))
+    for way, table in tables.items():
+        print(f"{way}, {options.busy} busy programs:", *table.told(), sep="\n")
+    return 1 if any(table.lost for table in tables.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
