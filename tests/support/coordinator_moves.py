@@ -37,6 +37,7 @@ KINDS: Final = ("eosin", "kafka")
 RECORDS: Final = 20
 SESSION_MS: Final = 10_000
 READ_S: Final = 60
+LOADING: Final = "COORDINATOR_LOAD_IN_PROGRESS"
 
 
 class Two(NamedTuple):
@@ -94,9 +95,9 @@ class Table:
 
     def told(self) -> list[str]:
         """The figures for people."""
-        refusals = sum((story.refusals for story in self.stories), Counter())
-        dropped = Counter(story.dropped for story in self.stories)
-        slowest = {name: max(story.slowest_s[name] for story in self.stories) for name in self.stories[0].slowest_s}
+        refusals = sum((each.refusals for each in self.stories), Counter())
+        dropped = Counter(each.dropped for each in self.stories)
+        slowest = {name: max(each.slowest_s[name] for each in self.stories) for name in self.stories[0].slowest_s}
         return [
             f"{len(self.stories)} repeats, {len(self.lost)} members lost;"
             f" longest without an accepted heartbeat {max(each.unheard_s for each in self.stories):.2f} s,"
@@ -156,11 +157,15 @@ def _read_and_commit(consumer: confluent.ConfluentConsumer, partition: TopicPart
     got = len(consumer.read(RECORDS, READ_S))
     if got < RECORDS:
         return f"{got} records in {READ_S} s"
-    try:
-        consumer.commit({tuple(partition): up_to})
-    except ClientRefused as refused:
-        return str(refused)
-    return ""
+    while True:
+        try:
+            consumer.commit({(partition.topic, partition.partition): up_to})
+        except ClientRefused as refused:
+            if LOADING not in str(refused):  # librdkafka itself gives up after 0.3 s (docs/clients/python.md)
+                return str(refused)
+            time.sleep(0.1)
+        else:
+            return ""
 
 
 async def run(
