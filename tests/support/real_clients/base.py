@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from waiting import HANG_S
+
 SESSION_TIMEOUT_MS: Final = 60_000
 """Of members of groups: a busy machine keeps one silent for many seconds."""
-
-from waiting import HANG_S
 
 
 def replicas(bootstrap: str) -> int:
