@@ -5,22 +5,21 @@ A campaign can be stopped at any time: with --state it goes on where it was, unt
 
 import argparse
 import os
-import re
 import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from simulation.campaign import Failure, Figures, campaign, first_caught, run_seed
+from simulation import bug_seeds
+from simulation.bug_seeds import ALL
+from simulation.campaign import Failure, Figures, campaign, run_seed
 from simulation.cluster.plan import ALONE, FAULTS, RARER_FAULTS, cluster_plan_of
-from simulation.cluster.planted import CLUSTER_BUGS, CLUSTER_CAUGHT_BY, CLUSTER_ONLY
+from simulation.cluster.planted import CLUSTER_BUGS
 from simulation.ledger import Ledger
 from simulation.plan import plan_of
-from simulation.planted import BUGS, CAUGHT_BY
+from simulation.planted import BUGS
 
 REPORT_S = 10.0
-HUNT = range(2000)
-"""Seeds that may catch a bug."""
 
 
 def main() -> int:
@@ -41,7 +40,12 @@ def main() -> int:
         default=[],
         help="plant a bug (with --trace or --hunt)",
     )
-    parser.add_argument("--hunt", action="store_true", help="find the first seed that catches each bug, or each --bug")
+    parser.add_argument(
+        "--hunt",
+        action="store_true",
+        help="find seeds that catch each bug, or each --bug, in both simulators or, with --cluster, in clusters alone, "
+        "and renew the tables of them",
+    )
     options = parser.parse_args()
     if options.hunt:
         return hunt(options.bug, of_cluster=options.cluster)
@@ -86,17 +90,23 @@ def trace(seed: int, bugs: list[str], *, of_cluster: bool, only: str | None = No
 
 
 def hunt(bugs: list[str], *, of_cluster: bool) -> int:
-    """The first seed that catches each bug, as the table beside the bugs has it."""
-    plants, known = (CLUSTER_BUGS, CLUSTER_CAUGHT_BY) if of_cluster else (BUGS, CAUGHT_BY)
-    for bug in bugs or list(plants):
-        with plants[bug]():
-            failure = first_caught(HUNT, of_cluster=of_cluster, only=CLUSTER_ONLY.get(bug))
-        if failure is None:
-            print(f"    # {bug}: not caught by any seed of {HUNT}", flush=True)
+    """Renew the seeds of these bugs, or of all; 1 if a bug has none."""
+    table, missed = bug_seeds.read(), 0
+    for planted in ALL:
+        if (bugs and planted.bug not in bugs) or (of_cluster and not planted.of_cluster):
+            continue
+        seeds = table[planted.simulator]
+        before = seeds.get(planted.bug, ())
+        try:
+            seeds[planted.bug] = bug_seeds.hunt(planted, before)
+        except AssertionError as failed:
+            print(f"{planted}: {failed}", flush=True)
+            missed = 1
         else:
-            note = "" if str(failure.seed) in re.findall(r"\d+", str(known.get(bug))) else f"  # was {known.get(bug)}"
-            print(f'    "{bug}": {failure.seed},{note}  # {failure.violations[0][:120]}', flush=True)
-    return 0
+            was = f", was {[*before]}" if seeds[planted.bug] != before else ""
+            print(f"{planted}: {[*seeds[planted.bug]]}{was}", flush=True)
+            bug_seeds.write(table)
+    return missed
 
 
 if __name__ == "__main__":

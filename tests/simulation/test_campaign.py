@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from simulation import bug_seeds
 from simulation import campaign as campaigns
 from simulation.__main__ import main, run
+from simulation.bug_seeds import IN_ONE_BROKER, further
 from simulation.campaign import Failure, chunks, run_seed, run_seeds
 from simulation.ledger import Ledger
-from simulation.planted import BUGS, CAUGHT_BY
 from simulation.producers import TransactionalProducer
 
 
@@ -37,22 +38,32 @@ def test_a_campaign_that_was_killed_has_lost_no_more_than_a_chunk() -> None:
     assert [*chunks(990, 40)] == [range(990, 1015), range(1015, 1030)]
 
 
-def test_a_failing_run_prints_its_seed_and_how_to_replay_it(capsys: pytest.CaptureFixture[str]) -> None:
-    bug, seed = "duplicate_accepted", CAUGHT_BY["duplicate_accepted"]
-    with BUGS[bug]():
-        (failure,) = run_seeds([seed]).failures
-    assert failure.seed == seed
-    assert f"make simulate SEED={seed} RUNS=1 TRACE=1" in str(failure)
+PLANTED = IN_ONE_BROKER["duplicate_accepted"]
+
+
+@pytest.fixture(scope="module")
+def caught() -> int:
+    """A seed that catches it."""
+    named = bug_seeds.read()[PLANTED.simulator][PLANTED.bug]
+    failure = PLANTED.first_caught((*named, *further(named)))
+    assert failure is not None
+    return failure.seed
+
+
+def test_a_failing_run_prints_its_seed_and_how_to_replay_it(caught: int) -> None:
+    with PLANTED.plant():
+        (failure,) = run_seeds([caught]).failures
+    assert failure.seed == caught
+    assert f"make simulate SEED={caught} RUNS=1 TRACE=1" in str(failure)
     assert failure.violations
 
 
 def test_a_seed_replays_to_the_same_violations_and_can_be_watched(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    caught: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bug, seed = "duplicate_accepted", CAUGHT_BY["duplicate_accepted"]
-    with BUGS[bug]():
-        (failure,) = run_seeds([seed]).failures
-    monkeypatch.setattr("sys.argv", ["simulation", "--seed", f"{seed}", "--trace", "--bug", bug])
+    with PLANTED.plant():
+        (failure,) = run_seeds([caught]).failures
+    monkeypatch.setattr("sys.argv", ["simulation", "--seed", f"{caught}", "--trace", "--bug", PLANTED.bug])
     assert main() == 1
     told = capsys.readouterr().out
     assert told.endswith(f"{failure}\n")

@@ -456,51 +456,6 @@ CLUSTER_BUGS: dict[str, Bug] = {
 }
 """Every bug by its name."""
 
-CLUSTER_CAUGHT_BY: dict[str, tuple[int, ...]] = {
-    "high_watermark_from_the_own_end": (6,),
-    "acknowledged_by_the_leader_alone": (0,),
-    "log_cut_at_the_high_watermark": (0,),
-    "divergence_not_told": (21,),
-    "coordinators_do_not_resign": (19,),
-    "isr_shrunk_before_the_controller_agrees": (30,),
-    "marker_acknowledged_before_it_is_replicated": (38,),
-    "followers_fetch_ahead_of_their_disks": (5,),
-    "partitions_not_added_at_other_brokers": (0,),
-    "producer_ids_made_up": (1,),
-    "coordinator_serves_before_its_load_is_committed": (99,),
-    "answers_from_memory_not_confirmed": (183,),
-    "stable_offsets_from_memory": (11302,),
-    "checkpoint_ahead_of_the_topic_id": (10130,),
-    "changes_in_a_snapshot_not_told": (0,),
-    "duplicate_accepted": (8,),
-    "lag_measured_by_the_time_of_day": (20,),
-    "age_of_a_transaction_read_when_it_is_stored": (11,),
-    "full_disk_not_told": (5,),
-    "log_opened_late_stays_lost": (21,),
-    "empty_replicas_come_into_the_isr": (0,),
-    "who_registers_again_has_everything": (0,),
-    "min_in_sync_ignored": (0,),
-    "prepared_transaction_aborted": (107,),
-    "generation_not_checked": (64,),
-    "replaced_member_may_commit": (121,),
-    "open_transaction_expires": (52,),
-    "followers_show_what_is_not_committed": (10, 12, 42),
-    "followers_show_what_is_undecided": (10, 12, 26),
-    "followers_tell_no_aborted_transactions": (10, 12, 26),
-    "recovery_forgotten_over_a_failover": (13, 189, 237),
-    "late_writes_accepted": (13, 95),
-    "markers_refused_are_forgotten": (38, 67),
-    "markers_for_brokers_out_of_reach_are_forgotten": (11, 12, 54),
-    "next_producer_id_forgotten_over_a_failover": (107, 148),
-    "offsets_not_added_at_other_brokers": (8, 2, 5),
-    "used_up_producer_id_begins_anew": (41, 61, 74),
-    "followers_compact_what_is_not_committed": (101, 217, 219),
-    "followers_compact_markers_away": (21, 49, 46),
-    "followers_take_aborted_values_for_the_latest": (1, 26, 46),
-}
-"""Seeds, of which the run of one at least catches the bug; `python -m simulation --cluster --hunt` finds them when
-plans change."""
-
 CLUSTER_ONLY: dict[str, str] = {
     "coordinator_serves_before_its_load_is_committed": "coordinators in turn",
     "answers_from_memory_not_confirmed": "cut from controllers",

@@ -1,14 +1,15 @@
 """Several whole brokers under transactions, crashes and cuts, seed by seed; and bugs planted in them. See
 docs/testing.md."""
 
-import re
+from collections.abc import Callable
 from hashlib import sha256
-from pathlib import Path
 
 import pytest
 
-from simulation.campaign import first_caught, run_seed, run_seeds
-from simulation.cluster.planted import CLUSTER_BUGS, CLUSTER_CAUGHT_BY, CLUSTER_ONLY
+from simulation import bug_seeds
+from simulation.bug_seeds import IN_A_CLUSTER, PAGE, prove_caught
+from simulation.campaign import run_seed, run_seeds
+from simulation.cluster.planted import CLUSTER_BUGS, CLUSTER_ONLY
 
 SHORT = 16
 """Seeds of `make test`; the others are left to `make test-full`."""
@@ -16,7 +17,6 @@ SEEDS = 80
 CHUNK = 8
 SHORT_BUGS = 3
 """`make test` plants one bug of so many; the others are left to `make test-full`."""
-PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
 
 
 @pytest.mark.slow
@@ -63,20 +63,12 @@ def test_a_seed_of_a_cluster_replays_exactly() -> None:
     "bug",
     [pytest.param(bug, marks=pytest.mark.full if index % SHORT_BUGS else ()) for index, bug in enumerate(CLUSTER_BUGS)],
 )
-def test_a_bug_planted_in_a_cluster_is_caught(bug: str) -> None:
-    only = CLUSTER_ONLY.get(bug)
-    with CLUSTER_BUGS[bug]():
-        caught = first_caught(CLUSTER_CAUGHT_BY[bug], of_cluster=True, only=only)
-    hunt = f"python -m simulation --cluster --hunt --bug {bug}"
-    assert caught is not None, f"no seed catches it any more; {hunt} finds one that does"
-    assert not any("TypeError(" in each for each in caught.violations), "it fits the code no more, which just breaks"
-    seed = caught.seed
-    _, violations = run_seed(seed, of_cluster=True, only=only)
-    assert not violations, f"seed {seed} objects without the bug, too"
+def test_a_bug_planted_in_a_cluster_is_caught(bug: str, drifted: Callable[[str], None]) -> None:
+    prove_caught(IN_A_CLUSTER[bug], bug_seeds.read()["cluster"][bug], drifted=drifted)
 
 
-def test_the_documentation_names_every_bug_of_a_cluster_and_its_seed() -> None:
-    rows = re.findall(r"^\| `(\w+)` \|.*\| cluster ([\d, ]*\d)(?:, only \*(.+)\*)? \|$", PAGE.read_text(), re.MULTILINE)
-    assert {bug: tuple(map(int, seeds.split(", "))) for bug, seeds, _ in rows} == CLUSTER_CAUGHT_BY
-    assert {bug: only for bug, _, only in rows if only} == CLUSTER_ONLY
-    assert list(CLUSTER_CAUGHT_BY) == list(CLUSTER_BUGS)
+def test_the_table_and_the_documentation_name_every_bug_of_a_cluster_and_its_seeds() -> None:
+    assert (
+        list(bug_seeds.read()["cluster"]) == bug_seeds.bugs_on(PAGE.read_text(), of_cluster=True) == list(CLUSTER_BUGS)
+    )
+    assert CLUSTER_ONLY.keys() <= CLUSTER_BUGS.keys()

@@ -1,0 +1,188 @@
+"""The seeds whose runs catch planted bugs: `bug_seeds.toml` names some for each bug, docs/testing.md shows them, and a
+hunt renews both.
+
+A seed means another run after every change of the simulation. So a bug has several seeds, and where none of them
+catches it any more, those that follow are tried before it counts as missed.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from simulation.campaign import Failure, first_caught
+from simulation.cluster.planted import CLUSTER_BUGS, CLUSTER_ONLY
+from simulation.planted import BUGS, Bug
+
+FILE: Final = Path(__file__).with_suffix(".toml")
+PAGE: Final = Path(__file__).parents[2] / "docs" / "testing.md"
+STALE: Final = "run make hunt"
+
+FURTHER: Final = 40
+"""Seeds behind the last named one that a test tries when no named one catches the bug."""
+WANTED: Final = 3
+"""Seeds that a hunt looks for."""
+HUNTED: Final = range(2000)
+"""Where it looks."""
+IN_VAIN: Final = 300
+"""A hunt that has a seed is content with it when so many others have caught nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A bug in a simulator."""
+
+    bug: str
+    plant: Bug
+    of_cluster: bool = False
+    only: str | None = None
+    """The one kind of fault that strikes."""
+
+    @property
+    def simulator(self) -> str:
+        """By its name in the table."""
+        return "cluster" if self.of_cluster else "broker"
+
+    def first_caught(self, seeds: Iterable[int]) -> Failure | None:
+        """The first of these seeds that shows something wrong."""
+        with self.plant():
+            return first_caught(seeds, of_cluster=self.of_cluster, only=self.only)
+
+    def check(self, failure: Failure) -> None:
+        """Raises AssertionError if it proves nothing, because the bug does not fit the code any more or the run fails
+        without it, too."""
+        misfits = [each for each in failure.violations if "TypeError(" in each]
+        assert not misfits, f"it fits the code no more, which just breaks: {misfits[0]}"
+        sound = first_caught([failure.seed], of_cluster=self.of_cluster, only=self.only)
+        assert sound is None, f"the judge objects without the bug, too: {sound}"
+
+    def __str__(self) -> str:
+        return f"{self.bug} in a cluster" if self.of_cluster else self.bug
+
+
+IN_ONE_BROKER: Final = {bug: Planted(bug, plant) for bug, plant in BUGS.items()}
+IN_A_CLUSTER: Final = {
+    bug: Planted(bug, plant, of_cluster=True, only=CLUSTER_ONLY.get(bug)) for bug, plant in CLUSTER_BUGS.items()
+}
+ALL: Final = (*IN_ONE_BROKER.values(), *IN_A_CLUSTER.values())
+
+# Trying -------------------------------------------------------------------------------------------------------------
+
+
+def further(named: Iterable[int]) -> range:
+    """The seeds to try after these."""
+    first = max(named, default=-1) + 1
+    return range(first, first + FURTHER)
+
+
+def prove_caught(planted: Planted, named: tuple[int, ...], *, drifted: Callable[[str], None]) -> None:
+    """Raises AssertionError unless the run of a seed shows the bug, and nothing without it. `drifted` is told if it is
+    none of those named."""
+    others = further(named)
+    failure = planted.first_caught((*named, *others))
+    hunt = f"make hunt BUG={planted.bug}"
+    assert failure is not None, (
+        f"{planted} is caught by none of the seeds {[*named]} that are to catch it, nor by any from {others[0]} to "
+        f"{others[-1]}; {hunt} looks further"
+    )
+    planted.check(failure)
+    if failure.seed not in named:
+        drifted(f"{planted} is caught by seed {failure.seed} now, and not by {[*named]}; {hunt} renews the table")
+
+
+# Hunting ------------------------------------------------------------------------------------------------------------
+
+
+def hunt(planted: Planted, named: tuple[int, ...]) -> tuple[int, ...]:
+    """Seeds that catch the bug: those named while all of them do, else what is left of them and others. Raises
+    AssertionError if there is none, or if one proves nothing."""
+    found = [seed for seed in named if _catches(planted, seed)]
+    if named and len(found) == len(named):
+        return named
+    vain = 0
+    for seed in HUNTED:
+        if len(found) >= WANTED or (found and vain >= IN_VAIN):
+            break
+        if seed in named:
+            continue
+        if _catches(planted, seed):
+            found.append(seed)
+            vain = 0
+        else:
+            vain += 1
+    assert found, f"no seed from {HUNTED[0]} to {HUNTED[-1]} catches it"
+    return tuple(found)
+
+
+def _catches(planted: Planted, seed: int) -> bool:
+    failure = planted.first_caught([seed])
+    if failure is None:
+        return False
+    planted.check(failure)
+    return True
+
+
+# The table ----------------------------------------------------------------------------------------------------------
+
+
+Table = dict[str, dict[str, tuple[int, ...]]]
+"""Seeds by simulator and bug."""
+
+_HEADS = {
+    "| bug | what goes wrong | seeds |": IN_ONE_BROKER,
+    "| bug in a cluster | what goes wrong | seeds |": IN_A_CLUSTER,
+}
+"""Of the tables on the page."""
+
+
+def read() -> Table:
+    """The table as the file has it."""
+    return {
+        simulator: {bug: tuple(seeds) for bug, seeds in rows.items()}
+        for simulator, rows in tomllib.loads(FILE.read_text()).items()
+    }
+
+
+def write(table: Table) -> None:
+    """Into the file and onto the page."""
+    FILE.write_text(file_of(table))
+    PAGE.write_text(page_of(table, PAGE.read_text()))
+
+
+def file_of(table: Table) -> str:
+    """The text of the file."""
+    lines = [
+        "# Seeds whose runs catch the planted bugs, in the order in which tests try them. `make hunt` writes this."
+    ]
+    for simulator, bugs in (("broker", IN_ONE_BROKER), ("cluster", IN_A_CLUSTER)):
+        lines += ["", f"[{simulator}]"]
+        lines += [f"{bug} = {[*table[simulator][bug]]}" for bug in bugs if bug in table[simulator]]
+    return "\n".join(lines) + "\n"
+
+
+def page_of(table: Table, page: str) -> str:
+    """A page with these seeds in the last column of its tables."""
+    bugs: Mapping[str, Planted] = {}
+    lines = []
+    for line in page.splitlines():
+        if not line.startswith("|"):
+            bugs = {}
+        bugs = _HEADS.get(line, bugs)
+        row = re.match(r"\| `(\w+)` \| ", line)
+        planted = bugs.get(row[1]) if row else None
+        lines.append(f"{line.rsplit('|', 2)[0]}| {_cell(planted, table)} |" if planted else line)
+    return "\n".join(lines) + "\n"
+
+
+def bugs_on(page: str, *, of_cluster: bool) -> list[str]:
+    """The bugs that a table of a page names, in order."""
+    (head,) = (head for head, bugs in _HEADS.items() if bugs is (IN_A_CLUSTER if of_cluster else IN_ONE_BROKER))
+    rows = page.partition(f"{head}\n")[2].partition("\n\n")[0]
+    return re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE)
+
+
+def _cell(planted: Planted, table: Table) -> str:
+    seeds = ", ".join(map(str, table[planted.simulator].get(planted.bug, ())))
+    return f"{seeds}, only *{planted.only}*" if planted.only else seeds
