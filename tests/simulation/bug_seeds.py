@@ -22,6 +22,9 @@ STALE: Final = "run make hunt"
 
 FURTHER: Final = 40
 """Seeds behind the last named one that a test tries when no named one catches the bug."""
+LONGEST_S: Final = 600
+"""For a test, on a machine with much else to do: trying all of them takes half a minute of a processor. What a run may
+take is limited by itself."""
 WANTED: Final = 3
 """Seeds that a hunt looks for."""
 HUNTED: Final = range(2000)

@@ -20,6 +20,7 @@ SHORT = 3
 SUPPORT = Path(__file__).parents[1] / "support"
 
 
+@pytest.mark.timeout(bug_seeds.LONGEST_S)
 @pytest.mark.parametrize(
     "bug", [pytest.param(bug, marks=pytest.mark.full if index % SHORT else ()) for index, bug in enumerate(BUGS)]
 )
@@ -147,7 +148,7 @@ def test_a_hunt_renews_the_table_and_the_page(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], judge: Judge
 ) -> None:
     bug = "gap_accepted"
-    file, page = tmp_path / "seeds.toml", tmp_path / "page.md"
+    file, page = tmp_path / "seeds.toml", tmp_path / "page"
     table = bug_seeds.read()
     file.write_text(bug_seeds.file_of(table))
     page.write_text(PAGE.read_text())

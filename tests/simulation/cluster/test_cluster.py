@@ -59,6 +59,7 @@ def test_a_seed_of_a_cluster_replays_exactly() -> None:
     assert fingerprint() == fingerprint()
 
 
+@pytest.mark.timeout(bug_seeds.LONGEST_S)
 @pytest.mark.parametrize(
     "bug",
     [pytest.param(bug, marks=pytest.mark.full if index % SHORT_BUGS else ()) for index, bug in enumerate(CLUSTER_BUGS)],
