@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from simulation import bug_seeds
-from simulation.bug_seeds import ALL
+from simulation.bug_seeds import SIMULATORS
 from simulation.campaign import Failure, Figures, campaign, run_seed
 from simulation.cluster.plan import ALONE, FAULTS, RARER_FAULTS, cluster_plan_of
 from simulation.cluster.planted import CLUSTER_BUGS
@@ -92,19 +92,20 @@ def trace(seed: int, bugs: list[str], *, of_cluster: bool, only: str | None = No
 def hunt(bugs: list[str], *, of_cluster: bool) -> int:
     """Renew the seeds of these bugs, or of all; 1 if a bug has none."""
     table, missed = bug_seeds.read(), 0
-    for planted in ALL:
-        if (bugs and planted.bug not in bugs) or (of_cluster and not planted.of_cluster):
-            continue
-        seeds = table[planted.simulator]
-        before = seeds.get(planted.bug, ())
-        try:
-            seeds[planted.bug] = bug_seeds.hunt(planted, before)
-        except AssertionError as failed:
-            print(f"{planted}: {failed}", flush=True)
-            missed = 1
-        else:
-            was = f", was {[*before]}" if seeds[planted.bug] != before else ""
-            print(f"{planted}: {[*seeds[planted.bug]]}{was}", flush=True)
+    for simulator in ("cluster",) if of_cluster else SIMULATORS:
+        seeds = table[simulator]
+        for bug, planted in SIMULATORS[simulator].items():
+            if bugs and bug not in bugs:
+                continue
+            before = seeds.get(bug, ())
+            try:
+                seeds[bug] = bug_seeds.hunt(planted, before)
+            except AssertionError as failed:
+                print(f"{planted}: {failed}", flush=True)
+                missed = 1
+                continue
+            was = f", was {[*before]}" if seeds[bug] != before else ""
+            print(f"{planted}: {[*seeds[bug]]}{was}", flush=True)
             bug_seeds.write(table)
     return missed
 

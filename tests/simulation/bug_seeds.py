@@ -7,7 +7,7 @@ catches it any more, those that follow are tried before it counts as missed.
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,7 @@ from simulation.planted import BUGS, Bug
 
 FILE: Final = Path(__file__).with_suffix(".toml")
 PAGE: Final = Path(__file__).parents[2] / "docs" / "testing.md"
-STALE: Final = "run make hunt"
+STALE: Final = "run make hunt; a new bug needs a row of its own on the page first"
 
 FURTHER: Final = 40
 """Seeds behind the last named one that a test tries when no named one catches the bug."""
@@ -43,11 +43,6 @@ class Planted:
     only: str | None = None
     """The one kind of fault that strikes."""
 
-    @property
-    def simulator(self) -> str:
-        """By its name in the table."""
-        return "cluster" if self.of_cluster else "broker"
-
     def first_caught(self, seeds: Iterable[int]) -> Failure | None:
         """The first of these seeds that shows something wrong."""
         with self.plant():
@@ -69,7 +64,8 @@ IN_ONE_BROKER: Final = {bug: Planted(bug, plant) for bug, plant in BUGS.items()}
 IN_A_CLUSTER: Final = {
     bug: Planted(bug, plant, of_cluster=True, only=CLUSTER_ONLY.get(bug)) for bug, plant in CLUSTER_BUGS.items()
 }
-ALL: Final = (*IN_ONE_BROKER.values(), *IN_A_CLUSTER.values())
+SIMULATORS: Final = {"broker": IN_ONE_BROKER, "cluster": IN_A_CLUSTER}
+"""Every bug, by the name of its simulator and its own."""
 
 # Trying -------------------------------------------------------------------------------------------------------------
 
@@ -133,11 +129,11 @@ def _catches(planted: Planted, seed: int) -> bool:
 Table = dict[str, dict[str, tuple[int, ...]]]
 """Seeds by simulator and bug."""
 
-_HEADS = {
-    "| bug | what goes wrong | seeds |": IN_ONE_BROKER,
-    "| bug in a cluster | what goes wrong | seeds |": IN_A_CLUSTER,
+_HEADS: Final = {
+    "| bug | what goes wrong | seeds |": "broker",
+    "| bug in a cluster | what goes wrong | seeds |": "cluster",
 }
-"""Of the tables on the page."""
+"""Of the tables on the page, with their simulators."""
 
 
 def read() -> Table:
@@ -159,7 +155,7 @@ def file_of(table: Table) -> str:
     lines = [
         "# Seeds whose runs catch the planted bugs, in the order in which tests try them. `make hunt` writes this."
     ]
-    for simulator, bugs in (("broker", IN_ONE_BROKER), ("cluster", IN_A_CLUSTER)):
+    for simulator, bugs in SIMULATORS.items():
         lines += ["", f"[{simulator}]"]
         lines += [f"{bug} = {[*table[simulator][bug]]}" for bug in bugs if bug in table[simulator]]
     return "\n".join(lines) + "\n"
@@ -167,25 +163,28 @@ def file_of(table: Table) -> str:
 
 def page_of(table: Table, page: str) -> str:
     """A page with these seeds in the last column of its tables."""
-    bugs: Mapping[str, Planted] = {}
-    lines = []
-    for line in page.splitlines():
-        if not line.startswith("|"):
-            bugs = {}
-        bugs = _HEADS.get(line, bugs)
-        row = re.match(r"\| `(\w+)` \| ", line)
-        planted = bugs.get(row[1]) if row else None
-        lines.append(f"{line.rsplit('|', 2)[0]}| {_cell(planted, table)} |" if planted else line)
+    lines = page.splitlines()
+    for index, simulator, bug in _rows(lines):
+        if bug in table[simulator]:
+            only = SIMULATORS[simulator][bug].only
+            seeds = ", ".join(map(str, table[simulator][bug])) + (f", only *{only}*" if only else "")
+            lines[index] = f"{lines[index].rsplit('|', 2)[0]}| {seeds} |"
     return "\n".join(lines) + "\n"
 
 
-def bugs_on(page: str, *, of_cluster: bool) -> list[str]:
-    """The bugs that a table of a page names, in order."""
-    (head,) = (head for head, bugs in _HEADS.items() if bugs is (IN_A_CLUSTER if of_cluster else IN_ONE_BROKER))
-    rows = page.partition(f"{head}\n")[2].partition("\n\n")[0]
-    return re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE)
+def bugs_on(page: str) -> dict[str, list[str]]:
+    """The bugs that a page names, in order, by simulator."""
+    bugs: dict[str, list[str]] = {simulator: [] for simulator in SIMULATORS}
+    for _, simulator, bug in _rows(page.splitlines()):
+        bugs[simulator].append(bug)
+    return bugs
 
 
-def _cell(planted: Planted, table: Table) -> str:
-    seeds = ", ".join(map(str, table[planted.simulator].get(planted.bug, ())))
-    return f"{seeds}, only *{planted.only}*" if planted.only else seeds
+def _rows(lines: list[str]) -> Iterator[tuple[int, str, str]]:
+    """Rows of the tables: the number of the line, the simulator and the bug."""
+    simulator = None
+    for index, line in enumerate(lines):
+        simulator = _HEADS.get(line, simulator) if line.startswith("|") else None
+        row = re.match(r"\| `(\w+)` \| ", line)
+        if simulator and row:
+            yield index, simulator, row[1]

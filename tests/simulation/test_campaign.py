@@ -44,7 +44,7 @@ PLANTED = IN_ONE_BROKER["duplicate_accepted"]
 @pytest.fixture(scope="module")
 def caught() -> int:
     """A seed that catches it."""
-    named = bug_seeds.read()[PLANTED.simulator][PLANTED.bug]
+    named = bug_seeds.read()["broker"][PLANTED.bug]
     failure = PLANTED.first_caught((*named, *further(named)))
     assert failure is not None
     return failure.seed
