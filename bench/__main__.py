@@ -5,6 +5,8 @@ import compileall
 import importlib
 from pathlib import Path
 
+from descendants import end_with_me
+
 import eosin.broker
 import eosin.client
 import eosin.coordinator
@@ -61,4 +63,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    end_with_me()
     main()

@@ -11,7 +11,7 @@ import tls_files as tls
 import toolchains
 from asked_broker import NO_RESTART, Restartable, can_restart, is_another, restartable_broker
 
-pytest_plugins = ("proof.results", "drifted_seeds")
+pytest_plugins = ("leftovers", "proof.results", "drifted_seeds")
 
 # How long an example takes says something about the machine, and about what else runs on it.
 hypothesis.settings.register_profile("untimed", hypothesis.settings.default, deadline=None)

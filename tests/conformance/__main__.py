@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from asked_broker import VARIABLES
+from descendants import end_with_me
 from toolchains import NotHere
 
 from conformance.brokers import Asked, NobodyThere, apache_kafka, at, file_stem, fresh_eosin
@@ -148,4 +149,5 @@ def _write_page() -> int:
 
 
 if __name__ == "__main__":
+    end_with_me()
     sys.exit(main())

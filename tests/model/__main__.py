@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 
+from descendants import end_with_me
+
 from model.bounds import Bounds
 from model.large import LARGE
 from model.planted import PLANTED
@@ -85,4 +87,5 @@ def _report(result: Result) -> int:
 
 
 if __name__ == "__main__":
+    end_with_me()
     sys.exit(main())

@@ -10,6 +10,8 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from descendants import end_with_me
+
 from simulation import bug_seeds
 from simulation.bug_seeds import SIMULATORS
 from simulation.campaign import Failure, Figures, campaign, run_seed
@@ -111,4 +113,5 @@ def hunt(bugs: list[str], *, of_cluster: bool) -> int:
 
 
 if __name__ == "__main__":
+    end_with_me()
     sys.exit(main())

@@ -9,6 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from multiprocessing import get_context
 
 from simulation.checker import OF_A_CLUSTER, RULES, judge
 from simulation.cluster.plan import cluster_plan_of
@@ -174,7 +175,8 @@ def campaign(
     """Carry out `runs` runs from seed `first` on, side by side. `progress` is told chunk after chunk the next seed and
     what the chunk has shown; it may raise to end the campaign."""
     parts = chunks(first, runs)
-    with ProcessPoolExecutor(max_workers=workers) as pool:
+    # A process that is only forked does not end with this one: `descendants` knows it by what it was started with.
+    with ProcessPoolExecutor(max_workers=workers, mp_context=get_context("spawn")) as pool:
         work = partial(run_seeds, of_cluster=of_cluster, only=only)
         for part, found in zip(parts, pool.map(work, parts), strict=True):
             progress(part.stop, found)

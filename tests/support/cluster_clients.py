@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from asked_broker import ANOTHER, HOW, RESTART, STOPPED
+from descendants import end_with_me
 from three_brokers import ThreeBrokers
 from toolchains import NotHere
 
@@ -72,6 +73,7 @@ def main(arguments: list[str]) -> int:
     """The command."""
     if arguments[:1] == ["--restart"]:
         return _restart(int(arguments[1]))
+    end_with_me()
     with tempfile.TemporaryDirectory(prefix="eosin-cluster-clients-") as folder:
         try:
             made = ThreeBrokers(Path(folder))

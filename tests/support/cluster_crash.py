@@ -37,6 +37,7 @@ import confluent_kafka as ck
 import copier
 from confluent_kafka.admin import AdminClient, NewTopic
 from crashed_cluster import FORMS, Copied, CrashedCluster, Violation
+from descendants import end_with_me
 from real_clients import confluent, franz_go
 from real_clients.base import read_all
 from waiting import HANG_S
@@ -305,4 +306,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    end_with_me()
     sys.exit(main())

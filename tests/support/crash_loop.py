@@ -22,6 +22,7 @@ from typing import Any
 
 from copier import keep_what_was_said
 from crash_series import CrashSeries, Figures
+from descendants import end_with_me
 from disturbed_series import RECORDS
 
 ROUNDS_PER_SERIES = 10
@@ -112,4 +113,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    end_with_me()
     sys.exit(main())

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from descendants import end_with_me
 from fake_peer import FakePeer, turns
 from frame_fuzz import mutations, request_frames, sized
 from fuzz_security import SecuredTarget
@@ -271,4 +272,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    end_with_me()
     sys.exit(main())

@@ -123,7 +123,8 @@ class _Node:
 
     def _command(self, command: Sequence[str]) -> list[str]:
         script, *arguments = command
-        return [self._java, *self._jvm, "-cp", f"{self._jars}/*", SCRIPTS[script], *arguments]
+        options = (*self._jvm, maven.in_our_temporary_folder(), "-cp", f"{self._jars}/*")
+        return [self._java, *options, SCRIPTS[script], *arguments]
 
     def _launch(self, command: Sequence[str]) -> None:
         with self.log_path.open("ab") as log:

@@ -1,12 +1,13 @@
 """Jars for tests, copied from Maven once; `toolchains` says where they are kept and what is missing."""
 
 import re
+import tempfile
 from pathlib import Path
 from typing import Final
 
 from toolchains import NotHere, alone, fetch, made, tool
 
-__all__ = ["NotHere", "copy_jars", "jars", "java", "version"]
+__all__ = ["NotHere", "copy_jars", "in_our_temporary_folder", "jars", "java", "version"]
 
 _PROJECTS: Final = Path(__file__).parent / "java"
 
@@ -14,6 +15,11 @@ _PROJECTS: Final = Path(__file__).parent / "java"
 def java(for_what: str) -> str:
     """The path of `java`. Raises NotHere."""
     return tool("java", for_what)
+
+
+def in_our_temporary_folder() -> str:
+    """The option for Java, which does not ask TMPDIR: a JVM that is killed leaves its native libraries there."""
+    return f"-Djava.io.tmpdir={tempfile.gettempdir()}"
 
 
 def version(project: str) -> str:

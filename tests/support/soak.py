@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import disturbed_series
+from descendants import end_with_me
 from disturbed_series import DisturbedSeries
 from small_disk import NotMounted, fill, small_disk
 from wire import Wire
@@ -288,4 +289,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    end_with_me()
     sys.exit(main())

@@ -53,7 +53,8 @@ def classes(project: Path, release: str, *, runs_on: int = 8) -> Path:
 def command(*classpath: Path | str) -> list[str]:
     """How Java is run, up to the name of the program. Raises `toolchains.NotHere`."""
     java = toolchains.tool("java", "Java clients")
-    return [java, *_SMALL, _WARNINGS_ONLY, "-cp", os.pathsep.join(map(str, classpath))]
+    options = (*_SMALL, _WARNINGS_ONLY, maven.in_our_temporary_folder())
+    return [java, *options, "-cp", os.pathsep.join(map(str, classpath))]
 
 
 def client_jars(release: str) -> str:

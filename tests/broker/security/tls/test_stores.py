@@ -3,6 +3,7 @@
 
 import contextlib
 import datetime
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -158,9 +159,10 @@ def test_trust_stores_are_pem_or_pkcs12(tmp_path: Path, authority: Authority, is
 
 
 def test_no_key_is_ever_written_beside_the_store(tmp_path: Path, issued: Issued) -> None:
-    before = {path.name for path in Path("/tmp").glob("eosin-tls*")}
+    temporary = Path(tempfile.gettempdir())
+    before = set(temporary.iterdir())
     built(f"ssl.keystore.location={issued.write(tmp_path / 'broker.pem')}")
-    assert {path.name for path in Path("/tmp").glob("eosin-tls*")} == before
+    assert set(temporary.iterdir()) == before
     assert [path.name for path in tmp_path.iterdir()] == ["broker.pem"]
 
 
