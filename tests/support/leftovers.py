@@ -1,14 +1,36 @@
-"""A plugin of pytest: nothing is left of a run.
+"""A plugin of pytest: nothing is left of a run, nor of a module.
 
 What tests have started ends with the process that runs them (`descendants`). Each such process has a temporary folder
 of its own, which is then removed; the folders of failed tests (`tmp_path`) stay where pytest keeps them.
+
+At the end of each module there is no process, thread or temporary file that was not there at its start, and at most
+`SLACK` descriptors more; else its last test gets an error. What a fixture of the session starts may stay, and so may
+what is started inside of `kept`. On other systems than Linux nobody looks.
 """
 
+import contextlib
+import gc
 import os
+import sys
 import tempfile
+import threading
+import time
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Final
 
 import descendants
 import pytest
+
+SLACK: Final = 4
+"""Descriptors that libraries open when they are first used, and keep."""
+_GONE_WITHIN_S: Final = 20.0
+"""Who was told to end may need a moment for it; nothing is proved by how long."""
+_LOOK_EVERY_S: Final = 0.02
+
+Things = dict[str, str]
+"""What there is: each under a name that nothing later has, with words for people."""
+_kept: Final[Things] = {}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -22,3 +44,91 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[name] = f"{os.environ.get(name, '')} -Djava.io.tmpdir={folder}".strip()
     tempfile.tempdir = None  # it is read again
     descendants.end_with_me(folder)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails when the module has left something."""
+    if sys.platform != "linux":
+        yield
+        return
+    before = things()
+    yield
+    if left := _left_since(before):
+        pytest.fail(f"{request.node.nodeid} has left\n  " + "\n  ".join(sorted(left.values())), pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+    """A fixture of the session outlives the module that is the first to ask for it."""
+    with kept() if fixturedef.scope in ("session", "package") else contextlib.nullcontext():
+        return (yield)
+
+
+@contextlib.contextmanager
+def kept() -> Iterator[None]:
+    """What is started in here is for later modules, too."""
+    if sys.platform != "linux":
+        yield
+        return
+    before = things()
+    yield
+    _kept.update(_new_since(before))
+
+
+def things() -> Things:
+    """All that a module could leave."""
+    return {**_processes(), **_threads(), **_descriptors(), **_files()}
+
+
+def _left_since(before: Things) -> Things:
+    deadline = time.monotonic() + _GONE_WITHIN_S
+    while left := _too_much(_new_since(before)):
+        gc.collect()  # client libraries leave sockets and threads to it
+        if time.monotonic() > deadline:
+            break
+        time.sleep(_LOOK_EVERY_S)
+    return left
+
+
+def _new_since(before: Things) -> Things:
+    return {name: what for name, what in things().items() if name not in before and name not in _kept}
+
+
+def _too_much(new: Things) -> Things:
+    descriptors = [name for name in new if name.startswith("descriptor")]
+    return {name: what for name, what in new.items() if len(descriptors) > SLACK or name not in descriptors}
+
+
+def _processes() -> Things:
+    own_name = os.environ[descendants.VARIABLE].split()[-1]
+    found = {}
+    for process in descendants.named(own_name):
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            found[f"process {process}"] = f"process {process}: {words}"
+    return found
+
+
+def _threads() -> Things:
+    names = {thread.native_id: thread.name for thread in threading.enumerate()}
+    found = {}
+    for each in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):
+            name = names.get(int(each.name)) or f"{(each / 'comm').read_text().strip()}, not of Python"
+            found[f"thread {each.name}"] = f"thread {name}"
+    return found
+
+
+def _descriptors() -> Things:
+    found = {}
+    for each in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            target = os.readlink(each)
+            found[f"descriptor {each.name} {target}"] = f"descriptor of {target}"
+    return found
+
+
+def _files() -> Things:
+    folder = Path(tempfile.gettempdir())
+    return {f"file {name}": f"{folder / name}" for name in os.listdir(folder)}
