@@ -60,7 +60,7 @@ def test_lines_and_records_arrive_once_though_the_worker_is_killed(
         "target.cluster.bootstrap.servers": bootstrap,
     }
     with skipped_without():
-        worker = connect.Worker(bootstrap, f"connect-{source}", {})
+        worker = connect.Worker(bootstrap, f"connect-{source}", {}, tmp_path / "worker")
     copied = [Copied(scenario.reader(topic)) for topic in (target, mirrored)]
 
     def least() -> int:

@@ -1,5 +1,7 @@
 """Flink copies a topic exactly once though it is killed, whichever way its sink names its transactions."""
 
+from pathlib import Path
+
 import pytest
 from real_clients import flink
 from scenario import Scenario
@@ -12,7 +14,9 @@ PAUSE_MS = 15
 
 
 @pytest.mark.parametrize("naming", [pytest.param(flink.INCREMENTING, marks=pytest.mark.full), flink.POOLING])
-def test_records_are_copied_once_though_the_job_is_killed(bootstrap: str, scenario: Scenario, naming: str) -> None:
+def test_records_are_copied_once_though_the_job_is_killed(
+    bootstrap: str, scenario: Scenario, tmp_path: Path, naming: str
+) -> None:
     source, target = scenario.topic(), scenario.topic()
     feed = scenario.transactional()
     for first in range(0, RECORDS, 50):
@@ -22,7 +26,7 @@ def test_records_are_copied_once_though_the_job_is_killed(bootstrap: str, scenar
                 feed.send(source, str(number if commit else -1).encode())
             feed.commit() if commit else feed.abort()
     with skipped_without():
-        job = flink.Copier(bootstrap, source, target, naming=naming, pause_ms=PAUSE_MS)
+        job = flink.Copier(tmp_path / "job", bootstrap, source, target, naming=naming, pause_ms=PAUSE_MS)
     reader, copied = scenario.reader(target), []
 
     def read() -> int:

@@ -1,6 +1,7 @@
 """Kafka Streams counts words with exactly_once_v2, and kill -9 of the application changes no count."""
 
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import pytest
 from real_clients import streams
@@ -35,7 +36,7 @@ class Counts:
 
 
 def test_each_count_is_said_once_and_in_order_though_the_application_is_killed(
-    bootstrap: str, scenario: Scenario
+    bootstrap: str, scenario: Scenario, tmp_path: Path
 ) -> None:
     source, target = scenario.topic(2), scenario.topic()
     feed = scenario.producer()
@@ -44,7 +45,10 @@ def test_each_count_is_said_once_and_in_order_though_the_application_is_killed(
     feed.flush()
     where = (f"count-{source}", bootstrap, source, target)
     with skipped_without():
-        first, second = (streams.Application(streams.NEWEST, streams.WORD_COUNT, where, PAUSE_MS) for _ in range(2))
+        first, second = (
+            streams.Application(streams.NEWEST, streams.WORD_COUNT, where, PAUSE_MS, tmp_path / name)
+            for name in ("first", "second")
+        )
     counts = Counts(scenario.reader(target))
     with first:
         wait_until(lambda: counts.read() > KILLED_AFTER)

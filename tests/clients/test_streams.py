@@ -3,6 +3,8 @@
 It heals by itself when it is told that it is fenced; the codes that make a plain producer go on would end it.
 """
 
+from pathlib import Path
+
 import pytest
 from real_clients import confluent, streams
 from scenario import Scenario
@@ -14,7 +16,7 @@ RECORDS = [b"%d" % number for number in range(40)]
 
 @pytest.mark.parametrize("release", [streams.NEWEST, streams.NEWEST_3])
 def test_a_streams_application_survives_timed_out_transactions_and_copies_each_record_once(
-    bootstrap: str, release: str
+    bootstrap: str, release: str, tmp_path: Path
 ) -> None:
     scenario = Scenario(confluent.CLIENT, bootstrap)
     source, target = scenario.topic(), scenario.topic()
@@ -25,7 +27,7 @@ def test_a_streams_application_survives_timed_out_transactions_and_copies_each_r
     feed.flush()
     with skipped_without():
         where = (f"copy-{source}", bootstrap, source, target)
-        application = streams.Application(release, streams.SLOW_ONCE, where, TIMEOUT_MS)
+        application = streams.Application(release, streams.SLOW_ONCE, where, TIMEOUT_MS, tmp_path)
     reader = scenario.reader(target)
     with application:
         read = reader.read(len(copied))

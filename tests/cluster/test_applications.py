@@ -30,7 +30,7 @@ def cluster(tmp_path: Path) -> Iterator[ThreeBrokers]:
         yield made
 
 
-def test_each_count_is_said_once_and_in_order_though_brokers_are_killed(cluster: ThreeBrokers) -> None:
+def test_each_count_is_said_once_and_in_order_though_brokers_are_killed(cluster: ThreeBrokers, tmp_path: Path) -> None:
     scenario = Scenario(confluent.CLIENT, cluster.address)
     source, target = scenario.topic(2), scenario.topic()
     feed = scenario.producer()
@@ -40,7 +40,7 @@ def test_each_count_is_said_once_and_in_order_though_brokers_are_killed(cluster:
     name = f"count-{source}"
     with skipped_without():
         where = (name, cluster.address, source, target)
-        application = streams.Application(streams.NEWEST, streams.WORD_COUNT, where, PAUSE_MS)
+        application = streams.Application(streams.NEWEST, streams.WORD_COUNT, where, PAUSE_MS, tmp_path / "count")
     reader = scenario.reader(target)
     counts: defaultdict[str, list[int]] = defaultdict(list)
 

@@ -1,13 +1,15 @@
 """Disks: the promises of `storage/disk/interfaces.py`, kept by the system's files and by memory alike."""
 
+import contextlib
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from eosin.storage.disk import system
-from eosin.storage.disk.interfaces import DirectoryInUse, Disk, TornWrite
+from eosin.storage.disk.interfaces import DirectoryInUse, Disk, File, TornWrite
 from eosin.storage.disk.system import MemoryDisk, ReadOnlyDisk, SystemDisk
 
 
@@ -18,6 +20,19 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Disk, str]:
     disk = MemoryDisk(lambda: 1)
     disk.make_directory("/root")
     return disk, "/root"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a"
+
+
+@pytest.fixture
+def file(path: Path) -> Iterator[File]:
+    """A file of the system, empty."""
+    file = SystemDisk().open(str(path), create=True)
+    yield file
+    file.close()
 
 
 def test_appended_bytes_can_be_read(place: tuple[Disk, str]) -> None:
@@ -122,8 +137,7 @@ def test_a_pinned_file_stays_open_until_it_is_unpinned(tmp_path: Path) -> None:
         file.read(0, 3)
 
 
-def test_a_write_that_stops_half_way_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = SystemDisk().open(f"{tmp_path}/a", create=True)
+def test_a_write_that_stops_half_way_is_taken_back(file: File, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.append([b"kept"])
     real = os.writev
     calls: list[int] = []
@@ -137,14 +151,13 @@ def test_a_write_that_stops_half_way_is_taken_back(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(system, "_writev", short)
     with pytest.raises(OSError, match="full"):
         file.append([b"half", b"written"])
-    assert (file.size, os.path.getsize(f"{tmp_path}/a")) == (4, 4)
+    assert (file.size, path.stat().st_size) == (4, 4)
     monkeypatch.setattr(system, "_writev", real)
     file.append([b"!"])
     assert bytes(file.read(0, 9)) == b"kept!"
 
 
-def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = SystemDisk().open(f"{tmp_path}/a", create=True)
+def test_a_short_write_is_continued(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.writev
     monkeypatch.setattr(system, "_writev", lambda descriptor, buffers: real(descriptor, [bytes(buffers[0])[:3]]))
     file.append([b"abcde", b"fgh", b"ij"])
@@ -152,8 +165,7 @@ def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert file.size == 10
 
 
-def test_a_torn_write_has_an_error_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = SystemDisk().open(f"{tmp_path}/a", create=True)
+def test_a_torn_write_has_an_error_of_its_own(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def fail(*_: object) -> int:
         raise OSError(errno.EIO, "broken")
@@ -164,22 +176,21 @@ def test_a_torn_write_has_an_error_of_its_own(tmp_path: Path, monkeypatch: pytes
         file.append([b"x"])
 
 
-def test_a_system_without_the_vector_calls_works_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_the_vector_calls_works_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_writev", "_preadv", "_pread"):
         monkeypatch.setattr(system, name, None)
-    file = SystemDisk().open(f"{tmp_path}/a", create=True)
-    file.append([b"ab", b"cd"])
-    assert bytes(file.read(1, 2)) == b"bc"
-    assert file.read_now(1, 2) == b"bc"
-    file.append([b"ef"])
-    assert bytes(file.read(0, 9)) == b"abcdef"
+    with contextlib.closing(SystemDisk().open(str(path), create=True)) as file:
+        file.append([b"ab", b"cd"])
+        assert bytes(file.read(1, 2)) == b"bc"
+        assert file.read_now(1, 2) == b"bc"
+        file.append([b"ef"])
+        assert bytes(file.read(0, 9)) == b"abcdef"
 
 
 @pytest.mark.parametrize(("error", "expected"), [(errno.EOPNOTSUPP, b"bc"), (errno.EAGAIN, None)])
 def test_a_read_that_would_block_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, expected: bytes | None
+    file: File, monkeypatch: pytest.MonkeyPatch, error: int, expected: bytes | None
 ) -> None:
-    file = SystemDisk().open(f"{tmp_path}/a", create=True)
     file.append([b"abcd"])
 
     def refuse(*_: object) -> int:
@@ -189,8 +200,7 @@ def test_a_read_that_would_block_is_not_waited_for(
     assert file.read_now(1, 2) == expected
 
 
-def test_a_read_of_which_only_a_part_is_cached_is_not_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = SystemDisk().open(f"{tmp_path}/a", create=True)
+def test_a_read_of_which_only_a_part_is_cached_is_not_answered(file: File, monkeypatch: pytest.MonkeyPatch) -> None:
     file.append([b"abcdefgh"])
     monkeypatch.setattr(system, "_preadv", lambda *_: 3)
     assert file.read_now(0, 6) is None

@@ -185,7 +185,7 @@ class ApacheKafka:
     # --- starting
 
     def _jvm(self) -> list[str]:
-        return [self._java, *self._jvm_options, maven.in_our_temporary_folder(), "-cp", f"{self._jars}/*"]
+        return [self._java, *self._jvm_options, maven.temporary(self.folder), "-cp", f"{self._jars}/*"]
 
     def format(self) -> None:
         """Format the storage, if this is the first time."""

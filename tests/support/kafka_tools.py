@@ -30,7 +30,7 @@ class KafkaTools:
 
     def run(self, tool: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """One run of a tool."""
-        quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", maven.in_our_temporary_folder())
+        quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", maven.temporary())
         return subprocess.run(
             [self._java, *quick, "-cp", f"{self._jars}/*", tool, *arguments],
             capture_output=True,

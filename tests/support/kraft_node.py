@@ -123,7 +123,7 @@ class _Node:
 
     def _command(self, command: Sequence[str]) -> list[str]:
         script, *arguments = command
-        options = (*self._jvm, maven.in_our_temporary_folder(), "-cp", f"{self._jars}/*")
+        options = (*self._jvm, maven.temporary(self.folder), "-cp", f"{self._jars}/*")
         return [self._java, *options, SCRIPTS[script], *arguments]
 
     def _launch(self, command: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from toolchains import NotHere, alone, fetch, made, tool
 
-__all__ = ["NotHere", "copy_jars", "in_our_temporary_folder", "jars", "java", "version"]
+__all__ = ["NotHere", "copy_jars", "jars", "java", "temporary", "version"]
 
 _PROJECTS: Final = Path(__file__).parent / "java"
 
@@ -17,9 +17,10 @@ def java(for_what: str) -> str:
     return tool("java", for_what)
 
 
-def in_our_temporary_folder() -> str:
-    """The option for Java, which does not ask TMPDIR: a JVM that is killed leaves its native libraries there."""
-    return f"-Djava.io.tmpdir={tempfile.gettempdir()}"
+def temporary(folder: Path | None = None) -> str:
+    """The option for Java, which does not ask TMPDIR. What is killed wants a folder of its own: it leaves native
+    libraries there."""
+    return f"-Djava.io.tmpdir={folder or tempfile.gettempdir()}"
 
 
 def version(project: str) -> str:

@@ -5,7 +5,6 @@ Its connectors are those of the same release: lines of a file (FileStreamSource)
 
 import json
 import subprocess
-import tempfile
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,9 +39,10 @@ MIRROR: Final[Mapping[str, str]] = {
 class Worker:
     """One worker of a cluster; a context manager. `start` again after `kill` goes on with the same files."""
 
-    def __init__(self, bootstrap: str, group: str, settings: Mapping[str, str]) -> None:
-        """Raises `toolchains.NotHere`."""
-        self.folder = Path(tempfile.mkdtemp(prefix="eosin-connect-"))
+    def __init__(self, bootstrap: str, group: str, settings: Mapping[str, str], folder: Path) -> None:
+        """Its files are in `folder`. Raises `toolchains.NotHere`."""
+        self.folder = folder
+        folder.mkdir(exist_ok=True)
         self._rest = f"http://127.0.0.1:{free_port()}"
         storage = {
             f"{what}.storage.{name}": value
@@ -68,7 +68,7 @@ class Worker:
         }
         path = self.folder / "worker.properties"
         path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-        self._command = [*java.command(f"{java.jars(SOURCES, RELEASE)}/*"), _PROGRAM, str(path)]
+        self._command = [*java.command(f"{java.jars(SOURCES, RELEASE)}/*", folder=folder), _PROGRAM, str(path)]
         self._log = self.folder / "stderr"
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -1,7 +1,6 @@
 """Apache Flink: the program of `tests/harnesses/flink`, a cluster of one process that copies a topic exactly once."""
 
 import subprocess
-import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -23,13 +22,21 @@ class Copier:
     go on from its last checkpoint."""
 
     def __init__(
-        self, bootstrap: str, source: str, target: str, *, naming: str, timeout_ms: int = 60_000, pause_ms: int
+        self,
+        folder: Path,
+        bootstrap: str,
+        source: str,
+        target: str,
+        *,
+        naming: str,
+        timeout_ms: int = 60_000,
+        pause_ms: int,
     ) -> None:
-        """Raises `toolchains.NotHere`. A `timeout_ms` of 0 is Flink's own, an hour."""
-        self._folder = Path(tempfile.mkdtemp(prefix="eosin-flink-"))
-        (self._folder / "checkpoints").mkdir()
+        """Its files are in `folder`. Raises `toolchains.NotHere`. A `timeout_ms` of 0 is Flink's own, an hour."""
+        self._folder = folder
+        (self._folder / "checkpoints").mkdir(parents=True)
         virtual_machine, *options = java.command(
-            java.classes(SOURCES, RELEASE, runs_on=_JAVA), f"{java.jars(SOURCES, RELEASE)}/*"
+            java.classes(SOURCES, RELEASE, runs_on=_JAVA), f"{java.jars(SOURCES, RELEASE)}/*", folder=folder
         )
         options = ["-Xmx384m" if each.startswith("-Xmx") else each for each in options]
         arguments = [bootstrap, source, target, str(self._folder / "checkpoints"), naming]

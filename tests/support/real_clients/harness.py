@@ -17,6 +17,7 @@ import collections
 import contextlib
 import itertools
 import json
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -26,6 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import leftovers
 from waiting import HANG_S
 
 from real_clients.base import ClientRefused
@@ -91,7 +93,9 @@ class Harness:
 
     def __init__(self, name: str, command: Command) -> None:
         self.name = name
-        self._stderr = Path(tempfile.mkdtemp(prefix="eosin-harness-")) / f"{name}.log"
+        self._folder = Path(tempfile.mkdtemp(prefix="eosin-harness-"))
+        self._stderr = self._folder / f"{name}.log"
+        self._last_words = ""
         with self._stderr.open("w") as log:
             self._process = subprocess.Popen(
                 command.arguments,
@@ -155,6 +159,8 @@ class Harness:
             self._process.kill()
             self._process.wait()
         self._reader.join(timeout_s)
+        self._last_words = self._tail()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _read(self) -> None:
         """What the reader thread does: hand each answer to the call that waits for it."""
@@ -192,6 +198,8 @@ class Harness:
         return HarnessFailed(f"{self.name} ended before it answered {what}:\n{self._tail()}")
 
     def _tail(self) -> str:
+        if self._last_words:
+            return self._last_words
         lines = self._stderr.read_text(errors="replace").splitlines()
         return "\n".join(collections.deque(lines, _TAIL_LINES)) or "(it wrote nothing to stderr)"
 
@@ -227,5 +235,6 @@ class Launched:
             if self._running is None or not self._running.alive:
                 if self._running is not None:
                     self._running.close()
-                self._running = Harness(self._name, self._command())
+                with leftovers.kept():
+                    self._running = Harness(self._name, self._command())
             return self._running

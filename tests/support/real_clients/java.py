@@ -50,10 +50,11 @@ def classes(project: Path, release: str, *, runs_on: int = 8) -> Path:
     return toolchains.made(f"{project.name}-classes", [release, *sources], compile_to)
 
 
-def command(*classpath: Path | str) -> list[str]:
-    """How Java is run, up to the name of the program. Raises `toolchains.NotHere`."""
+def command(*classpath: Path | str, folder: Path | None = None) -> list[str]:
+    """How Java is run, up to the name of the program; `folder` is for its temporary files. Raises
+    `toolchains.NotHere`."""
     java = toolchains.tool("java", "Java clients")
-    options = (*_SMALL, _WARNINGS_ONLY, maven.in_our_temporary_folder())
+    options = (*_SMALL, _WARNINGS_ONLY, maven.temporary(folder))
     return [java, *options, "-cp", os.pathsep.join(map(str, classpath))]
 
 

@@ -1,7 +1,6 @@
 """Kafka Streams: the applications of `tests/harnesses/streams`, each in a process of its own."""
 
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -23,11 +22,18 @@ WORD_COUNT: Final = "WordCount"
 class Application:
     """One instance of a program; a context manager, and leaving it ends the process."""
 
-    def __init__(self, release: str, program: str, arguments: Sequence[str], last: int) -> None:
-        """`arguments` are its name, the bootstrap address, the source and the target. Raises `toolchains.NotHere`."""
-        folder = Path(tempfile.mkdtemp(prefix="eosin-streams-"))
+    def __init__(self, release: str, program: str, arguments: Sequence[str], last: int, folder: Path) -> None:
+        """`arguments` are its name, the bootstrap address, the source and the target; its files are in `folder`.
+        Raises `toolchains.NotHere`."""
+        folder.mkdir(exist_ok=True)
         classpath = (java.classes(SOURCES, NEWEST_3), f"{java.jars(SOURCES, release)}/*")
-        self._command = [*java.command(*classpath), program, *arguments, str(folder / "state"), str(last)]
+        self._command = [
+            *java.command(*classpath, folder=folder),
+            program,
+            *arguments,
+            str(folder / "state"),
+            str(last),
+        ]
         self._log = folder / "stderr"
         self.states: list[str] = []
         """What it came to, once it has ended."""

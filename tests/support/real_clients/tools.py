@@ -74,7 +74,7 @@ class Ran:
 def command() -> list[str]:
     """How Java is run with the tools and our program, up to the name of a class. Raises `toolchains.NotHere`."""
     virtual_machine, jars = maven.java("Apache Kafka's tools"), maven.jars(PROJECT)
-    return [virtual_machine, *_SMALL, maven.in_our_temporary_folder(), "-cp", f"{_classes(jars)}:{jars}/*"]
+    return [virtual_machine, *_SMALL, maven.temporary(), "-cp", f"{_classes(jars)}:{jars}/*"]
 
 
 def _classes(jars: Path) -> Path:
