@@ -10,6 +10,7 @@ import pytest
 import tls_files as tls
 import toolchains
 from asked_broker import NO_RESTART, Restartable, can_restart, is_another, restartable_broker
+from virtual_time import pytest_asyncio_loop_factories as pytest_asyncio_loop_factories
 
 pytest_plugins = ("leftovers", "proof.results", "drifted_seeds")
 

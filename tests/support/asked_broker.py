@@ -131,14 +131,23 @@ def asked_broker(data_dir: Path) -> Iterator[str]:
 
 
 @contextmanager
+def broker_of_ours(
+    data_dir: Path, settings: Mapping[str, str] | None = None, *, durability: str = "os"
+) -> Iterator[Restartable]:
+    """A fresh Eosin with these settings, whatever other broker there is."""
+    with BrokerProcess(data_dir, settings=dict(settings or {}), durability=durability) as process:
+        yield _OfOurs(process)
+
+
+@contextmanager
 def restartable_broker(
     data_dir: Path, settings: Mapping[str, str] | None = None, *, durability: str = "os"
 ) -> Iterator[Restartable]:
     """A fresh Eosin with these settings; or the other broker that offers what they mean, which `VERSION` may choose."""
     asked = dict(settings or {})
     if not is_another():
-        with BrokerProcess(data_dir, settings=asked, durability=durability) as process:
-            yield _OfOurs(process)
+        with broker_of_ours(data_dir, asked, durability=durability) as broker:
+            yield broker
     elif asked.get(VERSION) != "1":
         yield _Another(os.environ[ANOTHER], os.environ.get(RESTART))
     elif ANOTHER_AT_FIRST in os.environ:

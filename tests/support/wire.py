@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pytest
 from asked_broker import is_another
+from virtual_time import now_ms as now_ms
 from waiting import HANG_S, until
 
 from eosin.client.addresses import Address
@@ -75,11 +76,6 @@ def better_than_kafka(why: str, *, asked: bool = True) -> pytest.MarkDecorator:
 def unique(kind: str) -> str:
     """A name that no other test has used, not even in an earlier run."""
     return f"{kind}-{uuid.uuid4().hex[:12]}"
-
-
-def now_ms() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 def key_of(message: Message) -> ApiKey:

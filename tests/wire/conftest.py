@@ -1,31 +1,71 @@
-"""One real broker for the session, and connections to it. `EOSIN_TEST_BOOTSTRAP=host:port` is another broker instead;
-the expectations were checked against Apache Kafka."""
+"""The broker that is asked, and connections to it.
 
+A test with the mark `virtual` asks a broker of its own in its own process, on virtual time; any other one broker
+process that all of them share. With `EOSIN_WIRE=process` all tests ask that process, and with
+`EOSIN_TEST_BOOTSTRAP=host:port` another broker; the expectations were checked against Apache Kafka.
+"""
+
+import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 import pytest
-from asked_broker import ANOTHER
+from asked_broker import ANOTHER, is_another
 from broker_process import BrokerProcess
+from virtual_broker import OwnBroker, VirtualBroker, own_broker
+from virtual_time import is_virtual
 from wire import Connect, Wire, settled, unique
 
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
 
+IS_VIRTUAL: Final = not is_another() and os.environ.get("EOSIN_WIRE") != "process"
+"""Whether tests that can are virtual."""
+SETTINGS: Final = {"group.initial.rebalance.delay.ms": "0", "eosin.connection.refused.delay.ms": "0"}
+"""Of the broker under test. Many of these tests send what is refused, from one address."""
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]] | None:
+    """A real loop for each test, where no test is virtual."""
+    return None if IS_VIRTUAL else {"real": asyncio.new_event_loop}
+
 
 @pytest.fixture(scope="session")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of the broker under test."""
+def process_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a broker process, or of the other broker."""
     if given := os.environ.get(ANOTHER):
         yield given
         return
-    # Many of these tests send what is refused, from one address.
-    settings = {"group.initial.rebalance.delay.ms": "0", "eosin.connection.refused.delay.ms": "0"}
-    with BrokerProcess(tmp_path_factory.mktemp("wire"), settings=settings) as broker:
+    with BrokerProcess(tmp_path_factory.mktemp("wire"), settings=SETTINGS) as broker:
         broker.stop()
         broker.start()  # once more, so that there is a leader epoch before the present one
         yield broker.address
+
+
+@pytest.fixture
+async def virtual_address() -> str:
+    """Address of a broker in the process of the test."""
+    broker = VirtualBroker(SETTINGS)
+    await broker.start()
+    return broker.address
+
+
+@pytest.fixture
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """Address of the broker under test."""
+    address: str = request.getfixturevalue(
+        "virtual_address" if IS_VIRTUAL and is_virtual(request.node) else "process_address"
+    )
+    return address
+
+
+@pytest.fixture
+async def restartable(tmp_path: Path) -> AsyncIterator[OwnBroker]:
+    """A broker that the test may restart."""
+    async with own_broker(tmp_path / "restartable", asked=True) as broker:
+        yield broker
 
 
 @pytest.fixture
@@ -74,5 +114,5 @@ async def group(wire: Wire) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A real process is slow by definition."""
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if Path(__file__).parent in item.path.parents and not (IS_VIRTUAL and is_virtual(item)):
             item.add_marker(pytest.mark.slow)

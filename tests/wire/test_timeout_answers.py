@@ -2,15 +2,14 @@
 transactions.md 12.3, over the wire. It is the same after a restart; once a second instance has started, the client is
 fenced for good."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from asked_broker import KILLED, Restartable
-from broker_process import BrokerProcess
+from asked_broker import KILLED
+from virtual_broker import OwnBroker, own_broker
 from wire import OTHER_BROKER, Connect, Wire, better_than_kafka, settled, unique
 from wire_producer import RawProducer
 
@@ -18,6 +17,8 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, TopicPartition
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
+
+pytestmark = pytest.mark.virtual
 
 TIMEOUT_MS = 500 if OTHER_BROKER else 50  # which another one may need for the record before
 
@@ -182,7 +183,7 @@ async def test_a_second_instance_that_begins_before_the_timeout_fences_the_clien
 
 
 @asynccontextmanager
-async def connection(broker: Restartable | BrokerProcess, client: Client) -> AsyncIterator[Wire]:
+async def connection(broker: OwnBroker, client: Client) -> AsyncIterator[Wire]:
     wire = await Wire.open(broker.address)
     try:
         yield await introduced(wire, client)
@@ -198,7 +199,7 @@ async def ready_group(wire: Wire) -> str:
 
 
 @better_than_kafka("a producer that timed out can go on")
-async def test_a_restart_between_the_timeout_and_the_return_changes_nothing(restartable: Restartable) -> None:
+async def test_a_restart_between_the_timeout_and_the_return_changes_nothing(restartable: OwnBroker) -> None:
     broker = restartable
     timed_out = []
     for client in CLIENTS:
@@ -209,7 +210,7 @@ async def test_a_restart_between_the_timeout_and_the_return_changes_nothing(rest
         elsewhere = await wire.partition()
         replaced = await late(wire, CLIENTS[0], elsewhere)
         assert (await wire.init(replaced.transactional_id)).error_code == ErrorCode.NONE
-    await asyncio.to_thread(broker.restart, KILLED)
+    await broker.restart(KILLED)
     for client, producer, partition in timed_out:
         async with connection(broker, client) as wire:
             producer.wire = wire
@@ -223,14 +224,14 @@ async def test_a_restart_between_the_timeout_and_the_return_changes_nothing(rest
 
 @better_than_kafka("a producer that timed out can go on")
 async def test_a_transaction_that_times_out_while_the_broker_is_down_is_recoverable(
-    restartable: Restartable,
+    restartable: OwnBroker,
 ) -> None:
     broker = restartable
     client = CLIENTS[0]
     async with connection(broker, client) as wire:
         partition = await wire.partition()
         producer = await begun(wire, client, partition, timeout_ms=400)
-    await asyncio.to_thread(broker.restart, KILLED)
+    await broker.restart(KILLED)
     async with connection(broker, client) as wire:
         producer.wire = wire
         await wire.until_stable(partition, 2)
@@ -242,16 +243,16 @@ async def test_a_transaction_that_times_out_while_the_broker_is_down_is_recovera
     "setting", [{"transaction.timeout.recovery": "kafka"}, {"transaction.partition.verification.enable": "false"}]
 )
 async def test_without_recovery_a_timeout_fences_as_kafkas_does(tmp_path: Path, setting: dict[str, str]) -> None:
-    with BrokerProcess(tmp_path / "data", durability="memory", settings=setting) as broker:
-        async with connection(broker, CLIENTS[0]) as wire:
-            partition = await wire.partition()
-            producer = await late(wire, CLIENTS[0], partition)
-            await is_fenced(producer, partition, await ready_group(wire))
+    started = own_broker(tmp_path / "data", setting, durability="memory")
+    async with started as broker, connection(broker, CLIENTS[0]) as wire:
+        partition = await wire.partition()
+        producer = await late(wire, CLIENTS[0], partition)
+        await is_fenced(producer, partition, await ready_group(wire))
 
 
 async def test_a_client_profile_can_be_configured(tmp_path: Path) -> None:
     settings = {"transaction.timeout.recovery.profiles": "apache-kafka-java:streams"}
-    with BrokerProcess(tmp_path / "data", durability="memory", settings=settings) as broker:
+    async with own_broker(tmp_path / "data", settings, durability="memory") as broker:
         client = Client("apache-kafka-java", "4.1.0", (47, 47, 47), 90, (90, 90, 90))
         async with connection(broker, client) as wire:
             partition = await wire.partition()
