@@ -70,8 +70,8 @@ class Machine:
     """One machine of the world. Everything here is called from outside of the broker's process."""
 
     name = "the broker"
-    port = 9092
-    """Of the address that it tells clients."""
+    address = ("localhost", 9092)
+    """That it tells clients."""
 
     def __init__(self, scheduler: Scheduler, *, config: BrokerConfig, seed: str, pace: Pace) -> None:
         self.scheduler = scheduler
@@ -123,7 +123,7 @@ class Machine:
     def _started(self, process: Process, server: Server, task: "asyncio.Task[None]") -> None:
         error = task.exception()
         if error is None:
-            server.cluster.advertise(LISTENER, "localhost", self.port)
+            server.cluster.advertise(LISTENER, *self.address)
             self.server = server
             self.changed()
         else:

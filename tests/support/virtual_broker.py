@@ -13,15 +13,22 @@ from typing import Final, Protocol
 
 from asked_broker import KILLED, STOPPED, Restartable, broker_of_ours, restartable_broker
 from simulation.loop import Process
-from simulation.machine import Machine, Pace
+from simulation.machine import LISTENER, Machine, Pace
 from virtual_time import VirtualLoop
 
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.sources import load_config
 
+HOST: Final = "127.0.0.1"
 FIRST_PORT: Final = 9092
-FEW: Final[Mapping[str, str]] = {"transaction.state.log.num.partitions": "2", "offsets.topic.num.partitions": "2"}
-"""A broker that lives for one test has no use for fifty partitions of each."""
+DISK_BYTES: Final = 1 << 40
+SMALL: Final[Mapping[str, str]] = {
+    "transaction.state.log.num.partitions": "2",
+    "offsets.topic.num.partitions": "2",
+    "eosin.disk.reserve.bytes": "0",
+    "eosin.journal.size.bytes": "65536",
+}
+"""A broker that lives for one test has no use for fifty partitions, and holds no megabytes back in memory."""
 
 
 class OwnBroker(Protocol):
@@ -42,12 +49,12 @@ class VirtualBroker:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop), "only a test with the mark `virtual` has virtual brokers"
         self._loop = loop
-        port = loop.network.free_port(FIRST_PORT)
-        flags = {"eosin.durability": durability, **FEW, **settings}
-        config = replace(load_config(flags=flags).config, listeners=())
-        self._machine = _MachineInWorld(loop, config, port)
-        loop.network.listen("localhost", port, self._machine.accepted)
-        self.address = f"localhost:{port}"
+        host, port = at = HOST, loop.network.free_port(FIRST_PORT)
+        self.address = f"{host}:{port}"
+        told = {"advertised.listeners": f"{LISTENER}://{self.address}"}
+        config = load_config(flags={"eosin.durability": durability, **told, **SMALL, **settings}).config
+        self._machine = _MachineInWorld(loop, replace(config, listeners=()), at)
+        loop.network.listen(host, port, self._machine.accepted)
 
     async def start(self) -> None:
         """Start, and wait until it serves."""
@@ -77,13 +84,14 @@ class VirtualBroker:
 class _MachineInWorld(Machine):
     """A machine in the world of a test, which tells clients the address where the test finds it."""
 
-    def __init__(self, loop: VirtualLoop, config: BrokerConfig, port: int) -> None:
-        super().__init__(loop.scheduler, config=config, seed=f"port {port}", pace=Pace())
+    def __init__(self, loop: VirtualLoop, config: BrokerConfig, address: tuple[str, int]) -> None:
+        super().__init__(loop.scheduler, config=config, seed=f"{address}", pace=Pace())
         self._loop = loop
-        self.port = port
+        self.address = address
+        self.disk.total = DISK_BYTES
 
     def _new_process(self) -> Process:
-        return self._loop.new_process(f"broker {self.port}, start {self.starts}")
+        return self._loop.new_process(f"broker {self.address}, start {self.starts}")
 
     def accepted(self) -> "tuple[Process, asyncio.BaseProtocol] | None":
         """The process and the protocol of a new connection; None while nobody serves."""

@@ -12,6 +12,8 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import build_batch
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
+pytestmark = pytest.mark.virtual
+
 CLIENT = ApiVersionsRequest(client_software_name="wire", client_software_version="1.0")
 
 

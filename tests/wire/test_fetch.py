@@ -19,6 +19,8 @@ from eosin.protocol.schemas.fetch import (
     ReplicaState,
 )
 
+pytestmark = pytest.mark.virtual
+
 NONE = ErrorCode.NONE
 
 

@@ -12,6 +12,8 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.fetch import FetchResponse, ForgottenTopic
 
+pytestmark = pytest.mark.virtual
+
 
 class Session:
     """A reader with a session: what it asks for in each request is what it changes."""

@@ -7,6 +7,8 @@ from wire_producer import transactional
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
 
+pytestmark = pytest.mark.virtual
+
 NONE = ErrorCode.NONE
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 

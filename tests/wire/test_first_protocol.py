@@ -11,6 +11,8 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 
+pytestmark = pytest.mark.virtual
+
 NONE = ErrorCode.NONE
 WRONG_STATE = ErrorCode.INVALID_TXN_STATE
 

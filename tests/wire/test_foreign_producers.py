@@ -9,6 +9,8 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import build_batch
 
+pytestmark = pytest.mark.virtual
+
 LOST = "Apache Kafka fences the producer, or takes its own batch for a repeated one and says that it is written"
 
 

@@ -26,6 +26,8 @@ from eosin.protocol.schemas.offset_delete import (
 from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest
 from eosin.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 
+pytestmark = pytest.mark.virtual
+
 NONE = ErrorCode.NONE
 UNKNOWN_MEMBER = ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -359,9 +361,10 @@ async def test_a_repeated_join_leaves_no_request_unanswered(wire: Wire, other: W
     leader, _ = await pair(wire, other, group)
     waiting = wire.send(leader.join_request(), 9)
     await asyncio.sleep(0.02)
-    other.send(leader.join_request(), 9)  # waits for the follower, who does not come
+    repeated = other.send(leader.join_request(), 9)  # waits for the follower, who does not come
     async with asyncio.timeout(5):
         assert (await waiting).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    repeated.cancel()
 
 
 @better_than_kafka(

@@ -9,6 +9,8 @@ from wire_producer import RawProducer, transactional
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 
+pytestmark = pytest.mark.virtual
+
 NONE = ErrorCode.NONE
 
 

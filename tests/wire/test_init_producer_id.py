@@ -10,6 +10,8 @@ from wire_producer import RawProducer, transactional
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
+pytestmark = pytest.mark.virtual
+
 LAST_EPOCH = 32766
 """The highest epoch that is ever given to a client."""
 MAX_TIMEOUT_MS = 900_000

@@ -1,6 +1,7 @@
 """Leader epochs on the wire: every API reports the same one, and refuses any other (storage.md 17)."""
 
 import pytest
+from virtual_broker import VirtualBroker
 from wire import LATEST, Wire, unique
 
 from eosin.protocol.errors import ErrorCode
@@ -13,7 +14,18 @@ from eosin.protocol.schemas.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 
+pytestmark = pytest.mark.virtual
+
 NONE = ErrorCode.NONE
+
+
+@pytest.fixture
+async def virtual_address() -> str:
+    """Address of a broker that has started before: there is a leader epoch before the present one."""
+    broker = VirtualBroker({})
+    await broker.start()
+    await broker.restart()
+    return broker.address
 
 
 @pytest.fixture

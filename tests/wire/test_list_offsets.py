@@ -14,6 +14,8 @@ from eosin.protocol.schemas.delete_records import (
 )
 from eosin.protocol.schemas.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
+pytestmark = pytest.mark.virtual
+
 NONE = ErrorCode.NONE
 
 

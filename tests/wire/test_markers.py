@@ -12,6 +12,8 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import read_control_record
 from eosin.protocol.schemas.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
+pytestmark = pytest.mark.virtual
+
 NONE = ErrorCode.NONE
 OLD_EPOCH = ErrorCode.INVALID_PRODUCER_EPOCH
 

@@ -29,6 +29,8 @@ from eosin.protocol.schemas.elect_leaders import ElectLeadersRequest, TopicParti
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
+pytestmark = pytest.mark.virtual
+
 NONE = ErrorCode.NONE
 NOT_NEEDED = ErrorCode.ELECTION_NOT_NEEDED
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

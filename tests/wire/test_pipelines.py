@@ -1,11 +1,12 @@
 """Requests sent without waiting for responses: in no order do they leave a transaction half done."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_process import BrokerProcess
+from virtual_broker import own_broker
 from wire import Wire, produced, unique
 from wire_group import fetch_offset
 from wire_producer import RawProducer, added, transactional
@@ -22,6 +23,8 @@ from eosin.protocol.schemas.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+
+pytestmark = pytest.mark.virtual
 
 NONE = ErrorCode.NONE
 
@@ -101,10 +104,10 @@ async def successor(producer: RawProducer) -> RawProducer:
 # before the next request about the transaction makes sense.
 
 
-@pytest.fixture(scope="module")
-def syncing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture
+async def syncing(tmp_path: Path) -> AsyncIterator[str]:
     """A broker whose writes take their time."""
-    with BrokerProcess(tmp_path_factory.mktemp("syncing") / "data", durability="fsync") as broker:
+    async with own_broker(tmp_path / "data", durability="fsync") as broker:
         yield broker.address
 
 

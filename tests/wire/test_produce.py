@@ -16,6 +16,8 @@ from eosin.protocol.records.control import build_control_batch
 from eosin.protocol.records.header import CONTROL, seal
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
+pytestmark = pytest.mark.virtual
+
 ATTRIBUTES = 21
 LAST_OFFSET_DELTA = 23
 MAGIC = 16

@@ -14,6 +14,8 @@ from eosin.protocol.schemas.delete_records import (
 )
 from eosin.protocol.schemas.fetch import PartitionData
 
+pytestmark = pytest.mark.virtual
+
 
 @pytest.fixture
 async def first(wire: Wire) -> RawProducer:

@@ -1,24 +1,27 @@
 """Retention on the wire: the records it removes, and that it waits for open transactions."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess
+from virtual_broker import own_broker
 from waiting import until
 from wire import EARLIEST, Wire, data_offsets
 from wire_producer import transactional
 
 from eosin.protocol.names import TopicPartition
 
+pytestmark = pytest.mark.virtual
+
 LOOKS_EVERY_MS = 20
 
 
-@pytest.fixture(scope="module")
-def looking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture
+async def looking(tmp_path: Path) -> AsyncIterator[str]:
     """A broker that looks for old segments all the time."""
     settings = {"log.retention.check.interval.ms": str(LOOKS_EVERY_MS)}
-    with BrokerProcess(tmp_path_factory.mktemp("looking") / "data", settings=settings) as broker:
+    async with own_broker(tmp_path / "data", settings) as broker:
         yield broker.address
 
 

@@ -11,6 +11,8 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import build_batch
 
+pytestmark = pytest.mark.virtual
+
 NONE = ErrorCode.NONE
 FENCED = ErrorCode.PRODUCER_FENCED
 WRONG_STATE = ErrorCode.INVALID_TXN_STATE

@@ -1,11 +1,12 @@
 """An administrator gives the broker's own topics settings that do not suit them, in the middle of a transaction: the
 transaction ends all the same."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from broker_process import BrokerProcess
+from asked_broker import KILLED
+from virtual_broker import OwnBroker, own_broker
 from waiting import until
 from wire import Wire, data_offsets, unique
 from wire_producer import transactional
@@ -22,6 +23,8 @@ from eosin.protocol.schemas.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+
+pytestmark = pytest.mark.virtual
 
 NONE = ErrorCode.NONE
 A_TOPIC = 2
@@ -43,14 +46,14 @@ SUITABLE = {
 
 
 @pytest.fixture
-def odd(tmp_path: Path) -> Iterator[BrokerProcess]:
+async def odd(tmp_path: Path) -> AsyncIterator[OwnBroker]:
     """A broker of the test's own, whose internal topics nobody else needs."""
-    with BrokerProcess(tmp_path / "odd") as broker:
+    async with own_broker(tmp_path / "odd") as broker:
         yield broker
 
 
 @pytest.fixture
-async def odd_wire(odd: BrokerProcess) -> AsyncIterator[Wire]:
+async def odd_wire(odd: OwnBroker) -> AsyncIterator[Wire]:
     opened = await Wire.open(odd.address)
     yield opened
     await opened.close()
@@ -91,15 +94,14 @@ async def test_a_transaction_ends_though_its_record_has_become_too_large(
 
 
 async def test_a_transaction_runs_out_of_time_though_its_record_has_become_too_large(
-    odd: BrokerProcess, odd_wire: Wire
+    odd: OwnBroker, odd_wire: Wire
 ) -> None:
     """After a restart with that setting, too."""
     partition = await odd_wire.partition()
     producer = await transactional(odd_wire, timeout_ms=1000)
     await producer.append(partition)
     assert await set_configs(odd_wire, TRANSACTION_STATE_TOPIC, {"max.message.bytes": TINY}) == NONE
-    odd.kill()
-    odd.start()
+    await odd.restart(KILLED)
     wire = await Wire.open(odd.address)
     try:
         await wire.until_stable(partition, 2)
@@ -112,7 +114,7 @@ async def test_a_transaction_runs_out_of_time_though_its_record_has_become_too_l
 @pytest.mark.parametrize("level", [1, 2])
 @pytest.mark.parametrize("topic", [TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC])
 async def test_other_settings_change_nothing_for_a_transaction(
-    odd: BrokerProcess, odd_wire: Wire, level: int, topic: str
+    odd: OwnBroker, odd_wire: Wire, level: int, topic: str
 ) -> None:
     """All of them at once, set between its first step and its next, and the broker is killed behind it."""
     partition, group = await odd_wire.partition(), unique("group")
@@ -126,8 +128,7 @@ async def test_other_settings_change_nothing_for_a_transaction(
     assert await producer.commit_offsets(group, partition, 1) == NONE
     await producer.append(partition)
     await producer.commit()
-    odd.kill()
-    odd.start()
+    await odd.restart(KILLED)
     wire = await Wire.open(odd.address)
     try:
         await wire.until_stable(partition, 3)

@@ -24,6 +24,8 @@ from eosin.protocol.schemas.describe_log_dirs import DescribableLogDirTopic, Des
 from eosin.protocol.schemas.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 
+pytestmark = pytest.mark.virtual
+
 NONE = ErrorCode.NONE
 TOPIC: Final = 2
 """The kind of resource that a topic is."""

@@ -13,6 +13,8 @@ from eosin.protocol.schemas.describe_producers import DescribeProducersRequest, 
 from eosin.protocol.schemas.describe_transactions import DescribeTransactionsRequest, TransactionState
 from eosin.protocol.schemas.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
+pytestmark = pytest.mark.virtual
+
 NONE = ErrorCode.NONE
 
 

@@ -11,6 +11,8 @@ from wire_producer import RawProducer, transactional
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 
+pytestmark = pytest.mark.virtual
+
 FENCED = ErrorCode.PRODUCER_FENCED
 OLD_EPOCH = ErrorCode.INVALID_PRODUCER_EPOCH
 UNKNOWN_ID = ErrorCode.INVALID_PRODUCER_ID_MAPPING
