@@ -105,7 +105,7 @@ imports: setup  ## rooms import in one direction
 types: setup
 	$(BIN)/mypy --follow-imports silent $(TYPED) bench
 
-# All stages run, whatever fails, and one list ends the run (docs/testing.md).
+# All stages run, whatever fails, and one list ends the run (docs/testing/proof.md).
 test: setup  ## the proof of every capability: check, then the tests
 	$(PROOF) test
 
