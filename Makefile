@@ -14,6 +14,8 @@ ONLY ?=
 WORKERS ?= auto
 # Tests of clients wait more than they work (three at once keep less than one core busy), so there is one more of them.
 CLIENT_WORKERS ?= 3
+# Of changed files.
+BASE ?= HEAD
 ROUNDS ?= 1000
 MINUTES ?= 60
 
@@ -28,7 +30,7 @@ TYPED := $(addprefix .types/eosin/,$(ROOMS))
 WITH := $(if $(COMPILED),env PYTHONPATH=$(CURDIR)/build/compiled)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode compiled wheels sbom lock audit run check format lint imports types test test-full gate test-spark quick cluster cluster-clients cluster-crash bench fuzz crash soak proofs release codec-fuzz simulate simulate-cluster hunt model model-replication docs console-pictures transcripts docker-test clean conformance conformance-kafka conformance-page
+.PHONY: help setup bytecode compiled wheels sbom lock audit run check format lint imports types test test-full gate test-spark quick impacted cluster cluster-clients cluster-crash bench fuzz crash soak proofs release codec-fuzz simulate simulate-cluster hunt model model-replication docs console-pictures transcripts docker-test clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -118,8 +120,11 @@ gate: setup  ## what a push has to pass: test and test-full in one run with one 
 test-spark: setup  ## every test of pipelines on Spark, in one process with one session
 	$(BIN)/pytest -q -m spark tests/pipeline
 
-quick: setup lint  ## the inner loop: lint and the tests that need no second process
-	$(BIN)/pytest -q -n $(WORKERS) -m "not process and not slow and not spark" --ignore tests/clients
+quick: setup  ## the inner loop: lint of changed files, and the tests of what they reach that need no other process (BASE=main)
+	@$(BIN)/python tests/support/impacted.py --lint --base $(BASE)
+
+impacted: setup  ## those tests alone; ARGS=--list names their modules
+	@$(BIN)/python tests/support/impacted.py --base $(BASE) $(ARGS)
 
 # Goes on where it stopped, its books in bench-results/. MIXED=1: one of the three brokers is Apache Kafka's.
 cluster-crash: setup bytecode  ## kill brokers and the controller of a cluster under copiers for ROUNDS rounds (MIXED=1, CLIENTS=java-4.4.0,eosin; needs Java)
