@@ -10,7 +10,10 @@ import pytest
 import tls_files as tls
 import toolchains
 from asked_broker import NO_RESTART, Restartable, can_restart, is_another, restartable_broker
+from proof.stages import REAL
 from virtual_time import pytest_asyncio_loop_factories as pytest_asyncio_loop_factories
+
+_TESTS = Path(__file__).parent
 
 pytest_plugins = ("leftovers", "proof.results", "drifted_seeds")
 
@@ -38,6 +41,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What ours does otherwise on purpose (`wire.better_than_kafka`) is asked of another broker, but may fail there. It
     is not restarted unless somebody said how."""
     for item in items:
+        folder, *_ = item.path.relative_to(_TESTS).parts
+        if folder in (*REAL, "clients") and not item.get_closest_marker("virtual"):
+            item.add_marker(pytest.mark.process)
         if "restartable" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.restarts)
     if not is_another():

@@ -50,5 +50,5 @@ def test_changed_files_are_told_by_git_new_ones_too(tmp_path: Path) -> None:
     for name in ("other", "new", "ignored"):
         (tmp_path / name).write_text("changed\n")
     assert changed_files("HEAD", root=tmp_path) == ["new", "other"]
-    with pytest.raises(SystemExit, match="impacted: .*no-such-commit"):
+    with pytest.raises(SystemExit, match=r"impacted: .*no-such-commit"):
         changed_files("no-such-commit", root=tmp_path)

@@ -16,6 +16,8 @@ _PROCESSES: Final = frozenset({"subprocess.Popen", "os.posix_spawn", "os.fork", 
 _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 """Of sockets that count: each event loop has a pair of its own family for itself."""
 
+UNMARKED: Final = "it opens a socket or starts a process: it needs the mark `process`"
+
 _seen = 0
 """Processes started and sockets opened by this process so far."""
 _real_fixtures: set[int] = set()
@@ -50,6 +52,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 _BEFORE: Final = pytest.StashKey[int]()
+
+
+def is_marked(item: pytest.Item) -> bool:
+    """Whether a mark says that the test is a real one, so that it runs among those."""
+    return any(item.get_closest_marker(mark) for mark in ("process", "spark"))
 
 
 def is_real(item: pytest.Item) -> bool:

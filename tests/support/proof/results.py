@@ -33,6 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report = yield
     report.real = kinds.is_real(item)
+    if report.when == "teardown" and report.passed and report.real and not kinds.is_marked(item):
+        report.outcome, report.longrepr = "failed", kinds.UNMARKED
     return report
 
 
