@@ -36,8 +36,12 @@ def broker():
 
 def test_that_computes(): pass
 def test_that_computes_wrongly_once(): assert not first("pure")
+@pytest.mark.process
 def test_with_a_process_that_is_late_once(broker): assert not first("late")
+@pytest.mark.process
 def test_with_a_process_that_is_wrong(broker): assert 1 == 2, "one is not two"
+def test_with_a_process_and_no_mark(broker): pass
+def test_that_notes(record_property): record_property("note of the proof", "a seed has drifted")
 def test_that_needs_a_tool(): pytest.skip("no such tool")
 @pytest.mark.xfail
 def test_of_a_known_defect(): assert False
@@ -171,7 +175,9 @@ def test_the_rate_of_failures_is_over_all_runs_of_all_tests() -> None:
 
 def checkout(folder: Path) -> Path:
     (folder / "conftest.py").write_text('pytest_plugins = ("proof.results",)\n')
-    (folder / "pytest.ini").write_text(f"[pytest]\npythonpath = {SUPPORT}\n")
+    (folder / "pytest.ini").write_text(
+        f"[pytest]\npythonpath = {SUPPORT}\nmarkers = process\nasyncio_default_fixture_loop_scope = function\n"
+    )
     (folder / "test_mixed.py").write_text(MIXED)
     return folder
 
@@ -196,15 +202,19 @@ def test_all_stages_run_whatever_fails_and_pytest_tells_which_tests_were_real(
         "test_that_computes_wrongly_once": ("failed", False),
         "test_with_a_process_that_is_late_once": ("failed", True),
         "test_with_a_process_that_is_wrong": ("failed", True),
+        "test_with_a_process_and_no_mark": ("failed", True),
         "test_that_needs_a_tool": ("skipped", False),
         "test_of_a_known_defect": ("passed", False),
+        "test_that_notes": ("passed", False),
     }
     assert [each.test for each in verdict.flaky] == ["test_mixed.py::test_with_a_process_that_is_late_once"]
     lines = "\n".join(verdict.lines())
     assert re.search(r"^FAILED .*computes_wrongly_once: .*$", lines, re.MULTILINE)
     assert re.search(r"^FAILED .*is_wrong: AssertionError: one is not two \(alone: failed\)$", lines, re.MULTILINE)
     assert "SKIPPED  1 x no such tool" in lines
-    assert lines.endswith("3 passed, 3 failed, 1 skipped")
+    assert re.search(r"^FAILED .*and_no_mark: it opens a socket or starts a process: it needs", lines, re.MULTILINE)
+    assert "NOTE  a seed has drifted" in lines
+    assert lines.endswith("4 passed, 4 failed, 1 skipped")
     assert "said beside" in capfd.readouterr().out
 
 

@@ -4,20 +4,19 @@ from collections.abc import Callable
 
 import pytest
 from _pytest.terminal import TerminalReporter
-
-_PROPERTY = "drifted seed"
+from proof.results import NOTE
 
 
 @pytest.fixture
 def drifted(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
     """Takes a sentence for the end of the run, where the test passes."""
-    return lambda sentence: record_property(_PROPERTY, sentence)
+    return lambda sentence: record_property(NOTE, sentence)
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
     """Reports of workers come with their properties, so this holds for pytest-xdist, too."""
     passed = terminalreporter.stats.get("passed", [])
-    sentences = [said for report in passed for name, said in report.user_properties if name == _PROPERTY]
+    sentences = [said for report in passed for name, said in report.user_properties if name == NOTE]
     if sentences:
         terminalreporter.section("planted bugs whose seeds have drifted")
     for sentence in sentences:

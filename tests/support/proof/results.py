@@ -15,6 +15,8 @@ import pytest
 from proof import kinds
 
 RESULTS: Final = "EOSIN_PROOF_RESULTS"
+NOTE: Final = "note of the proof"
+"""A property of a test (`record_property`): a sentence for the end of the run."""
 _MESSAGE_LENGTH: Final = 300
 
 
@@ -60,6 +62,7 @@ class Results:
         )
         line["seconds"] = round(line["seconds"] + report.duration, 3)
         line["real"] = getattr(report, "real", False)
+        line["notes"] = [text for name, text in report.user_properties if name == NOTE]
         if report.failed and line["outcome"] != "failed":
             line |= {"outcome": "failed", "message": _message(report)}
         elif report.skipped and line["outcome"] == "passed":

@@ -27,6 +27,8 @@ class Outcome:
     """It opened a socket or started a process."""
     seconds: float = 0.0
     message: str = ""
+    notes: Sequence[str] = ()
+    """Sentences of the test for the end of the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ class Verdict:
         lines = [f"{stage.name:{width}}  {stage.seconds:6.0f} s  {_summary(stage)}" for stage in self.stages]
         skipped = Counter(each.message for stage in self.stages for each in stage.tests if each.outcome == "skipped")
         lines += [f"SKIPPED  {number} x {reason}" for reason, number in sorted(skipped.items())]
+        lines += [f"NOTE  {note}" for stage in self.stages for each in stage.tests for note in each.notes]
         for kind in (FLAKY, QUARANTINED, FAILED):
             lines += [f"{kind}  {each.test}: {each.message}{self._tried(each)}" for each in self._failures(kind)]
         lines += [f"{FAILED}  {name}: {why}" for name, why in self.troubles]
