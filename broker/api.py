@@ -35,11 +35,14 @@ if TYPE_CHECKING:
     from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 
 
-class Pausable(Protocol):
+class ClientConnection(Protocol):
     """The connection of a request, as far as a handler may steer it."""
 
     def pause_for(self, pause_ms: int) -> None:
         """Read nothing from it, and begin none of its requests, for so long."""
+
+    def fetch_waits(self, end_wait: Callable[[], None]) -> None:
+        """A Fetch of it waits for records: end its wait when another request comes behind it."""
 
 
 @dataclass(slots=True)
@@ -58,7 +61,7 @@ class RequestContext:
     """The peer, and what it may do: `context.session.may(...)`."""
     peer: str = "?"
     """HOST:PORT of the client."""
-    connection: Pausable | None = field(default=None, repr=False, compare=False)
+    connection: ClientConnection | None = field(default=None, repr=False, compare=False)
     """None where no connection made the context."""
 
 

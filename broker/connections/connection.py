@@ -243,6 +243,10 @@ class Connection(asyncio.BufferedProtocol):
         self._pause = self._host.services.clock.call_later(pause_ms, self._end_pause)
         self._steer_reading()
 
+    def fetch_waits(self, end_wait: Callable[[], None]) -> None:
+        """A Fetch waits for records; `end_wait` ends that."""
+        self._fetch.may_end(end_wait)
+
     def end_after_answers(self) -> None:
         """Begin nothing more, and close when the requests in flight have their responses."""
         self._ends = True
@@ -512,6 +516,8 @@ class Connection(asyncio.BufferedProtocol):
         self._exchanges.append(exchange)
         if exchange.api.key is _FETCH:
             self._fetch.begin(exchange.held_bytes)
+        else:
+            self._fetch.make_way()
 
     def _queue(self, exchange: Exchange) -> None:
         """Send a response that is the next in order."""

@@ -1,11 +1,13 @@
 """`FetchInFlight`: the one Fetch of a connection that has begun and whose response has not left.
 
 Fetch responses are large, so the next one begins only when this one has left, and its memory is counted while it waits
-for the responses before it. A client may leave while its Fetch waits for records, and then nothing is read from it: the
-system is asked whether it is there.
+for the responses before it. It waits for records only while no other request is behind it, whose response could not
+leave before (storage.md 15.3). A client may leave while its Fetch waits for records, and then nothing is read from it:
+the system is asked whether it is there.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from eosin.broker.connections.hang_up import has_hung_up
@@ -15,11 +17,12 @@ from eosin.broker.fetching.response_memory import ResponseMemory
 class FetchInFlight:
     """It, or that there is none."""
 
-    __slots__ = ("_held_bytes", "_memory", "has_begun", "has_hung_up", "task")
+    __slots__ = ("_end_wait", "_held_bytes", "_memory", "has_begun", "has_hung_up", "task")
 
     def __init__(self, memory: ResponseMemory) -> None:
         self._memory = memory
         self._held_bytes = 0
+        self._end_wait: Callable[[], None] | None = None
         self.has_begun = False
         """Whether there is one, with a response or without."""
         self.task: asyncio.Future[Any] | None = None
@@ -43,9 +46,19 @@ class FetchInFlight:
         if self.has_hung_up:
             task.cancel()
 
+    def may_end(self, end_wait: Callable[[], None]) -> None:
+        """It is going to wait, until `end_wait` is called at the latest."""
+        self._end_wait = end_wait
+
+    def make_way(self) -> None:
+        """A request is behind it: it answers with what there is."""
+        if self._end_wait is not None:
+            self._end_wait()
+
     def leave(self) -> None:
         """Its response has left, and another one may begin."""
         self.has_begun = False
+        self._end_wait = None
         self.hold(0)
 
     def look_for_end(self, transport: asyncio.BaseTransport) -> None:

@@ -9,7 +9,7 @@ waiting poll counts only the log that moved, never its other partitions again.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from eosin.runtime.clock import Clock
@@ -84,11 +84,20 @@ class LongPolls:
         return len(self._by_log.get(log, ()))
 
     async def wait(
-        self, watches: Sequence[Watch], *, isolation: Isolation | None, min_bytes: int, max_wait_ms: int
+        self,
+        watches: Sequence[Watch],
+        *,
+        isolation: Isolation | None,
+        min_bytes: int,
+        max_wait_ms: int,
+        waits: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
         """Wait until the watched partitions hold `min_bytes` together that a reader may see, until one of them failed
-        or changed hands, or until `max_wait_ms` passed. The caller looks for itself what there is then."""
+        or changed hands, or until `max_wait_ms` passed. `waits` is given what ends the wait before. The caller looks
+        for itself what there is then."""
         poll = _Poll(watches, isolation=isolation, min_bytes=min_bytes)
+        if waits is not None:
+            waits(poll.wake)
         for log, watch in poll.watches.items():
             self._by_log.setdefault(log, {})[poll] = None
             if watch.offset < log.log_end_offset or log.unusable is not None:

@@ -76,6 +76,7 @@ async def handle(request: FetchRequest, context: RequestContext, services: Servi
             isolation=limits.isolation,
             min_bytes=limits.min_bytes,
             max_wait_ms=found.wait_ms(request.max_wait_ms),
+            waits=None if context.connection is None else context.connection.fetch_waits,
         )
         if limits.follower is not None:
             limits.follower.waited()

@@ -202,6 +202,24 @@ async def test_one_fetch_of_a_connection_is_answered_before_the_next_is_begun() 
     assert peer.transport.reading
 
 
+async def test_a_fetch_waits_until_another_request_is_behind_it() -> None:
+    async def fetch(request: FetchRequest, context: RequestContext, services: Services) -> FetchResponse:
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        assert context.connection is not None
+        context.connection.fetch_waits(lambda: ended.done() or ended.set_result(None))
+        await ended
+        return FetchResponse(throttle_time_ms=request.max_wait_ms)
+
+    api = Api(key=ApiKey.FETCH, versions=range(4, 18), handle=fetch, refuse=lambda *_: FetchResponse())
+    peer = FakePeer(host_of(api, beating(echo)))
+    peer.send(ApiKey.FETCH, 4, FetchRequest(max_wait_ms=7))
+    await turns(5)
+    assert not peer.transport.unsent
+    peer.send(BEAT, 4, *beats(1))
+    await turns(5)
+    assert numbers(peer.answers()) == [7, 1]
+
+
 async def test_one_connection_cannot_starve_another() -> None:
     order: list[str] = []
 

@@ -1,6 +1,7 @@
 """Fetches that wait: what wakes them, and what does not."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -126,6 +127,22 @@ async def test_an_interrupted_log_wakes_its_fetches() -> None:
     await waiting.is_over()
     polls.interrupt(cast(Any, log))
     assert await waiting.is_over()
+
+
+async def test_a_wait_can_be_ended_from_outside() -> None:
+    clock, ends = ManualClock(), list[Callable[[], None]]()
+    polls = LongPolls(clock)
+    log = log_of(polls)
+    watch = Watch(cast(Any, log), offset=0, limit=1000)
+    waiting = asyncio.create_task(
+        polls.wait([watch], isolation=UNCOMMITTED, min_bytes=1, max_wait_ms=500, waits=ends.append)
+    )
+    await asyncio.sleep(0)
+    (end,) = ends
+    end()
+    end()
+    await waiting
+    assert clock.pending == 0
 
 
 async def test_a_fetch_that_ended_is_forgotten_however_it_ended() -> None:
