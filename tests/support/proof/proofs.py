@@ -65,6 +65,10 @@ PROOFS: Final[Mapping[str, Proof]] = {
     "kafka-tools": _tests("Apache Kafka's tools on directories that Eosin wrote", "tests/kafka_tools"),
     "model": _package("every order of two producers' requests, crashes and delays", "model"),
     "model-replication": _package("every order of what happens to replicas", "model.replication"),
+    "moves": Proof(
+        "a group's coordinator moves under librdkafka",
+        (_PYTHON, f"{_SUPPORT}/coordinator_moves.py", "--from", "eosin", "--to", "eosin", "--repeats", "50"),
+    ),
     "simulate": _package(
         "a simulated broker under faults", "simulation", "--runs", "20000", "--state", "{state}", "--workers", "auto"
     ),
