@@ -1,6 +1,5 @@
 """Finding the cluster, choosing versions, trying again."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -167,8 +166,9 @@ async def test_trying_again_ends_with_the_last_error() -> None:
 async def test_a_connection_that_was_lost_is_made_again() -> None:
     async with StubBroker() as broker, client_of(broker) as client:
         await client.metadata()
+        connection = (await client.peer()).connection
         broker.drop_connections()
-        await asyncio.sleep(0.01)
+        await connection.wait_closed()
         assert (await client.retry(client.fetch_metadata)).controller_id == NODE
         assert broker.connections == 2
 

@@ -102,7 +102,7 @@ async def test_a_broker_that_goes_away_fails_what_is_on_its_way_and_what_comes_a
     async with StubBroker() as broker, await Connection.open(broker.address) as connection:
         broker.answers[ApiKey.HEARTBEAT] = lambda *_: None
         waiting = connection.submit(ApiKey.HEARTBEAT, HeartbeatRequest(), version=4)
-        await asyncio.sleep(0.01)
+        await until(lambda: broker.requests(ApiKey.HEARTBEAT))
         broker.drop_connections()
         with pytest.raises(ConnectionFailed, match="closed the connection"):
             await waiting

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from stub_broker import StubBroker
+from waiting import until
 
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ConnectionFailed, ProducerStateError, ProtocolViolation
@@ -335,7 +336,7 @@ async def test_an_interrupted_step_spoils_the_transaction() -> None:
         producer.begin()
         at.broker.answers[ApiKey.PRODUCE] = lambda *_: None
         sending = asyncio.create_task(producer.send(FIRST, RECORDS))
-        await asyncio.sleep(0.02)
+        await until(lambda: at.broker.requests(ApiKey.PRODUCE))
         sending.cancel()
         with pytest.raises(asyncio.CancelledError):
             await sending

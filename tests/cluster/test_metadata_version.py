@@ -1,6 +1,5 @@
 """metadata.version is raised while brokers and clients work; levels that cannot be (cluster.md 1.6, 1.7)."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,7 +47,7 @@ def test_metadata_version_is_raised_under_a_client_that_commits(oldest: QuorumCo
         oldest.run("kafka-topics.sh", *at, "--create", "--topic", topic, "--replica-assignment", "1:2")
         assert features(oldest, addresses)["metadata.version"] == "4.0-IV3"
         committing = Committing(addresses, topic)
-        time.sleep(1)
+        committing.progress()
         code, said = oldest.outcome("kafka-features.sh", *at, "upgrade", "--release-version", "4.3")
         assert code == 1, "a release stands for groups that Eosin does not coordinate, too"
         assert "Invalid update version 1 for feature group.version" in said
@@ -61,7 +60,7 @@ def test_metadata_version_is_raised_under_a_client_that_commits(oldest: QuorumCo
             replicas = ("--replica-assignment", "3:2:1")
             oldest.run("kafka-topics.sh", *at, "--create", "--topic", newer, *replicas)
             later = Committing(third.address, newer)
-            wait_until(lambda: later.error or len(later.sent) > 5)
+            later.progress()
             sent_later = later.stop()
             assert read_all(third.address, newer, len(sent_later)) == sent_later
         for unsafe in ((), ("--unsafe",)):
@@ -70,7 +69,7 @@ def test_metadata_version_is_raised_under_a_client_that_commits(oldest: QuorumCo
             )
             assert code == 1
             assert f"Unsupported metadata.version downgrade from {_NEWEST} to {_OLDEST}" in said
-        time.sleep(1)
+        committing.progress()
         sent = committing.stop()
         assert len(sent) > 20
         assert read_all(addresses, topic, len(sent)) == sent

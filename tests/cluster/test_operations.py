@@ -1,7 +1,6 @@
 """What operators do while clients work: rolling restarts, leaving for Apache Kafka (cluster.md 2.8, 4.17)."""
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,13 +45,13 @@ def test_a_rolling_restart_shows_no_error_to_a_client_that_commits(
         topic = controller.create_topic(addresses, 1, 2)
         committing = Committing(addresses, topic)
         for each in brokers:
-            time.sleep(1)
+            committing.progress()
             assert each.stop() == 0
             each.start()
             wait_until(
                 lambda: not described(controller, addresses, "--under-replicated-partitions").strip(), every_s=0.3
             )
-        time.sleep(1)
+        committing.progress()
         sent = committing.stop()
         assert len(sent) > 20
         assert read_all(addresses, topic, len(sent)) == sent
@@ -69,7 +68,7 @@ def test_a_cluster_moves_to_apache_kafka_while_clients_commit(controller: Quorum
         addresses = f"{eosin.address},{other.address},{kafka.address},{second.address}"
         topic = controller.create_topic(addresses, 1, 2)
         committing = Committing(addresses, topic)
-        time.sleep(1)
+        committing.progress()
         plan = tmp_path / "plan.json"
         partitions = [(topic, 0), *((name, each) for name in internal_topics(controller, addresses) for each in (0, 1))]
         moves = [{"topic": name, "partition": index, "replicas": [3, 4]} for name, index in partitions]
@@ -82,7 +81,7 @@ def test_a_cluster_moves_to_apache_kafka_while_clients_commit(controller: Quorum
             controller.run(
                 "kafka-cluster.sh", "unregister", "--bootstrap-server", kafka.address, "--id", str(each.node_id)
             )
-        time.sleep(1)
+        committing.progress()
         sent = committing.stop()
         assert len(sent) > 20
         assert read_all(kafka.address, topic, len(sent)) == sent

@@ -1,6 +1,7 @@
 """A start that is told to stop: its threads end soon, and only then may another broker take the directory."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 from batches import ORDERS, data
 from logs import Logs, appended
-from waiting import HANG_S
+from waiting import HANG_S, until
 
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.server import Server
@@ -141,8 +142,10 @@ async def test_recovery_of_one_long_segment_is_given_up_too() -> None:
 async def test_a_checkpoint_whose_caller_is_cancelled_ends_before_the_directory_is_let_go(tmp_path: Path) -> None:
     class SlowSaves(SystemDisk):
         writes = 0
+        begun = threading.Event()
 
         def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
+            self.begun.set()
             time.sleep(SLOW_S)
             super().write_atomic(path, data, durable=durable)
             self.writes += 1
@@ -151,8 +154,9 @@ async def test_a_checkpoint_whose_caller_is_cancelled_ends_before_the_directory_
     logs = Logs(disk=disk, durability=Durability.OS, data_dir=str(tmp_path / "data"))
     appended(logs.append(await logs.open(), data()))
     work = next(each for each in logs.manager.periodic_work() if each.name == "checkpoints")
+    disk.begun.clear()
     round_ = asyncio.ensure_future(work.run())  # type: ignore[arg-type]
-    await asyncio.sleep(SLOW_S / 2)
+    await until(disk.begun.is_set)
     round_.cancel()
     await logs.manager.close(clean=False)
     writes = disk.writes

@@ -8,7 +8,7 @@ from typing import Any
 import confluent_kafka as ck
 from real_clients import confluent
 from real_clients.base import ClientRefused
-from waiting import HANG_S
+from waiting import HANG_S, wait_until
 from wire import unique
 
 
@@ -40,6 +40,11 @@ class Committing:
                 time.sleep(0.01)
         except (ClientRefused, ck.KafkaException) as error:
             self.error = error
+
+    def progress(self, more: int = 10) -> None:
+        """Wait until so many more are committed, or until it fails, which `stop` tells."""
+        before = len(self.sent)
+        wait_until(lambda: self.error is not None or len(self.sent) >= before + more)
 
     def stop(self) -> list[bytes]:
         """All that was committed. Raises what the client has raised: an error that it did not retry by itself."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fake_peer import FakePeer, host_of, turns
+from waiting import until
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.handlers import api_versions
@@ -456,8 +457,7 @@ async def test_a_peer_that_is_refused_again_and_again_is_kept_waiting_and_is_one
     assert host.refused == 2
     peers[1].transport.lose()
     assert host.refused == 1
-    await asyncio.sleep(0.1)
-    assert all(peer.transport.is_closing() for peer in peers)
+    await until(lambda: all(peer.transport.is_closing() for peer in peers) and not host.connections)
     assert (host.refused, host.connections) == (0, {})
     host.refusals.report()
     assert [record.getMessage() for record in caplog.records] == [

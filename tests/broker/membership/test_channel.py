@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from stub_broker import StubBroker
+from waiting import HANG_S, until
 
 from eosin.broker.membership.channel import (
     ControllerChannel,
@@ -118,9 +119,16 @@ async def test_an_unknown_controller_is_waited_for() -> None:
     async with StubBroker() as controller:
         controller.answers[KEY] = lambda *_: block(0)
         active: list[Leader] = []
-        async with channel_to(lambda: active[0] if active else None) as channel:
-            asked = asyncio.ensure_future(channel.request(KEY, ASK, timeout_ms=5000))
-            await asyncio.sleep(0.15)
+        looks = 0
+
+        def leader_of_now() -> Leader | None:
+            nonlocal looks
+            looks += 1
+            return active[0] if active else None
+
+        async with channel_to(leader_of_now) as channel:
+            asked = asyncio.ensure_future(channel.request(KEY, ASK, timeout_ms=HANG_S * 1000))
+            await until(lambda: looks > 3)
             assert not asked.done()
             active.append(leader(controller))
             assert (await asked).producer_id_len == 1000

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from stub_broker import StubBroker
-from waiting import HANG_S
+from waiting import HANG_S, until
 
 from eosin.broker.membership import directory_assignments
 from eosin.broker.membership.channel import ControllerChannel
@@ -152,7 +152,7 @@ async def test_nobody_waits_for_a_sender_that_is_closed() -> None:
     async with StubBroker() as controller, assignments(controller) as each:
         controller.answers[KEY] = lambda *_: None
         known = each.assign(TOPIC, 0, DISK)
-        await asyncio.sleep(0.05)
+        await until(lambda: controller.requests(KEY))
         await each.close()
         assert known.cancelled()
 

@@ -8,6 +8,7 @@ import pytest
 from batches import data
 from fake_disk import FakeDisk
 from fake_peer import FakePeer
+from waiting import until
 
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.server import Server
@@ -35,12 +36,9 @@ class _Producer:
 
     async def ask(self, key: ApiKey, version: int, message: Message) -> Any:
         self.peer.send(key, version, message)
-        for _ in range(5000):
-            answers = self.peer.answers()
-            if answers:
-                return answers[0]
-            await asyncio.sleep(0.001)
-        raise AssertionError(f"no answer to {message}")
+        answers: list[Any] = []
+        await until(lambda: answers.extend(self.peer.answers()) or answers, f"no answer to {message}", every_s=0.001)
+        return answers[0]
 
     async def init(self) -> None:
         topic = CreatableTopic(name="orders", num_partitions=1, replication_factor=1)
