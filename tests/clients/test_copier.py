@@ -7,6 +7,7 @@ import sys
 import copier
 from asked_broker import KILLED, Restartable
 from real_clients import confluent, java
+from real_clients.base import read_all
 from scenario import Scenario
 from toolchains import skipped_without
 from waiting import HANG_S, wait_until
@@ -66,8 +67,7 @@ def _copied_exactly_once(
             process.kill()
             process.wait(HANG_S)
     reader = scenario.reader(target, len(copiers))
-    read = reader.read(records)
-    assert reader.read(1, timeout_s=1) == []
+    read = read_all(reader, records)
     for partition in range(len(copiers)):
         copied = [int(record.value or b"") for record in read if record.partition == partition]
         assert copied == list(range(partition, records, len(copiers)))

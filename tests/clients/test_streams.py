@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from real_clients import confluent, streams
+from real_clients.base import read_all
 from scenario import Scenario
 from toolchains import skipped_without
 
@@ -30,8 +31,7 @@ def test_a_streams_application_survives_timed_out_transactions_and_copies_each_r
         application = streams.Application(release, streams.SLOW_ONCE, where, TIMEOUT_MS, tmp_path)
     reader = scenario.reader(target)
     with application:
-        read = reader.read(len(copied))
-        assert reader.read(1, timeout_s=1) == []
+        read = read_all(reader, len(copied))
     assert [each.value for each in read] == copied, application.log
     assert application.states.count("REBALANCING") == 3, "it starts, and it loses its tasks twice"
     assert application.states[-1] == "RUNNING", application.log

@@ -61,7 +61,7 @@ def running(command: list[str], log: Path, environment: Mapping[str, str]) -> It
     finally:
         process.terminate()
         try:
-            process.wait(40)
+            process.wait(HANG_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

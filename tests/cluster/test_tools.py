@@ -303,11 +303,13 @@ class Committer(threading.Thread):
 
     def goes_on(self) -> None:
         """Wait for some more commits."""
-        before, deadline = len(self.values), time.monotonic() + 60
-        while len(self.values) < before + 10:
+        before = len(self.values)
+
+        def has_more() -> bool:
             assert self.error is None, f"{self} got {self.error}"
-            assert time.monotonic() < deadline, f"{self} has had 60 s for 10 more than {before}"
-            time.sleep(0.05)
+            return len(self.values) >= before + 10
+
+        wait_until(has_more, lambda: f"{self} does not get 10 beyond {before}")
 
     def __str__(self) -> str:
         return f"{self._client} at its {self._doing} behind {len(self.values)} commits"
