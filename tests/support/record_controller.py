@@ -20,6 +20,7 @@ from apache_kafka import PROJECT
 from hand_made_broker import HandMadeBroker
 from kraft_node import QuorumController
 from msgspec.structs import replace as changed
+from waiting import until
 
 from eosin.broker.quorum.dialer import ControllerConnection, ControllerDialer
 from eosin.broker.quorum.follower import MetadataFollower, ObserverConfig
@@ -103,16 +104,16 @@ async def record_first_start(controller: QuorumController) -> None:
         epoch = await broker.register()
         await follower.reached(epoch)
         await broker.heartbeat(follower.published_offset)
-        await _until(lambda: not follower.image.brokers[_NODE_ID].fenced)
+        await until(lambda: not follower.image.brokers[_NODE_ID].fenced)
         topic_id = await broker.create_topic("orders", 2, retention_ms="1000")
-        await _until(lambda: "orders" in follower.image.topics)
+        await until(lambda: "orders" in follower.image.topics)
         await broker.heartbeat(follower.published_offset, want_fence=True)
-        await _until(lambda: follower.image.brokers[_NODE_ID].fenced)
+        await until(lambda: follower.image.brokers[_NODE_ID].fenced)
         await broker.heartbeat(follower.published_offset)
-        await _until(lambda: not follower.image.brokers[_NODE_ID].fenced)
+        await until(lambda: not follower.image.brokers[_NODE_ID].fenced)
         await broker.create_topic("payments", 1)
         await broker.delete_topic(topic_id)
-        await _until(lambda: "payments" in follower.image.topics and "orders" not in follower.image.topics)
+        await until(lambda: "payments" in follower.image.topics and "orders" not in follower.image.topics)
     await _end(task)
     offset, partition = follower.published_offset, follower.image.topics["payments"].partitions[0]
     transcript.write(
@@ -131,7 +132,7 @@ async def record_snapshot(controller: QuorumController) -> None:
         assert not (await broker.heartbeat(epoch + 100)).is_fenced
         for number in range(3):
             await broker.create_topic(f"topic-{number}", 10, retention_ms="1000")
-    await _until(lambda: any(int(path.name[:20]) > epoch for path in _snapshots(controller)))
+    await until(lambda: any(int(path.name[:20]) > epoch for path in _snapshots(controller)))
     transcript = Transcript(controller)
     follower, task = _follow(transcript, snapshot_max_bytes=1500)
     await follower.caught_up()
@@ -219,14 +220,6 @@ def _follow(transcript: Transcript, **limits: int) -> tuple[MetadataFollower, as
 
 def _snapshots(controller: QuorumController) -> list[Path]:
     return list((controller.folder / "data" / "__cluster_metadata-0").glob("*.checkpoint"))
-
-
-async def _until(is_so: Callable[[], bool]) -> None:
-    for _ in range(2000):
-        if is_so():
-            return
-        await asyncio.sleep(0.01)
-    raise TimeoutError("it did not come to be")
 
 
 async def _end(task: asyncio.Task[None]) -> None:

@@ -225,7 +225,7 @@ def test_the_end_of_a_connection_in_the_middle_of_a_request_executes_nothing(wor
         question = MetadataRequest(topics=(MetadataRequestTopic(name="t"),), allow_auto_topic_creation=True)
         request = b"".join(encode_request(ApiKey.METADATA, 8, 1, "c", question))
         client.writer.write(request[:-1])
-        await asyncio.sleep(0.1)
+        await until(lambda: [each.unfinished() for each in broker.connections] == [(1, len(request) - 1)])
         client.close()  # without a close_notify
         await until(lambda: not broker.connections)
         assert "t" not in broker.server.services.cluster.topics
