@@ -54,6 +54,7 @@ _PROTOCOL_TIMES: Final = {
     "transaction.timeout.ms",
     "transactional.id.expiration.ms",
     "producer.id.expiration.ms",
+    "connections.max.reauth.ms",
 }
 _MAKES_PRODUCERS: Final = {"transactional", "init", "producer", "producing", "begun", "another"}
 """Their `timeout_ms` is the one of a transaction."""

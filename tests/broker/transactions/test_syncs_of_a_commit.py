@@ -37,7 +37,12 @@ class _Producer:
     async def ask(self, key: ApiKey, version: int, message: Message) -> Any:
         self.peer.send(key, version, message)
         answers: list[Any] = []
-        await until(lambda: answers.extend(self.peer.answers()) or answers, f"no answer to {message}", every_s=0.001)
+
+        def is_answered() -> bool:
+            answers.extend(self.peer.answers())
+            return bool(answers)
+
+        await until(is_answered, f"no answer to {message}", every_s=0.001)
         return answers[0]
 
     async def init(self) -> None:
