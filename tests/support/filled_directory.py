@@ -132,9 +132,14 @@ async def _catch_up(server: Server) -> None:
     cleaner = server._log_manager.cleaner
     for _ in range(2):  # what has ended in the first round can be compacted once it is saved
         await server._log_manager.checkpoint(force=True)
-        while cleaner._work is not None:  # noqa: ASYNC110 - the cleaner tells nobody when it is done
-            await asyncio.sleep(0.01)
+        await _until_idle(server)
         await cleaner.round()
+
+
+async def _until_idle(server: Server) -> None:
+    assert server._log_manager is not None
+    while server._log_manager.cleaner._work is not None:  # noqa: ASYNC110 - the cleaner tells nobody when it is done
+        await asyncio.sleep(0.01)
 
 
 async def fill(
@@ -155,6 +160,7 @@ async def fill(
             await asyncio.sleep(0)
         if number % _PER_ROUND == _PER_ROUND - 1 and transactions - number > _PER_ROUND:
             await _catch_up(server)
+    await _until_idle(server)  # or the next start would put a compacted segment in its place, and change what is here
     os.kill(os.getpid(), signal.SIGKILL)
 
 
