@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import descendants
 import pytest
@@ -33,6 +33,17 @@ Things = dict[str, str]
 _kept: Final[Things] = {}
 
 
+class Before(NamedTuple):
+    """At the start of a module."""
+
+    things: Things
+    failed: int
+    """How many tests."""
+
+
+_BEFORE: Final = pytest.StashKey[Before | None]()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Before anybody asks for a temporary folder, or starts a worker."""
@@ -46,16 +57,27 @@ def pytest_configure(config: pytest.Config) -> None:
     descendants.end_with_me(folder)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fails when the module has left something."""
-    if sys.platform != "linux":
-        yield
-        return
-    before = things()
-    yield
-    if left := _left_since(before):
-        pytest.fail(f"{request.node.nodeid} has left\n  " + "\n  ".join(sorted(left.values())), pytrace=False)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    """At the start of a module: what there is."""
+    if sys.platform == "linux" and item.config.stash.get(_BEFORE, None) is None:
+        item.config.stash[_BEFORE] = Before(things(), item.session.testsfailed)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """At the end of a module: what it has left. A failed test may have left anything, and has been told of."""
+    result = yield
+    if nextitem is not None and nextitem.path == item.path:
+        return result
+    before, item.config.stash[_BEFORE] = item.config.stash.get(_BEFORE, None), None
+    if before is not None and before.failed == item.session.testsfailed:
+        if isinstance(item, pytest.Function):
+            item.funcargs.clear()  # pytest would keep what its fixtures have made a little longer
+        if left := _left_since(before.things):
+            pytest.fail(f"{item.path.name} has left\n  " + "\n  ".join(sorted(left.values())), pytrace=False)
+    return result
 
 
 @pytest.hookimpl(wrapper=True)
@@ -72,8 +94,10 @@ def kept() -> Iterator[None]:
         yield
         return
     before = things()
-    yield
-    _kept.update(_new_since(before))
+    try:
+        yield
+    finally:
+        _kept.update(_new_since(before))
 
 
 def things() -> Things:
