@@ -26,7 +26,7 @@ SLACK: Final = 4
 """Descriptors that libraries open when they are first used, and keep."""
 _GONE_WITHIN_S: Final = 4.0
 """Who was told to end may need a moment for it; nothing is proved by how long."""
-_LOOK_EVERY_S: Final = 0.02
+_FIRST_PAUSE_S: Final = 0.01
 
 Things = dict[str, str]
 """What there is: each under a name that nothing later has, with words for people."""
@@ -106,17 +106,36 @@ def things() -> Things:
 
 
 def _left_since(before: Things) -> Things:
-    deadline = time.monotonic() + _GONE_WITHIN_S
+    deadline, pause = time.monotonic() + _GONE_WITHIN_S, _FIRST_PAUSE_S
     while left := _too_much(_new_since(before)):
         gc.collect()  # client libraries leave sockets and threads to it
         if time.monotonic() > deadline:
             break
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(pause)
+        pause *= 2
     return left
 
 
 def _new_since(before: Things) -> Things:
-    return {name: what for name, what in things().items() if name not in before and name not in _kept}
+    return {
+        name: what
+        for name, what in things().items()
+        if name not in before and name not in _kept and not _is_of_kept(name)
+    }
+
+
+def _is_of_kept(name: str) -> bool:
+    """Whether it is a process that one that is kept has started, or one of those."""
+    kind, _, process = name.partition(" ")
+    while kind == "process" and process not in ("0", "1"):
+        try:
+            stat = Path(f"/proc/{process}/stat").read_text()
+        except OSError:
+            return False
+        process = stat.rpartition(")")[2].split()[1]
+        if f"process {process}" in _kept:
+            return True
+    return False
 
 
 def _too_much(new: Things) -> Things:

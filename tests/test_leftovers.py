@@ -1,0 +1,62 @@
+"""A module that leaves something fails its last test, and is told what it has left."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import leftovers
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")]
+
+CONFTEST = """
+import subprocess, pytest, leftovers
+leftovers._GONE_WITHIN_S = 0.1
+@pytest.fixture(scope="session")
+def shared():
+    with subprocess.Popen(["sh", "-c", "sleep 1000 & wait"]) as process:
+        yield process
+        process.kill()
+"""
+LEAVES = {
+    "process": 'subprocess.Popen(["sh", "-c", "sleep 1001 &"]).wait()',
+    "thread": 'threading.Thread(target=threading.Event().wait, name="reader", daemon=True).start()',
+    "descriptors": "opened = [os.open(__file__, os.O_RDONLY) for _ in range(5)]",
+    "file": 'tempfile.mkdtemp(prefix="mine-")',
+    "nothing": "opened = [os.open(__file__, os.O_RDONLY) for _ in range(4)]",
+}
+TOLD = {
+    "process": r"process \d+: sleep 1001",
+    "thread": r"thread reader",
+    "descriptors": r"descriptor of \S+/test_descriptors.py",
+    "file": r"\S+/mine-\S+",
+}
+
+
+def ran(folder: Path, modules: dict[str, str]) -> str:
+    """What pytest says of modules with the plugin."""
+    (folder / "pytest.ini").touch()
+    (folder / "conftest.py").write_text(CONFTEST)
+    for name, line in modules.items():
+        lines = ["import os, subprocess, tempfile, threading", "def test_first(shared):", f"    {line}"]
+        (folder / f"test_{name}.py").write_text("\n".join([*lines, "def test_last():", "    pass"]))
+    command = [sys.executable, "-m", "pytest", "-p", "leftovers", "-p", "no:cacheprovider", "-rA"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(leftovers.__file__).parent)}
+    return subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False).stdout
+
+
+def test_what_a_module_leaves_is_an_error_of_its_last_test_but_not_what_the_session_keeps(tmp_path: Path) -> None:
+    said = ran(tmp_path, LEAVES)
+    assert set(re.findall(r"^ERROR test_(\w+)\.py::test_last", said, re.MULTILINE)) == set(TOLD), said
+    for name, left in TOLD.items():
+        assert re.search(rf"^test_{name}\.py has left\n(  .*\n)*?  {left}\s*$", said, re.MULTILINE), said
+    assert "sleep 1000" not in said
+    assert f"{2 * len(LEAVES)} passed, {len(TOLD)} errors" in said
+
+
+def test_a_module_with_a_failed_test_is_not_asked(tmp_path: Path) -> None:
+    said = ran(tmp_path, {"thread": f"{LEAVES['thread']}; assert False"})
+    assert "1 failed, 1 passed" in said
+    assert "has left" not in said
