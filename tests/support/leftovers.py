@@ -26,6 +26,8 @@ SLACK: Final = 4
 """Descriptors that libraries open when they are first used, and keep."""
 _GONE_WITHIN_S: Final = 4.0
 """Who was told to end may need a moment for it; nothing is proved by how long."""
+_POOLS: Final = {"libuv-worker": "it works for all loops of uvloop, from the first on that needs it"}
+"""Threads that a library makes once in a process, and why they stay."""
 _FIRST_PAUSE_S: Final = 0.01
 
 Things = dict[str, str]
@@ -158,8 +160,9 @@ def _threads() -> Things:
     found = {}
     for each in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):
-            name = names.get(int(each.name)) or f"{(each / 'comm').read_text().strip()}, not of Python"
-            found[f"thread {each.name}"] = f"thread {name}"
+            name = (each / "comm").read_text().strip()
+            if name not in _POOLS:
+                found[f"thread {each.name}"] = f"thread {names.get(int(each.name)) or f'{name}, not of Python'}"
     return found
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+import leftovers
 import msgspec
 from waiting import HANG_S
 from wire import unique
@@ -95,9 +96,10 @@ class Shell:
     def _forking(self) -> "subprocess.Popen[str]":
         names = "('topics', 'produce', 'consume', 'groups', 'configs')"
         program = _FORKING.replace("NAMES", names)
-        return subprocess.Popen(
-            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        with leftovers.kept():  # it lives as long as the shell, which may be one of the session
+            return subprocess.Popen(
+                [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
 
     def run(self, *arguments: str, given: bytes = b"") -> Ended:
         """Run a command to its end. No traceback ever reaches a user."""
