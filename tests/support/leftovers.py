@@ -28,6 +28,8 @@ _GONE_WITHIN_S: Final = 4.0
 """Who was told to end may need a moment for it; nothing is proved by how long."""
 _POOLS: Final = {"libuv-worker": "it works for all loops of uvloop, from the first on that needs it"}
 """Threads that a library makes once in a process, and why they stay."""
+_UNPACKED: Final = (".so", ".so.lck")
+"""A JVM unpacks native libraries when it first needs them, and removes them at its end."""
 _FIRST_PAUSE_S: Final = 0.01
 
 Things = dict[str, str]
@@ -177,4 +179,4 @@ def _descriptors() -> Things:
 
 def _files() -> Things:
     folder = Path(tempfile.gettempdir())
-    return {f"file {name}": f"{folder / name}" for name in os.listdir(folder)}
+    return {f"file {name}": f"{folder / name}" for name in os.listdir(folder) if not name.endswith(_UNPACKED)}
