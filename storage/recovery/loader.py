@@ -89,6 +89,18 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int, syncs: StartSyn
         leader_epoch=order.leader_epoch,
         log_start_offset=max(log_start, bases[0] if bases else 0),
     )
+    try:
+        _fill(log, order, names, bases, now_ms, syncs)
+    finally:
+        log.release_files()
+    return log
+
+
+def _fill(
+    log: PartitionLog, order: LoadOrder, names: list[str], bases: list[int], now_ms: int, syncs: StartSyncs
+) -> None:
+    """Read and check what the directory holds, and take from the journal what it lacks. Raises as `load_log` does."""
+    context = log.context
     known_epochs = _epochs(context, order, names)
     if known_epochs is not None:
         log.epochs = known_epochs
@@ -124,8 +136,6 @@ def load_log(context: LogContext, order: LoadOrder, now_ms: int, syncs: StartSyn
         if _has_unvouched_names(log, order.recovery_point):
             syncs.add(log, names=True)
     log.raise_leader_epoch(log.epochs.latest)
-    log.release_files()
-    return log
 
 
 def _has_unvouched_names(log: PartitionLog, recovery_point: int) -> bool:

@@ -69,6 +69,7 @@ async def test_a_segment_missing_below_the_recovery_point_takes_its_partition_of
     before = {name: disk.read_whole(name) for name in disk.paths() if name.startswith(HOME)}
     log = await logs.start_again(disk)
     assert log.failure is not None
+    assert len(disk.open_files) == 0, "what was open when it failed is closed"
     assert f"offsets {gone}..{end - 1} are missing" in caplog.text
     assert read_now(log).error == ErrorCode.KAFKA_STORAGE_ERROR
     assert {name: disk.read_whole(name) for name in disk.paths() if name.startswith(HOME)} == before
