@@ -18,6 +18,8 @@ from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 from eosin.protocol.schemas.fetch import FetchRequest, FetchResponse
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
 
+pytestmark = pytest.mark.virtual
+
 Handler = Callable[[HeartbeatRequest, RequestContext, Services], Any]
 
 BEAT = ApiKey.HEARTBEAT

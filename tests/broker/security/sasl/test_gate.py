@@ -25,6 +25,8 @@ from eosin.protocol.schemas.metadata import MetadataRequest
 from eosin.protocol.schemas.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest
 
+pytestmark = pytest.mark.virtual
+
 BEAT = ApiKey.HEARTBEAT
 REFUSED = "Authentication failed with SASL mechanism SCRAM-SHA-256"
 
