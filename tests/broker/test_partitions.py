@@ -20,6 +20,8 @@ from eosin.protocol.records.scan import sound_batches
 from eosin.storage.log.log_results import Appended, AppendOrigin, Marker, Refused
 from eosin.storage.manager import LogManager
 
+pytestmark = pytest.mark.virtual
+
 ORDERS = TopicPartition("orders", 0)
 
 

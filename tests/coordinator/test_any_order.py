@@ -16,6 +16,8 @@ from coordinator_fakes import ORDERS_0, ORDERS_1, PAYMENTS_0, FakeBroker, Produc
 from eosin.coordinator.transactions.rules.state import LAST_CLIENT_EPOCH, TransactionState
 from eosin.protocol.errors import ErrorCode
 
+pytestmark = pytest.mark.virtual
+
 PARTITIONS = (ORDERS_0, ORDERS_1, PAYMENTS_0)
 STEPS = 150
 SHORT = 10

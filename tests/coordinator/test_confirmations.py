@@ -8,7 +8,7 @@ from coordinator_fakes import ORDERS_0, FakeBroker, Producer
 from eosin.coordinator.transactions.rules.state import TransactionState
 from eosin.protocol.errors import ErrorCode
 
-pytestmark = pytest.mark.asyncio
+pytestmark = pytest.mark.virtual
 
 
 async def committed(version: int = 0) -> tuple[FakeBroker, Producer]:

@@ -16,6 +16,8 @@ from eosin.protocol.records.batch import NewRecord, build_batch, retain_records
 from eosin.runtime.start_now import start_now
 from eosin.storage.log.log_results import Marker
 
+pytestmark = pytest.mark.virtual
+
 NONE = ErrorCode.NONE
 CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS
 FENCED = ErrorCode.PRODUCER_FENCED

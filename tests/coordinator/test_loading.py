@@ -13,6 +13,8 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.runtime.start_now import start_now
 
+pytestmark = pytest.mark.virtual
+
 NONE = ErrorCode.NONE
 LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 

@@ -13,6 +13,8 @@ from eosin.protocol.errors import ErrorCode
 from eosin.runtime.chance import SeededChance
 from eosin.storage.log.log_results import Marker
 
+pytestmark = pytest.mark.virtual
+
 COMMIT = Marker(producer_id=7, producer_epoch=5, commit=True, coordinator_epoch=3)
 
 

@@ -14,6 +14,8 @@ from manual_clock import PausingClock
 from eosin.coordinator.transactions.rules.state import TransactionState
 from eosin.protocol.errors import ErrorCode
 
+pytestmark = pytest.mark.virtual
+
 NONE = ErrorCode.NONE
 TIMEOUT_MS = 60_000
 SESSION_MS = 10_000

@@ -10,6 +10,8 @@ import pytest
 
 from eosin.runtime.drivers import go_on, new_driver
 
+pytestmark = pytest.mark.virtual
+
 
 class Result:
     """Something that a weak reference may point to."""

@@ -6,6 +6,8 @@ import pytest
 
 from eosin.runtime.start_now import start_now
 
+pytestmark = pytest.mark.virtual
+
 
 async def nothing_to_wait_for() -> str:
     return "done"

@@ -2,26 +2,19 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from asked_broker import KILLED, STOPPED
 from virtual_broker import OwnBroker, own_broker
 from virtual_network import LATENCY_S
-from virtual_time import Hangs, Uncaught, VirtualLoop, now_ms
+from virtual_time import Hangs, Uncaught, VirtualLoop, now_ms, run
 from wire import Wire, exchange
 
 pytestmark = pytest.mark.virtual
 
 HOUR_S = 3600
-
-
-def run(main: Coroutine[Any, Any, Any]) -> Any:
-    """Run it as a virtual test is run."""
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        return runner.run(main)
 
 
 @pytest.fixture

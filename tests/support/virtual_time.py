@@ -9,7 +9,7 @@ nobody has caught, in a callback or a task, fails it, too.
 import asyncio
 import io
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context
 from typing import Any, Final, TypeVar
 
@@ -121,6 +121,12 @@ def _stack(waited: "asyncio.Future[Any]") -> str:
     if isinstance(waited, asyncio.Task):
         waited.print_stack(file=found)
     return found.getvalue()
+
+
+def run(main: Coroutine[Any, Any, _T]) -> _T:
+    """`asyncio.run` as a virtual test is run, for a test that is not asynchronous itself."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(main)
 
 
 def now_ms() -> int:

@@ -12,6 +12,8 @@ from eosin.broker.fetching.long_poll import LongPolls, Watch
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.log.log_results import Isolation
 
+pytestmark = pytest.mark.virtual
+
 COMMITTED = Isolation.READ_COMMITTED
 UNCOMMITTED = Isolation.READ_UNCOMMITTED
 

@@ -69,6 +69,8 @@ from eosin.protocol.schemas.renew_delegation_token import RenewDelegationTokenRe
 from eosin.protocol.schemas.unregister_broker import UnregisterBrokerRequest
 from eosin.protocol.types import Message
 
+pytestmark = pytest.mark.virtual
+
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 CREATE = CreateTopicsRequest(topics=(CreatableTopic("new", 1, 1),))
 

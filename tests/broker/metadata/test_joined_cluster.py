@@ -33,6 +33,8 @@ from eosin.protocol.schemas.records import metadata as records
 from eosin.protocol.types import Message
 from eosin.runtime.start_now import start_now
 
+pytestmark = pytest.mark.virtual
+
 ORDERS = TopicPartition("orders", 0)
 TOPIC, BROKER = 2, 4
 

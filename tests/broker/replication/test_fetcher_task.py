@@ -18,6 +18,8 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from eosin.protocol.types import Message
 
+pytestmark = pytest.mark.virtual
+
 LEADER = Address("leader", 9092)
 EPOCH = 4
 BACKOFF_MS = 1000

@@ -23,6 +23,8 @@ from eosin.protocol.records.batch import stamp
 from eosin.storage.log.log_results import Appended, Refused
 from eosin.storage.log.partition_log import PartitionLog
 
+pytestmark = pytest.mark.virtual
+
 US = 1
 OTHER, THIRD = 2, 3
 NEW_ID = b"n" * 16

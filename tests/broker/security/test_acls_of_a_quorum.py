@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from manual_clock import ManualClock
 from scripted_controller import HERE, ScriptedCluster, broker, partition, topic
 from waiting import HANG_S
@@ -32,6 +33,8 @@ from eosin.protocol.schemas.delete_acls import (
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 from eosin.protocol.schemas.records import metadata as records
 from eosin.protocol.types import Message
+
+pytestmark = pytest.mark.virtual
 
 ALICE = Principal("User", "alice")
 READ = Acl(2, "orders", 3, "User:alice", "*", 3, 3)

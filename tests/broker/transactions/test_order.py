@@ -16,6 +16,8 @@ from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 from eosin.protocol.schemas.produce import ProduceRequest
 from eosin.protocol.schemas.txn_offset_commit import TxnOffsetCommitRequest
 
+pytestmark = pytest.mark.virtual
+
 ENDS = {ApiKey.END_TXN, ApiKey.INIT_PRODUCER_ID}
 REQUESTS: dict[ApiKey, Any] = {
     ApiKey.PRODUCE: ProduceRequest(transactional_id="tx"),

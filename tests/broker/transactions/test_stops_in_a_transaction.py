@@ -22,6 +22,8 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.types import Message
 
+pytestmark = pytest.mark.virtual
+
 NONE = ErrorCode.NONE
 LEFT, RIGHT = TopicPartition("orders", 0), TopicPartition("orders", 1)
 GROUP = "readers"

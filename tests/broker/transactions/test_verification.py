@@ -16,6 +16,8 @@ from eosin.protocol.records.header import BatchHeader, read_header
 from eosin.runtime.start_now import start_now
 from eosin.storage.log.log_results import AppendResult, Refused, VerificationGuard
 
+pytestmark = pytest.mark.virtual
+
 BUSY = Refused(ErrorCode.CONCURRENT_TRANSACTIONS)
 GUARD = VerificationGuard()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import virtual_time
 from certificates import Authority
 from fake_transport import FakeTransport
 from hypothesis import given, settings
@@ -32,6 +33,8 @@ from eosin.broker.security.tls.layer import (
 from eosin.broker.security.tls.reload import StoreWatch
 from eosin.broker.security.tls.settings import tls_settings
 from eosin.broker.security.unauthenticated_peers import UnauthenticatedPeerLimits, UnauthenticatedPeers
+
+pytestmark = pytest.mark.virtual
 
 
 class Above:
@@ -435,7 +438,7 @@ def test_mutated_records_end_the_connection_and_nothing_else(data: st.DataObject
 
     logging.disable(logging.WARNING)
     try:
-        asyncio.run(run())
+        virtual_time.run(run())
     finally:
         logging.disable(logging.NOTSET)
 
