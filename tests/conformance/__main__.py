@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from asked_broker import VARIABLES
+from asked_broker import A_PROCESS, VARIABLES
 from descendants import end_with_me
 from toolchains import NotHere
 
@@ -125,7 +125,7 @@ def _run_pytest(
     command += [*options, "--dist", "worksteal"]
     command += ["-k", expression] if expression else []
     environment = {key: value for key, value in os.environ.items() if key not in VARIABLES}
-    subprocess.run([*command, *cases], cwd=ROOT, env={**environment, **broker.variables}, check=False)
+    subprocess.run([*command, *cases], cwd=ROOT, env={**environment, **A_PROCESS, **broker.variables}, check=False)
 
 
 def kept() -> tuple[Results, Results]:

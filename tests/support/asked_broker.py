@@ -5,6 +5,7 @@ where another one is, and how it may be restarted.
     EOSIN_TEST_RESTART='a command'                   restarts it with its files, and returns when it runs
     EOSIN_TEST_BOOTSTRAP_FIRST_PROTOCOL=host:port    one of its kind at transaction.version=1
     EOSIN_TEST_RESTART_FIRST_PROTOCOL='a command'    restarts that one
+    EOSIN_WIRE=process                               the fresh Eosin is a process for virtual tests, too
 
 A command finds in EOSIN_RESTART_HOW whether a clean stop is meant (`stop`) or an end without notice (`kill`). What
 needs a restart is marked `restarts`; where no command was given it is left out, and told as not asked.
@@ -31,6 +32,9 @@ RESTART: Final = "EOSIN_TEST_RESTART"
 RESTART_AT_FIRST: Final = "EOSIN_TEST_RESTART_FIRST_PROTOCOL"
 VARIABLES: Final = (ANOTHER, ANOTHER_AT_FIRST, RESTART, RESTART_AT_FIRST)
 HOW: Final = "EOSIN_RESTART_HOW"
+
+A_PROCESS: Final[Mapping[str, str]] = {"EOSIN_WIRE": "process"}
+"""The environment in which no broker is in the process of a test."""
 
 VERSION: Final = "eosin.transaction.version"
 """The setting by which a broker of ours offers no more than the first protocol."""
@@ -108,6 +112,11 @@ async def _leads_all(address: str) -> bool:
 def is_another() -> bool:
     """Whether the broker under test is not ours."""
     return ANOTHER in os.environ
+
+
+def asks_process() -> bool:
+    """Whether the broker under test is a process, for tests that could have one of their own world, too."""
+    return is_another() or A_PROCESS.items() <= os.environ.items()
 
 
 def can_restart() -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from asked_broker import ANOTHER, is_another
+from asked_broker import ANOTHER, asks_process
 from broker_process import BrokerProcess
 from virtual_broker import OwnBroker, VirtualBroker, own_broker
 from virtual_time import is_virtual
@@ -21,7 +21,7 @@ from wire import Connect, Wire, settled, unique
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
 
-IS_VIRTUAL: Final = not is_another() and os.environ.get("EOSIN_WIRE") != "process"
+IS_VIRTUAL: Final = not asks_process()
 """Whether tests that can are virtual."""
 SETTINGS: Final = {"group.initial.rebalance.delay.ms": "0", "eosin.connection.refused.delay.ms": "0"}
 """Of the broker under test. Many of these tests send what is refused, from one address."""
