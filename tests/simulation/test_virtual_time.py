@@ -1,15 +1,17 @@
 """The mark `virtual`: time that jumps, tests that hang, exceptions that nobody catches, a network without sockets."""
 
 import asyncio
+import socket
+import subprocess
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from asked_broker import KILLED, STOPPED
 from virtual_broker import OwnBroker, own_broker
 from virtual_network import LATENCY_S
-from virtual_time import Hangs, Uncaught, VirtualLoop, now_ms, run
+from virtual_time import Hangs, Real, Uncaught, VirtualLoop, now_ms, run
 from wire import Wire, exchange
 
 pytestmark = pytest.mark.virtual
@@ -79,6 +81,19 @@ def test_an_error_of_the_test_itself_is_raised_as_it_is() -> None:
 
     with pytest.raises(KeyError, match="mine"):
         run(fails())
+
+
+@pytest.mark.parametrize(
+    ("real", "what"),
+    [
+        (socket.socket, "a socket"),
+        (lambda: subprocess.run(["true"], check=True), "a process"),
+        (lambda: asyncio.get_running_loop().run_in_executor(None, print), "a thread"),
+    ],
+)
+async def test_nothing_real_is_opened_or_started(real: Callable[[], object], what: str) -> None:
+    with pytest.raises(Real, match=f"{what} in a virtual test"):
+        real()
 
 
 class Sink(asyncio.Protocol):

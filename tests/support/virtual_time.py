@@ -1,26 +1,37 @@
 """The mark `virtual`: an asynchronous test that has it, and its asynchronous fixtures, run on the event loop of the
-simulator. There is no socket, no thread and no real clock; when nobody has anything to do, time jumps to what is due
-next. tests/conftest.py imports the hook of pytest-asyncio that gives such a test its loop.
+simulator. When nobody has anything to do, time jumps to what is due next. tests/conftest.py imports the hook of
+pytest-asyncio that gives such a test its loop.
 
-Always true: a test that waits for what never happens fails at once, with the line at which it waits; an exception that
-nobody has caught, in a callback or a task, fails it, too.
+Always true: nothing on the loop opens a socket, starts a process or hands work to a thread; a test that waits for what
+never happens fails at once, with the line at which it waits; an exception that nobody has caught, in a callback or a
+task, fails it, too.
 """
 
 import asyncio
+import functools
 import io
+import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import pytest
 from simulation.clock import SimulatedClock
 from simulation.loop import Process, Scheduler
-from virtual_network import End, Network
+from virtual_network import End, Listening, Network
 
 _T = TypeVar("_T")
 HANGS_AFTER_S: Final = 3600.0
 """Virtual seconds after which a test is taken to wait for ever: the periodic work of a broker never ends by itself."""
+
+
+_REAL: Final[Mapping[str, str]] = {
+    "socket.__new__": "a socket",
+    "subprocess.Popen": "a process",
+    "os.fork": "a process",
+}
+"""What a virtual test has none of, by the name of Python's audit event."""
 
 
 class Hangs(AssertionError):
@@ -31,10 +42,15 @@ class Uncaught(AssertionError):
     """Something beside the test has raised an exception, and nobody has caught it."""
 
 
+class Real(AssertionError):
+    """Something on a virtual loop needs a socket, a thread or a process."""
+
+
 class VirtualLoop(Process):
     """The event loop of a virtual test: a process of a world of its own, in which it may make others."""
 
     def __init__(self) -> None:
+        _watch()
         self.scheduler = Scheduler(report=self._note)
         super().__init__(self.scheduler, "test")
         self.clock = SimulatedClock(self.scheduler)
@@ -48,7 +64,9 @@ class VirtualLoop(Process):
         return self._processes[-1]
 
     def _note(self, process: Process, context: dict[str, Any]) -> None:
-        self._uncaught.append(context)
+        # asyncio's own streams (3.11) raise this in a callback when the task that serves a connection is cancelled.
+        if not isinstance(context.get("exception"), asyncio.CancelledError):
+            self._uncaught.append(context)
 
     # What asyncio.Runner and client code ask of a loop, beyond what simulated processes do
 
@@ -81,6 +99,7 @@ class VirtualLoop(Process):
         """End all processes of the world."""
         for process in self._processes:
             process.kill()
+        self.network.close()
         self._raise_uncaught()
 
     async def shutdown_asyncgens(self) -> None:
@@ -96,6 +115,9 @@ class VirtualLoop(Process):
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         return self.call_soon(callback, *args, context=context)
+
+    def run_in_executor(self, executor: object, func: Callable[..., object], *args: Any) -> NoReturn:  # type: ignore[override]
+        raise Real("a thread in a virtual test")
 
     async def create_connection(  # type: ignore[override]
         self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, **how: Any
@@ -114,6 +136,17 @@ class VirtualLoop(Process):
         address = host, port or self.network.free_port()
         self.network.listen(*address, lambda: (self, protocol_factory()))
         return Listening(self.network, address)  # type: ignore[abstract]  # it is all that tests need
+
+
+@functools.cache
+def _watch() -> None:
+    """Look at what Python does from now on; such a look cannot be ended."""
+
+    def look(event: str, _: object) -> None:
+        if event in _REAL and isinstance(asyncio._get_running_loop(), Process):
+            raise Real(f"{_REAL[event]} in a virtual test")
+
+    sys.addaudithook(look)
 
 
 def _stack(waited: "asyncio.Future[Any]") -> str:
