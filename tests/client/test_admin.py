@@ -30,6 +30,8 @@ from eosin.protocol.schemas.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
+pytestmark = pytest.mark.virtual
+
 
 async def test_creating_a_topic_says_what_is_wanted_and_raises_what_is_refused() -> None:
     results = [CreatableTopicResult("t"), CreatableTopicResult("t", error_code=36, error_message="it is there")]

@@ -13,6 +13,8 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import HEADER_BYTES, NewRecord, iter_records
 
+pytestmark = pytest.mark.virtual
+
 
 class FakeProducer:
     """Keeps what it is given, in order of its coming."""

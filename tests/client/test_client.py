@@ -19,6 +19,8 @@ from eosin.protocol.schemas.find_coordinator import Coordinator, FindCoordinator
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataResponse
 
+pytestmark = pytest.mark.virtual
+
 PARTITION = TopicPartition("topic", 0)
 
 

@@ -7,6 +7,8 @@ from eosin.broker.cli.remote_commands import table
 from eosin.client.cluster import BrokerState, ClusterState, PartitionReplicas, lags
 from eosin.protocol.names import TopicPartition
 
+pytestmark = pytest.mark.virtual
+
 ORDERS = TopicPartition("orders", 0)
 
 

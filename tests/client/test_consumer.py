@@ -27,6 +27,8 @@ from eosin.protocol.schemas.list_offsets import (
     ListOffsetsTopicResponse,
 )
 
+pytestmark = pytest.mark.virtual
+
 PARTITION = TopicPartition("topic", 0)
 
 

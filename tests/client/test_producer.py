@@ -38,6 +38,8 @@ from eosin.protocol.schemas.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 
+pytestmark = pytest.mark.virtual
+
 FIRST = TopicPartition("topic", 0)
 SECOND = TopicPartition("topic", 1)
 RECORDS = [NewRecord(b"k", b"v", 1), NewRecord(None, b"w", 2)]

@@ -29,6 +29,8 @@ from eosin.protocol.schemas.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
+pytestmark = pytest.mark.virtual
+
 PARTITION = TopicPartition("topic", 0)
 OPEN = ProducerState(5, 3, 0, last_timestamp=100, coordinator_epoch=-1, current_txn_start_offset=40)
 

@@ -22,6 +22,8 @@ from eosin.protocol.schemas.produce import (
     TopicProduceResponse,
 )
 
+pytestmark = pytest.mark.virtual
+
 PARTITION = TopicPartition("topic", 0)
 RECORDS = [NewRecord(None, b"v")]
 

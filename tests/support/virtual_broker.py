@@ -20,7 +20,6 @@ from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.sources import load_config
 
 HOST: Final = "127.0.0.1"
-FIRST_PORT: Final = 9092
 DISK_BYTES: Final = 1 << 40
 SMALL: Final[Mapping[str, str]] = {
     "transaction.state.log.num.partitions": "2",
@@ -49,7 +48,7 @@ class VirtualBroker:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop), "only a test with the mark `virtual` has virtual brokers"
         self._loop = loop
-        host, port = at = HOST, loop.network.free_port(FIRST_PORT)
+        host, port = at = HOST, loop.network.free_port()
         self.address = f"{host}:{port}"
         told = {"advertised.listeners": f"{LISTENER}://{self.address}"}
         config = load_config(flags={"eosin.durability": durability, **told, **SMALL, **settings}).config

@@ -1,4 +1,5 @@
-"""Connections between processes of one `Scheduler`: `loop.create_connection` without a socket.
+"""Connections between processes of one `Scheduler`: what `loop.create_connection` and `create_server` do, without a
+socket.
 
 Always true: bytes arrive in order, `LATENCY_S` after they were written; what the receiver does not read counts as
 unsent, so that the writer is told to pause; the end of a connection arrives behind what was sent before. A process that
@@ -6,7 +7,9 @@ is killed takes its ends with it, and the other ends hear of that from `Network.
 """
 
 import asyncio
+import errno
 import itertools
+import os
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -30,23 +33,27 @@ class Network:
     def __init__(self) -> None:
         self._listening: dict[tuple[str, int], Accept] = {}
         self._ends: dict[End, None] = {}
-        self._ports = itertools.count(49152)
+        self._free = itertools.count(9092)
+        self._of_clients = itertools.count(49152)
 
-    def free_port(self, first: int) -> int:
-        """The first port from `first` on at which nobody listens."""
-        taken = {port for _, port in self._listening}
-        return next(port for port in itertools.count(first) if port not in taken)
+    def free_port(self) -> int:
+        """A port at which nobody has ever listened."""
+        return next(self._free)
 
     def listen(self, host: str, port: int, accept: Accept) -> None:
         """Ask `accept` for every connection to this address from now on."""
         self._listening[host, port] = accept
 
+    def refuse(self, host: str, port: int) -> None:
+        """Nobody listens at this address any more."""
+        self._listening.pop((host, port), None)
+
     def connect(self, process: Process, protocol: asyncio.BaseProtocol, host: str, port: int) -> "End":
         """The end of a new connection that `process` has. Raises ConnectionRefusedError."""
         accepted = self._listening.get((host, port), lambda: None)()
         if accepted is None:
-            raise ConnectionRefusedError(f"nobody listens at {host}:{port}")
-        own, remote = ("127.0.0.1", next(self._ports)), ("127.0.0.1", port)
+            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        own, remote = ("127.0.0.1", next(self._of_clients)), ("127.0.0.1", port)
         near = End(self, process, protocol, own=own, remote=remote)
         near.other = End(self, *accepted, own=remote, remote=own)
         near.other.other = near
@@ -63,6 +70,37 @@ class Network:
         """Close what a killed process was connected to."""
         for end in [each for each in self._ends if each.process is process]:
             end.abort()
+
+    def close(self) -> None:
+        """Close every connection. The processes are no more, so nobody hears of it."""
+        for end in list(self._ends):
+            end.abort()
+
+
+class Listening(asyncio.AbstractServer):
+    """What `create_server` answers: somebody listens at an address, until `close`."""
+
+    def __init__(self, network: Network, address: tuple[str, int]) -> None:
+        self._network = network
+        self._address = address
+
+    @property
+    def sockets(self) -> "tuple[Listening, ...]":
+        """It stands for its only socket, too."""
+        return (self,)
+
+    def getsockname(self) -> tuple[str, int]:
+        """The address."""
+        return self._address
+
+    def is_serving(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._network.refuse(*self._address)
+
+    async def wait_closed(self) -> None:
+        """Connections that are open stay."""
 
 
 class End(asyncio.Transport):
