@@ -72,7 +72,19 @@ def test_a_child_and_its_child_end_with_the_process_and_its_folder_goes(tmp_path
 def test_what_a_worker_of_pytest_has_started_ends_when_either_is_killed(tmp_path: Path, victim: str) -> None:
     (tmp_path / "test_waiting.py").write_text(TEST)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    command = [sys.executable, "-m", "pytest", "-p", "leftovers", "-p", "no:cacheprovider", "-n", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "nothing_left",
+        "-p",
+        "no:cacheprovider",
+        "-n",
+        "1",
+        "--basetemp",
+        "base",
+    ]
     if victim == "worker":
         command += ["--max-worker-restart", "0"]
     environment = {**os.environ, "PYTHONPATH": str(SUPPORT)}

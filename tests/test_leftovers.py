@@ -42,7 +42,18 @@ def ran(folder: Path, modules: dict[str, str]) -> str:
     for name, line in modules.items():
         lines = ["import os, subprocess, tempfile, threading", "def test_first(shared):", f"    {line}"]
         (folder / f"test_{name}.py").write_text("\n".join([*lines, "def test_last():", "    pass"]))
-    command = [sys.executable, "-m", "pytest", "-p", "leftovers", "-p", "no:cacheprovider", "-rA"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "nothing_left",
+        "-p",
+        "no:cacheprovider",
+        "-rA",
+        "--basetemp",
+        "base",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(Path(leftovers.__file__).parent)}
     return subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False).stdout
 

@@ -1,11 +1,7 @@
-"""A plugin of pytest: nothing is left of a run, nor of a module.
+"""Looks for what a module of tests has left: processes, threads, temporary files, and more than a few descriptors.
 
-What tests have started ends with the process that runs them (`descendants`). Each such process has a temporary folder
-of its own, which is then removed; the folders of failed tests (`tmp_path`) stay where pytest keeps them.
-
-At the end of each module there is no process, thread or temporary file that was not there at its start, and at most
-`SLACK` descriptors more; else its last test gets an error. What a fixture of the session starts may stay, and so may
-what is started inside of `kept`. On other systems than Linux nobody looks.
+What is started inside of `kept` is no leftover: it is for later modules, too. `nothing_left` asks at the end of each
+module. On other systems than Linux nobody looks.
 """
 
 import contextlib
@@ -15,12 +11,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import descendants
-import pytest
 
 SLACK: Final = 4
 """Descriptors that libraries open when they are first used, and keep."""
@@ -37,64 +32,10 @@ Things = dict[str, str]
 _kept: Final[Things] = {}
 
 
-class Before(NamedTuple):
-    """At the start of a module."""
-
-    things: Things
-    failed: int
-    """How many tests."""
-
-
-_BEFORE: Final = pytest.StashKey[Before | None]()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_configure(config: pytest.Config) -> None:
-    """Before anybody asks for a temporary folder, or starts a worker."""
-    if not hasattr(config, "workerinput"):
-        os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.gettempdir()
-    folder = tempfile.mkdtemp(prefix="eosin-")
-    os.environ["TMPDIR"] = os.environ["SPARK_LOCAL_DIRS"] = folder
-    for name in ("SPARK_SUBMIT_OPTS", "MAVEN_OPTS"):  # Java does not ask TMPDIR
-        os.environ[name] = f"{os.environ.get(name, '')} -Djava.io.tmpdir={folder}".strip()
-    tempfile.tempdir = None  # it is read again
-    descendants.end_with_me(folder)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
-    """At the start of a module: what there is."""
-    if sys.platform == "linux" and item.config.stash.get(_BEFORE, None) is None:
-        item.config.stash[_BEFORE] = Before(things(), item.session.testsfailed)
-    return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
-    """At the end of a module: what it has left. A failed test may have left anything, and has been told of."""
-    result = yield
-    if nextitem is not None and nextitem.path == item.path:
-        return result
-    before, item.config.stash[_BEFORE] = item.config.stash.get(_BEFORE, None), None
-    if before is not None and before.failed == item.session.testsfailed:
-        if isinstance(item, pytest.Function):
-            item.funcargs.clear()  # pytest would keep what its fixtures have made a little longer
-        if left := _left_since(before.things):
-            pytest.fail(f"{item.path.name} has left\n  " + "\n  ".join(sorted(left.values())), pytrace=False)
-    return result
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
-    """A fixture of the session outlives the module that is the first to ask for it."""
-    with kept() if fixturedef.scope in ("session", "package") else contextlib.nullcontext():
-        return (yield)
-
-
 @contextlib.contextmanager
 def kept() -> Iterator[None]:
     """What is started in here is for later modules, too."""
-    if sys.platform != "linux":
+    if sys.platform != "linux" or descendants.VARIABLE not in os.environ:
         yield
         return
     before = things()
@@ -109,7 +50,8 @@ def things() -> Things:
     return {**_processes(), **_threads(), **_descriptors(), **_files()}
 
 
-def _left_since(before: Things) -> Things:
+def left_since(before: Things) -> Things:
+    """What was not there before, and does not go within a while."""
     deadline, pause = time.monotonic() + _GONE_WITHIN_S, _FIRST_PAUSE_S
     while left := _too_much(_new_since(before)):
         gc.collect()  # client libraries leave sockets and threads to it

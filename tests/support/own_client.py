@@ -10,6 +10,7 @@ import threading
 from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
+import leftovers
 from crash_load import committed_offset
 from real_clients.base import Admin, Client, ClientRefused, Consumer, Offsets, Producer, Received
 from waiting import HANG_S
@@ -29,8 +30,9 @@ _T = TypeVar("_T")
 
 @functools.cache
 def _loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="eosin client", daemon=True).start()
+    with leftovers.kept():
+        loop = asyncio.new_event_loop()
+        threading.Thread(target=loop.run_forever, name="eosin client", daemon=True).start()
     return loop
 
 

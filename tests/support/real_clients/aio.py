@@ -10,6 +10,7 @@ from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 import aiokafka
+import leftovers
 from aiokafka import errors
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
@@ -34,8 +35,9 @@ _GROUP = (errors.IllegalGenerationError, errors.UnknownMemberIdError, errors.Com
 
 @functools.cache
 def _loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="aiokafka", daemon=True).start()
+    with leftovers.kept():
+        loop = asyncio.new_event_loop()
+        threading.Thread(target=loop.run_forever, name="aiokafka", daemon=True).start()
     return loop
 
 

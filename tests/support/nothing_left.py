@@ -1,0 +1,72 @@
+"""A plugin of pytest: nothing is left of a run, nor of a module.
+
+What tests have started ends with the process that runs them (`descendants`). Each such process has a temporary folder
+of its own, which is then removed; the folders of failed tests (`tmp_path`) stay where pytest keeps them.
+
+At the end of each module there is no process, thread or temporary file that was not there at its start, and hardly a
+descriptor more (`leftovers`); else its last test gets an error. What a fixture of the session starts may stay.
+"""
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Generator
+from typing import Final, NamedTuple
+
+import descendants
+import pytest
+from leftovers import Things, kept, left_since, things
+
+
+class Before(NamedTuple):
+    """At the start of a module."""
+
+    things: Things
+    failed: int
+    """How many tests."""
+
+
+_BEFORE: Final = pytest.StashKey[Before | None]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure() -> None:
+    """Before anybody asks for a temporary folder, or starts a worker."""
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    folder = tempfile.mkdtemp(prefix="eosin-")
+    os.environ["TMPDIR"] = os.environ["SPARK_LOCAL_DIRS"] = folder
+    for name in ("SPARK_SUBMIT_OPTS", "MAVEN_OPTS"):  # Java does not ask TMPDIR
+        os.environ[name] = f"{os.environ.get(name, '')} -Djava.io.tmpdir={folder}".strip()
+    tempfile.tempdir = None  # it is read again
+    descendants.end_with_me(folder)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    """At the start of a module: what there is."""
+    if sys.platform == "linux" and item.config.stash.get(_BEFORE, None) is None:
+        item.config.stash[_BEFORE] = Before(things(), item.session.testsfailed)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """At the end of a module: what it has left. A failed test may have left anything, and has been told of."""
+    result = yield
+    if nextitem is not None and nextitem.path == item.path:
+        return result
+    before, item.config.stash[_BEFORE] = item.config.stash.get(_BEFORE, None), None
+    if before is not None and before.failed == item.session.testsfailed:
+        if isinstance(item, pytest.Function):
+            item.funcargs.clear()  # pytest would keep what its fixtures have made a little longer
+        if left := left_since(before.things):
+            pytest.fail(f"{item.path.name} has left\n  " + "\n  ".join(sorted(left.values())), pytrace=False)
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+    """A fixture of the session outlives the module that is the first to ask for it."""
+    with kept() if fixturedef.scope in ("session", "package") else contextlib.nullcontext():
+        return (yield)
