@@ -5,10 +5,10 @@ import contextlib
 import socket
 import ssl
 import threading
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from sasl_stub import SaslStubBroker
@@ -50,12 +50,11 @@ def login(mechanism: Mechanism = Mechanism.SCRAM_SHA_512, user: str = "alice", p
 
 
 async def refused(address: Address, secured: ConnectionSecurity | None) -> ClientError:
-    """Why a client cannot ask for metadata; at once, not after retries."""
-    began = time.monotonic()
-    with pytest.raises(ClientError) as caught:
+    """Why a client cannot ask for metadata; at the first connection, not after retries."""
+    with patch.object(Connection, "open", wraps=Connection.open) as opened, pytest.raises(ClientError) as caught:
         async with Client([address], security=secured) as client:
             await client.metadata()
-    assert time.monotonic() - began < 3
+    assert opened.call_count == 1
     assert "\n" not in str(caught.value)
     return caught.value
 

@@ -29,7 +29,8 @@ IDS = 80
 UNDECIDED = 16
 ABORTED = 8
 """Of the undecided ones."""
-STOP_S = 1.0
+WAITS_S = (0.0, 0.05, 0.15)
+"""How long recovery runs before it is stopped: a quiet machine has recovered all after 0.4 s."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.full]
 
@@ -113,16 +114,13 @@ async def test_a_stop_in_recovery_releases_the_directory_last_and_the_next_proce
     as_it_was = {"log.cleaner.enable": "false"}  # what is compacted does not begin as it did
     first, second = (BrokerProcess(each, settings=as_it_was) for each in (directory, tmp_path / "same"))
     request.addfinalizer(lambda: [each.kill() for each in (first, second) if each.running])
-    took = []
     with ThreadPoolExecutor(1) as pool:
-        for wait_s in (0.0, 0.05, 0.15):  # a quiet machine has recovered all after 0.4 s
+        for wait_s in WAITS_S:
             first.launch()
             wait_until(lambda: recovers(first))
             await asyncio.sleep(wait_s)
             seen = pool.submit(seen_when_free, directory)
-            begun = time.monotonic()
             assert first.stop() == 0
-            took.append(time.monotonic() - begun)
             seen.result(HANG_S)
         first.launch()
         wait_until(lambda: recovers(first))
@@ -132,8 +130,7 @@ async def test_a_stop_in_recovery_releases_the_directory_last_and_the_next_proce
         os.kill(first.pid, signal.SIGCONT)
         assert first.stop() == 0
         starting.result(HANG_S)
-    assert min(took) < STOP_S, took  # a busy machine may delay one
-    assert first.log.count("the start was given up") == len(took) + 1
+    assert first.log.count("the start was given up") == len(WAITS_S) + 1
     assert "Traceback" not in first.log + second.log
     assert "recovering" in second.log
     wire = await Wire.open(second.address)

