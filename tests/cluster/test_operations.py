@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from committing import Committing, read_all
 from joined_broker import JoinedBroker
-from kraft_node import KafkaBroker, QuorumController
+from kraft_node import SHORT_SESSIONS, KafkaBroker, QuorumController
 from toolchains import skipped_without
 from waiting import wait_until
 
@@ -24,7 +24,7 @@ _REPLICATED = {
 def controller(tmp_path: Path) -> Iterator[QuorumController]:
     """A cluster of each test's own: it ends with other brokers than it began with."""
     with skipped_without():
-        made = QuorumController(tmp_path / "controller")
+        made = QuorumController(tmp_path / "controller", settings=SHORT_SESSIONS)
     with made:
         yield made
 

@@ -48,7 +48,8 @@ SESSION_TIMEOUT_MS: Final = 30_000
 brokers silent for many seconds."""
 SHORT_SESSION_TIMEOUT_MS: Final = 3000
 SHORT_SESSIONS: Final[Mapping[str, str]] = {"broker.session.timeout.ms": str(SHORT_SESSION_TIMEOUT_MS)}
-"""For tests that kill brokers, and wait until the controller notices. A broker that is only slow may be fenced, too."""
+"""For tests that kill brokers and wait until the controller notices, or start one again: it waits for the end of its
+old session, sometimes even after a clean stop. A broker that is only slow may be fenced, too."""
 _QUICK_CONTROLLER: Final = {
     "broker.session.timeout.ms": str(SESSION_TIMEOUT_MS),
     "controller.quorum.election.timeout.ms": "300",

@@ -18,7 +18,7 @@ from typing import Any, Final
 import maven
 from apache_kafka import PROJECT
 from hand_made_broker import HandMadeBroker
-from kraft_node import QuorumController
+from kraft_node import SHORT_SESSIONS, QuorumController
 from msgspec.structs import replace as changed
 from waiting import until
 
@@ -238,7 +238,7 @@ def main() -> None:
     for settings, scenes in recordings:
         with (
             tempfile.TemporaryDirectory() as folder,
-            QuorumController(Path(folder) / "controller", settings=settings) as controller,
+            QuorumController(Path(folder) / "controller", settings={**SHORT_SESSIONS, **settings}) as controller,
         ):
             for scene in scenes:
                 asyncio.run(scene(controller))  # type: ignore[arg-type]
