@@ -20,6 +20,7 @@ from wire import Wire
 from wire_group import describe
 
 PAUSE_S = 40.0
+SESSION_TIMEOUT_MS = 10_000
 TRANSACTION_TIMEOUT_MS = 30_000
 CLIENTS = (confluent.CLIENT, kafka_python.CLIENT, aio.CLIENT)
 
@@ -73,7 +74,11 @@ def read_by(members: list[Consumer], count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-def test_a_pause_of_forty_seconds_costs_no_transaction_and_no_member(loop: str, tmp_path: Path) -> None:
+def test_a_pause_of_forty_seconds_costs_no_transaction_and_no_member(
+    loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for client in (kafka_python, aio):
+        monkeypatch.setattr(client, "SESSION_TIMEOUT_MS", SESSION_TIMEOUT_MS)
     settings = {"eosin.event.loop": loop, "group.initial.rebalance.delay.ms": "0"}
     with BrokerProcess(tmp_path / "data", durability="fsync", settings=settings) as broker:
         scenarios = [Scenario(client, broker.address) for client in CLIENTS]

@@ -26,7 +26,7 @@ from eosin.protocol.schemas.offset_fetch import (
 )
 from eosin.protocol.schemas.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
-SESSION_TIMEOUT_MS: Final = 10_000
+SESSION_TIMEOUT_MS: Final = 60_000
 REBALANCE_TIMEOUT_MS: Final = 10_000
 _TOPIC_IDS_FROM: Final = 10
 _MANY_GROUPS_FROM: Final = 8
