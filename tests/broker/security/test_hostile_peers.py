@@ -12,7 +12,6 @@ import pytest
 from call_counter import CallCounter
 from guarded_broker import ADMIN, guarded_broker
 from sasl_peer import PASSWORD, SCRAM, SaslBroker, passed, users
-from waiting import HANG_S
 
 from eosin.broker.config.sources import load_config
 from eosin.broker.metadata.log import METADATA_PARTITION
