@@ -13,7 +13,6 @@ from waiting import wait_until
 from eosin.protocol.records.header import batches
 
 CONTROLLER = SHORT_SESSIONS
-
 RECORDS = 300
 
 

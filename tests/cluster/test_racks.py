@@ -23,7 +23,6 @@ from wire import unique
 from eosin.broker.config.quorum import RACK_AWARE
 
 CONTROLLER = SHORT_SESSIONS
-
 TRANSACTIONS = 20
 """Each of two records; every other one is aborted."""
 

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import confluent_kafka
@@ -13,6 +13,7 @@ import pytest
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
 from real_clients import confluent
+from waiting import HANG_S, wait_until
 from wire import unique
 
 CONTROLLER = {"broker.session.timeout.ms": "10000"}
@@ -20,7 +21,6 @@ CONTROLLER = {"broker.session.timeout.ms": "10000"}
 _BROKER = {"replica.lag.time.max.ms": "60000", "replica.fetch.wait.max.ms": "50"}
 
 Pair = tuple[JoinedBroker, JoinedBroker]
-_IN_TIME_S = 30
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +54,6 @@ def create(controller: QuorumController, pair: Pair, *, leader: int = 0) -> str:
 
 def described(controller: QuorumController, broker: JoinedBroker, topic: str) -> str:
     return controller.run("kafka-topics.sh", "--bootstrap-server", broker.address, "--describe", "--topic", topic)
-
-
-def eventually(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _IN_TIME_S
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.3)
 
 
 def members(told: str) -> set[str]:
@@ -100,11 +93,11 @@ def test_records_are_on_both_brokers_and_outlive_a_kill_of_their_leader(
     assert read_all(second.address, topic, 200) == sent
     assert members(described(controller, second, topic)) == {str(second.node_id)}
     first.start()
-    eventually(
+    wait_until(
         lambda: members(described(controller, second, topic)) == both(pair), "the killed broker is not in sync again"
     )
     second.kill()
-    eventually(
+    wait_until(
         lambda: f"Leader: {first.node_id}" in described(controller, first, topic), "the first broker does not lead"
     )
     assert read_all(first.address, topic, 200) == sent
@@ -151,13 +144,13 @@ def test_a_leader_that_comes_back_drops_what_was_never_committed(controller: Quo
     alone = confluent_kafka.Producer({"bootstrap.servers": first.address, "acks": 1, "linger.ms": 0})
     sent.append(b"kept-10")
     alone.produce(topic, sent[-1], partition=0)
-    assert alone.flush(120) == 0
-    eventually(lambda: holds(second, topic, sent[-1]), "the follower does not have what its leader has")
+    assert alone.flush(HANG_S) == 0
+    wait_until(lambda: holds(second, topic, sent[-1]), "the follower does not have what its leader has")
     os.kill(second.pid, signal.SIGSTOP)
     try:
         time.sleep(1)  # its last fetch has had its answer by then: replica.fetch.wait.max.ms is 50
         alone.produce(topic, b"never-committed", partition=0)
-        assert alone.flush(120) == 0
+        assert alone.flush(HANG_S) == 0
         assert holds(first, topic, b"never-committed")
         first.kill()
     finally:
@@ -166,7 +159,7 @@ def test_a_leader_that_comes_back_drops_what_was_never_committed(controller: Quo
     producer.send(topic, sent[-1], partition=0)
     producer.flush()
     first.start()
-    eventually(
+    wait_until(
         lambda: members(described(controller, second, topic)) == both(pair), "the killed broker is not in sync again"
     )
     assert read_all(second.address, topic, 12) == sent

@@ -11,7 +11,7 @@ import pytest
 from broker_process import BrokerProcess
 from read_only_disk import Mount, kept_by_another, mount
 from small_disk import NotMounted
-from waiting import wait_until
+from waiting import HANG_S, wait_until
 from wire import Wire, data_offsets, now_ms, records
 from wire_group import commit_offset
 from wire_producer import transactional
@@ -114,7 +114,7 @@ async def test_on_a_read_only_disk_acknowledged_records_are_kept_and_the_broker_
             assert taken < 50, "a segment was rolled"
         assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         await wire.append(plain)  # its file is open
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(HANG_S):
             assert await commit_offset(wire, "group", plain, 1) != NONE
         wait_until(lambda: "checkpoints failed; the broker goes on: [Errno 30]" in process.log)
         assert f"{rolling} is offline: [Errno 30] Read-only file system" in process.log
@@ -143,7 +143,7 @@ async def test_a_failing_file_system_takes_logs_offline_and_loses_no_synced_reco
     for partition in partitions:
         assert (await wire.produce(partition, batch)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert f"{partition} is offline: [Errno 30]" in process.log
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(HANG_S):
         assert ErrorCode((await producer.end(commit=True)).error_code).retriable
         assert await commit_offset(wire, "group", partitions[0], 1) != NONE
     await wire.close()

@@ -214,7 +214,9 @@ async def test_a_broker_with_a_page_that_reads_nothing_stops() -> None:
         _, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await writer.drain()
-        await asyncio.sleep(0.3)
+        observation = broker.server.observability
+        assert observation is not None
+        await until(lambda: observation.console is not None and observation.console.streams.count)
     writer.close()
 
 
