@@ -320,7 +320,7 @@ def listed(text: str) -> dict[tuple[str, str], Allowed]:
 def written(allowed: Mapping[tuple[str, str], Allowed]) -> str:
     """The text of the list."""
     lines = ["# Places of tests that break a rule of time: how often, and why it may stay. To shrink only; see", "# "]
-    lines[1] += "docs/testing.md and `python tests/support/rules_of_time.py --write`."
+    lines[1] += "docs/testing/proof.md and `python tests/support/rules_of_time.py --write`."
     for rule, says in RULES.items():
         lines += ["", f"# {says}", f"[{rule}]"]
         for (_, place), entry in sorted((key, each) for key, each in allowed.items() if key[0] == rule):

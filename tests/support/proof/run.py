@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from waiting import HANG_S
+
 from proof.quarantine import entries, in_quarantine
 from proof.results import RESULTS
 from proof.second_tries import try_again
@@ -19,8 +21,6 @@ from proof.verdict import ALL_PASSED, Outcome, StageResult, Verdict, deserve_ano
 
 _EACH_S: Final = 0.1
 """Between looks for a stage that has ended."""
-_ENDS_WITHIN_S: Final = 60
-"""Of a stage that was interrupted: pytest stops its workers, and these their brokers."""
 
 
 class Run:
@@ -53,8 +53,8 @@ class Run:
         raise KeyboardInterrupt
 
     def end(self) -> None:
-        """Wait for stages that were interrupted, and end by force what does not end by itself."""
-        deadline = time.monotonic() + _ENDS_WITHIN_S
+        """Wait for stages that were interrupted, whose workers stop their brokers, and kill what hangs."""
+        deadline = time.monotonic() + HANG_S
         for running in self._running:
             try:
                 running.process.wait(max(0, deadline - time.monotonic()))
