@@ -7,18 +7,19 @@ import sys
 from pathlib import Path
 
 import leftovers
+import nothing_left
 import pytest
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")]
 
 CONFTEST = """
-import subprocess, pytest, leftovers
+import os, subprocess, pytest, leftovers
 leftovers._GONE_WITHIN_S = 0.1
 @pytest.fixture(scope="session")
 def shared():
-    with subprocess.Popen(["sh", "-c", "sleep 1000 & wait"]) as process:
+    with subprocess.Popen(["sh", "-c", "sleep 1000 & wait"], start_new_session=True) as process:
         yield process
-        process.kill()
+        os.killpg(process.pid, 9)
 """
 LEAVES = {
     "process": 'subprocess.Popen(["sh", "-c", "sleep 1001 &"]).wait()',
@@ -28,32 +29,22 @@ LEAVES = {
     "nothing": "opened = [os.open(__file__, os.O_RDONLY) for _ in range(4)]",
 }
 TOLD = {
-    "process": r"process \d+: sleep 1001",
+    "process": r"process \d+: .*sleep 1001.*",
     "thread": r"thread reader",
     "descriptors": r"descriptor of \S+/test_descriptors.py",
     "file": r"\S+/mine-\S+",
 }
 
 
-def ran(folder: Path, modules: dict[str, str]) -> str:
+def ran(folder: Path, modules: dict[str, str], *options: str) -> str:
     """What pytest says of modules with the plugin."""
     (folder / "pytest.ini").touch()
     (folder / "conftest.py").write_text(CONFTEST)
     for name, line in modules.items():
         lines = ["import os, subprocess, tempfile, threading", "def test_first(shared):", f"    {line}"]
         (folder / f"test_{name}.py").write_text("\n".join([*lines, "def test_last():", "    pass"]))
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "nothing_left",
-        "-p",
-        "no:cacheprovider",
-        "-rA",
-        "--basetemp",
-        "base",
-    ]
+    options = ("-p", "nothing_left", "-p", "no:cacheprovider", "-rA", "--basetemp", "base", *options)
+    command = [sys.executable, "-m", "pytest", *options]
     environment = {**os.environ, "PYTHONPATH": str(Path(leftovers.__file__).parent)}
     return subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False).stdout
 
@@ -71,3 +62,13 @@ def test_a_module_with_a_failed_test_is_not_asked(tmp_path: Path) -> None:
     said = ran(tmp_path, {"thread": f"{LEAVES['thread']}; assert False"})
     assert "1 failed, 1 passed" in said
     assert "has left" not in said
+
+
+def test_modules_that_nobody_has_looked_at_are_told_of_and_fail_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / nothing_left.NOT_YET[0]
+    folder.mkdir(parents=True)
+    (tmp_path / "pytest.ini").touch()
+    said = ran(folder, {"thread": LEAVES["thread"]}, "--rootdir", str(tmp_path), "-n", "1")
+    assert "test_thread.py has left\n  thread reader" in said, said
+    assert "2 passed" in said
+    assert all((Path(__file__).parents[1] / each).is_dir() for each in nothing_left.NOT_YET)

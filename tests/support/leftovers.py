@@ -19,7 +19,7 @@ import descendants
 
 SLACK: Final = 4
 """Descriptors that libraries open when they are first used, and keep."""
-_GONE_WITHIN_S: Final = 20.0
+_GONE_WITHIN_S: Final = 8.0
 """Who was told to end may need a moment for it; nothing is proved by how long."""
 _POOLS: Final = {"libuv-worker": "it works for all loops of uvloop, from the first on that needs it"}
 """Threads that a library makes once in a process, and why they stay."""

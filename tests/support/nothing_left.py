@@ -18,6 +18,10 @@ import descendants
 import pytest
 from leftovers import Things, kept, left_since, things
 
+NOT_YET: Final = ("tests/applications", "tests/clients", "tests/cluster", "tests/crash", "tests/pipeline")
+"""Not all of their modules have been looked at: what these leave is listed at the end of the run, and fails nothing.
+May only shrink."""
+
 
 class Before(NamedTuple):
     """At the start of a module."""
@@ -27,6 +31,7 @@ class Before(NamedTuple):
     """How many tests."""
 
 
+_LEFT: Final = "left"
 _BEFORE: Final = pytest.StashKey[Before | None]()
 
 
@@ -61,8 +66,20 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         if isinstance(item, pytest.Function):
             item.funcargs.clear()  # pytest would keep what its fixtures have made a little longer
         if left := left_since(before.things):
-            pytest.fail(f"{item.path.name} has left\n  " + "\n  ".join(sorted(left.values())), pytrace=False)
+            told = f"{item.path.name} has left\n  " + "\n  ".join(sorted(left.values()))
+            if not item.nodeid.startswith(NOT_YET):
+                pytest.fail(told, pytrace=False)
+            item.user_properties.append((_LEFT, told))
     return result
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was left and fails nothing yet."""
+    reports = [each for kind in terminalreporter.stats.values() for each in kind if isinstance(each, pytest.TestReport)]
+    for report in reports:
+        for name, told in report.user_properties:
+            if name == _LEFT and report.when == "teardown":
+                terminalreporter.write_line(str(told))
 
 
 @pytest.hookimpl(wrapper=True)
