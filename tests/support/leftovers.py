@@ -19,10 +19,12 @@ import descendants
 
 SLACK: Final = 4
 """Descriptors that libraries open when they are first used, and keep."""
-_GONE_WITHIN_S: Final = 8.0
+_GONE_WITHIN_S: Final = 20.0
 """Who was told to end may need a moment for it; nothing is proved by how long."""
 _POOLS: Final = {"libuv-worker": "it works for all loops of uvloop, from the first on that needs it"}
 """Threads that a library makes once in a process, and why they stay."""
+_TRACKER: Final = "multiprocessing.resource_tracker"
+"""The process that multiprocessing starts beside its first worker, for all later ones too."""
 _UNPACKED: Final = (".so", ".so.lck")
 """A JVM unpacks native libraries when it first needs them, and removes them at its end."""
 _FIRST_PAUSE_S: Final = 0.01
@@ -95,7 +97,8 @@ def _processes() -> Things:
     for process in descendants.named(own_name):
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            found[f"process {process}"] = f"process {process}: {words}"
+            if _TRACKER not in words:
+                found[f"process {process}"] = f"process {process}: {words}"
     return found
 
 
