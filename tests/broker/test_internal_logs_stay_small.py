@@ -123,6 +123,7 @@ async def test_the_markers_of_transactional_offset_commits_do_not_pile_up() -> N
     await logs.manager.close()
 
 
+@pytest.mark.process
 async def test_a_coordinator_that_starts_on_compacted_logs_knows_every_transactional_id() -> None:
     disk = MemoryDisk()
     config = BrokerConfig(

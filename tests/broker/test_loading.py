@@ -20,6 +20,8 @@ from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
 from eosin.protocol.schemas.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from eosin.storage.compaction.cleaner import Cleaner
 
+pytestmark = pytest.mark.process
+
 FEW: dict[str, Any] = {"transaction_state_log_num_partitions": 1, "offsets_topic_num_partitions": 1}
 
 

@@ -21,6 +21,8 @@ from eosin.protocol.records.batch import NewRecord, batches, build_batch, iter_r
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.manager import LogManager
 
+pytestmark = pytest.mark.process
+
 NONE = ErrorCode.NONE
 DAY_MS = 86_400_000
 TEN_YEARS_MS = 3650 * DAY_MS

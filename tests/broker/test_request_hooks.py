@@ -234,6 +234,7 @@ async def test_a_slow_request_is_logged_with_its_api_time_and_client(caplog: pyt
     assert (facts["api"], facts["took_ms"], facts["error"], facts["client_id"]) == ("HEARTBEAT", 20, "NONE", "test")
 
 
+@pytest.mark.process
 async def test_the_log_of_slow_requests_is_a_setting_and_off_by_default() -> None:
     listeners = ("PLAINTEXT://127.0.0.1:0",)
     for from_ms, expected in ((0, type(None)), (500, SlowRequestLog)):

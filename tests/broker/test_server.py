@@ -35,6 +35,8 @@ from eosin.protocol.schemas.metadata import MetadataRequest
 from eosin.protocol.types import Message
 from eosin.storage.compaction.cleaner import CleanerConfig
 
+pytestmark = pytest.mark.process
+
 LOCAL = "PLAINTEXT://127.0.0.1:0"
 FEW: dict[str, Any] = {"transaction_state_log_num_partitions": 2, "offsets_topic_num_partitions": 2}
 

@@ -4,7 +4,10 @@ into it: its start stays as short as it is."""
 import subprocess
 import sys
 
+import pytest
 from waiting import HANG_S
+
+pytestmark = pytest.mark.process
 
 PROGRAM = """
 import asyncio, sys

@@ -23,6 +23,8 @@ from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
 from eosin.protocol.schemas.metadata import MetadataRequest
 from eosin.protocol.schemas.produce import ProduceRequest
 
+pytestmark = pytest.mark.process
+
 
 def unused_port() -> int:
     with socket.socket() as listener:

@@ -17,6 +17,8 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import Compression, NewRecord
 
+pytestmark = pytest.mark.process
+
 SPOKEN = {
     ApiKey.METADATA: 8,
     ApiKey.FIND_COORDINATOR: 2,

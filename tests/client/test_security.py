@@ -27,6 +27,8 @@ from eosin.protocol.sasl.steps import Mechanism
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
 from eosin.protocol.schemas.metadata import MetadataRequest
 
+pytestmark = pytest.mark.process
+
 MODULES = {
     Mechanism.SCRAM_SHA_256: "scram.ScramLoginModule",
     Mechanism.SCRAM_SHA_512: "scram.ScramLoginModule",

@@ -13,6 +13,8 @@ from eosin.client.security.connection_security import ConnectionSecurity
 from eosin.protocol.sasl.scram_credentials import credential_of
 from eosin.protocol.sasl.steps import Mechanism
 
+pytestmark = pytest.mark.process
+
 MODULE = "org.apache.kafka.common.security"
 NUMBERS = {Mechanism.SCRAM_SHA_256: 1, Mechanism.SCRAM_SHA_512: 2}
 

@@ -15,6 +15,8 @@ from eosin.broker.__main__ import main
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.list_transactions import ListTransactionsResponse
 
+pytestmark = pytest.mark.process
+
 JAAS = "org.apache.kafka.common.security.scram.ScramLoginModule required username=alice password=%s;"
 
 

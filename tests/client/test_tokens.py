@@ -14,6 +14,8 @@ from eosin.client.security.settings import Login
 from eosin.client.security.tokens import token_of
 from eosin.protocol.sasl.steps import Mechanism
 
+pytestmark = pytest.mark.process
+
 
 @contextmanager
 def server(status: int, body: bytes, **headers: str) -> Iterator[tuple[str, list[tuple[str, dict[str, list[str]]]]]]:

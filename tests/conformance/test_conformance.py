@@ -128,6 +128,7 @@ class Nodes:
         assert self.done.count("start") < 3, "it did not get ready"
 
 
+@pytest.mark.process
 def test_another_process_has_a_broker_restarted_by_a_command(tmp_path: Path) -> None:
     node, untouched = Nodes(), Nodes()
     environment = {"PYTHONPATH": ON_THE_PATH}
@@ -150,6 +151,7 @@ def test_another_process_has_a_broker_restarted_by_a_command(tmp_path: Path) -> 
     assert untouched.done == []
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_run_counts_passes_failures_and_what_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "test_three.py").write_text(
@@ -187,6 +189,7 @@ def run(*options: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=200)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:port"])
 def test_an_address_where_nobody_answers_is_one_sentence(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--bootstrap", address]) == 2
@@ -223,6 +226,7 @@ def test_the_page_of_differences_has_a_reason_for_each_case_that_apache_kafka_fa
     assert not unexplained
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_one_case_is_asked_of_a_fresh_eosin_and_of_one_that_runs(tmp_path: Path) -> None:
     """And the outcome is the same, if somebody says how to restart the one that runs; else it is told what was not

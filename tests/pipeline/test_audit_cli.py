@@ -89,6 +89,7 @@ def test_a_missing_java_is_reported(
     assert capsys.readouterr().err.startswith("eosin pipeline audit: there is no java on the PATH")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("module", ["pyspark", "matplotlib"])
 def test_a_missing_package_is_reported_in_one_sentence(module: str, log: Path) -> None:
     code = (

@@ -26,7 +26,7 @@ from eosin.pipeline.audit.merging import Merged, merge
 from eosin.pipeline.audit.segment_facts import SegmentFacts
 from eosin.pipeline.audit.segment_files import SegmentFile, find_segments, open_segment
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
 async def write(client: Client, name: str, partitions: list[int], end: str) -> None:

@@ -27,6 +27,8 @@ from eosin.pipeline.common.errors import (
 from eosin.pipeline.common.progress_marker import ProgressMarker, read_marker
 from eosin.protocol.keys import ApiKey
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def faults() -> Faults:

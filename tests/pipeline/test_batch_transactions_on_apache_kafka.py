@@ -11,7 +11,7 @@ from eosin.client.errors import ConnectionFailed
 from eosin.client.producer import TV1, TV2
 from eosin.protocol.keys import ApiKey
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 WRITING = {ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.PRODUCE, ApiKey.END_TXN}
 

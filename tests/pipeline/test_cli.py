@@ -14,6 +14,8 @@ from eosin.client.client import Client
 from eosin.pipeline.cli.arguments import trigger
 from eosin.pipeline.sink.batch_transactions import BatchTransactions
 
+pytestmark = pytest.mark.process
+
 
 def test_eosin_pipeline_help_shows_its_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pipeline", "--help"]) == 0

@@ -107,6 +107,7 @@ def read(load: TopicLoad, start: int, end: int, **options: Any) -> list[tuple[in
     return [(each.record.offset, each.record.value) for some in reader for each in some]
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_range_has_its_committed_records_and_no_others(load: TopicLoad) -> None:
     assert read(load, 0, 8) == [(0, b"a"), (1, b"b"), (6, b"c")]
@@ -114,12 +115,14 @@ def test_a_range_has_its_committed_records_and_no_others(load: TopicLoad) -> Non
     assert read(load, 1, 4, isolation=Isolation.READ_UNCOMMITTED) == [(1, b"b"), (3, b"x")]
 
 
+@pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.parametrize(("start", "end"), [(2, 6), (3, 5), (7, 8), (4, 4)])
 def test_a_range_without_committed_records_ends(load: TopicLoad, start: int, end: int) -> None:
     assert read(load, start, end) == []
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_range_whose_beginning_was_deleted_is_data_loss_unless_that_is_accepted(load: TopicLoad) -> None:
     load.create("short")
@@ -136,6 +139,7 @@ def test_a_range_whose_beginning_was_deleted_is_data_loss_unless_that_is_accepte
     assert read_short(fail_on_data_loss=False) == [b"c", b"d"]
 
 
+@pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [0, 1, 9])
 def test_a_range_of_a_recreated_topic_is_data_loss_unless_that_is_accepted(load: TopicLoad, rows: int) -> None:

@@ -36,6 +36,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerWithOutages]:
         yield running
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("version", [TV1, TV2], ids=["TV1", "TV2"])
 async def test_a_driver_goes_on_with_its_batch_when_the_broker_is_killed_and_started_again(
     broker: BrokerWithOutages, version: int

@@ -30,7 +30,7 @@ from eosin.pipeline.runner.runner import Output
 from eosin.protocol.keys import ApiKey
 from eosin.runtime.clock import SystemClock
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
 @pytest.fixture

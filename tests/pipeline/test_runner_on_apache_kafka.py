@@ -17,7 +17,7 @@ from eosin.pipeline.common.errors import DataLoss, MissingTopic, TransactionTime
 from eosin.pipeline.common.partitioning import partition_of
 from eosin.pipeline.runner.runner import Output
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
 FORGETS = {

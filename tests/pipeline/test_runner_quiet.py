@@ -28,6 +28,8 @@ from eosin.protocol.schemas.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 
+pytestmark = pytest.mark.process
+
 MINUTE_MS = 60_000
 REFRESH = {"eosin.offsets.refresh.interval.ms": "50"}
 

@@ -36,6 +36,7 @@ def config(folder: Path, tls_files: Any, **others: str) -> str:
     return str(path)
 
 
+@pytest.mark.process
 def test_settings_for_workers_are_complete_and_show_no_secret(tls_files: Any, tmp_path: Path) -> None:
     own = {"ssl.keystore.location": tls_files.broker}
     path = config(tmp_path, tls_files, **own)
@@ -125,6 +126,7 @@ def test_a_pipeline_reads_and_writes_over_tls(
     assert "CERTIFICATE" not in plans[0]
 
 
+@pytest.mark.process
 async def test_a_runner_works_over_tls(secured: ThreadedBroker, tls_files: Any, tmp_path: Path) -> None:
     from eosin.pipeline import Output, Runner
 

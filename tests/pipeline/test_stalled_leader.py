@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from eosin.pipeline.source.txnlog import TxnLogStreamReader
 
 pytest.importorskip("pyspark")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 STALLED = "orders-2"
 

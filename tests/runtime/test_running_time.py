@@ -118,6 +118,7 @@ def test_cancelling_after_it_has_passed_is_harmless(clock: PausingClock) -> None
     assert clock.pending == 0
 
 
+@pytest.mark.process
 async def test_a_client_that_asks_while_the_loop_stands_still_is_heard_before_a_deadline_passes() -> None:
     """Beyond the deadline, but for less than what is taken for a pause: only the turns of the loop help."""
     connections = 50

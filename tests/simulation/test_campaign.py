@@ -14,6 +14,7 @@ from simulation.ledger import Ledger
 from simulation.producers import TransactionalProducer
 
 
+@pytest.mark.process
 def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     path = tmp_path / "results" / "simulation.json"
     first = Ledger(path)
@@ -25,6 +26,7 @@ def test_a_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert again.versions.total() == 50
 
 
+@pytest.mark.process
 def test_runs_that_are_done_are_not_done_again(tmp_path: Path) -> None:
     path = tmp_path / "simulation.json"
     Ledger(path).done(998, Counter(runs=998), [], seconds=1.0)
@@ -70,6 +72,7 @@ def test_a_seed_replays_to_the_same_violations_and_can_be_watched(
     assert "PRODUCE" in told
 
 
+@pytest.mark.process
 def test_a_campaign_with_failures_fails_and_names_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -38,6 +38,7 @@ def test_a_seed_replays_exactly() -> None:
     assert fingerprint(range(5)) == fingerprint(range(5))
 
 
+@pytest.mark.process
 def test_a_seed_replays_exactly_in_another_process_with_other_hashes() -> None:
     code = "from simulation import test_seeds; print(test_seeds.fingerprint(range(5)))"
     paths = os.pathsep.join((str(TESTS / "support"), str(TESTS)))

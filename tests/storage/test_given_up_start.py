@@ -91,6 +91,7 @@ async def test_the_lock_goes_when_no_thread_works_on_the_directory_any_more(tmp_
     await again.manager.close()
 
 
+@pytest.mark.process
 async def test_a_server_that_is_stopped_while_it_starts_leaves_the_directory_at_rest(tmp_path: Path) -> None:
     directory = str(tmp_path / "data")
     await killed_with_records(directory)

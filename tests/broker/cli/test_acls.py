@@ -10,6 +10,8 @@ from broker_process import BrokerProcess
 from eosin.broker.cli import acls
 from eosin.broker.config.broker import STANDARD_AUTHORIZER
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:

@@ -97,6 +97,7 @@ def test_a_directory_that_a_broker_holds_is_2(folder: Path, capsys: pytest.Captu
     assert main(["check", str(folder)]) == 0
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_running_broker_can_be_looked_at_but_not_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with BrokerProcess(tmp_path / "data", durability="fsync") as broker:
@@ -112,6 +113,7 @@ def test_a_running_broker_can_be_looked_at_but_not_checked(tmp_path: Path, capsy
     assert "stopped cleanly" in capsys.readouterr().out
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_log_can_be_dumped_while_it_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Batches are large, so that a look often falls into the middle of a write."""

@@ -43,6 +43,7 @@ def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> No
     assert refusal(capsys, "fly") == f"eosin: no command 'fly'; there are {', '.join(COMMANDS)}"
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -78,6 +79,7 @@ def test_a_config_file_with_a_bad_value_is_refused(tmp_path: Path, capsys: pytes
     assert said == "eosin serve: eosin.durability must be one of fsync, os, memory, not 'granite'"
 
 
+@pytest.mark.process
 def test_health_is_1_when_nobody_listens(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -85,6 +87,7 @@ def test_health_is_1_when_nobody_listens(capsys: pytest.CaptureFixture[str]) -> 
         assert "Connection refused" in refusal(capsys, "health", address, code=1)
 
 
+@pytest.mark.process
 def test_health_is_1_when_nobody_answers(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
@@ -104,6 +107,7 @@ def test_a_timeout_that_is_no_time_is_refused(
     assert said.endswith(f"argument --timeout: must be a number above 0, not {seconds!r}")
 
 
+@pytest.mark.process
 def test_help_ends_quietly_when_its_reader_has_gone() -> None:
     read, write = os.pipe()
     os.close(read)

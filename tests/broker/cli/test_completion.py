@@ -13,6 +13,8 @@ from typed_shell import PROMPT, TypedShell
 from waiting import HANG_S
 from wire import unique
 
+pytestmark = pytest.mark.process
+
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "cli.md"
 FILES = {
     "bash": (".bashrc", f"PS1='{PROMPT}'\n"),

@@ -48,6 +48,7 @@ def has_event(tables: Tables, kind: str, transactional_id: str) -> bool:
     return any((each["kind"], each["id"]) == (kind, transactional_id) for each in events)
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_the_demo_shows_everything_that_the_console_is_for_and_leaves_nothing(
     shown: DemoProcess, tmp_path: Path
@@ -71,6 +72,7 @@ def test_a_transaction_of_the_demo_runs_out_of_time_and_another_one_begins(shown
     seen(shown, lambda tables: tables["transactions"]["invoicing-1"]["state"] == "Ongoing")
 
 
+@pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_the_demos_directory_goes_with_it_however_it_ends(
@@ -81,6 +83,7 @@ def test_the_demos_directory_goes_with_it_however_it_ends(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.parametrize("option", ["--http", "--listen"])
 def test_a_port_in_use_is_told_in_a_sentence(option: str, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import pytest
 from shell import Shell
 from waiting import HANG_S
 
+pytestmark = pytest.mark.process
+
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 PAGES = ("cli.md", "quickstart.md")
 

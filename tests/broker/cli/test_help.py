@@ -17,6 +17,8 @@ from wire import unique
 from eosin.broker.__main__ import COMMANDS, main
 from eosin.broker.cli.arguments import Parser
 
+pytestmark = pytest.mark.process
+
 OURS = [name for name in COMMANDS if name != "pipeline"]
 
 

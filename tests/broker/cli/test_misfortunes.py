@@ -25,7 +25,7 @@ from eosin.broker.config.broker import STANDARD_AUTHORIZER
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 LATER_S = 30
 COLUMNS = 40

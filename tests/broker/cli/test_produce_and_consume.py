@@ -16,6 +16,8 @@ from wire import unique
 
 from eosin.broker.cli.records import standard_input
 
+pytestmark = pytest.mark.process
+
 
 def lines_of(stream: IO[bytes] | None, count: int) -> list[bytes]:
     """So many lines of a command that goes on."""

@@ -10,7 +10,7 @@ from wire import unique
 
 from eosin.broker.config.broker import STANDARD_AUTHORIZER
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

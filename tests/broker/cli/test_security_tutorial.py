@@ -14,6 +14,8 @@ import pytest
 from free_ports import free_port
 from waiting import HANG_S
 
+pytestmark = pytest.mark.process
+
 PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "security" / "tutorial.md"
 PORT: Final = "9093"
 """On the page."""

@@ -12,7 +12,7 @@ from free_ports import free_port
 from shell import PROGRAM, Shell
 from waiting import HANG_S, wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 CLOSED = "eosin: cannot write to standard output: Bad file descriptor\n"
 FULL = "eosin: cannot write to standard output: No space left on device\n"

@@ -5,6 +5,8 @@ from shell import Shell
 from waiting import HANG_S, wait_until
 from wire import unique
 
+pytestmark = pytest.mark.process
+
 
 def test_a_topic_is_made_listed_described_altered_and_deleted(shell: Shell) -> None:
     name = unique("topic")

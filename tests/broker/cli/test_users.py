@@ -113,11 +113,13 @@ def test_a_directory_that_no_broker_has_used_has_no_users(offline: Command, data
     assert not data_dir.exists()
 
 
+@pytest.mark.process
 def test_the_directory_of_a_running_broker_is_refused(offline: Command, data_dir: Path) -> None:
     with BrokerProcess(data_dir):
         assert "cannot use the data directory" in offline.refused("add", "alice")
 
 
+@pytest.mark.process
 def test_a_running_broker_is_asked_over_the_wire(
     offline: Command, data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

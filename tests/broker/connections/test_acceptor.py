@@ -23,6 +23,8 @@ from eosin.protocol.codec import encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.metadata import MetadataRequest
 
+pytestmark = pytest.mark.process
+
 TWO_THOUSAND = 2000
 LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 

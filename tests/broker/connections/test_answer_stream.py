@@ -249,6 +249,7 @@ class Client:
         return bytes(data)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("loop_kind", ["asyncio", "uvloop"])
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_real_sockets_take_large_answers(

@@ -6,6 +6,8 @@ import pytest
 from fuzz_broker import fuzz
 from fuzz_security import SecuredTarget
 
+pytestmark = pytest.mark.process
+
 
 async def test_thousands_of_damaged_frames_harm_nobody() -> None:
     outcome = await fuzz(frames=4000, seed=20_260_517)

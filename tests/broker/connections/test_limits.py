@@ -60,6 +60,7 @@ class Clients:
             writer.close()
 
 
+@pytest.mark.process
 async def test_an_address_has_so_many_connections_and_others_have_theirs(caplog: pytest.LogCaptureFixture) -> None:
     settings = ("max.connections.per.ip=2", "max.connections.per.ip.overrides=127.0.0.3:3,127.0.0.4:0")
     async with serving(*settings) as server:
@@ -77,6 +78,7 @@ async def test_an_address_has_so_many_connections_and_others_have_theirs(caplog:
     assert caplog.text.count("max.connections.per.ip is 2") == 1
 
 
+@pytest.mark.process
 async def test_a_listener_has_a_number_of_its_own() -> None:
     where = "INSIDE://127.0.0.1:0,PLAINTEXT://127.0.0.1:0"
     async with serving("listener.name.inside.max.connections=1", listeners=where) as server:
@@ -86,6 +88,7 @@ async def test_a_listener_has_a_number_of_its_own() -> None:
         clients.close()
 
 
+@pytest.mark.process
 async def test_the_operator_gets_in_by_loopback_when_the_broker_is_full() -> None:
     where = "PLAINTEXT://0.0.0.0:0,LOCAL://127.0.0.1:0"
     settings = ("max.connections=2", "eosin.allow.open.listeners=true", "advertised.listeners=PLAINTEXT://localhost:9")
@@ -97,6 +100,7 @@ async def test_the_operator_gets_in_by_loopback_when_the_broker_is_full() -> Non
         clients.close()
 
 
+@pytest.mark.process
 async def test_without_limits_nothing_is_counted() -> None:
     async with serving() as server:
         assert server.host.limits is None
@@ -111,6 +115,7 @@ def test_connections_beyond_the_rate_wait_and_are_not_refused() -> None:
     assert limits.delay_ms("SLOW", 7, 60_000) > 0, "of its own rate"
 
 
+@pytest.mark.process
 @pytest.mark.slow
 async def test_a_connection_that_comes_too_fast_is_served_a_little_later() -> None:
     async with serving("max.connection.creation.rate=2", "quota.window.num=2") as server:

@@ -180,6 +180,7 @@ async def test_nothing_is_noted_of_anybody_while_there_is_room_for_many() -> Non
     assert those_that_went(*peers) == []
 
 
+@pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_with_twenty_two_places_each_of_sixty_clients_with_two_connections_is_answered(

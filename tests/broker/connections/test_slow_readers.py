@@ -19,7 +19,7 @@ from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopi
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from eosin.protocol.types import Message
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 MIB = 1 << 20
 READERS = 40

@@ -63,6 +63,7 @@ async def test_a_connection_that_is_not_read_is_in_the_middle_of_nothing() -> No
     assert peer.connection.unfinished() is None
 
 
+@pytest.mark.process
 async def test_a_slow_loris_is_closed_after_its_login_too() -> None:
     """On a listener of nobody's: there the time for a login does not count."""
     settings: dict[str, Any] = {"listeners": ("PLAINTEXT://127.0.0.1:0",), "eosin_frame_timeout_ms": 2000}

@@ -85,6 +85,7 @@ async def test_a_connection_tells_whether_its_client_takes_anything() -> None:
 MIB = 1 << 20
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_reader_that_never_reads_is_aborted_and_a_slow_one_is_not(tmp_path: Path) -> None:
     def send(opened: socket.socket, key: ApiKey, version: int, message: Message) -> None:

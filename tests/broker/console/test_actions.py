@@ -17,6 +17,8 @@ from eosin.broker.cli.serve import configured
 from eosin.broker.config.settings import SettingError
 from eosin.protocol.errors import ErrorCode
 
+pytestmark = pytest.mark.process
+
 TOKEN = "correct-horse"
 RIGHT = {"authorization": f"Bearer {TOKEN}"}
 ABORT = "actions/abort-hanging"

@@ -27,6 +27,7 @@ class FakeConnection:
         self.begun = [(ApiKey.FETCH, 0)] * 20
 
 
+@pytest.mark.process
 async def test_connections_are_told_with_who_they_are_and_what_they_wait_for() -> None:
     async with (
         observed_broker(eosin_console_enable=True) as broker,

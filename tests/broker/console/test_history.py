@@ -74,6 +74,7 @@ def history_of(broker: ObservedBroker) -> History:
     return observability.console.streams.survey._history
 
 
+@pytest.mark.process
 async def test_a_sample_counts_what_clients_have_done_since_the_one_before() -> None:
     async with observed_broker(eosin_console_enable=True) as broker:
         history = history_of(broker)
@@ -175,6 +176,7 @@ async def test_a_quarter_of_an_hour_is_kept_and_a_page_is_told_new_samples_alone
     assert (len(changes.rows), changes.gone) == (1, [11])
 
 
+@pytest.mark.process
 async def test_the_stream_tells_samples_and_the_disk(tmp_path: Path) -> None:
     async with (
         observed_broker(eosin_console_enable=True, eosin_durability="fsync", log_dirs=(str(tmp_path),)) as broker,

@@ -22,7 +22,7 @@ from wire_producer import transactional
 
 from eosin.protocol.names import TopicPartition
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 expect.set_options(timeout=HANG_S * 1000)
 
 

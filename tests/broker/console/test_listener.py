@@ -20,6 +20,8 @@ from eosin.broker.config.sources import load_config
 from eosin.broker.console import streams
 from eosin.broker.console.static_files import static_files
 
+pytestmark = pytest.mark.process
+
 TOKEN = "correct-horse"
 
 

@@ -11,6 +11,8 @@ from waiting import HANG_S
 
 from eosin.broker.console import log_view, worker_threads
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 async def broker() -> AsyncIterator[ObservedBroker]:

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, expect
 from toolchains import skipped_without
 from waiting import HANG_S
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 expect.set_options(timeout=HANG_S * 1000)
 
 

@@ -15,6 +15,8 @@ from waiting import HANG_S
 from eosin.broker.console import openapi
 from eosin.broker.console.console import Console
 
+pytestmark = pytest.mark.process
+
 NOT_DESCRIBED = {"/api/v1/openapi.json", "/api/v1/session"}
 """The description itself, and what the page trades its token for a cookie with."""
 

@@ -19,6 +19,8 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import Compression, NewRecord, build_batch
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 async def broker() -> AsyncIterator[ObservedBroker]:

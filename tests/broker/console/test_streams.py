@@ -148,6 +148,7 @@ async def test_rounds_over_ten_thousand_ids_and_a_thousand_partitions_are_cut_in
         assert sum(second) < 100_000, "the second round finds most as it was"
 
 
+@pytest.mark.process
 async def test_for_a_browser_that_does_not_read_a_broker_buffers_a_frame_at_most(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -15,6 +15,8 @@ from waiting import HANG_S
 from eosin.client.client import Client
 from eosin.client.groups import GroupAdmin
 
+pytestmark = pytest.mark.process
+
 TOKEN = "correct-horse"
 RIGHT = {"authorization": f"Bearer {TOKEN}"}
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from toolchains import skipped_without
 from waiting import HANG_S
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 expect.set_options(timeout=HANG_S * 1000)
 TOKEN = "correct-horse"
 

@@ -27,7 +27,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.storage.log.log_results import Appended, AppendOrigin
 from eosin.storage.log.partition_log import PartitionLog
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 UNUSED_MS = 1500
 
 

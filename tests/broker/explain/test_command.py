@@ -20,6 +20,8 @@ from waiting import HANG_S
 from eosin.broker.cli import explain
 from eosin.client.http import HttpError, get
 
+pytestmark = pytest.mark.process
+
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(

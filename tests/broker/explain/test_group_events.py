@@ -75,6 +75,7 @@ def topic_with_records(broker: BrokerProcess) -> str:
     return topic
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_group_tells_who_joined_who_left_and_which_offsets_a_transaction_committed(broker: BrokerProcess) -> None:
     group, topic = unique("readers"), topic_with_records(broker)
@@ -100,6 +101,7 @@ def test_a_group_tells_who_joined_who_left_and_which_offsets_a_transaction_commi
     assert "(generation 2) because reader-1 at 127.0.0.1 left" in found["sentence"]
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_member_that_fell_silent_is_named_with_its_last_sign_of_life(broker: BrokerProcess) -> None:
     group, topic = unique("readers"), topic_with_records(broker)
@@ -121,6 +123,7 @@ def test_a_member_that_fell_silent_is_named_with_its_last_sign_of_life(broker: B
     assert "because lost-1 at 127.0.0.1 was expelled: no heartbeat for 3 s" in explained(broker, group)["sentence"]
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_member_that_gets_nothing_names_the_transaction_that_holds_it_back(broker: BrokerProcess) -> None:
     group, topic, holder = unique("readers"), unique("held"), unique("holder")
@@ -315,6 +318,7 @@ def test_a_group_that_nobody_has_recorded_is_told_without_a_reason() -> None:
     assert "rebalanc" not in explain_group(GroupFacts("g", NOW_MS, "Stable", history=GroupHistory(NOW_MS))).sentence
 
 
+@pytest.mark.process
 async def test_a_reader_that_waits_for_stable_offsets_is_one_event_that_counts() -> None:
     async with observed_broker() as broker:
         producer = await broker.producer("copier")
@@ -336,6 +340,7 @@ async def test_a_reader_that_waits_for_stable_offsets_is_one_event_that_counts()
         )
 
 
+@pytest.mark.process
 async def test_commits_that_are_refused_say_of_whom_and_why() -> None:
     async with observed_broker() as broker:
         producer = await broker.producer("copier")

@@ -34,6 +34,8 @@ from eosin.client.transactions import TransactionAdmin
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 
+pytestmark = pytest.mark.process
+
 ORDERS_1 = TopicPartition("orders", 1)
 
 

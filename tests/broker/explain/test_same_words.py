@@ -81,6 +81,7 @@ MADE: list[Callable[[ObservedBroker], Awaitable[None]]] = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
 async def test_the_log_the_console_and_the_command_say_the_same_of_a_cause(
     make: Callable[[ObservedBroker], Awaitable[None]], caplog: pytest.LogCaptureFixture

@@ -15,6 +15,8 @@ from wire_producer import idempotent
 from eosin.broker.cli.explain import main
 from eosin.broker.explain import stored_facts
 
+pytestmark = pytest.mark.process
+
 Capture = pytest.CaptureFixture[str]
 
 

@@ -16,6 +16,8 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 async def broker() -> AsyncIterator[ObservedBroker]:

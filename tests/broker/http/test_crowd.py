@@ -13,6 +13,8 @@ from waiting import HANG_S
 from eosin.broker.http.guard import Receive, Scope, Send
 from eosin.broker.http.host import MOST_CONNECTIONS, HttpHost
 
+pytestmark = pytest.mark.process
+
 LIVEZ: Final = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
 UNREAD: Final = bytes(16 << 20)
 

@@ -19,6 +19,8 @@ from eosin.broker.server import Server
 from eosin.broker.start_error import StartError
 from eosin.client.http import HttpError
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 async def broker() -> AsyncIterator[ObservedBroker]:

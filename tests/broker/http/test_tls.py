@@ -22,6 +22,8 @@ from eosin.broker.http import tls as http_tls
 from eosin.client.client import Client
 from eosin.client.http import HttpError, get
 
+pytestmark = pytest.mark.process
+
 Loops = Callable[[], asyncio.AbstractEventLoop]
 
 

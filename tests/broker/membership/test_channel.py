@@ -59,6 +59,7 @@ def block(start: int) -> AllocateProducerIdsResponse:
     return AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=1000)
 
 
+@pytest.mark.process
 async def test_a_request_goes_to_the_active_controller_after_its_versions_were_asked() -> None:
     async with StubBroker() as controller, channel_to(lambda: leader(controller)) as channel:
         controller.answers[KEY] = lambda _, version: block(version)
@@ -70,6 +71,7 @@ async def test_a_request_goes_to_the_active_controller_after_its_versions_were_a
         assert controller.connections == 1
 
 
+@pytest.mark.process
 async def test_the_highest_common_version_is_spoken_up_to_a_limit() -> None:
     async with StubBroker() as controller, channel_to(lambda: leader(controller)) as channel:
         controller.answers[ApiKey.BROKER_HEARTBEAT] = lambda _, version: BrokerHeartbeatResponse()
@@ -82,6 +84,7 @@ async def test_the_highest_common_version_is_spoken_up_to_a_limit() -> None:
             await channel.request(KEY, ASK)
 
 
+@pytest.mark.process
 async def test_a_controller_that_is_not_active_any_more_loses_its_request_to_the_next() -> None:
     async with StubBroker() as old, StubBroker() as new:
         active = [leader(old, 1000)]
@@ -96,6 +99,7 @@ async def test_a_controller_that_is_not_active_any_more_loses_its_request_to_the
             assert (await channel.request(KEY, ASK, timeout_ms=5000)).producer_id_start == 7000
 
 
+@pytest.mark.process
 async def test_a_request_whose_connection_is_lost_stays_first_in_the_queue() -> None:
     async with StubBroker() as controller, channel_to(lambda: leader(controller)) as channel:
         given = iter(range(1000, 10_000, 1000))
@@ -115,6 +119,7 @@ async def test_a_request_whose_connection_is_lost_stays_first_in_the_queue() -> 
         assert [request.broker_epoch for request in controller.requests(KEY)] == [1, 1, 2, 3]
 
 
+@pytest.mark.process
 async def test_an_unknown_controller_is_waited_for() -> None:
     async with StubBroker() as controller:
         controller.answers[KEY] = lambda *_: block(0)
@@ -142,6 +147,7 @@ async def test_a_request_without_a_controller_ends_in_time_and_tells_why() -> No
             await channel.request(KEY, ASK, timeout_ms=50)
 
 
+@pytest.mark.process
 async def test_a_late_response_meets_no_other_request() -> None:
     async with StubBroker() as controller, channel_to(lambda: leader(controller)) as channel:
         controller.answers[KEY] = lambda *_: None
@@ -152,6 +158,7 @@ async def test_a_late_response_meets_no_other_request() -> None:
         assert controller.connections == 2
 
 
+@pytest.mark.process
 async def test_a_silent_connection_is_given_up_for_another() -> None:
     async with StubBroker() as controller, channel_to(lambda: leader(controller), socket_timeout_ms=100) as channel:
         controller.answers[KEY] = lambda *_: block(0) if controller.connections > 1 else None
@@ -176,6 +183,7 @@ def controller_response(correlation_id: int = 77) -> bytes:
     return b"".join(encode_response(ApiKey.LIST_TRANSACTIONS, 1, correlation_id, body))[4:]
 
 
+@pytest.mark.process
 async def test_a_forwarded_request_and_its_response_pass_unread() -> None:
     async with StubBroker() as controller, channel_to(lambda: leader(controller)) as channel:
         controller.answers[ApiKey.ENVELOPE] = lambda *_: EnvelopeResponse(response_data=controller_response())

@@ -24,6 +24,8 @@ from eosin.protocol.schemas.assign_replicas_to_dirs import (
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
 
+pytestmark = pytest.mark.process
+
 KEY = ApiKey.ASSIGN_REPLICAS_TO_DIRS
 TOPIC, DISK = bytes(15) + b"\x01", bytes(15) + b"\xaa"
 Answer = Callable[[TopicIdPartition], int]

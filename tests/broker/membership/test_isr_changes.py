@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+import pytest
 from stub_broker import StubBroker
 from waiting import HANG_S, until
 
@@ -131,6 +132,7 @@ def test_a_partition_that_is_not_led_any_more_asks_for_nothing() -> None:
     assert queue.is_empty
 
 
+@pytest.mark.process
 async def test_changes_that_come_meanwhile_leave_together() -> None:
     released = asyncio.Event()
 
@@ -150,6 +152,7 @@ async def test_changes_that_come_meanwhile_leave_together() -> None:
         assert each.answered[0] == (0, IsrAnswer(ErrorCode.NONE, 2, 6, (3, 4)))
 
 
+@pytest.mark.process
 async def test_a_stale_epoch_is_tried_again_with_the_one_of_now() -> None:
     epochs = iter((40, 47))
 
@@ -164,6 +167,7 @@ async def test_a_stale_epoch_is_tried_again_with_the_one_of_now() -> None:
         assert [request.broker_epoch for request in each.controller.requests(KEY)] == [40, 47]
 
 
+@pytest.mark.process
 async def test_each_partition_hears_its_own_error_and_may_ask_again() -> None:
     def answer(request: AlterPartitionRequest, _: int) -> AlterPartitionResponse:
         epochs = [each.partition_epoch for each in request.topics[0].partitions]
@@ -188,6 +192,7 @@ async def test_each_partition_hears_its_own_error_and_may_ask_again() -> None:
         ]
 
 
+@pytest.mark.process
 async def test_an_error_code_of_a_later_release_may_be_tried_again() -> None:
     async with sender(lambda *_: answers((part(0), 999))) as each:
         each.ask(0)
@@ -195,6 +200,7 @@ async def test_an_error_code_of_a_later_release_may_be_tried_again() -> None:
         assert each.answered[0][1].error is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
+@pytest.mark.process
 async def test_a_change_asked_for_in_the_step_of_an_answer_is_answered_too() -> None:
     async with sender(all_done) as each:
         for _ in range(3):

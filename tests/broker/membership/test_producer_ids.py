@@ -34,6 +34,7 @@ def test_an_error_is_no_block(error: ErrorCode) -> None:
         checked_block(AllocateProducerIdsResponse(error_code=error), after=0)
 
 
+@pytest.mark.process
 async def test_each_request_carries_the_broker_epoch_of_now() -> None:
     class Leader:
         node_id, epoch, host, port = 1000, 1, "", 0

@@ -18,6 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from shell import Shell
 from waiting import HANG_S, wait_until
 
+pytestmark = pytest.mark.process
+
 Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
 OF_NO_USE = {"kafka_exporter_build_info"}
 PREFIXES = ("kafka_broker", "kafka_topic_partition", "kafka_consumergroup")

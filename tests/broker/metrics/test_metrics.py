@@ -25,6 +25,8 @@ from eosin.broker.transactions.markers import LocalMarkers
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 
+pytestmark = pytest.mark.process
+
 GOLDEN = Path(__file__).parent / "metrics.txt"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 

@@ -14,7 +14,7 @@ from wire_producer import RawProducer, transactional
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 TIMEOUT_MS = 2000
 """Of sessions and of transactions."""

@@ -15,6 +15,8 @@ from eosin.broker.recorder.notable_log import MOST_A_SECOND, NotableLog
 from eosin.storage.disk.interfaces import File
 from eosin.storage.disk.memory import MemoryDisk
 
+pytestmark = pytest.mark.process
+
 FENCED = Notable(1, Kind.FENCED, 7, 3, "PRODUCER_FENCED", Cause.SUCCESSOR.value)
 
 

@@ -108,6 +108,7 @@ def test_a_bad_one_ends_the_start_before_anything_is_written(
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.process
 def test_a_broker_starts_with_them_and_says_when_it_has_none(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "data", settings={"listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT"})
     with broker:

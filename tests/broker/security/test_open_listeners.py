@@ -71,6 +71,7 @@ def test_an_allowed_open_listener_is_warned_of(caplog: pytest.LogCaptureFixture)
     assert "a listener lets everyone read and write" in caplog.text
 
 
+@pytest.mark.process
 def test_a_broker_that_is_refused_has_written_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = tmp_path / "data"
     assert main(["serve", "--listen", "0.0.0.0:0", "--advertise", "localhost:1", "--data-dir", str(data)]) == 2
@@ -78,6 +79,7 @@ def test_a_broker_that_is_refused_has_written_nothing(tmp_path: Path, capsys: py
     assert not data.exists()
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_the_ready_line_says_that_a_broker_is_open(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path / "data")

@@ -12,7 +12,10 @@ from waiting import HANG_S
 
 from eosin.broker.security.process import UnsafeDirectory, check_directory
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX systems")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX systems"),
+]
 
 
 def test_a_directory_that_everybody_may_write_is_refused_and_one_that_others_may_read_is_told(tmp_path: Path) -> None:

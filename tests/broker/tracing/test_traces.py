@@ -18,6 +18,8 @@ from eosin.broker.config.settings import SettingError
 from eosin.broker.config.tracing import traces_url
 from eosin.broker.tracing.span_queue import BATCH
 
+pytestmark = pytest.mark.process
+
 INTERNAL = 1
 ERROR = 2
 

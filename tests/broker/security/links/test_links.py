@@ -21,6 +21,8 @@ from eosin.client.connection import Connection
 from eosin.client.errors import AuthenticationFailed
 from eosin.runtime.clock import SystemClock
 
+pytestmark = pytest.mark.process
+
 
 class World:
     """A node that wants certificates, and a broker's key store."""

@@ -131,6 +131,7 @@ def test_settings_that_cannot_work_are_refused_in_one_sentence_without_a_passwor
     assert str(refused.value) == sentence
 
 
+@pytest.mark.process
 def test_plain_links_bring_nothing_of_tls_and_sasl_with_them() -> None:
     program = (
         "import sys, eosin.broker.joined.node, eosin.broker.server\n"

@@ -19,6 +19,8 @@ from eosin.protocol.schemas.alter_client_quotas import AlterClientQuotasRequest,
 from eosin.protocol.schemas.end_txn import EndTxnRequest
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:

@@ -71,6 +71,7 @@ def trusting(authority: Authority, directory: Path) -> TrustStoreSettings:
     return TrustStoreSettings(type=None, location=str(path), password=None, certificates=None)
 
 
+@pytest.mark.process
 def test_keys_come_over_https_from_whom_the_trust_store_names(
     issuer: str, authority: Authority, tmp_path: Path
 ) -> None:
@@ -98,6 +99,7 @@ def settings(*more: str) -> tuple[str, ...]:
     )
 
 
+@pytest.mark.process
 async def test_each_listener_has_its_own_issuer_and_its_own_keys(
     issuer: str, authority: Authority, tmp_path: Path
 ) -> None:
@@ -119,6 +121,7 @@ async def test_each_listener_has_its_own_issuer_and_its_own_keys(
         tokens.close()
 
 
+@pytest.mark.process
 async def test_a_trust_store_that_cannot_be_read_ends_the_start(issuer: str, tmp_path: Path) -> None:
     config = load_config(
         assignments=settings(

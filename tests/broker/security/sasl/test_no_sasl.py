@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
+import pytest
 from waiting import HANG_S
+
+pytestmark = pytest.mark.process
 
 PROGRAM = """
 import asyncio, sys

@@ -88,6 +88,7 @@ def test_a_name_is_written_as_java_writes_it(encoded: bytes, text: str) -> None:
     assert rfc2253(encoded) == text
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_java_itself_writes_these_names_so() -> None:
     with skipped_without():

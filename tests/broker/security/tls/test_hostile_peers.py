@@ -24,6 +24,8 @@ from eosin.protocol.codec import encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 
+pytestmark = pytest.mark.process
+
 LOOPS = pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 
 

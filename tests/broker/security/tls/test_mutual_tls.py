@@ -16,6 +16,8 @@ from waiting import HANG_S
 
 from eosin.broker.security.session import ANONYMOUS, Principal, SecurityProtocol
 
+pytestmark = pytest.mark.process
+
 
 class World:
     """An authority, a broker's key store, and the settings that ask clients for certificates."""

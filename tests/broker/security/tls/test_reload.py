@@ -179,6 +179,7 @@ def test_a_weak_key_is_refused_at_the_start(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("count", [40, pytest.param(200, marks=pytest.mark.full)])
 @pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def test_connections_live_through_twenty_reloads(tmp_path: Path, make_loop: Any, count: int) -> None:
@@ -219,6 +220,7 @@ def test_connections_live_through_twenty_reloads(tmp_path: Path, make_loop: Any,
         runner.run(asyncio.wait_for(run(), HANG_S))
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_signal_loads_the_certificate_again(tmp_path: Path) -> None:
     authority = Authority.root()

@@ -17,6 +17,8 @@ from eosin.protocol.schemas.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 
+pytestmark = pytest.mark.process
+
 BROKER, SET, DELETE = 4, 0, 1
 KEY = "listener.name.ssl.ssl.keystore.location"
 
