@@ -34,12 +34,13 @@ def end_with_me(folder: str = "") -> None:
     if sys.platform != "linux":
         return
     name = os.urandom(6).hex()
-    before = dict(os.environ)
-    os.environ[VARIABLE] = f"{before.get(VARIABLE, '')} {name}".strip()
+    os.environ[VARIABLE] = f"{os.environ.get(VARIABLE, '')} {name}".strip()
+    # Without any name: it ends soon after its process by itself, and whoever killed it before would keep the folder.
+    nameless = {variable: value for variable, value in os.environ.items() if variable != VARIABLE}
     nothing = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     # It needs nothing that is installed (-I, -S: 10 ms), and a session of its own: Ctrl-C is not for it.
     command = [sys.executable, "-I", "-S", __file__, str(os.getpid()), name, folder]
-    os.posix_spawn(sys.executable, command, before, file_actions=nothing, setsid=True)
+    os.posix_spawn(sys.executable, command, nameless, file_actions=nothing, setsid=True)
 
 
 def named(name: str) -> list[int]:

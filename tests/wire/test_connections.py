@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from waiting import HANG_S
 from wire import Connect, Wire, better_than_kafka, exchange, now_ms, produced, records, request_header
 
 from eosin.client.addresses import Address
@@ -40,9 +41,10 @@ async def test_more_requests_than_are_worked_on_at_once_are_all_answered(bootstr
 @better_than_kafka("a fetch of Apache Kafka holds back the requests behind it as long as it waits")
 async def test_a_waiting_fetch_ends_when_a_request_is_behind_it(wire: Wire) -> None:
     partition = await wire.partition()
-    waiting = wire.send(wire.fetch_request({partition: 0}, wait_ms=100_000), 12)
+    waiting = wire.send(wire.fetch_request({partition: 0}, wait_ms=2**31 - 1), 12)
     behind = wire.send(VERSIONS, 3)
-    answer, versions = await asyncio.gather(waiting, behind)
+    async with asyncio.timeout(HANG_S):
+        answer, versions = await asyncio.gather(waiting, behind)
     assert answer.responses[0].partitions[0].high_watermark == 0
     assert versions.error_code == ErrorCode.NONE
 
