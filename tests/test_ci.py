@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from proof.stages import STAGES
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parent.parent
 SHELL = ("sh", "dirname", "tr", "sort", "sed", "id", "env", "uname")
 TOOLS = {

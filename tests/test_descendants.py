@@ -10,7 +10,11 @@ from pathlib import Path
 import descendants
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")]
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc"),
+]
 
 SUPPORT = Path(descendants.__file__).parent
 # From a thread that is gone before the child is, in a group of its own; the child starts another one and forgets it.

@@ -105,6 +105,7 @@ def test_the_command_of_the_secured_compose_file_is_understood() -> None:
     assert health_parser().parse_args(re.findall(r'"([^"]*)"', check)).ca == "/etc/eosin/certs/ca.pem"
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_the_smoke_client_passes_against_a_broker(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data", durability="fsync") as broker:
@@ -114,6 +115,7 @@ def test_the_smoke_client_passes_against_a_broker(tmp_path: Path) -> None:
     assert "100 records committed and read, 100 aborted and never seen" in ended.stdout
 
 
+@pytest.mark.process
 def test_without_an_engine_the_tests_of_the_image_end_with_one_sentence() -> None:
     command = [sys.executable, str(ROOT / "tests" / "support" / "container_engine.py")]
     environment = {"PATH": os.environ["PATH"], "EOSIN_ENGINE": "no-such-engine"}
@@ -129,6 +131,7 @@ def test_the_base_image_is_the_one_that_the_broker_runs_in() -> None:
     assert re.findall(r"^FROM (python\S*)", DOCKERFILE, re.MULTILINE) == [base_image()] * 3
 
 
+@pytest.mark.process
 def test_a_compose_command_that_knows_no_profiles_is_left_out(tmp_path: Path) -> None:
     for name, told in (("old", "usage: old {up,down}"), ("new", "usage: new [--profile NAME] {up,down}")):
         (tmp_path / name).write_text(f"#!/bin/sh\necho '{told}'\n")

@@ -8,6 +8,8 @@ from pathlib import Path
 import free_ports
 import pytest
 
+pytestmark = pytest.mark.process
+
 OTHER = """
 import sys
 sys.path.insert(0, sys.argv[1])

@@ -37,6 +37,7 @@ def test_a_page_reaches_the_rules_alone() -> None:
     assert all(name.count("/") == 1 for name in impacted(["docs/guarantees.md"]))
 
 
+@pytest.mark.process
 def test_changed_files_are_told_by_git_new_ones_too(tmp_path: Path) -> None:
     def git(*words: str) -> None:
         subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *words], cwd=tmp_path, check=True)

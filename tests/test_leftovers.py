@@ -10,7 +10,11 @@ import leftovers
 import nothing_left
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")]
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc"),
+]
 
 CONFTEST = """
 import os, subprocess, pytest, leftovers

@@ -163,11 +163,13 @@ def promtool(*command: str, given: bytes = b"", codes: tuple[int, ...] = (0,), f
     return told
 
 
+@pytest.mark.process
 def test_promtool_finds_nothing_wrong_with_the_alerts() -> None:
     promtool("check", "config", "prometheus.yaml")
     promtool("test", "rules", "alerts_test.yaml")
 
 
+@pytest.mark.process
 def test_promtool_parses_every_query_of_the_dashboard(tmp_path: Path) -> None:
     asked = [each.replace("$__rate_interval", "1m") for each in expressions()]  # what Grafana puts in itself
     rules = [{"record": f"query:{number}", "expr": each} for number, each in enumerate(asked)]
@@ -175,6 +177,7 @@ def test_promtool_parses_every_query_of_the_dashboard(tmp_path: Path) -> None:
     promtool("check", "rules", "rules.json", folder=tmp_path)
 
 
+@pytest.mark.process
 async def test_promtool_reads_what_a_broker_answers() -> None:
     """`check metrics` also has opinions about names; those of Kafka's dashboards are not ours to change."""
     async with observed_broker() as broker:
@@ -194,6 +197,7 @@ NEEDS_MORE = {"Refusals", "ISR changes", "Followers behind"}
 """Panels that stay empty beside a broker that is alone and refuses no marker."""
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_prometheus_fills_the_panels_of_the_dashboard_and_fires_alerts(tmp_path: Path) -> None:
     with skipped_without():

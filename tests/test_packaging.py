@@ -18,7 +18,7 @@ from waiting import HANG_S
 ROOT = Path(__file__).parent.parent
 ROOMS = ("runtime", "protocol", "storage", "coordinator", "client", "broker", "pipeline")
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

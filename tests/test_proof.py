@@ -186,6 +186,7 @@ def of_tests(*options: str) -> Stage:
     return Stage("mixed", "test", (*PYTEST, "-p", "no:cacheprovider", *options, "test_mixed.py"))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "workers"])
 def test_all_stages_run_whatever_fails_and_pytest_tells_which_tests_were_real(
     tmp_path: Path, options: Sequence[str], capfd: pytest.CaptureFixture[str]
@@ -218,6 +219,7 @@ def test_all_stages_run_whatever_fails_and_pytest_tells_which_tests_were_real(
     assert "said beside" in capfd.readouterr().out
 
 
+@pytest.mark.process
 def test_a_module_that_cannot_be_imported_is_a_failure_by_name(tmp_path: Path) -> None:
     run = Run(root=checkout(tmp_path))
     (tmp_path / "test_mixed.py").write_text("import no_such_module\n")
@@ -226,6 +228,7 @@ def test_a_module_that_cannot_be_imported_is_a_failure_by_name(tmp_path: Path) -
     assert any("no_such_module" in line for line in run.verdict.lines())
 
 
+@pytest.mark.process
 def test_a_worker_that_dies_is_a_failure_of_its_test(tmp_path: Path) -> None:
     run = Run(root=checkout(tmp_path))
     (tmp_path / "test_mixed.py").write_text("import os\ndef test_that_dies(): os.kill(os.getpid(), 9)\n")
@@ -233,6 +236,7 @@ def test_a_worker_that_dies_is_a_failure_of_its_test(tmp_path: Path) -> None:
     assert [each.test for each in run.verdict.failed] == ["test_mixed.py::test_that_dies"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupted_run_ends_its_stages_and_says_what_it_knew(tmp_path: Path, how: signal.Signals) -> None:
     program = f"""

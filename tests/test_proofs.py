@@ -6,6 +6,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pytest
 from proof.books import BOOKS, lines_of
 from proof.proofs import COMMITS, FIGURES, PROOFS, Proof, unfit
 from proof.stages import FOLDERS, PYTEST, ROOT, STAGES
@@ -42,6 +43,7 @@ def test_a_release_refuses_books_that_are_old_or_of_another_line() -> None:
     ]
 
 
+@pytest.mark.process
 def test_a_line_of_a_book_has_the_counts_of_pytest_or_the_figures_of_a_program_or_its_last_words(
     tmp_path: Path,
 ) -> None:
@@ -98,6 +100,13 @@ def runs_in_the_gate(path: Path) -> bool:
         not re.search(r"^pytestmark = .*(cluster_long|spark_full)", module.read_text(), re.MULTILINE)
         for module in modules
     )
+
+
+def test_every_folder_of_tests_is_run_by_a_stage() -> None:
+    modules = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")]
+    asked = {word for stage in STAGES for word in stage.command if word.startswith("tests/")}
+    left = [each for each in modules if each not in asked and not any(each.startswith(f"{word}/") for word in asked)]
+    assert not left, "no stage runs them"
 
 
 def test_every_stage_of_the_gate_and_every_long_proof_runs_what_is_there() -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from waiting import HANG_S
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parent.parent
 BROKER = "--editable ."
 EVERYTHING = "--editable .[test]"

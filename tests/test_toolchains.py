@@ -28,6 +28,7 @@ def test_a_missing_toolchain_is_named_and_skipped_but_fails_in_ci(monkeypatch: p
         needing()
 
 
+@pytest.mark.process
 def test_a_failed_download_counts_as_a_missing_tool_and_a_failed_compilation_does_not() -> None:
     broken = [sys.executable, "-c", "import sys; sys.exit('no way')"]
     with pytest.raises(toolchains.NotHere, match="could not fetch the parts: no way"):

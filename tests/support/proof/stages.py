@@ -8,7 +8,10 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[3]
 CORES: Final = os.cpu_count() or 2
-ROOMS: Final = ("runtime", "protocol", "storage", "coordinator", "client", "broker", "pipeline", "model", "simulation")
+ROOMS: Final = (
+    *("runtime", "protocol", "storage", "coordinator", "client", "broker", "pipeline"),
+    *("model", "simulation", "conformance"),
+)
 """Folders of `tests/` in which tests that only compute stand beside real ones."""
 REAL: Final = ("wire", "kafka_tools", "crash", "applications", "cluster")
 RULES: Final = tuple(sorted(f"tests/{path.name}" for path in (ROOT / "tests").glob("test_*.py")))
