@@ -12,7 +12,7 @@ from eosin.client.client import Client
 from eosin.client.errors import AuthenticationFailed, ClientError
 from eosin.client.security.connection_security import ConnectionSecurity
 
-pytestmark = [pytest.mark.slow, pytest.mark.full]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.full]
 
 MODULE = "org.apache.kafka.common.security"
 

@@ -3,6 +3,8 @@
 import pytest
 from shell import Shell
 
+pytestmark = pytest.mark.process
+
 
 def test_a_setting_of_a_topic_is_changed_and_put_back(shell: Shell) -> None:
     topic = shell.topic(1, "--config", "retention.ms=5000")

@@ -120,6 +120,7 @@ def given(line: str) -> bytes:
     return b"1\n2\n" if line.startswith("produce") else b"a-new-password\n" if line.startswith("users") else b""
 
 
+@pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.full
 @pytest.mark.timeout(600)

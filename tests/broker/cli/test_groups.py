@@ -11,6 +11,8 @@ from shell import Shell
 from waiting import HANG_S
 from wire import unique
 
+pytestmark = pytest.mark.process
+
 
 @contextmanager
 def member(shell: Shell, group: str, topic: str, count: int, **settings: Any) -> Iterator[None]:

@@ -5,6 +5,8 @@ from shell import Shell
 from waiting import wait_until
 from wire import unique
 
+pytestmark = pytest.mark.process
+
 
 def test_quotas_are_set_listed_and_removed(shell: Shell) -> None:
     user = unique("user")

@@ -126,6 +126,7 @@ def test_a_page_may_name_the_tables_that_it_wants() -> None:
     assert tables_of("") == tables_of("none,such") == TABLES
 
 
+@pytest.mark.process
 @pytest.mark.full
 async def test_rounds_over_ten_thousand_ids_and_a_thousand_partitions_are_cut_into_short_pieces() -> None:
     async with observed_broker(eosin_console_enable=True) as broker:

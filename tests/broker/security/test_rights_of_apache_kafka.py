@@ -86,6 +86,7 @@ def test_all_rights_of_a_row_are_enough_and_each_is_needed() -> None:
             assert differ or case.name in REFUSED_ANYHOW, case.name
 
 
+@pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.full
 def test_apache_kafka_still_says_so() -> None:

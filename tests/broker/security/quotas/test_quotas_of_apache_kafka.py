@@ -11,7 +11,7 @@ from quota_scenario import QuotaScenario
 
 from eosin.client.addresses import Address
 
-pytestmark = [pytest.mark.slow, pytest.mark.full]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.full]
 
 
 TRIES = 3
