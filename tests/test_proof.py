@@ -252,8 +252,12 @@ prove.STAGES = (
 )
 sys.exit(prove.main(["test"]))
 """
+    in_the_background = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
     with subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, start_new_session=True
+        [*in_the_background, sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as process:
         assert process.stdout is not None
         written = ""

@@ -27,6 +27,9 @@ def main(words: list[str]) -> int:
     tiers = parser.parse_args(words).tiers
     run, began, interrupted = Run(), time.monotonic(), False
     signal.signal(signal.SIGTERM, lambda *_: run.interrupt())
+    # A shell has its background jobs ignore Ctrl-C, and so would everything that a stage starts: what a process handles
+    # itself is as usual again for its children.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         run.carry_out([stage for stage in STAGES if stage.tier in tiers])
     except KeyboardInterrupt:
