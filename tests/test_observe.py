@@ -21,6 +21,7 @@ from dependency_locks import wanted
 from observed_broker import ORDERS_0, observed_broker
 from toolchains import skipped_without, tool
 from waiting import HANG_S, wait_until
+from wire import unique
 
 from eosin.broker.cli.serve import configured
 
@@ -216,14 +217,14 @@ def test_a_prometheus_fills_the_panels_of_the_dashboard_and_fires_alerts(tmp_pat
                 kept.extend(make_traffic(broker))  # again and again: rates are made of what changes between scrapes
                 return not empty_panels(address) - NEEDS_MORE
 
-            wait_until(are_filled, lambda: f"without data: {empty_panels(address)}")
+            wait_until(are_filled, every_s=0.5, why=lambda: f"without data: {empty_panels(address)}")
             wait_until(lambda: rules_of(address) == {"ok"}, lambda: f"rules: {rules_of(address)}")
 
             def have_fired() -> bool:
                 kept.extend(make_traffic(broker))  # one more transaction that runs out of time
                 return ("EosinTransactionTimeouts", "firing") in alerts_of(address)
 
-            wait_until(have_fired, lambda: f"alerts: {alerts_of(address)}")
+            wait_until(have_fired, every_s=0.5, why=lambda: f"alerts: {alerts_of(address)}")
             fired = alerts_of(address)["EosinTransactionTimeouts", "firing"]
             assert re.fullmatch(rf"[0-9.]+ transactions of {http} ran out of time in ten minutes", fired["summary"])
             assert fired["ask"].startswith("eosin explain ")
@@ -263,9 +264,9 @@ def producing(broker: BrokerProcess, name: str, *, topic: str = "orders", timeou
 
 
 def make_traffic(broker: BrokerProcess) -> list[Producer]:
-    """Transactions that are committed and one that runs out of time, a producer that is fenced, and a reader. The
-    producers are still connected."""
-    shop, slow = producing(broker, "shop-1"), producing(broker, "slow", timeout_ms=1000)
+    """Transactions that are committed and one that runs out of time, with an id of its own, or the next one would abort
+    it before; a producer that is fenced, and a reader. The producers are still connected."""
+    shop, slow = producing(broker, "shop-1"), producing(broker, unique("slow"), timeout_ms=1000)
     old, new = producing(broker, "shop-2"), producing(broker, "shop-2")
     shop.commit_transaction(HANG_S)
     with pytest.raises(KafkaException):
