@@ -20,6 +20,8 @@ from compiled_broker import compiled_package, compiled_sources, missing
 from confluent_kafka import Consumer, Producer
 from sources import ROOMS, ROOT, at, fail_for, name_of, outline, sources, text_of
 
+pytestmark = pytest.mark.process
+
 BUILT_WITHIN_S = 2000
 """The first test of a run waits for the compiler: two minutes of a core."""
 SAME = (

@@ -137,6 +137,7 @@ def test_settings_show_no_secret_and_go_to_other_processes() -> None:
         assert pickle.loads(pickle.dumps(settings)) == settings
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "case", ["missing", "garbage", "PKCS12 password", "no key", "other key", "wrong password", "no password"]
 )
@@ -163,6 +164,7 @@ def test_a_store_that_cannot_be_used_is_named(case: str, tls_files: Any, tmp_pat
     assert "geheim" not in str(raised.value)
 
 
+@pytest.mark.process
 def test_an_encrypted_key_is_read_with_its_password(tls_files: Any, tmp_path: Path) -> None:
     (tmp_path / "store.pem").write_text(tls_files.encrypted)
     given = {"security.protocol": "SSL", "ssl.keystore.location": str(tmp_path / "store.pem")}

@@ -117,6 +117,7 @@ def test_a_seed_that_objects_without_the_bug_proves_nothing(judge: Judge) -> Non
             prove()
 
 
+@pytest.mark.process
 def test_the_end_of_a_run_names_bugs_whose_seeds_have_drifted(tmp_path: Path) -> None:
     (tmp_path / "test_bugs.py").write_text("def test_a_bug(drifted): drifted('caught by seed 9 now')\n")
     run = subprocess.run(

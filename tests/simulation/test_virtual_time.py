@@ -83,6 +83,7 @@ def test_an_error_of_the_test_itself_is_raised_as_it_is() -> None:
         run(fails())
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("real", "what"),
     [
