@@ -61,7 +61,14 @@ STAGES: Final = (
     Stage(
         "real, longer",
         "full",
-        (*PYTEST, *on(CORES), "-m", "full and process and not spark and not cluster_long", *FOLDERS, "tests/clients"),
+        (
+            *PYTEST,
+            *on(CORES + 1),
+            "-m",
+            "full and process and not spark and not cluster_long",
+            *FOLDERS,
+            "tests/clients",
+        ),
     ),
     Stage("spark, longer", "full", (*PYTEST, "-m", "spark and full and not spark_full", "tests/pipeline")),
 )
