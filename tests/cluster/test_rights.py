@@ -6,7 +6,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 from joined_broker import JoinedBroker
-from kraft_node import QuorumController
+from kraft_node import SHORT_SESSIONS, QuorumController
 from toolchains import skipped_without
 from waiting import HANG_S
 from wire import unique
@@ -16,8 +16,9 @@ from eosin.broker.config.broker import STANDARD_AUTHORIZER
 
 @pytest.fixture(scope="module")
 def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumController]:
-    """One that decides as well: the broker passes requests on to it in the names of its clients."""
-    settings = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS"}
+    """One that decides as well: the broker passes requests on to it in the names of its clients. A broker that was kept
+    out may come again when its session is over."""
+    settings = {**SHORT_SESSIONS, "authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS"}
     with skipped_without():
         made = QuorumController(tmp_path_factory.mktemp("deciding") / "controller", settings=settings)
     with made:

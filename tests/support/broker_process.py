@@ -101,6 +101,7 @@ class BrokerProcess:
         ready = _READY.match(self.ready_line)
         if ready is None:
             self._process.wait(HANG_S)
+            self._process.stdout.close()
             raise AssertionError(f"the broker did not start: {self.ready_line!r}\n{self.log}")
         self.port = int(ready.group(1).rpartition(":")[2])
         return self

@@ -94,12 +94,23 @@ def _too_much(new: Things) -> Things:
 def _processes() -> Things:
     own_name = os.environ[descendants.VARIABLE].split()[-1]
     found = {}
-    for process in descendants.named(own_name):
+    # A child that has just been started has no environment yet for whoever looks, but a parent.
+    for process in {*descendants.named(own_name), *_children()}:
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             if _TRACKER not in words:
                 found[f"process {process}"] = f"process {process}: {words}"
     return found
+
+
+def _children() -> Iterator[int]:
+    """Processes that this one has started and that run."""
+    for each in Path("/proc").iterdir():
+        if each.name.isdigit():
+            with contextlib.suppress(OSError):
+                state, parent, *_ = (each / "stat").read_text().rpartition(")")[2].split()
+                if int(parent) == os.getpid() and state != "Z":
+                    yield int(each.name)
 
 
 def _threads() -> Things:

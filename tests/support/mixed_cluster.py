@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from joined_broker import JoinedBroker
-from kraft_node import KafkaBroker, QuorumController
+from kraft_node import SHORT_SESSIONS, KafkaBroker, QuorumController
 from real_clients import confluent
 from toolchains import skipped_without
 from waiting import HANG_S, until
@@ -88,7 +88,8 @@ def mixed_brokers(folder: Path, settings: Mapping[str, str] | None = None) -> It
     Without Java the test is skipped."""
     made = {**SETTINGS, **(settings or {})}
     with skipped_without():
-        controller = QuorumController(folder / "controller")
+        # Tests kill these brokers and start them again, which the controller allows when a session is over.
+        controller = QuorumController(folder / "controller", settings=SHORT_SESSIONS)
     with (
         controller,
         KafkaBroker(folder / "kafka", controller, node_id=KAFKA, settings=made) as kafka,
