@@ -53,3 +53,10 @@ def test_changed_files_are_told_by_git_new_ones_too(tmp_path: Path) -> None:
     assert changed_files("HEAD", root=tmp_path) == ["new", "other"]
     with pytest.raises(SystemExit, match=r"impacted: .*no-such-commit"):
         changed_files("no-such-commit", root=tmp_path)
+
+
+@pytest.mark.process
+def test_without_git_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SystemExit, match="impacted: git tells which files have changed, and is not installed"):
+        changed_files("HEAD")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from flakes import summary
+from proof.books import commit, commits_since
 from proof.quarantine import entries, faults, in_quarantine
 from proof.run import Run
 from proof.second_tries import enter_flaky, try_again
@@ -173,6 +174,13 @@ def test_the_rate_of_failures_is_over_all_runs_of_all_tests() -> None:
     assert summary([{"tests": 0, "failed": []}])["rate"] == 1.0, "rounds without a test prove nothing"
 
 
+@pytest.mark.process
+def test_without_git_a_run_is_of_an_unknown_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert commit() == "unknown"
+    assert commits_since("abc") is None
+
+
 def checkout(folder: Path) -> Path:
     (folder / "conftest.py").write_text('pytest_plugins = ("proof.results",)\n')
     (folder / "pytest.ini").write_text(
@@ -226,6 +234,31 @@ def test_a_module_that_cannot_be_imported_is_a_failure_by_name(tmp_path: Path) -
     run.carry_out([of_tests()])
     assert not run.verdict.passes
     assert any("no_such_module" in line for line in run.verdict.lines())
+
+
+@pytest.mark.process
+def test_a_full_disk_under_what_pytest_tells_is_a_failure_of_its_stage_alone(tmp_path: Path) -> None:
+    run = Run(root=checkout(tmp_path))
+    torn = """
+from pathlib import Path
+whole = Path.open
+class Full:
+    def __init__(self, file): self.file = file
+    def __enter__(self): return self
+    def __exit__(self, *_): self.file.close()
+    def write(self, text):
+        self.file.write(text[:20])
+        raise OSError(28, "No space left on device")
+def full(path, *how, **more):
+    file = whole(path, *how, **more)
+    return Full(file) if path.name == "tests.json" else file
+def test_a(): Path.open = full
+"""
+    (tmp_path / "test_mixed.py").write_text(torn)
+    run.carry_out([of_tests(), Stage("after", "test", (sys.executable, "-c", ""))])
+    assert [stage.name for stage in run.verdict.stages] == ["mixed", "after"]
+    [(name, why)] = run.verdict.troubles
+    assert (name, why) == ("mixed", "pytest ended with exit code 3, see above")
 
 
 @pytest.mark.process

@@ -59,7 +59,10 @@ def changed_files(base: str, *, root: Path = ROOT) -> list[str]:
     asked = (("diff", "--name-only", base), ("ls-files", "--others", "--exclude-standard"))
     found: set[str] = set()
     for words in asked:
-        told = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False)
+        try:
+            told = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            sys.exit("impacted: git tells which files have changed, and is not installed")
         if told.returncode:
             sys.exit(f"impacted: {told.stderr.strip()}")
         found.update(told.stdout.splitlines())

@@ -19,8 +19,12 @@ def enter(book: Path, **line: object) -> None:
 
 
 def lines_of(book: Path) -> list[dict[str, Any]]:
-    """Read a book; one that was never written has no lines."""
-    return [json.loads(line) for line in book.read_text().splitlines()] if book.exists() else []
+    """Read a book; one that was never written has no lines. A full disk or a kill may have torn the last line: it does
+    not count."""
+    if not book.exists():
+        return []
+    whole, _, _ = book.read_text().rpartition("\n")
+    return [json.loads(line) for line in whole.splitlines()]
 
 
 def today() -> str:
@@ -42,6 +46,9 @@ def commits_since(earlier: str) -> int | None:
 
 
 def _git(*words: str) -> str | None:
-    """What git writes; None if it fails."""
-    asked = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    """What git writes; None if it fails, or is not installed."""
+    try:
+        asked = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
     return asked.stdout.strip() if asked.returncode == 0 else None

@@ -1,6 +1,6 @@
 """The long proofs, which somebody runs on purpose: each has a command of full size, and a book.
 
-A push does not pay for them; a release does (`releasable`).
+A push does not pay for them; a release does (`unfit`).
 """
 
 import os

@@ -1,6 +1,5 @@
 """One run of the proof: its stages one after the other, whatever fails, then the second tries."""
 
-import json
 import os
 import signal
 import subprocess
@@ -13,6 +12,7 @@ from typing import Final
 
 from waiting import HANG_S
 
+from proof.books import lines_of
 from proof.quarantine import entries, in_quarantine
 from proof.results import RESULTS
 from proof.second_tries import try_again
@@ -101,7 +101,6 @@ class Running:
         seconds = time.monotonic() - self._began
         if self._written is not None:
             print(f"== {self._stage.name}, which ran beside:\n{self._written.read_text(errors='replace')}", flush=True)
-        lines = self._told.read_text().splitlines() if self._told.exists() else []
-        tests = tuple(Outcome(**json.loads(line)) for line in lines)
+        tests = tuple(Outcome(**line) for line in lines_of(self._told))
         self._folder.cleanup()
         return StageResult(self._stage.name, seconds, self.process.returncode, tests, of_tests=self._stage.of_tests)
