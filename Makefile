@@ -30,7 +30,7 @@ TYPED := $(addprefix .types/eosin/,$(ROOMS))
 WITH := $(if $(COMPILED),env PYTHONPATH=$(CURDIR)/build/compiled)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode compiled wheels sbom lock audit run check format lint imports types test test-full gate test-spark quick impacted cluster cluster-clients cluster-crash bench fuzz crash soak proofs release codec-fuzz simulate simulate-cluster hunt model model-replication docs console-pictures transcripts docker-test clean conformance conformance-kafka conformance-page
+.PHONY: help setup bytecode compiled wheels sbom lock audit run check format lint imports types test gate quick impacted cluster-clients cluster-crash bench fuzz crash soak proofs release codec-fuzz simulate simulate-cluster hunt model model-replication docs console-pictures transcripts docker-test clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -108,17 +108,11 @@ types: setup
 	$(BIN)/mypy --follow-imports silent $(TYPED) bench
 
 # All stages run, whatever fails, and one list ends the run (docs/testing/proof.md).
-test: setup  ## the proof of every capability: check, then the tests
+test: setup  ## the proof in five minutes: check, all that only computes, and one real of everything
 	$(PROOF) test
 
-test-full: setup  ## the longer proofs that `make test` leaves out; for the rest of pipelines on Spark see test-spark, of failing clusters see cluster
-	$(PROOF) full
-
-gate: setup  ## what a push has to pass: test and test-full in one run with one list
-	$(PROOF) test full
-
-test-spark: setup  ## every test of pipelines on Spark, in one process with one session
-	$(BIN)/pytest -q -m spark tests/pipeline
+gate: setup  ## what a push has to pass: that, and every real test that is not left to the long proofs (make proofs)
+	$(PROOF) gate
 
 quick: setup  ## the inner loop: lint of changed files, and the tests of what they reach that need no other process (BASE=main)
 	@$(BIN)/python tests/support/impacted.py --lint --base $(BASE)
@@ -132,9 +126,6 @@ cluster-crash: setup bytecode  ## kill brokers and the controller of a cluster u
 
 cluster-clients: setup bytecode  ## the client suite against three Eosin brokers, everything with three replicas (ARGS="-k groups"; needs Java)
 	CLIENT_WORKERS=$(CLIENT_WORKERS) $(BIN)/python tests/support/cluster_clients.py $(ARGS)
-
-cluster: setup bytecode  ## every test of brokers that join the controllers of Apache Kafka (needs Java)
-	$(BIN)/pytest -q tests/cluster
 
 bench: setup bytecode  ## measure the budgets; a table, and JSON in bench-results/
 	$(WITH) $(BIN)/python -m bench $(ARGS)

@@ -11,8 +11,6 @@ from typing import NamedTuple
 import configuration_page
 import pytest
 import rights_page
-from proof.proofs import PROOFS
-from proof.stages import FOLDERS, PYTEST, STAGES
 from sources import (
     DOCS,
     PAGES,
@@ -247,28 +245,6 @@ def test_every_row_of_the_failure_matrix_is_shown_by_a_test() -> None:
     assert [row.split(" | ")[0] for row in without] == ["| restart with an older copy of the disk"], (
         "an operator's rule"
     )
-
-
-def test_every_test_of_the_failure_matrix_is_run_by_some_target() -> None:
-    """`make proof-cluster` runs tests/cluster without a choice; what the gate leaves to others has one of two marks."""
-    assert PROOFS["cluster"].command == (*PYTEST, "tests/cluster")
-    chosen = {
-        stage.command[stage.command.index("-m", len(PYTEST)) + 1] for stage in STAGES if FOLDERS[0] in stage.command
-    }
-    kinds = ("process", "not process")
-    assert chosen == {
-        *(f"{kind} and not spark and not full" for kind in kinds),
-        *(f"full and {kind} and not spark and not cluster_long" for kind in kinds),
-    }
-    idle = []
-    for file, name in NAMED.findall(text_of(DOCS / "testing" / "failures.md")):
-        path = ROOT / "tests" / file
-        marks = [cases_in(path)[name].decorators]
-        marks += [line for line in text_of(path).splitlines() if line.startswith("pytestmark")]
-        left_out = file.startswith("clients/") or any("spark" in mark or "cluster_long" in mark for mark in marks)
-        if left_out and not file.startswith("cluster/"):
-            idle.append(f"{file}::{name}")
-    fail_for(idle, "every test of the failure matrix is run by some target")
 
 
 def test_every_answer_that_differs_on_purpose_is_explained() -> None:

@@ -6,18 +6,19 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
+from _pytest.mark.expression import Expression
 from flakes import summary
 from proof.books import commit, commits_since
 from proof.quarantine import entries, faults, in_quarantine
 from proof.run import Run
 from proof.second_tries import enter_flaky, try_again
-from proof.stages import PYTEST, ROOT, STAGES, Stage
+from proof.stages import PYTEST, ROOT, STAGES, TIERS, Stage
 from proof.verdict import MANY, Outcome, StageResult, Verdict, deserve_another_try
 
 SUPPORT = ROOT / "tests" / "support"
@@ -191,7 +192,7 @@ def checkout(folder: Path) -> Path:
 
 
 def of_tests(*options: str) -> Stage:
-    return Stage("mixed", "test", (*PYTEST, "-p", "no:cacheprovider", *options, "test_mixed.py"))
+    return Stage("mixed", ("test",), (*PYTEST, "-p", "no:cacheprovider", *options, "test_mixed.py"))
 
 
 @pytest.mark.process
@@ -200,8 +201,8 @@ def test_all_stages_run_whatever_fails_and_pytest_tells_which_tests_were_real(
     tmp_path: Path, options: Sequence[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     run = Run(root=checkout(tmp_path))
-    broken = Stage("broken", "test", (sys.executable, "-c", "import sys; sys.exit(3)"))
-    quiet = Stage("beside", "test", (sys.executable, "-c", "print('said beside')"), beside=True)
+    broken = Stage("broken", ("test",), (sys.executable, "-c", "import sys; sys.exit(3)"))
+    quiet = Stage("beside", ("test",), (sys.executable, "-c", "print('said beside')"), beside=True)
     run.carry_out([broken, of_tests(*options), quiet])
     verdict = run.verdict
     assert {each.name: each.code for each in verdict.stages} == {"broken": 3, "mixed": 1, "beside": 0}
@@ -255,7 +256,7 @@ def full(path, *how, **more):
 def test_a(): Path.open = full
 """
     (tmp_path / "test_mixed.py").write_text(torn)
-    run.carry_out([of_tests(), Stage("after", "test", (sys.executable, "-c", ""))])
+    run.carry_out([of_tests(), Stage("after", ("test",), (sys.executable, "-c", ""))])
     assert [stage.name for stage in run.verdict.stages] == ["mixed", "after"]
     [(name, why)] = run.verdict.troubles
     assert (name, why) == ("mixed", "pytest ended with exit code 3, see above")
@@ -279,9 +280,9 @@ import prove
 from proof.stages import Stage
 slow = "import time; print('slow stage', flush=True); time.sleep(600)"
 prove.STAGES = (
-    Stage("quick", "test", (sys.executable, "-c", "")),
-    Stage("slow", "test", (sys.executable, "-c", slow)),
-    Stage("never", "test", (sys.executable, "-c", "print('never' + ' run')")),
+    Stage("quick", ("test",), (sys.executable, "-c", "")),
+    Stage("slow", ("test",), (sys.executable, "-c", slow)),
+    Stage("never", ("test",), (sys.executable, "-c", "print('never' + ' run')")),
 )
 sys.exit(prove.main(["test"]))
 """
@@ -309,7 +310,40 @@ sys.exit(prove.main(["test"]))
     assert "never run" not in written
 
 
-def test_every_stage_of_tests_says_which_tests_it_takes() -> None:
-    assert {stage.tier for stage in STAGES} == {"test", "full"}
-    assert all("-m" in stage.command[len(PYTEST) :] for stage in STAGES if stage.of_tests)
-    assert not STAGES[0].beside
+def takes(stage: Stage, folder: str, marks: set[str]) -> bool:
+    """Whether a test with these marks, in a module of this folder, is run by a stage."""
+    if not stage.of_tests or not any(f"{folder}/".startswith(f"{word}/") for word in stage.command):
+        return False
+    chosen = stage.command[stage.command.index("-m", len(PYTEST)) + 1]
+    return Expression.compile(chosen).evaluate(lambda name, **_: name in marks)
+
+
+def kinds_of_tests() -> Iterator[tuple[str, set[str]]]:
+    """Each folder with each set of marks that a test in it may have."""
+    kinds = {
+        "tests/storage": ((), ("process",)),
+        "tests/cluster": (("process",),),
+        "tests/clients": (("process",),),
+        "tests/pipeline": ((), ("process",), ("spark",)),
+    }
+    for folder, sets in kinds.items():
+        for marks in sets:
+            yield from ((folder, {*marks, tier}) for tier in ("", "smoke" if marks else "full", "long"))
+
+
+def test_a_push_runs_each_test_once_that_is_not_left_to_the_long_proofs() -> None:
+    for folder, marks in kinds_of_tests():
+        stages = [stage for stage in STAGES if "gate" in stage.tiers and takes(stage, folder, marks)]
+        assert len(stages) == int("long" not in marks), (folder, marks)
+
+
+def test_a_newcomer_runs_what_computes_and_one_real_of_everything() -> None:
+    for folder, marks in kinds_of_tests():
+        stages = [stage for stage in STAGES if "test" in stage.tiers and takes(stage, folder, marks)]
+        real = marks & {"process", "spark"}
+        assert len(stages) == int("smoke" in marks if real else not marks & {"full", "long"}), (folder, marks)
+
+
+def test_the_first_stage_of_a_tier_waits_for_no_other() -> None:
+    for tier in TIERS:
+        assert not next(stage for stage in STAGES if tier in stage.tiers).beside

@@ -96,10 +96,22 @@ def runs_in_the_gate(path: Path) -> bool:
     """Whether a module, or one in the folder, is not left to `make proof-cluster` or `make proof-spark` as a whole."""
     modules = [path] if path.is_file() else sorted(path.glob("test_*.py"))
     assert modules, f"{path} is not there"
-    return any(
-        not re.search(r"^pytestmark = .*(cluster_long|spark_full)", module.read_text(), re.MULTILINE)
-        for module in modules
-    )
+    return any(not re.search(r"^pytestmark = .*mark\.long", module.read_text(), re.MULTILINE) for module in modules)
+
+
+def test_every_test_that_the_gate_leaves_out_is_run_by_a_long_proof() -> None:
+    """Long proofs choose folders alone, but for Spark's."""
+    proved = [word for proof in PROOFS.values() for word in proof.command if word.startswith("tests/")]
+    left_out = [
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests").glob("*/**/test_*.py")
+        if "pytest.mark.long" in path.read_text()
+    ]
+    assert left_out
+    assert [each for each in left_out if not each.startswith(tuple(f"{word}/" for word in proved))] == []
+    assert {proof.command[len(PYTEST) + 1] for proof in PROOFS.values() if "-m" in proof.command[len(PYTEST) :]} == {
+        "spark"
+    }
 
 
 def test_every_folder_of_tests_is_run_by_a_stage() -> None:

@@ -35,7 +35,7 @@ RELEASES: Final = (
 
 TABLE: Final = table("java")
 LEFT_TO_FULL: Final = ("2.7 to 3.7", "2.5, 2.6")
-"""Releases that `make test-full` asks; `test_timed_out_java.py` has each of them with a real timeout in `make test`."""
+"""Releases that `make gate` asks; `test_timed_out_java.py` has each of them with a real timeout in `make test`."""
 PARAMETERS: Final = [
     pytest.param(each, id=each.heading, marks=pytest.mark.full if each.heading in LEFT_TO_FULL else ())
     for each in RELEASES

@@ -13,7 +13,7 @@ from waiting import wait_until
 
 from eosin.client.client import CoordinatorType
 
-pytestmark = [pytest.mark.full, pytest.mark.cluster_long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.full, pytest.mark.long, pytest.mark.timeout(600)]
 
 PAUSE_MS = 20
 LINES = [f"{'ab'[number % 2]} word {number % 7}" for number in range(1200)]

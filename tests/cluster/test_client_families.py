@@ -165,7 +165,7 @@ def copying(cluster: ThreeBrokers, families: Sequence[Client], folder: Path, chu
 
 
 @pytest.mark.full
-@pytest.mark.cluster_long
+@pytest.mark.long
 def test_no_copier_ends_when_leaders_and_coordinators_are_killed(cluster: ThreeBrokers, tmp_path: Path) -> None:
     work = copying(cluster, FAMILIES, tmp_path, 1 + len(FAMILIES))
     victims = (work.leader_of_its_target, work.its_transaction_coordinator, work.its_group_coordinator)
@@ -181,7 +181,7 @@ def test_no_copier_ends_when_leaders_and_coordinators_are_killed(cluster: ThreeB
 
 
 @pytest.mark.full
-@pytest.mark.cluster_long
+@pytest.mark.long
 def test_no_copier_notices_a_rolling_restart(cluster: ThreeBrokers, tmp_path: Path) -> None:
     work = copying(cluster, FAMILIES, tmp_path, 1 + len(cluster.nodes))
     with work.running():

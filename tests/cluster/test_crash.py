@@ -9,7 +9,7 @@ from toolchains import skipped_without
 
 
 @pytest.mark.full
-@pytest.mark.cluster_long
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("form", ["eosin", "mixed"])
 def test_copies_are_exact_whatever_is_killed(tmp_path: Path, form: str) -> None:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.virtual
 PARTITIONS = (ORDERS_0, ORDERS_1, PAYMENTS_0)
 STEPS = 150
 SHORT = 10
-"""Seeds of `make test`; the others are left to `make test-full`."""
+"""Seeds of `make test`; the others are left to `make gate`."""
 REFUSALS = (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.MESSAGE_TOO_LARGE)
 DOUBTS = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 

@@ -160,7 +160,7 @@ def test_the_series_of_the_plots_add_up_to_the_totals(
     assert max(series.lag["ghost-0"]) == 5
 
 
-@pytest.mark.spark_full
+@pytest.mark.long
 def test_tables_are_read_back_from_parquet(spark: "SparkSession", report: AuditReport, tmp_path: Path) -> None:
     report.write(str(tmp_path / "tables"))
     assert spark.read.parquet(str(tmp_path / "tables" / "transactions")).count() == COMMITTED + ABORTED + 2

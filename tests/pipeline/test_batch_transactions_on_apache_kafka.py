@@ -49,7 +49,7 @@ class Losses:
 
 
 SHORT = {(TV1, False, True), (TV2, True, False)}
-"""What `make test` tries: each value once. The other combinations are left to `make test-full`."""
+"""What `make test` tries: each value once. The other combinations are left to `make gate`."""
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from topic_load import TopicLoad
 
 from eosin.protocol.keys import ApiKey
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.spark_full, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(900)]
 
 ONE_AT_A_TIME = ("--conf", "spark.cores.max=1")
 """One executor with one core: its tasks run one after the other."""

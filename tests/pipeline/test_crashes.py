@@ -64,7 +64,7 @@ def test_a_committed_batch_is_not_written_again_when_the_driver_dies_before_noti
     copier.assert_complete()
 
 
-@pytest.mark.spark_full
+@pytest.mark.long
 @pytest.mark.parametrize("route", ["driver", "executors"])
 def test_each_row_is_written_once_at_whichever_moment_the_driver_is_killed(copier: Copier, route: str) -> None:
     committed = False
@@ -81,7 +81,7 @@ def test_each_row_is_written_once_at_whichever_moment_the_driver_is_killed(copie
     copier.assert_complete()
 
 
-@pytest.mark.spark_full
+@pytest.mark.long
 @pytest.mark.parametrize("route", ["driver", "executors"])
 def test_a_task_that_fails_midway_costs_at_most_a_batch_and_no_row(copier: Copier, route: str) -> None:
     poison = f"--poison=017@{copier.folder / 'poisoned'}"
@@ -92,7 +92,7 @@ def test_a_task_that_fails_midway_costs_at_most_a_batch_and_no_row(copier: Copie
     copier.assert_complete()
 
 
-@pytest.mark.spark_full
+@pytest.mark.long
 def test_a_task_that_fails_after_it_has_written_is_not_tried_again_in_the_same_transaction(copier: Copier) -> None:
     copier.killer.spoil = writes
     code, said = copier.run("executors", "--master", "local[2,3]", "--rows", "200")
@@ -105,7 +105,7 @@ def test_a_task_that_fails_after_it_has_written_is_not_tried_again_in_the_same_t
     copier.assert_complete()
 
 
-@pytest.mark.spark_full
+@pytest.mark.long
 def test_tasks_that_are_fenced_end_the_pipeline_as_a_fenced_driver_does(copier: Copier) -> None:
     copier.killer.spoil, copier.killer.spoiled = writes, ErrorCode.INVALID_PRODUCER_EPOCH
     code, said = copier.run("executors", "--rows", "200")
@@ -114,7 +114,7 @@ def test_tasks_that_are_fenced_end_the_pipeline_as_a_fenced_driver_does(copier: 
     assert "was taken over by another driver" in said[-1]["said"]
 
 
-@pytest.mark.spark_full
+@pytest.mark.long
 def test_an_executor_lost_while_its_task_writes_costs_at_most_a_batch_and_no_row(copier: Copier) -> None:
     options = ("--master", "local-cluster[2,1,700]", "--rows", "200")
     copier.killer.executor_only, copier.killer.after = True, writes
@@ -127,7 +127,7 @@ def test_an_executor_lost_while_its_task_writes_costs_at_most_a_batch_and_no_row
     copier.assert_complete()
 
 
-@pytest.mark.spark_full
+@pytest.mark.long
 def test_a_driver_that_slept_while_another_took_over_is_fenced(copier: Copier) -> None:
     copier.killer.before, copier.killer.signal = commits, signal.SIGSTOP
     sleeper = copier.launch("driver")

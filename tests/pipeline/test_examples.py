@@ -109,7 +109,7 @@ NOTHING = lambda rows: []  # noqa: E731
 
 
 @pytest.mark.slow
-@pytest.mark.spark_full
+@pytest.mark.long
 @pytest.mark.parametrize(("example", "right"), [(orders, order_totals), (wordcount, word_counts)])
 @pytest.mark.parametrize(
     ("wrong", "change_input", "kinds"),
@@ -176,7 +176,7 @@ def test_orders_are_reflected_exactly_once_though_the_pipeline_is_killed() -> No
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.spark_full
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_words_are_counted_exactly_once_though_the_pipeline_is_killed() -> None:
     code, verdict, said = run_example("wordcount", "--crash-every", "2", "--records", "120", "--route", "executors")

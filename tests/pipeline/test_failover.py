@@ -26,7 +26,7 @@ from eosin.pipeline.common.progress_marker import progress_topic
 from eosin.protocol.keys import ApiKey
 
 # Half of it needs no Spark; three JVMs for more than a minute are too much for every run all the same.
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.spark_full, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 Cluster = ApacheKafkaCluster | ThreeBrokers

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.spark_full
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_jvm_source_reads_the_same_rows_with_the_same_offsets(copier: Copier) -> None:
     with skipped_without():

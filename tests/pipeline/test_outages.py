@@ -54,7 +54,7 @@ async def test_a_driver_goes_on_with_its_batch_when_the_broker_is_killed_and_sta
 
 
 @pytest.mark.spark
-@pytest.mark.spark_full
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("route", ["driver", "executors"])
 def test_a_query_goes_on_with_its_batches_when_the_broker_is_killed_and_started_again(

@@ -10,7 +10,7 @@ from pipeline_copier import Copier, Killer
 from toolchains import skipped_without
 from waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.spark_full, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture

@@ -166,7 +166,7 @@ def test_the_example_says_in_one_sentence_that_a_secured_cluster_needs_settings(
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.spark_full
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_example_runs_over_tls(secured: ThreadedBroker, java: None, tls_files: Any, tmp_path: Path) -> None:
     where = ["--bootstrap-server", secured.address, "--command-config", config(tmp_path, tls_files)]

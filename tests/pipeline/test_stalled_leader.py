@@ -215,7 +215,7 @@ async def test_client_retries_limit_the_attempts_of_that_client(brokers: TwoBrok
 # A query
 
 
-@pytest.mark.spark_full
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_query_goes_on_around_a_stalled_leader_recovers_and_fails_when_its_time_is_up(
     spark: "SparkSession", brokers: TwoBrokers, tmp_path: Path

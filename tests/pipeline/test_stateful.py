@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-@pytest.mark.parametrize("route", ["driver", pytest.param("executors", marks=pytest.mark.spark_full)])
+@pytest.mark.parametrize("route", ["driver", pytest.param("executors", marks=pytest.mark.long)])
 def test_counts_go_on_after_a_batch_that_spark_has_not_noted_is_skipped(
     spark: "SparkSession", broker: BrokerProcess, tmp_path: Path, route: str
 ) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from eosin.pipeline.job.pipeline import Pipeline
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark_full]
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 _names = count()
 

@@ -27,7 +27,7 @@ from simulation.course import Course
 from simulation.planted import BUGS
 
 SHORT = 3
-"""`make test` plants one bug of so many; the others are left to `make test-full`."""
+"""`make test` plants one bug of so many; the others are left to `make gate`."""
 SUPPORT = Path(__file__).parents[1] / "support"
 
 

@@ -12,7 +12,7 @@ from simulation.campaign import chunks, run_seed, run_seeds
 
 SEEDS = 1000
 SHORT = 200
-"""Seeds of `make test`; the others are left to `make test-full`."""
+"""Seeds of `make test`; the others are left to `make gate`."""
 TESTS = Path(__file__).parent.parent
 
 

@@ -23,11 +23,11 @@ from typing import Any, Final
 from proof.books import enter, lines_of
 from proof.proofs import FIGURES
 from proof.results import RESULTS
-from proof.stages import CORES, FOLDERS, PYTEST, ROOT, on
+from proof.stages import CLIENTS, CORES, FOLDERS, PYTEST, ROOT, on
 
 BAR: Final = 1e-4
 """The highest rate of failures, per run of a test."""
-_SELECTED: Final = ("-m", "process and not full and not spark and not cluster_long", *FOLDERS, "tests/clients")
+_SELECTED: Final = ("-m", "process and not spark and not long", *FOLDERS, CLIENTS)
 
 
 def main(words: list[str]) -> int:
@@ -68,7 +68,10 @@ def _round(loops: int, more: Sequence[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="eosin-flakes-") as folder, _busy(loops):
         told = Path(folder) / "tests.json"
         subprocess.run(
-            [*PYTEST, *on(CORES + 1), *_SELECTED, *more], cwd=ROOT, env={**os.environ, RESULTS: str(told)}, check=False
+            [*PYTEST, *on(CORES + 1, "loadfile"), *_SELECTED, *more],
+            cwd=ROOT,
+            env={**os.environ, RESULTS: str(told)},
+            check=False,
         )
         lines = [each for each in lines_of(told) if each["outcome"] != "skipped"]
     failed = [each["test"] for each in lines if each["outcome"] == "failed"]

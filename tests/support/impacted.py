@@ -20,7 +20,7 @@ from typing import Final
 from proof.stages import CORES, PYTEST, ROOT, RULES, on
 from sources import ROOMS, outline, sources
 
-QUICK: Final = "not process and not slow and not spark and not full"
+QUICK: Final = "not process and not slow and not spark and not full and not long"
 NO_TESTS: Final = 5
 """pytest's exit code where the expression leaves none."""
 _TESTS: Final = ROOT / "tests"

@@ -12,7 +12,7 @@ from model.replication.words import tell
 
 
 def _configurations() -> list[object]:
-    """All but the largest, which is left to `make test-full`, belong to `make test`."""
+    """All but the largest, which is left to `make gate`, belong to `make test`."""
     quick, *slow, largest = SMALL
     return [
         quick,

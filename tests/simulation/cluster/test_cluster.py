@@ -12,11 +12,11 @@ from simulation.campaign import run_seed, run_seeds
 from simulation.cluster.planted import CLUSTER_BUGS, CLUSTER_ONLY
 
 SHORT = 16
-"""Seeds of `make test`; the others are left to `make test-full`."""
+"""Seeds of `make test`; the others are left to `make gate`."""
 SEEDS = 80
 CHUNK = 8
 SHORT_BUGS = 3
-"""`make test` plants one bug of so many; the others are left to `make test-full`."""
+"""`make test` plants one bug of so many; the others are left to `make gate`."""
 
 
 @pytest.mark.slow

@@ -70,7 +70,7 @@ class Run:
             time.sleep(_EACH_S)
 
     def _passes(self, command: tuple[str, ...]) -> bool:
-        self._running.append(Running(Stage(f"once more {command[-1]}", "", command), self._root, quiet=False))
+        self._running.append(Running(Stage(f"once more {command[-1]}", (), command), self._root, quiet=False))
         before = len(self._stages)
         self._wait()
         return self._stages.pop(before).code == ALL_PASSED

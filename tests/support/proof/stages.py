@@ -13,25 +13,37 @@ ROOMS: Final = (
     *("model", "simulation", "conformance"),
 )
 """Folders of `tests/` in which tests that only compute stand beside real ones."""
-REAL: Final = ("wire", "kafka_tools", "crash", "applications", "cluster")
+REAL: Final = ("cluster", "applications", "crash", "kafka_tools", "wire")
 RULES: Final = tuple(sorted(f"tests/{path.name}" for path in (ROOT / "tests").glob("test_*.py")))
 """Modules about the checkout itself."""
-FOLDERS: Final = tuple(f"tests/{name}" for name in (*ROOMS, *REAL))
+FOLDERS: Final = tuple(f"tests/{name}" for name in (*REAL, *ROOMS))
+"""Those whose modules take longest first: they are handed out in this order."""
+CLIENTS: Final = "tests/clients"
+PIPELINE: Final = "tests/pipeline"
 PYTEST: Final = (sys.executable, "-m", "pytest", "-q", "-rfE", "--continue-on-collection-errors")
 
 
-def on(workers: int) -> tuple[str, ...]:
-    """Options that share the tests between so many processes."""
-    return ("-n", str(workers), "--dist", "worksteal")
+def on(workers: int, by: str = "worksteal") -> tuple[str, ...]:
+    """Options that share the tests between so many processes.
+
+    With `loadfile` a module stays in one of them, so that what it starts is started once; modules are handed out in the
+    order of the command line.
+    """
+    return ("-n", str(workers), "--dist", by, *(("--no-loadscope-reorder",) if by == "loadfile" else ()))
+
+
+def chosen(marks: str) -> tuple[str, ...]:
+    """Tests by their marks: `full`, `smoke` and `long` say to which tier a test belongs (pyproject.toml)."""
+    return (*PYTEST, "-m", marks)
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A command, and the tiers of the proof that it belongs to."""
+    """A command, and the tiers of the proof that run it."""
 
     name: str
-    tier: str
-    """test: a newcomer's and each commit's; full: the longer proofs of a push"""
+    tiers: tuple[str, ...]
+    """test: a newcomer's and each commit's; gate: a push's"""
     command: tuple[str, ...]
     beside: bool = False
     """It runs at the same time as the stage before it: both wait a good part of their time."""
@@ -42,34 +54,20 @@ class Stage:
         return self.command[: len(PYTEST)] == PYTEST
 
 
+TIERS: Final = ("test", "gate")
+_REAL_WORKERS: Final = on(CORES + 1, "loadfile")
+"""Real tests wait for disks, timers and other processes a third of their time: one more of them than cores."""
 STAGES: Final = (
-    Stage("check", "test", ("make", "--no-print-directory", "--keep-going", "check")),
-    Stage("tidy and docs", "test", (*PYTEST, "-m", "not full", *RULES)),
-    Stage("pure", "test", (*PYTEST, *on(CORES), "-m", "not process and not spark and not full", *FOLDERS)),
-    Stage(
-        "pure, longer",
-        "full",
-        (*PYTEST, *on(CORES), "-m", "full and not process and not spark and not cluster_long", *FOLDERS),
-    ),
-    # Which builds the wheel as `make wheels` does.
-    Stage("compiled", "full", (*PYTEST, "-m", "full", *RULES)),
-    # Real tests wait for disks, timers and other processes a third of their time: one more of them than cores.
-    Stage("real", "test", (*PYTEST, *on(CORES + 1), "-m", "process and not spark and not full", *FOLDERS)),
-    Stage("clients", "test", (*PYTEST, *on(3), "-m", "not full", "tests/clients")),
+    Stage("check", TIERS, ("make", "--no-print-directory", "--keep-going", "check")),
+    Stage("tidy and docs", TIERS, (*chosen("not full"), *on(CORES), *RULES)),
+    Stage("pure", ("test",), (*chosen("not process and not spark and not full and not long"), *on(CORES), *FOLDERS)),
+    Stage("pure", ("gate",), (*chosen("not process and not spark and not long"), *on(CORES), *FOLDERS)),
+    Stage("one real of everything", ("test",), (*chosen("smoke and not spark"), *_REAL_WORKERS, *FOLDERS, CLIENTS)),
     # Spark gives a Python worker ten seconds to start, so it runs beside nothing busier than clients.
-    Stage("spark", "test", (*PYTEST, "-m", "spark and not full and not spark_full", "tests/pipeline"), beside=True),
-    Stage(
-        "real, longer",
-        "full",
-        (
-            *PYTEST,
-            *on(CORES + 1),
-            "-m",
-            "full and process and not spark and not cluster_long",
-            *FOLDERS,
-            "tests/clients",
-        ),
-    ),
-    Stage("spark, longer", "full", (*PYTEST, "-m", "spark and full and not spark_full", "tests/pipeline")),
+    Stage("spark", ("test",), (*chosen("smoke and spark"), PIPELINE), beside=True),
+    # Which builds the wheel as `make wheels` does.
+    Stage("compiled", ("gate",), (*chosen("full"), *RULES)),
+    Stage("real", ("gate",), (*chosen("process and not spark and not long"), *_REAL_WORKERS, *FOLDERS)),
+    Stage("clients", ("gate",), (*chosen("not long"), *on(3, "loadfile"), CLIENTS)),
+    Stage("spark", ("gate",), (*chosen("spark and not long"), PIPELINE), beside=True),
 )
-TIERS: Final = tuple(dict.fromkeys(stage.tier for stage in STAGES))
