@@ -15,6 +15,7 @@ import pytest
 from _pytest.mark.expression import Expression
 from flakes import summary
 from proof.books import commit, commits_since
+from proof.budgets import over, spent_s
 from proof.quarantine import entries, faults, in_quarantine
 from proof.run import Run
 from proof.second_tries import enter_flaky, try_again
@@ -84,6 +85,42 @@ def test_a_quarantined_test_is_listed_and_not_red_unless_it_only_computes() -> N
     assert [each.test for each in verdict.failed] == ["b.py::test_b"]
     assert "QUARANTINED  a.py::test_a[1]: a.py::test_a[1] is wrong (alone: failed)" in verdict.lines()
     assert verdict.lines()[-1] == "0 passed, 1 failed, 1 skipped"
+
+
+def test_the_end_of_a_run_tells_the_tests_above_their_budget_of_processor_time() -> None:
+    def measured(name: str, kind: str, cpu_s: float) -> Outcome:
+        return replace(outcome(name, "passed"), kind=kind, cpu_s=cpu_s)
+
+    tests = [
+        measured("a", "pure", 0.3),
+        measured("b", "pure", 0.5),
+        measured("c", "pure", 0.1),
+        measured("d", "jvm", 3),
+    ]
+    assert [each.test for each in over(tests)] == ["b", "a"]
+    lines = Verdict([stage(*tests)], tier="test").lines()
+    assert "CPU  4 s of tests; the budget of test is 500 s" in lines
+    assert "CPU  2 pure above 0.2 s, the dearest 0.5 s: b" in lines
+    assert Verdict([stage(*tests)]).passes
+
+
+@pytest.mark.process
+def test_processor_time_is_also_that_of_processes_that_run_and_of_those_that_are_gone() -> None:
+    burns = (
+        "import time\nwhile time.process_time() < 0.3: pass\nprint('burnt', flush=True)\nimport sys; sys.stdin.read()"
+    )
+    before = spent_s(children=True)
+    with subprocess.Popen(
+        [sys.executable, "-c", burns], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == "burnt\n"
+        assert spent_s(children=True) - before > 0.25
+        alone = spent_s(children=False)
+        process.stdin.close()
+    assert spent_s(children=True) - before > 0.25
+    assert spent_s(children=False) - alone < spent_s(children=True) - before
 
 
 def test_quarantine_ends_by_itself_and_has_few_places_and_none_for_guarantees(tmp_path: Path) -> None:
@@ -165,14 +202,15 @@ def test_the_book_has_a_line_for_each_time_that_a_test_was_flaky(tmp_path: Path)
 
 
 def test_the_rate_of_failures_is_over_all_runs_of_all_tests() -> None:
-    rounds = [{"tests": 3, "failed": ["a"]}, {"tests": 5, "failed": ["b", "a"]}]
+    rounds = [{"tests": 3, "failed": ["a"], "over_budget": 4}, {"tests": 5, "failed": ["b", "a"], "over_budget": 2}]
     assert summary(rounds) == {
         "rounds": 2,
         "runs": 8,
         "failures": {"a": 2, "b": 1},
         "rate": 3 / 8,
+        "over_budget": 2,
     }
-    assert summary([{"tests": 0, "failed": []}])["rate"] == 1.0, "rounds without a test prove nothing"
+    assert summary([{"tests": 0, "failed": [], "over_budget": 0}])["rate"] == 1.0, "rounds without a test prove nothing"
 
 
 @pytest.mark.process
@@ -207,6 +245,8 @@ def test_all_stages_run_whatever_fails_and_pytest_tells_which_tests_were_real(
     verdict = run.verdict
     assert {each.name: each.code for each in verdict.stages} == {"broken": 3, "mixed": 1, "beside": 0}
     tests = {each.test.rpartition("::")[2]: (each.outcome, each.real) for part in verdict.stages for each in part.tests}
+    kinds = {each.test.rpartition("::")[2]: each.kind for part in verdict.stages for each in part.tests}
+    assert (kinds["test_that_computes"], kinds["test_with_a_process_that_is_wrong"]) == ("pure", "process")
     assert tests == {
         "test_that_computes": ("passed", False),
         "test_that_computes_wrongly_once": ("failed", False),

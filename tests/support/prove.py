@@ -25,7 +25,7 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Run every stage, and end with one list.")
     parser.add_argument("tier", choices=TIERS)
     tier = parser.parse_args(words).tier
-    run, began, interrupted = Run(), time.monotonic(), False
+    run, began, interrupted = Run(tier=tier), time.monotonic(), False
     signal.signal(signal.SIGTERM, lambda *_: run.interrupt())
     # A shell has its background jobs ignore Ctrl-C, and so would everything that a stage starts: what a process handles
     # itself is as usual again for its children.

@@ -5,6 +5,7 @@ machine with others, so it may be tried again when it has failed (`second_tries.
 and its fixtures did, never from the text of a failure.
 """
 
+import os
 import socket
 import sys
 from collections.abc import Iterator
@@ -18,16 +19,21 @@ _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 
 UNMARKED: Final = "it opens a socket or starts a process: it needs the mark `process`"
 
-_seen = 0
-"""Processes started and sockets opened by this process so far."""
-_real_fixtures: set[int] = set()
-"""Fixtures, by the identity of their definition, whose setup did so: they serve tests that come later, too."""
+_PROGRAMS: Final = {"java": "jvm", "chrome": "browser", "chromium": "browser", "chromium-browser": "browser"}
+"""Kinds of a test by the program that it starts."""
+
+_seen: list[str] = []
+"""The processes started and sockets opened by this process so far, each by the kind of test that does so."""
+_fixtures: dict[int, set[str]] = {}
+"""Kinds of fixtures whose setup did so, by the identity of their definition: they serve tests that come later, too."""
 
 
 def _notice(event: str, args: tuple[Any, ...]) -> None:
-    global _seen
-    if event in _PROCESSES or (event == "socket.__new__" and args[1] in _FAMILIES):
-        _seen += 1
+    if event == "subprocess.Popen":
+        program = os.path.basename(os.fsdecode(args[0] or args[1][0]))
+        _seen.append(_PROGRAMS.get(program, "process"))
+    elif event in _PROCESSES or (event == "socket.__new__" and args[1] in _FAMILIES):
+        _seen.append("process")
 
 
 def watch() -> None:
@@ -37,17 +43,17 @@ def watch() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
-    before = _seen
+    before = len(_seen)
     try:
         return (yield)
     finally:
-        if _seen != before:
-            _real_fixtures.add(id(fixturedef))
+        if len(_seen) > before:
+            _fixtures.setdefault(id(fixturedef), set()).update(_seen[before:])
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    item.stash[_BEFORE] = _seen
+    item.stash[_BEFORE] = len(_seen)
     return (yield)
 
 
@@ -61,8 +67,32 @@ def is_marked(item: pytest.Item) -> bool:
 
 def is_real(item: pytest.Item) -> bool:
     """Whether a test, or a fixture that it uses, has opened a socket or started a process until now."""
-    if _seen != item.stash.get(_BEFORE, _seen):
-        return True
+    return bool(_done(item))
+
+
+def kind_of(item: pytest.Item) -> str:
+    """Name the kind of a test, by its dearest neighbour: a key of `budgets.BUDGETS_S`."""
+    if item.get_closest_marker("spark"):
+        return "spark"
+    done = _done(item)
+    for kind in ("jvm", "browser"):
+        if kind in done:
+            return kind
+    if done:
+        return "client" if "clients" in item.path.parts else "process"
+    return "virtual" if item.get_closest_marker("virtual") else "pure"
+
+
+def started_any() -> bool:
+    """Whether this process has started another one, or opened a socket, until now."""
+    return bool(_seen)
+
+
+def _done(item: pytest.Item) -> set[str]:
+    """Kinds of what a test and its fixtures have opened and started."""
+    done = set(_seen[item.stash.get(_BEFORE, len(_seen)) :])
     info = getattr(item, "_fixtureinfo", None)
-    used = info.name2fixturedefs.values() if info is not None else ()
-    return any(id(definition) in _real_fixtures for definitions in used for definition in definitions)
+    for definitions in info.name2fixturedefs.values() if info is not None else ():
+        for definition in definitions:
+            done |= _fixtures.get(id(definition), set())
+    return done

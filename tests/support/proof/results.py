@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from proof import kinds
+from proof import budgets, kinds
 
 RESULTS: Final = "EOSIN_PROOF_RESULTS"
 NOTE: Final = "note of the proof"
@@ -31,10 +31,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Results(Path(file)), "proof-results")
 
 
+_CPU_BEFORE: Final = pytest.StashKey[float]()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    item.stash[_CPU_BEFORE] = budgets.spent_s(children=kinds.started_any())
+    return (yield)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report = yield
-    report.real = kinds.is_real(item)
+    report.real, report.kind = kinds.is_real(item), kinds.kind_of(item)
+    report.cpu_s = budgets.spent_s(children=kinds.started_any()) - item.stash.get(_CPU_BEFORE, 0.0)
     if report.when == "teardown" and report.passed and report.real and not kinds.is_marked(item):
         report.outcome, report.longrepr = "failed", kinds.UNMARKED
     return report
@@ -54,14 +64,13 @@ class Results:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
-            self._write(test=report.nodeid, outcome="failed", real=False, seconds=0.0, message=_message(report))
+            self._write(**_blank(report.nodeid) | {"outcome": "failed", "message": _message(report)})
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        line = self._open.setdefault(
-            report.nodeid, {"test": report.nodeid, "outcome": "passed", "real": False, "seconds": 0.0, "message": ""}
-        )
+        line = self._open.setdefault(report.nodeid, _blank(report.nodeid))
         line["seconds"] = round(line["seconds"] + report.duration, 3)
-        line["real"] = getattr(report, "real", False)
+        line["real"], line["kind"] = getattr(report, "real", False), getattr(report, "kind", "pure")
+        line["cpu_s"] = round(getattr(report, "cpu_s", 0.0), 3)
         line["notes"] = [text for name, text in report.user_properties if name == NOTE]
         if report.failed and line["outcome"] != "failed":
             line |= {"outcome": "failed", "message": _message(report)}
@@ -79,6 +88,19 @@ class Results:
     def _write(self, **line: object) -> None:
         with self._file.open("a") as file:
             file.write(json.dumps(line) + "\n")
+
+
+def _blank(test: str) -> dict[str, Any]:
+    """The fields of an `Outcome`, before anything is known."""
+    return {
+        "test": test,
+        "outcome": "passed",
+        "real": False,
+        "seconds": 0.0,
+        "message": "",
+        "kind": "pure",
+        "cpu_s": 0.0,
+    }
 
 
 def _message(report: pytest.TestReport | pytest.CollectReport) -> str:

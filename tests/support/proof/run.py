@@ -26,8 +26,8 @@ _EACH_S: Final = 0.1
 class Run:
     """Runs stages in the checkout. When it is interrupted it knows what was found until then."""
 
-    def __init__(self, *, root: Path = ROOT) -> None:
-        self._root = root
+    def __init__(self, *, root: Path = ROOT, tier: str = "") -> None:
+        self._root, self._tier = root, tier
         self._running: list[Running] = []
         self._stages: list[StageResult] = []
         self._tries: dict[str, list[bool]] = {}
@@ -36,7 +36,7 @@ class Run:
     @property
     def verdict(self) -> Verdict:
         """What was found so far."""
-        return Verdict(self._stages, self._tries, self._quarantine)
+        return Verdict(self._stages, self._tries, self._quarantine, self._tier)
 
     def carry_out(self, stages: Sequence[Stage]) -> None:
         """Run all stages, those that say so beside the one before them, then each failed real test alone."""

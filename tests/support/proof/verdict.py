@@ -5,6 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from proof import budgets
+
 ALL_PASSED: Final = 0
 TESTS_FAILED: Final = 1
 """pytest's exit codes of a run that came to its end; any other one says that it did not."""
@@ -29,6 +31,10 @@ class Outcome:
     message: str = ""
     notes: Sequence[str] = ()
     """Sentences of the test for the end of the run."""
+    kind: str = "pure"
+    """A key of `budgets.BUDGETS_S`"""
+    cpu_s: float = 0.0
+    """Processor time, with that of all that it started; a fixture's belongs to the first test that uses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,7 @@ class Verdict:
     """By test that got a second and a third try: whether each passed."""
     quarantine: Collection[str] = ()
     """Tests, without parameters, whose flakiness is known."""
+    tier: str = ""
 
     @property
     def flaky(self) -> list[Outcome]:
@@ -100,6 +107,7 @@ class Verdict:
         skipped = Counter(each.message for stage in self.stages for each in stage.tests if each.outcome == "skipped")
         lines += [f"SKIPPED  {number} x {reason}" for reason, number in sorted(skipped.items())]
         lines += [f"NOTE  {note}" for stage in self.stages for each in stage.tests for note in each.notes]
+        lines += budgets.lines([each for stage in self.stages for each in stage.tests], self.tier)
         for kind in (FLAKY, QUARANTINED, FAILED):
             lines += [f"{kind}  {each.test}: {each.message}{self._tried(each)}" for each in self._failures(kind)]
         lines += [f"{FAILED}  {name}: {why}" for name, why in self.troubles]
