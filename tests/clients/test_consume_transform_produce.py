@@ -1,11 +1,13 @@
 """Offsets and output in one transaction."""
 
+import pytest
 from real_clients.base import read_all
 from real_clients.everyone import older_too
 from scenario import Scenario
 from waiting import wait_until
 
 
+@pytest.mark.smoke
 @older_too
 def test_each_input_is_copied_once_although_every_third_transaction_aborts(scenario: Scenario) -> None:
     source, target, group = scenario.topic(), scenario.topic(), scenario.name("group")

@@ -37,6 +37,7 @@ def _the_successor_works(scenario: Scenario, topic: str, second: Producer) -> No
     assert [each.value for each in read_all(scenario.reader(topic), 1)] == [b"successor"]
 
 
+@pytest.mark.smoke
 @older_too
 def test_a_fenced_producer_cannot_commit(scenario: Scenario) -> None:
     topic = scenario.topic()

@@ -14,6 +14,7 @@ def values(records: list[Received]) -> list[bytes | None]:
     return [record.value for record in records]
 
 
+@pytest.mark.smoke
 @older_too
 def test_a_committed_transaction_is_read_in_order(scenario: Scenario) -> None:
     topic = scenario.topic()

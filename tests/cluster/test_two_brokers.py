@@ -75,6 +75,7 @@ def both(pair: Pair) -> set[str]:
     return {str(each.node_id) for each in pair}
 
 
+@pytest.mark.smoke
 def test_records_are_on_both_brokers_and_outlive_a_kill_of_their_leader(
     controller: QuorumController, pair: Pair
 ) -> None:
@@ -103,6 +104,7 @@ def test_records_are_on_both_brokers_and_outlive_a_kill_of_their_leader(
     assert read_all(first.address, topic, 200) == sent
 
 
+@pytest.mark.smoke
 def test_a_transaction_spans_partitions_and_coordinators_on_both_brokers(
     controller: QuorumController, pair: Pair
 ) -> None:

@@ -15,7 +15,7 @@ ROUNDS = 5
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("durability", ["fsync", pytest.param("os", marks=pytest.mark.full)])
+@pytest.mark.parametrize("durability", [pytest.param("fsync", marks=pytest.mark.smoke), "os"])
 async def test_clients_of_a_killed_broker_get_every_record_exactly_once(tmp_path: Path, durability: str) -> None:
     seed = int(os.environ.get("EOSIN_CRASH_SEED") or random.randrange(1 << 30))
     print(f"EOSIN_CRASH_SEED={seed}; what is left is in {tmp_path}")

@@ -24,7 +24,7 @@ SESSION_TIMEOUT_MS = 10_000
 TRANSACTION_TIMEOUT_MS = 30_000
 CLIENTS = (confluent.CLIENT, kafka_python.CLIENT, aio.CLIENT)
 
-pytestmark = [pytest.mark.slow, pytest.mark.full]
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 async def group_of(address: str, group: str) -> tuple[str, set[str]]:

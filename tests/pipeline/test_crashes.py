@@ -51,6 +51,7 @@ def first_batch_after(copier: Copier, route: str, *options: str) -> tuple[int, d
     return code, batches[0]
 
 
+@pytest.mark.smoke
 def test_a_committed_batch_is_not_written_again_when_the_driver_dies_before_noting_it(copier: Copier) -> None:
     crash_at(copier, "driver", ANSWER_LOST)
     # Row 5: the restart skips what was committed, goes on, and dies between its own commit and Spark's note of it.

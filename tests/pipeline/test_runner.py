@@ -46,6 +46,7 @@ async def job(faults: Faults) -> AsyncIterator[Job]:
         yield await Job(server.addresses[0]).create()
 
 
+@pytest.mark.smoke
 async def test_each_record_is_transformed_once_and_a_new_runner_goes_on(job: Job) -> None:
     await job.feed("a", "b", "c", "d")
     await job.run_until(job.runner(), lambda: job.records_in() == 4)
@@ -103,6 +104,7 @@ async def test_an_idle_runner_polls_less_and_less_often(job: Job) -> None:
     await running
 
 
+@pytest.mark.smoke
 async def test_a_second_instance_fences_the_first(job: Job) -> None:
     await job.feed("a")
     first, second = job.runner(), job.runner()

@@ -113,6 +113,7 @@ def once(*rows: str) -> Counter[tuple[bytes | None, bytes | None]]:
     return Counter((key, value) for key, value in pairs)
 
 
+@pytest.mark.smoke
 def test_every_row_is_written_once_and_only_new_batches_are_written(pipeline: Pipeline, route: str) -> None:
     pipeline.input.add("a 1", "b 2", "c 3", "d 4")
     pipeline.input.add("a 5")

@@ -108,6 +108,7 @@ def test_a_batch_read_takes_the_offsets_that_it_is_given(spark: "SparkSession", 
     assert sorted(bytes(row["value"]) for row in rows) == [b"c", b"d"]
 
 
+@pytest.mark.smoke
 def test_a_stream_reads_each_committed_row_once_over_a_restart(stream: Stream, load: TopicLoad, topic: str) -> None:
     assert stream.run() == [["a", "b", "c", "d", "e"]]
     load.transaction(topic, [(1, "f")])

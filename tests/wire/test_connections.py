@@ -14,6 +14,8 @@ from eosin.protocol.records.batch import build_batch
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 from eosin.protocol.schemas.metadata import MetadataRequest
 
+pytestmark = pytest.mark.smoke
+
 VERSIONS = ApiVersionsRequest(client_software_name="wire", client_software_version="1.0")
 
 

@@ -14,6 +14,8 @@ from eosin.protocol.schemas import schema_of
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 from eosin.protocol.schemas.metadata import MetadataRequest
 
+pytestmark = pytest.mark.smoke
+
 HELLO: Final = ApiVersionsRequest(client_software_name="wire", client_software_version="1.0")
 KEYS: Final = sorted({api.key for api in APIS}, key=lambda key: key.name)
 """What ours announces; of another broker the versions that it announces of them."""

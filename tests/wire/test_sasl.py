@@ -300,6 +300,7 @@ def connected(port: int) -> Iterator[Peer]:
         peer.close()
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", ROWS)
 def test_each_step_is_answered_as_the_table_says(eosin: tuple[int, int], name: str) -> None:
     steps, _, expected = ROWS[name]

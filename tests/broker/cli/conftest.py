@@ -12,7 +12,7 @@ from shell import Shell
 from three_brokers import ThreeBrokers
 from toolchains import skipped_without
 
-LONG = (pytest.mark.slow, pytest.mark.full)
+LONG = (pytest.mark.slow, pytest.mark.long)
 
 
 @contextmanager

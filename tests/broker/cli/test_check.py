@@ -97,6 +97,7 @@ def test_a_directory_that_a_broker_holds_is_2(folder: Path, capsys: pytest.Captu
     assert main(["check", str(folder)]) == 0
 
 
+@pytest.mark.smoke
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_running_broker_can_be_looked_at_but_not_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

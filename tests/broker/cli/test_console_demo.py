@@ -66,7 +66,7 @@ def test_the_demo_shows_everything_that_the_console_is_for_and_leaves_nothing(
 
 
 @pytest.mark.process
-@pytest.mark.full
+@pytest.mark.long
 def test_a_transaction_of_the_demo_runs_out_of_time_and_another_one_begins(shown: DemoProcess) -> None:
     seen(shown, lambda tables: has_event(tables, "timeout", "invoicing-1"))
     seen(shown, lambda tables: has_event(tables, "fenced", "invoicing-1"))

@@ -49,6 +49,7 @@ def filled(shell: Shell) -> str:
     return topic
 
 
+@pytest.mark.smoke
 def test_lag_is_told_with_and_without_control_records(shell: Shell) -> None:
     topic, group = filled(shell), unique("group")
     with member(shell, group, topic, 1):

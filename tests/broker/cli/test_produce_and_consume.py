@@ -37,6 +37,7 @@ def ended(process: "subprocess.Popen[bytes]") -> tuple[int, str]:
     return process.returncode, err.decode()
 
 
+@pytest.mark.smoke
 def test_lines_are_records_and_records_are_lines(shell: Shell) -> None:
     topic = shell.topic()
     given = b"one book\n\n\xff\x00 no text\nlast line without a break"
@@ -74,6 +75,7 @@ def test_json_carries_everything_from_topic_to_topic(shell: Shell) -> None:
     assert {row["value"] for row in first} == {None, '{"nested":true}'}
 
 
+@pytest.mark.smoke
 def test_the_input_is_one_transaction(shell: Shell) -> None:
     topic = shell.topic(2)
     given = b"".join(b"%d\n" % number for number in range(1000))

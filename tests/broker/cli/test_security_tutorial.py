@@ -74,6 +74,7 @@ class OneShell:
         self._shell.communicate(timeout=HANG_S)
 
 
+@pytest.mark.smoke
 @pytest.mark.slow
 def test_the_tutorial_of_security_does_what_it_says(tmp_path: Path) -> None:
     port = str(free_port())

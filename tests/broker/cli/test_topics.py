@@ -8,6 +8,7 @@ from wire import unique
 pytestmark = pytest.mark.process
 
 
+@pytest.mark.smoke
 def test_a_topic_is_made_listed_described_altered_and_deleted(shell: Shell) -> None:
     name = unique("topic")
     (made,) = shell.ok(

@@ -83,6 +83,7 @@ def seconds_left(page: Page, name: str) -> float:
     return float(found[1])
 
 
+@pytest.mark.smoke
 def test_a_transaction_of_a_real_client_is_seen_open_counting_down_and_committed(
     watched: Watched, broker: BrokerProcess
 ) -> None:

@@ -17,7 +17,7 @@ from eosin.broker.__main__ import main
 from eosin.broker.cli.serve import stop_on_signals
 from eosin.broker.version import VERSION
 
-pytestmark = [pytest.mark.process, pytest.mark.slow]
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.smoke]
 
 
 def test_the_ready_line_is_exact_and_the_only_output(tmp_path: Path) -> None:

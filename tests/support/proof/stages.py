@@ -55,16 +55,21 @@ class Stage:
 
 
 TIERS: Final = ("test", "gate")
+_SHORT: Final = "not full and not long"
 _REAL_WORKERS: Final = on(CORES + 1, "loadfile")
 """Real tests wait for disks, timers and other processes a third of their time: one more of them than cores."""
 STAGES: Final = (
     Stage("check", TIERS, ("make", "--no-print-directory", "--keep-going", "check")),
-    Stage("tidy and docs", TIERS, (*chosen("not full"), *on(CORES), *RULES)),
-    Stage("pure", ("test",), (*chosen("not process and not spark and not full and not long"), *on(CORES), *FOLDERS)),
+    Stage("tidy and docs", TIERS, (*chosen(_SHORT), *on(CORES, "loadfile"), *RULES)),
+    Stage("pure", ("test",), (*chosen(f"not process and not spark and {_SHORT}"), *on(CORES), *FOLDERS)),
     Stage("pure", ("gate",), (*chosen("not process and not spark and not long"), *on(CORES), *FOLDERS)),
-    Stage("one real of everything", ("test",), (*chosen("smoke and not spark"), *_REAL_WORKERS, *FOLDERS, CLIENTS)),
+    Stage(
+        "one real of everything",
+        ("test",),
+        (*chosen(f"smoke and not spark and {_SHORT}"), *_REAL_WORKERS, *FOLDERS, CLIENTS),
+    ),
     # Spark gives a Python worker ten seconds to start, so it runs beside nothing busier than clients.
-    Stage("spark", ("test",), (*chosen("smoke and spark"), PIPELINE), beside=True),
+    Stage("spark", ("test",), (*chosen(f"smoke and spark and {_SHORT}"), PIPELINE), beside=True),
     # Which builds the wheel as `make wheels` does.
     Stage("compiled", ("gate",), (*chosen("full"), *RULES)),
     Stage("real", ("gate",), (*chosen("process and not spark and not long"), *_REAL_WORKERS, *FOLDERS)),

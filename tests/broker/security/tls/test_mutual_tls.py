@@ -16,7 +16,7 @@ from waiting import HANG_S
 
 from eosin.broker.security.session import ANONYMOUS, Principal, SecurityProtocol
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.smoke]
 
 
 class World:
