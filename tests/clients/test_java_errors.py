@@ -35,7 +35,7 @@ RELEASES: Final = (
 
 TABLE: Final = table("java")
 LEFT_OUT: Final = ("2.7 to 3.7", "2.5, 2.6")
-"""Releases that `make proof-clients` asks; `test_timed_out_java.py` has each of them with a real timeout in `make gate`."""
+"""Releases that `make proof-clients` asks; `test_timed_out_java.py` has each of them with a real timeout."""
 PARAMETERS: Final = [
     pytest.param(each, id=each.heading, marks=pytest.mark.long if each.heading in LEFT_OUT else ()) for each in RELEASES
 ]

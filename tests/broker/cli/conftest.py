@@ -53,6 +53,13 @@ def shell(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield shell
 
 
+@pytest.fixture(scope="module", params=["three joined Eosin", "Apache Kafka"])
+def other_kind(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A shell beside another kind of broker than one Eosin alone."""
+    with KINDS[request.param](tmp_path_factory.mktemp("commands")) as shell:
+        yield shell
+
+
 @pytest.fixture
 def eosin(tmp_path: Path) -> Iterator[BrokerProcess]:
     """A broker that the test may stop."""

@@ -143,3 +143,18 @@ def test_every_command_works_over_sasl_ssl_and_is_refused_in_one_sentence(place:
             assert (ended.code, ended.err.count("\n")) == (1, 1), (line, ended)
         else:
             assert ended.code == 0, (line, ended)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_every_command_works_beside_other_kinds_of_broker_or_says_in_one_sentence_why_not(
+    other_kind: Shell,
+) -> None:
+    for line in WALK:
+        words = line.split() + (["--password-file", "-"] if line.startswith(("users add", "users passwd")) else [])
+        ended = other_kind.run(*words, given=given(line))
+        if line in HAS_NOTHING_TO_END or words[0] == "acls":  # there is no authorizer
+            assert (ended.code, ended.err.count("\n")) == (1, 1), (line, ended)
+        else:
+            assert ended.code == 0, (line, ended)

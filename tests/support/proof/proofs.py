@@ -55,6 +55,7 @@ PROOFS: Final[Mapping[str, Proof]] = {
         (*PYTEST, *on(CORES), "--timeout", "0", "tests/protocol"),
         {"HYPOTHESIS_PROFILE": "many"},
     ),
+    "commands": _tests("every command on every kind of broker", "tests/broker/cli"),
     "conformance": _package("all that clients rely on", "conformance", "--workers", "auto"),
     "crash": Proof(
         "copies through kill -9 of one broker",
@@ -63,6 +64,7 @@ PROOFS: Final[Mapping[str, Proof]] = {
     "flakes": Proof("how often real tests fail beside load", (_PYTHON, f"{_SUPPORT}/flakes.py", "--state", "{state}")),
     "fuzz": Proof("mutated frames", ("make", "--no-print-directory", "fuzz", "FRAMES=1000000")),
     "kafka-tools": _tests("Apache Kafka's tools on directories that Eosin wrote", "tests/kafka_tools"),
+    "misfortunes": _tests("kills, full disks, lost files, pauses and few descriptors at length", "tests/crash"),
     "model": _package("every order of two producers' requests, crashes and delays", "model"),
     "model-replication": _package("every order of what happens to replicas", "model.replication"),
     "moves": Proof(
