@@ -25,7 +25,7 @@ _PROGRAMS: Final = {"java": "jvm", "chrome": "browser", "chromium": "browser", "
 _seen: list[str] = []
 """The processes started and sockets opened by this process so far, each by the kind of test that does so."""
 _fixtures: dict[int, set[str]] = {}
-"""Kinds of fixtures whose setup did so, by the identity of their definition: they serve tests that come later, too."""
+"""Kinds of fixtures whose setup did so and that serve later tests too, by the identity of their definition."""
 
 
 def _notice(event: str, args: tuple[Any, ...]) -> None:
@@ -47,7 +47,7 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
     try:
         return (yield)
     finally:
-        if len(_seen) > before:
+        if fixturedef.scope != "function" and len(_seen) > before:
             _fixtures.setdefault(id(fixturedef), set()).update(_seen[before:])
 
 
