@@ -4,12 +4,17 @@ Owns the socket and the requests on their way. Always true: requests leave in th
 are answered in that order, anything else closes the connection; when it closes, every request on its way fails with a
 `ClientError`; with a login, only that is sent before it has succeeded, and while it is renewed (KIP-368). Nothing here
 chooses a version or retries: this is raw access, `client.py` has the rest.
+
+A link is a connection between nodes of a cluster. Always true of it: a request that is given up ends it, and whatever
+ends it, be it the death of this process, takes back what the peer's system does not have yet (cluster.md 6.11).
 """
 
 import asyncio
 import contextlib
 import os
+import socket
 import ssl
+import struct
 from collections import deque
 from typing import Any, Final, NamedTuple, Protocol, Self, cast
 
@@ -42,6 +47,8 @@ _CLOSE_TIMEOUT_S: Final = 1.0
 _MAX_CORRELATION_ID: Final = 2**31 - 1
 _LEAST_RENEWAL_S: Final = 1.0
 """A broker takes no two logins of one connection within a second."""
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
+"""SO_LINGER of no time: the system drops what it has not sent, and resets the connection."""
 _OF_LOGIN: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 
@@ -74,6 +81,7 @@ class Connection:
         request_timeout_ms: int,
         max_in_flight: int,
         security: Security | None,
+        link_timeout_ms: int | None,
     ) -> None:
         """Not connected yet: use `open`."""
         self.address: Final = address
@@ -87,7 +95,8 @@ class Connection:
         self._request_timeout_ms = request_timeout_ms
         self._max_in_flight = max_in_flight
         self._slots = asyncio.Semaphore(max_in_flight)
-        self._stream = _Stream(address, security)
+        self._is_link = link_timeout_ms is not None
+        self._stream = _Stream(address, security, link_timeout_ms)
         self._last_correlation_id = 0
 
     @classmethod
@@ -100,15 +109,18 @@ class Connection:
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         max_in_flight: int = MAX_IN_FLIGHT,
         security: Security | None = None,
+        link_timeout_ms: int | None = None,
     ) -> Self:
-        """Connect and log in, each within `connect_timeout_ms`. Raises ConnectionFailed, which may pass, or another
-        ClientError."""
+        """Connect and log in, each within `connect_timeout_ms`. With `link_timeout_ms` it is a link between nodes, and
+        the system ends it when the peer's acknowledges nothing for so long. Raises ConnectionFailed, which may pass, or
+        another ClientError."""
         connection = cls(
             address,
             client_id=client_id,
             request_timeout_ms=request_timeout_ms,
             max_in_flight=max_in_flight,
             security=security,
+            link_timeout_ms=link_timeout_ms,
         )
         stream = connection._stream
         tls = security.tls if security is not None else None
@@ -155,7 +167,13 @@ class Connection:
         try:
             async with asyncio.timeout(limit_ms / 1000), slot:
                 await self._stream.drained()
-                return await self.submit(key, message, version=version)
+                answer = self.submit(key, message, version=version)
+                try:
+                    return await answer
+                except asyncio.CancelledError:
+                    if self._is_link:
+                        self._end(ConnectionFailed(f"a request to {self.address} was given up"))
+                    raise
         except TimeoutError as error:
             raise RequestTimedOut(f"{self.address} did not answer {key.name} in {limit_ms} ms") from error
 
@@ -261,11 +279,12 @@ class Connection:
 class _Stream(asyncio.BufferedProtocol):
     """The socket's side: bytes to answers, and the end of the connection to failures."""
 
-    def __init__(self, address: Address, security: Security | None) -> None:
+    def __init__(self, address: Address, security: Security | None, link_timeout_ms: int | None) -> None:
         self.pending: deque[_Pending] = deque()
         self.failure: ClientError | None = ConnectionFailed(f"not connected to {address}")
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._address = address
+        self._link_timeout_ms = link_timeout_ms
         self._stage = Stage.PLAIN_UNPROVED
         if security is not None:
             self._stage = Stage.TLS_UNANSWERED if security.tls is not None else Stage.IN_USE
@@ -276,6 +295,8 @@ class _Stream(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        if self._link_timeout_ms is not None:
+            _make_link(transport.get_extra_info("socket"), self._link_timeout_ms)
         self.failure = None
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -318,9 +339,11 @@ class _Stream(asyncio.BufferedProtocol):
 
     def close(self, failure: ClientError) -> None:
         self._fail(failure)
-        if self._transport is not None:
+        if self._link_timeout_ms is not None:
+            self.abort()
+        elif self._transport is not None:
             self._transport.close()
-        elif not self.closed.done():
+        if self._transport is None and not self.closed.done():
             self.closed.set_result(None)
 
     def abort(self) -> None:
@@ -359,6 +382,15 @@ class _Stream(asyncio.BufferedProtocol):
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
         self._writable = None
+
+
+def _make_link(options: socket.socket | None, timeout_ms: int) -> None:
+    """Have the system end a silent connection, and reset it whenever it is closed."""
+    if options is None:  # a network that is not the system's
+        return
+    options.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        options.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
 
 
 def _refused_version(asked: _Pending, frame: memoryview) -> ApiVersionsResponse | None:

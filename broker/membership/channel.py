@@ -233,6 +233,7 @@ class _ByTcp:
             connect_timeout_ms=timeout_ms,
             request_timeout_ms=timeout_ms,
             security=self._security,
+            link_timeout_ms=timeout_ms,
         )
 
 

@@ -66,6 +66,7 @@ class PeerDial:
             connect_timeout_ms=timeout_ms,
             request_timeout_ms=timeout_ms,
             security=self._security,
+            link_timeout_ms=timeout_ms,
         )
         try:
             return Dialled(connection, await negotiate(connection))

@@ -42,6 +42,7 @@ class ControllerDialer:
             request_timeout_ms=timeout_ms,
             max_in_flight=1,
             security=self._security,
+            link_timeout_ms=timeout_ms,
         )
         try:
             return _Negotiated(connection, await negotiate(connection))

@@ -54,7 +54,13 @@ class Dialer(Protocol):
 
 async def dial_leader(address: Address, *, client_id: str, security: Security | None = None) -> LeaderConnection:
     """`Dialer` by TCP; `security` is TLS and a login, None leaves the connection plain."""
-    return await Connection.open(address, client_id=client_id, request_timeout_ms=SOCKET_TIMEOUT_MS, security=security)
+    return await Connection.open(
+        address,
+        client_id=client_id,
+        request_timeout_ms=SOCKET_TIMEOUT_MS,
+        security=security,
+        link_timeout_ms=SOCKET_TIMEOUT_MS,
+    )
 
 
 class Broker(Protocol):
