@@ -13,6 +13,7 @@ from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.producing.large_batches import LargeBatches
 from eosin.broker.security.access import Access
 from eosin.broker.security.session import NOBODY, Authorizer, Session
+from eosin.broker.transactions.coordinator_connections import CoordinatorConnections
 from eosin.broker.unserved_groups import UnservedGroups
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
 class ClientConnection(Protocol):
     """The connection of a request, as far as a handler may steer it."""
+
+    number: int
+    """Higher than that of every connection that was accepted before it."""
 
     def pause_for(self, pause_ms: int) -> None:
         """Read nothing from it, and begin none of its requests, for so long."""
@@ -81,6 +85,7 @@ class Services:
     unserved_groups: UnservedGroups = field(default_factory=UnservedGroups)
     large_batches: LargeBatches = field(init=False)
     response_memory: ResponseMemory = field(default_factory=ResponseMemory)
+    coordinator_connections: CoordinatorConnections = field(default_factory=CoordinatorConnections)
     recorder: "FlightRecorder | None" = None
     """Remembers what happened to transactional ids, where somebody wants to know."""
     traffic: "TrafficStats | None" = None

@@ -74,6 +74,7 @@ class Connection(asyncio.BufferedProtocol):
         "_write_blocked",
         "idle_rounds",
         "listener",
+        "number",
         "peer",
         "session",
         "software",
@@ -89,6 +90,8 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         """`new_gate`: for listeners with SASL."""
         self.listener = listener
+        host.accepted += 1
+        self.number = host.accepted
         self.peer = "?"
         """HOST:PORT of the client."""
         self.session = NOBODY

@@ -62,6 +62,8 @@ class ConnectionHost:
     """Open connections, oldest first."""
     layers: "dict[TlsLayer, None]" = field(default_factory=dict)
     """Connections whose TLS handshake is not done, below those in `connections`."""
+    accepted: int = 0
+    """Connections so far."""
     arriving: int = 0
     """Connections that are accepted and not in `connections` yet."""
     places: Places = field(init=False)

@@ -8,6 +8,9 @@ One answer per marker and partition, once all are durable and, for `__consumer_o
 coordinator of Apache Kafka whose marker is answered with an error that it does not expect ends its process: what is not
 in `EXPECTED` is told as REQUEST_TIMED_OUT, after which it tries again (cluster.md 6.7).
 
+A coordinator that has given a request up sends its markers again on another connection, so that what comes late on the
+older one is dropped, with that connection (`CoordinatorConnections`, cluster.md 6.11).
+
 Whoever connects to a broker without an authorizer may end a transaction of others in this way, so the audit log has a
 line for each marker (security.md 7). In a cluster, where coordinators send them with every transaction, it has them at
 level DEBUG.
@@ -15,9 +18,10 @@ level DEBUG.
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.security import audit
 from eosin.broker.security.access import Access, Right, or_the_next
 from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
@@ -37,6 +41,8 @@ from eosin.storage.log.log_results import Marker
 
 if TYPE_CHECKING:
     from eosin.broker.recorder.recorder import FlightRecorder
+
+_LOG: Final = logging.getLogger(__name__)
 
 Answers = Mapping[tuple[int, TopicPartition], ErrorCode]
 
@@ -61,18 +67,32 @@ EXPECTED: Final = frozenset(
 async def handle(
     request: WriteTxnMarkersRequest, context: RequestContext, services: Services
 ) -> WriteTxnMarkersResponse:
+    check_order = partial(_check_order, context, services)
+    check_order()
     _note(request, context, services)
-    write = services.partitions.markers.write_markers
+    write = partial(services.partitions.markers.write_markers, check_order=check_order)
     producers = {marker.producer_id for marker in request.markers}
     if len(producers) == len(request.markers):
         answers = _expected(await write([_for_partitions(marker) for marker in request.markers]))
         results = [_result(marker, answers) for marker in request.markers]
     else:
         # Results are matched to markers by producer: two markers of one are written one after the other.
-        results = [_result(marker, _expected(await write([_for_partitions(marker)]))) for marker in request.markers]
+        results = []
+        for marker in request.markers:
+            check_order()
+            results.append(_result(marker, _expected(await write([_for_partitions(marker)]))))
     if services.recorder is not None and services.led_partitions is None:
         await _record(request, context, services, services.recorder)
     return WriteTxnMarkersResponse(tuple(results))
+
+
+def _check_order(context: RequestContext, services: Services) -> None:
+    """Close the connection when its broker has a newer one: these markers were given up, and sent again there."""
+    connection = context.connection
+    if connection is None or services.coordinator_connections.takes(context.client_id, connection.number):
+        return
+    _LOG.info("markers of %s at %s came late, on a connection that it has replaced", context.client_id, context.peer)
+    raise CloseConnection
 
 
 async def _record(

@@ -76,6 +76,10 @@ class MarkerRoutes:
         return ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else self._others.marker_target(leader)
 
 
+def _in_order() -> None:
+    """Markers of this broker's own coordinators overtake each other nowhere."""
+
+
 class LocalMarkers:
     """The marker target of this broker's own partitions (`MarkerTarget`)."""
 
@@ -94,9 +98,12 @@ class LocalMarkers:
         """The owner of the offsets in `__consumer_offsets`, from now on."""
         self._groups = groups
 
-    async def write_markers(self, markers: Sequence[MarkersForPartitions]) -> Mapping[MarkerKey, ErrorCode]:
+    async def write_markers(
+        self, markers: Sequence[MarkersForPartitions], *, check_order: Callable[[], None] = _in_order
+    ) -> Mapping[MarkerKey, ErrorCode]:
         """Write each marker to each of its partitions; answer one code per (producer id, partition) when all are
-        durable, and when the offsets that they decide are visible."""
+        durable, and when the offsets that they decide are visible. `check_order` raises once the markers that are left
+        would come too late."""
         answers: dict[MarkerKey, ErrorCode] = {}
         waiting: list[tuple[MarkerKey, Awaitable[ErrorCode]]] = []
         offsets: list[tuple[MarkerKey, Marker]] = []
@@ -106,6 +113,7 @@ class LocalMarkers:
             for partition in each.partitions:
                 if not left:
                     await asyncio.sleep(0)
+                    check_order()
                     left = MARKERS_AT_ONCE
                 left -= 1
                 key = (each.marker.producer_id, partition)

@@ -7,7 +7,7 @@ from typing import Any
 
 from manual_clock import ManualClock
 
-from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.api import Api, ClientConnection, RequestContext, Services
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.coordinators import group_config, transaction_config
 from eosin.broker.fetching.sessions import FetchSessions
@@ -184,11 +184,19 @@ class DataBroker:
         assert not isinstance(log, ErrorCode), log
         return log
 
-    def begin(self, api: Api, request: Message, version: int, *, client_id: str = "test") -> Any:
+    def begin(
+        self,
+        api: Api,
+        request: Message,
+        version: int,
+        *,
+        client_id: str = "test",
+        connection: ClientConnection | None = None,
+    ) -> Any:
         """Begin `request` as it comes over the wire. Returns its response, None, or the task that ends with one."""
         frame = b"".join(encode_request(api.key, version, 1, client_id, request))[4:]
         received = decode_request(api.key, version, frame, decode_request_header(frame).body_offset)
-        context = RequestContext(version, client_id, "/127.0.0.1", "PLAINTEXT")
+        context = RequestContext(version, client_id, "/127.0.0.1", "PLAINTEXT", connection=connection)
         return start_now(api.response(received, context, self.services))
 
     async def call(self, api: Api, request: Message, version: int | None = None, *, client_id: str = "test") -> Any:

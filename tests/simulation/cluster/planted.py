@@ -137,7 +137,9 @@ def marker_acknowledged_before_it_is_replicated() -> Iterator[None]:
     """A transaction is complete when its markers are written on the leaders."""
     write_markers = LocalMarkers.write_markers
 
-    async def careless(self: LocalMarkers, markers: Sequence[MarkersForPartitions]) -> Mapping[MarkerKey, ErrorCode]:
+    async def careless(
+        self: LocalMarkers, markers: Sequence[MarkersForPartitions], **_: Any
+    ) -> Mapping[MarkerKey, ErrorCode]:
         answers: dict[MarkerKey, ErrorCode] = {}
         for each in markers:
             for partition in each.partitions:

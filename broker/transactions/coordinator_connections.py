@@ -1,0 +1,37 @@
+"""`CoordinatorConnections`: which connection of each broker that coordinates transactions is its newest (cluster.md
+6.11).
+
+A coordinator that gives a WriteTxnMarkers request up sends the same markers on another connection, and when that one is
+answered the producer may begin its next transaction. What still comes on the older connection would end that one: before
+transaction version 2 nothing in a marker tells the two apart. Always true: once markers of a broker were taken from a
+connection, none is taken from one that was accepted before it.
+
+A broker is known by the client id of its marker sender: `broker-N` of Eosin, `broker-N-txn-marker-sender` of Apache
+Kafka. Both use one connection at a time. Operators, who call themselves anything else, are not kept in order.
+"""
+
+import re
+from typing import Final
+
+MAX_BROKERS: Final = 1000
+"""Brokers that are remembered; beyond them the one that was silent longest is forgotten."""
+
+_SENDER: Final = re.compile(r"broker-\d{1,10}(-txn-marker-sender)?")
+
+
+class CoordinatorConnections:
+    """The newest connection of each coordinating broker."""
+
+    def __init__(self) -> None:
+        self._newest: dict[str, int] = {}
+
+    def takes(self, client_id: str | None, number: int) -> bool:
+        """Whether markers count that come from `client_id` on the connection of this number; a newer connection has a
+        higher one."""
+        if client_id is None or _SENDER.fullmatch(client_id) is None:
+            return True
+        newest = self._newest.pop(client_id, number)
+        if len(self._newest) >= MAX_BROKERS:
+            del self._newest[next(iter(self._newest))]
+        self._newest[client_id] = max(newest, number)
+        return number >= newest
