@@ -295,6 +295,7 @@ class JoinedNode:
         )
         services.partitions.verification.bind(coordinators)
         services.groups.offsets.verify_with(coordinators)
+        self.cluster.on_image += [self._other_brokers.apply, coordinators.apply, self._peers.apply]
         self.cluster.subscribe(_LedPartitionsFollow(led, self._logs))
         background.every(led.look_interval_ms, "the search for replicas that lag", led.look_for_lag)
         assert self._directories is not None

@@ -1,13 +1,14 @@
 """`Peer` and `Peers`: connections to other brokers for requests between coordinators and partition leaders.
 
 Always true: a broker is dialled when there is something to ask, at the address that the image gives it now; a
-connection that is lost is forgotten with every request on it; nothing is sent again here.
+connection that is lost is forgotten with every request on it; a request that is given up takes its connection with it,
+so that it does not arrive later (cluster.md 6.11); nothing is sent again here.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from eosin.client.addresses import Address
 from eosin.client.connection import Connection, Security
@@ -15,6 +16,9 @@ from eosin.client.errors import ClientError, ConnectionFailed, UnsupportedVersio
 from eosin.client.versions import Versions, negotiate
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
+
+if TYPE_CHECKING:
+    from eosin.broker.quorum.image import ImageDelta, RegisteredBroker
 
 _LOG: Final = logging.getLogger("eosin.broker.peers")
 
@@ -24,7 +28,7 @@ class PeerUnreachable(OSError):
 
 
 class PeerConnection(Protocol):
-    """A connection to another broker: `Connection` is one."""
+    """A connection to another broker, which a request that is given up ends: a `Connection` that is a link is one."""
 
     @property
     def is_open(self) -> bool:
@@ -96,26 +100,43 @@ class Peer:
         self._dialling = asyncio.Lock()
         self._at: Address | None = None
         self._dialled: Dialled | None = None
+        self._asking: dict[asyncio.Timeout, str] = {}
+        """The time limits of what is being asked, and why its answer is not waited for any more, once it is not."""
         self._is_reached = True
 
     async def ask(self, key: ApiKey, message: Message, *, at_least: int = 0) -> Answer:
         """Send one request at the highest version that both sides know, at most `request.timeout.ms` in all. Raises
         PeerUnreachable, also when that version is below `at_least`."""
+        limit = asyncio.timeout(self._timeout_ms / 1000)
+        self._asking[limit] = ""
+        connection: PeerConnection | None = None
         try:
-            async with asyncio.timeout(self._timeout_ms / 1000):
+            async with limit:
                 connection, versions = await self._connected()
                 version = versions.pick(key)
                 if version < at_least:
                     raise UnsupportedVersion(f"it serves version {version} at most")
                 answer = Answer(await connection.request(key, message, version=version), version)
         except (ClientError, TimeoutError) as error:
-            if isinstance(error, ConnectionFailed | TimeoutError):
-                await self.close()
-            why = str(error) or f"nothing within {self._timeout_ms} ms"
+            if connection is not None and not connection.is_open:
+                await connection.close()  # to its end: the caller may send the same on another one
+            why = self._asking[limit] or str(error) or f"nothing within {self._timeout_ms} ms"
             self._tell(is_reached=False, what=f"did not answer {key.name}: {why}")
             raise PeerUnreachable(f"broker {self.node_id} did not answer {key.name}: {why}") from error
+        finally:
+            del self._asking[limit]
         self._tell(is_reached=True, what="answers again")
         return answer
+
+    def give_up(self, why: str) -> None:
+        """Wait for no answer any more: whatever is being asked fails, with its connection. The next request dials
+        again."""
+        now = asyncio.get_running_loop().time()
+        for limit in self._asking:
+            if not limit.expired():
+                self._asking[limit] = why
+                limit.reschedule(now)
+        self._at = None
 
     def _tell(self, *, is_reached: bool, what: str) -> None:
         """One line when it goes and one when it comes back, however many requests meet it in between."""
@@ -164,7 +185,22 @@ class Peers:
         """Whether the cluster tells where the broker is reached."""
         return self._address(node_id) is not None
 
+    def apply(self, delta: "ImageDelta") -> None:
+        """Wait for no broker that is fenced now or has begun anew: whatever it was asked, another one may decide."""
+        if delta.brokers_changed:
+            before, after = delta.before.brokers, delta.after.brokers
+            for node_id, peer in self._peers.items():
+                if is_another(before.get(node_id), after.get(node_id)):
+                    peer.give_up("it is fenced, or has started again")
+
     async def close(self) -> None:
         """Hang up everywhere."""
         for peer in self._peers.values():
             await peer.close()
+
+
+def is_another(before: "RegisteredBroker | None", after: "RegisteredBroker | None") -> bool:
+    """Whether a broker that was there is not the same any more, or may not lead any more."""
+    if before is None or before.fenced:
+        return False
+    return after is None or after.fenced or after.epoch != before.epoch

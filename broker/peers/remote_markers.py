@@ -2,14 +2,15 @@
 
 Always true: what is asked for in one turn of the event loop goes to a broker in one request, unless two markers would
 share an answer; at most `MAX_IN_FLIGHT` requests are on their way to it, and what comes meanwhile waits for the next;
-every (producer id, partition) gets its own answer, and what a response leaves out may be tried again.
+every (producer id, partition) gets its own answer, and what a response leaves out may be tried again; when another
+broker leads one of the partitions, nothing that was asked is waited for any more (cluster.md 6.11).
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from eosin.broker.peers.connections import Peer, Peers
+from eosin.broker.peers.connections import Peer, Peers, PeerUnreachable
 from eosin.client.errors import known_code
 from eosin.coordinator.ports import MarkersForPartitions, MarkerTarget
 from eosin.protocol.errors import ErrorCode
@@ -22,8 +23,13 @@ from eosin.protocol.schemas.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
+if TYPE_CHECKING:
+    from eosin.broker.quorum.image import ImageDelta
+
 MAX_IN_FLIGHT: Final = 5
 """Requests on their way to one broker."""
+
+_LEADS_NO_MORE: Final = "does not lead the partition any more"
 
 MarkerKey = tuple[int, TopicPartition]
 Answers = Mapping[MarkerKey, ErrorCode]
@@ -41,7 +47,7 @@ class RemoteMarkers:
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._waiting: list[_Asked] = []
-        self._sending: dict[asyncio.Task[None], None] = {}
+        self._sending: dict[asyncio.Task[None], Sequence[_Asked]] = {}
         self._is_scheduled = False
 
     async def write_markers(self, markers: Sequence[MarkersForPartitions]) -> Answers:
@@ -56,6 +62,16 @@ class RemoteMarkers:
             loop.call_soon(self._send)
         return await asked.answers
 
+    def led_by_others(self, partitions: Set[TopicPartition]) -> None:
+        """Other brokers lead these partitions now: if one of them is asked for, wait for nothing any more."""
+        if not (_concerns(self._waiting, partitions) or any(_concerns(b, partitions) for b in self._sending.values())):
+            return
+        waiting, self._waiting = self._waiting, []
+        for asked in waiting:
+            if not asked.answers.done():
+                asked.answers.set_exception(PeerUnreachable(f"broker {self._peer.node_id} {_LEADS_NO_MORE}"))
+        self._peer.give_up(f"it {_LEADS_NO_MORE}")
+
     async def close(self) -> None:
         """Ask for nothing more; whoever waits hears that the broker was not reached."""
         for task in self._sending:
@@ -68,8 +84,9 @@ class RemoteMarkers:
     def _send(self) -> None:
         self._is_scheduled = False
         while self._waiting and len(self._sending) < MAX_IN_FLIGHT:
-            task = asyncio.get_running_loop().create_task(self._exchange(self._next_batch()))
-            self._sending[task] = None
+            batch = self._next_batch()
+            task = asyncio.get_running_loop().create_task(self._exchange(batch))
+            self._sending[task] = batch
             task.add_done_callback(self._sent)
 
     def _sent(self, task: "asyncio.Task[None]") -> None:
@@ -124,10 +141,30 @@ class RemoteBrokers:
             target = self._targets[node_id] = RemoteMarkers(self._peers.peer(node_id))
         return target
 
+    def apply(self, delta: "ImageDelta") -> None:
+        """Wait for no broker that leads a partition no more for which it was asked for markers."""
+        lost = led_no_more(delta) if self._targets else {}
+        for node_id, partitions in lost.items():
+            if (target := self._targets.get(node_id)) is not None:
+                target.led_by_others(partitions)
+
     async def close(self) -> None:
         """Ask for nothing more."""
         for target in self._targets.values():
             await target.close()
+
+
+def led_no_more(delta: "ImageDelta") -> Mapping[int, Set[TopicPartition]]:
+    """The partitions that brokers have ceased to lead, by node id."""
+    lost: dict[int, set[TopicPartition]] = {}
+    for partition, before, after in delta.partitions_changed:
+        if before is not None and (after is None or after.leader != before.leader):
+            lost.setdefault(before.leader, set()).add(partition)
+    return lost
+
+
+def _concerns(asked: Iterable[_Asked], partitions: Set[TopicPartition]) -> bool:
+    return any(partition in partitions for each in asked for _, partition in each.keys)
 
 
 def _marker(each: MarkersForPartitions) -> WritableTxnMarker:

@@ -1,16 +1,18 @@
 """`CoordinatorRoutes`: asks the coordinator of a transactional id, on this broker or another, what partition leaders
 need to know (KIP-890; cluster.md 6.8).
 
-Always true: one request is on its way to a broker at a time; a coordinator that is not reached, or not known, is an
-error that lets the producer try again.
+Always true: one request is on its way to a broker at a time; a coordinator that is not reached, not known, or replaced
+meanwhile, is an error that lets the producer try again.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.metadata.cluster import NO_LEADER
 from eosin.broker.peers.connections import Peer, Peers, PeerUnreachable
+from eosin.broker.peers.remote_markers import led_no_more
 from eosin.broker.peers.verification_queue import Answered, Answers, Question, VerificationQueue
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.ports import TransactionVerifier
@@ -23,6 +25,7 @@ from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from eosin.broker.metadata.cluster import Cluster
+    from eosin.broker.quorum.image import ImageDelta
 
 FIRST_BROKER_VERSION: Final = 4
 """Below it AddPartitionsToTxn is an API of clients."""
@@ -41,6 +44,12 @@ class RemoteVerifier:
         self._queue.ask(question, answered)
         if self._sending is None and not self._queue.is_empty:
             self._sending = asyncio.get_running_loop().create_task(self._send())
+
+    def coordinates_no_more(self, is_moved: Callable[[str], bool]) -> None:
+        """Other brokers coordinate such transactional ids now: if there is a question about one, wait for no answer."""
+        if self._queue.asks_of(is_moved):
+            self._queue.all_failed(ErrorCode.NETWORK_EXCEPTION)
+            self._peer.give_up("it does not coordinate the transaction any more")
 
     async def close(self) -> None:
         """Ask for nothing more."""
@@ -106,6 +115,17 @@ class CoordinatorRoutes:
             found.ask(question, lambda answers: pending.answer(Reply(_one_of(answers.values()))))
         return pending
 
+    def apply(self, delta: "ImageDelta") -> None:
+        """Wait for no broker that coordinates transactions no more about which it was asked."""
+        topic = self._cluster.topics.get(TRANSACTION_STATE_TOPIC)
+        if topic is None or not self._remote:
+            return
+        count = topic.partitions
+        for node_id, partitions in led_no_more(delta).items():
+            moved = {index for name, index in partitions if name == TRANSACTION_STATE_TOPIC}
+            if moved and (remote := self._remote.get(node_id)) is not None:
+                remote.coordinates_no_more(partial(_is_in, moved, count))
+
     def _coordinator(self, transactional_id: str) -> RemoteVerifier | ErrorCode | None:
         """The broker that coordinates the id; None for this one."""
         topic = self._cluster.topics.get(TRANSACTION_STATE_TOPIC)
@@ -126,6 +146,11 @@ class CoordinatorRoutes:
         """Ask for nothing more."""
         for remote in self._remote.values():
             await remote.close()
+
+
+def _is_in(partitions: Set[int], count: int, transactional_id: str) -> bool:
+    """Whether the id belongs to one of these partitions, of so many."""
+    return partition_for(transactional_id, count) in partitions
 
 
 def _into(answers: "asyncio.Future[Answers]") -> Callable[[Answers], None]:

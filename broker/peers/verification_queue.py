@@ -7,6 +7,7 @@ of its partitions, at the latest with the response.
 """
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Final, NamedTuple
 
 from eosin.protocol.errors import ErrorCode
@@ -93,6 +94,11 @@ class VerificationQueue:
         else:
             self._later.append((question, answered))
 
+    def asks_of(self, transactional_id_is: Callable[[str], bool]) -> bool:
+        """Whether there is a question about such a transaction."""
+        later = (question.transactional_id for question, _ in self._later)
+        return any(map(transactional_id_is, chain(self._sent, self._waiting, later)))
+
     def request(self) -> AddPartitionsToTxnRequest:
         """Everything that waits. The request before has been answered."""
         assert not self._sent, "one request at a time"
@@ -118,6 +124,16 @@ class VerificationQueue:
         }
         for transactional_id, entry in sent.items():
             entry.answer(found.get(transactional_id, {}), ErrorCode.NETWORK_EXCEPTION)
+
+    def all_failed(self, error: ErrorCode) -> None:
+        """No answer is waited for any more, and nothing of what waits is asked."""
+        later, self._later = self._later, []
+        waiting, self._waiting = self._waiting, {}
+        self.failed(error)
+        for entry in waiting.values():
+            entry.answer({}, error)
+        for question, answered in later:
+            answered(dict.fromkeys(question.partitions, error))
 
     def failed(self, error: ErrorCode) -> None:
         """The request as a whole got no answer but this."""

@@ -1,10 +1,10 @@
 """`CoordinatorConnections`: which connection of each broker that coordinates transactions is its newest (cluster.md
 6.11).
 
-A coordinator that gives a WriteTxnMarkers request up sends the same markers on another connection, and when that one is
-answered the producer may begin its next transaction. What still comes on the older connection would end that one: before
-transaction version 2 nothing in a marker tells the two apart. Always true: once markers of a broker were taken from a
-connection, none is taken from one that was accepted before it.
+A coordinator that gives up a WriteTxnMarkers request sends its markers again on another connection; when that one is
+answered, the producer may begin its next transaction. What comes on the older connection after that would end the next
+one: before transaction version 2 nothing in a marker tells the two apart. Always true: once markers of a broker were
+taken from a connection, none is taken from one that was accepted before it.
 
 A broker is known by the client id of its marker sender: `broker-N` of Eosin, `broker-N-txn-marker-sender` of Apache
 Kafka. Both use one connection at a time. Operators, who call themselves anything else, are not kept in order.

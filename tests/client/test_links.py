@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from waiting import HANG_S
+from waiting import HANG_S, until
 
 from eosin.broker.membership.channel import ControllerChannel, ControllerUnavailable
 from eosin.broker.peers.connections import Peer, PeerDial, PeerUnreachable
@@ -165,6 +165,5 @@ async def test_an_ordinary_connection_sends_to_the_end_what_it_was_given() -> No
 
 
 async def rest_of(peer: StalledPeer) -> bytes:
-    while not peer._accepted:
-        await asyncio.sleep(0)
+    await until(lambda: peer._accepted)
     return await peer.rest()

@@ -104,9 +104,7 @@ async def test_a_long_request_stops_where_a_newer_connection_has_overtaken_it(mo
     late = broker.begin(MARKERS, request(partitions=2), 2, client_id=EOSIN, connection=OLDER)
     assert not is_open(broker, 0)
     assert is_open(broker, 1)
-    await broker.answer(
-        MARKERS, broker.begin(MARKERS, request(producer_id=5), 2, client_id=EOSIN, connection=NEWER), 2
-    )
+    await broker.answer(MARKERS, broker.begin(MARKERS, request(producer_id=5), 2, client_id=EOSIN, connection=NEWER), 2)
     with pytest.raises(CloseConnection):
         await late
     assert is_open(broker, 1)
