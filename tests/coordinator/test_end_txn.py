@@ -61,7 +61,7 @@ def prepared(txn: Txn, request: EndTxn) -> tuple[Txn, Effects]:
         (TransactionState.PREPARE_ABORT, INVALID, CONCURRENT),
         (TransactionState.COMPLETE_COMMIT, NONE, INVALID),
         (TransactionState.COMPLETE_ABORT, INVALID, NONE),
-        (TransactionState.EMPTY, INVALID, INVALID),
+        (TransactionState.EMPTY, INVALID, NONE),
     ],
 )
 def test_a_client_before_version_2_is_answered_by_the_state(

@@ -35,7 +35,7 @@ class Outcome(Enum):
     PREPARE = "prepare"
     """Decide the transaction."""
     DONE = "done"
-    """A repeated request: it was decided just so, and its markers are written."""
+    """It is so already: a repeated request, whose markers are written, or an abort where nothing has begun."""
 
 
 _PREPARE: Final = Outcome.PREPARE
@@ -66,7 +66,7 @@ BEFORE_VERSION_2: Final = {
     TransactionState.PREPARE_ABORT: Outcomes(commit=_INVALID, abort=_CONCURRENT),
     TransactionState.COMPLETE_COMMIT: Outcomes(commit=_DONE, abort=_INVALID),
     TransactionState.COMPLETE_ABORT: Outcomes(commit=_INVALID, abort=_DONE),
-    TransactionState.EMPTY: Outcomes(commit=_INVALID, abort=_INVALID),
+    TransactionState.EMPTY: Outcomes(commit=_INVALID, abort=_DONE),
 }
 """The table of transactions.md 4.5.1, for clients that do not know version 2."""
 
