@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from eosin.broker.fetching.gone import GonePartitions
 from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.producing.large_batches import LargeBatches
 from eosin.broker.security.access import Access
@@ -84,6 +85,7 @@ class Services:
     metadata_answers: "MetadataAnswers"
     unserved_groups: UnservedGroups = field(default_factory=UnservedGroups)
     large_batches: LargeBatches = field(init=False)
+    gone_partitions: GonePartitions = field(init=False)
     response_memory: ResponseMemory = field(default_factory=ResponseMemory)
     coordinator_connections: CoordinatorConnections = field(default_factory=CoordinatorConnections)
     recorder: "FlightRecorder | None" = None
@@ -103,6 +105,7 @@ class Services:
 
     def __post_init__(self) -> None:
         self.large_batches = LargeBatches(self.clock)
+        self.gone_partitions = GonePartitions(self.clock)
 
 
 Handler = Callable[[Any, RequestContext, Services], Coroutine[Any, Any, Any]]

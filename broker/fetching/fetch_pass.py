@@ -32,6 +32,11 @@ FIRST_ZSTD_VERSION: Final = 10
 THROTTLED_AHEAD_MS: Final = 1000
 """An answer may bring what a throttle allows in so long, and one partition more: followers fetch thousands of
 partitions that have little each, and one of them in an answer would be far below any rate."""
+UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+"""There is no such partition."""
+WAITING_ERRORS: Final = UNKNOWN | {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+"""What a consumer hears when the wait for its other partitions is over: a client that goes on to ask for what is gone
+or denied would else spin."""
 UNREAD_BYTES: Final = 131_072
 """More than this of one partition is sent from its file: below it a copy is cheaper than what that takes."""
 
@@ -106,7 +111,7 @@ class PartitionFetch:
     __slots__ = ("diverging", "error", "is_held", "log", "preferred", "result", "wanted")
 
     log: "PartitionLog"
-    """Only set without an error."""
+    """Only set where it was found."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
@@ -138,7 +143,18 @@ class FetchPass:
     """One look at each partition, and one read. Of what a follower has whole, and what has not changed, the look is a
     few comparisons: it fetches thousands of partitions, and waits for each of them."""
 
-    __slots__ = ("_at", "_idle", "_left", "_limits", "_memory_left", "_services", "available", "partitions", "settled")
+    __slots__ = (
+        "_at",
+        "_hopeless",
+        "_idle",
+        "_left",
+        "_limits",
+        "_memory_left",
+        "_services",
+        "available",
+        "partitions",
+        "settled",
+    )
 
     def __init__(self, wanted: Sequence[Wanted], limits: FetchLimits, services: "Services") -> None:
         self._limits = limits
@@ -148,10 +164,14 @@ class FetchPass:
         self._memory_left = services.response_memory.answer_bytes()
         self.available = 0
         """Bytes that could be read; no longer counted once there are `min_bytes`."""
-        self.settled = not wanted
-        """Whether there is something to say that waiting cannot change: an error, or logs that part."""
+        self.settled = False
+        """Whether there is something to say that cannot wait: an error, or logs that part."""
+        self._hopeless = 0
+        """Partitions whose error waits with the others."""
         self._idle: list[Wanted] = []
         self.partitions = [self._found(each) for each in self._not_idle(wanted)]
+        if self._hopeless == len(wanted):
+            self.settled = True  # there is nothing to wait for
 
     @property
     def has_enough(self) -> bool:
@@ -163,7 +183,7 @@ class FetchPass:
         found = [
             Watch(each.log, offset=each.wanted.fetch_offset, limit=each.wanted.max_bytes)
             for each in self.partitions
-            if not each.is_held
+            if not each.is_held and not each.error
         ]
         for wanted in self._idle:
             assert wanted.idle is not None
@@ -191,7 +211,10 @@ class FetchPass:
         error = self._limits.refusal or self._find(partition) or self._check(partition)
         if error:
             partition.error = error
-            self.settled = True
+            if self._limits.follower is None and error in WAITING_ERRORS:
+                self._hopeless += 1
+            else:
+                self.settled = True
         elif partition.diverging is not None or self._is_sent_away(partition):
             self.settled = True
         elif self._limits.follower is not None and self._limits.follower.is_held(partition.log):

@@ -13,9 +13,9 @@ that may not act for the cluster, and any at a broker that is alone, is refused 
 read is asked with each fetch, for each partition of its session, and again when the fetch has waited (security.md 7).
 
 The handler responds at once when `min_bytes` are there, or an error or diverging logs to report; else as soon as that
-is so, or after `max_wait_ms` (storage.md 15; sessions: storage.md 16). `broker/fetching/fetch_pass.py` reads. Records
-go out as the log returned them, uncopied. A response without records holds empty records, never null: librdkafka
-breaks on null.
+is so, or after `max_wait_ms` (storage.md 15; sessions: storage.md 16). A consumer's partitions that do not exist or are
+denied to it wait with the others. `broker/fetching/fetch_pass.py` reads. Records go out as the log returned them,
+uncopied. A response without records holds empty records, never null: librdkafka breaks on null.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.quorum import RACK_AWARE
-from eosin.broker.fetching.fetch_pass import FetchLimits, FetchPass, PartitionFetch
+from eosin.broker.fetching.fetch_pass import UNKNOWN, FetchLimits, FetchPass, PartitionFetch
 from eosin.broker.fetching.sessions import FullFetch, IncrementalFetch
 from eosin.broker.metadata.cluster import NO_LEADER
 from eosin.broker.security.access import Access, of_a_replica, on_each
@@ -145,7 +145,7 @@ def _response(
     for look in found.partitions:
         if only_news and look.is_unchanged:
             continue
-        data = _partition(look, limits, services)
+        data = _partition(look, limits, context, services)
         if session is not None:
             session.sent(
                 look.wanted,
@@ -178,8 +178,10 @@ def _count(topics: Mapping[str | Uuid, Sequence[PartitionData]], traffic: "Traff
             traffic.fetched(topic.name, [len(data.records or b"") for data in partitions], failed)
 
 
-def _partition(look: PartitionFetch, limits: FetchLimits, services: Services) -> PartitionData:
+def _partition(look: PartitionFetch, limits: FetchLimits, context: RequestContext, services: Services) -> PartitionData:
     if look.error:
+        if look.error in UNKNOWN and limits.follower is None:
+            services.gone_partitions.fetched(look.wanted, context)
         return _failed(look, limits, services)
     log = look.log
     diverging = EpochEndOffset() if look.diverging is None else EpochEndOffset(*look.diverging)

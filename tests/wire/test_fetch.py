@@ -149,13 +149,40 @@ async def test_an_error_in_one_partition_ends_the_wait(wire: Wire, partition: To
     assert [each.error_code for each in fetched(answer)] == [NONE, ErrorCode.OFFSET_OUT_OF_RANGE]
 
 
-@better_than_kafka("the client can act at once instead of when the wait for the others is over")
-async def test_an_unknown_partition_ends_the_wait(wire: Wire, partition: TopicPartition) -> None:
-    gone = TopicPartition(unique("no-such-topic"), 0)
+def codes_by_topic(answer: FetchResponse) -> dict[str | bytes, int]:
+    return {topic.topic or topic.topic_id: topic.partitions[0].error_code for topic in answer.responses}
+
+
+@pytest.mark.parametrize("version", [12, 18])
+async def test_an_unknown_topic_waits_with_the_others(wire: Wire, partition: TopicPartition, version: int) -> None:
+    gone = await wire.partition()
+    asked = wire.fetch_request({partition: 0, gone: 0}, wait_ms=2000)
+    await wire.delete_topic(gone.topic)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    answer = await wire.ask(asked, version)
+    assert loop.time() - began >= 1.9
+    codes = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID]
+    assert list(codes_by_topic(answer).values()) == [NONE, codes[version >= 13]]
+
+
+async def test_a_record_ends_the_wait_beside_an_unknown_partition(
+    wire: Wire, other: Wire, partition: TopicPartition
+) -> None:
+    waiting = wire.send(wire.fetch_request({partition: 0, partition._replace(partition=7): 0}, wait_ms=60_000), 12)
+    await asyncio.sleep(0.5)
+    assert not waiting.done()
+    await other.append(partition)
+    found = {each.partition_index: each for each in fetched(await waiting)}
+    assert data_offsets(found[0].records) == [0]
+    assert found[7].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_unknown_partitions_alone_are_answered_at_once(wire: Wire, partition: TopicPartition) -> None:
+    gone = {TopicPartition(unique("no-such-topic"), 0): 0, partition._replace(partition=3): 0}
     async with asyncio.timeout(2):
-        answer = await wire.ask(wire.fetch_request({partition: 0, gone: 0}, wait_ms=20_000), 12)
-    codes = {topic.topic: topic.partitions[0].error_code for topic in answer.responses}
-    assert codes == {partition.topic: NONE, gone.topic: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        answer = await wire.ask(wire.fetch_request(gone, wait_ms=20_000), 12)
+    assert [each.error_code for each in fetched(answer)] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
 
 
 async def test_deleting_the_topic_ends_the_wait(wire: Wire, other: Wire, partition: TopicPartition) -> None:

@@ -189,3 +189,24 @@ async def test_a_committed_session_returns_when_the_stable_offset_moves(
     await producer.commit()
     async with asyncio.timeout(5):
         assert await session.next({}, isolation=1, wait_ms=20_000) == {0: [0]}
+
+
+async def test_a_session_waits_though_one_of_its_topics_is_gone(
+    wire: Wire, other: Wire, partitions: list[TopicPartition]
+) -> None:
+    session = Session(wire, version=13)
+    gone = await wire.partition()
+    await session.next({partitions[1]: 0, gone: 0})
+    await wire.delete_topic(gone.topic)
+    loop = asyncio.get_running_loop()
+    for _ in range(2):
+        began = loop.time()
+        answer = await session.ask({}, wait_ms=2000)
+        session.epoch += 1
+        assert loop.time() - began >= 1.9
+        assert [each.error_code for each in fetched(answer)] == [ErrorCode.UNKNOWN_TOPIC_ID]
+    waiting = asyncio.create_task(session.ask({}, wait_ms=60_000))
+    await asyncio.sleep(0.5)
+    await other.append(partitions[1])
+    answer = await waiting
+    assert {each.partition_index: data_offsets(each.records) for each in fetched(answer)} == {0: [], 1: [0]}

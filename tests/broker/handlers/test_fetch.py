@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from data_broker import DataBroker, batch, settle
 
+from eosin.broker.fetching.gone import MAX_LINES
 from eosin.broker.handlers import fetch
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import uuid_text
 from eosin.protocol.records.batch import batches, iter_records
 from eosin.protocol.schemas.fetch import (
     FetchPartition,
@@ -249,10 +251,66 @@ async def test_a_fetch_that_waited_long_enough_gets_what_there_is() -> None:
 async def test_enough_bytes_an_error_or_no_wish_to_wait_is_answered_at_once() -> None:
     broker = await broker_with_records("a")
     assert isinstance(begin(broker, wanted()), FetchResponse)
-    assert isinstance(begin(broker, wanted(offset=1), wanted(7)), FetchResponse)
+    assert isinstance(begin(broker, wanted(offset=1), wanted(offset=9)), FetchResponse)
+    assert isinstance(begin(broker, wanted(7), wanted(8)), FetchResponse)
     assert isinstance(begin(broker, wanted(offset=1), max_wait_ms=0), FetchResponse)
     assert isinstance(begin(broker, wanted(offset=1), min_bytes=0), FetchResponse)
     assert isinstance(begin(broker), FetchResponse)
+
+
+async def test_a_partition_that_is_unknown_waits_with_the_others() -> None:
+    broker = await broker_with_records("a")
+    begun = begin(broker, wanted(offset=1), wanted(7))
+    assert isinstance(begun, asyncio.Task)
+    broker.clock.advance(499)
+    await settle()
+    assert not begun.done()
+    broker.clock.advance(1)
+    answered = partitions_of(await begun)
+    assert [answered[index].error_code for index in (0, 7)] == [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+
+
+async def test_a_consumer_of_what_is_gone_is_a_line_in_the_log_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    broker = await broker_with_records("a")
+    old = request(broker, wanted(offset=1), version=13)
+    await broker.cluster.delete_topic("orders")
+    await broker.create_topic()
+
+    async def ask(fetching: FetchRequest, version: int) -> None:
+        await broker.call(fetch.API, fetching, version, client_id="reader")
+
+    async def ask_of_all() -> list[str]:
+        caplog.clear()
+        for _ in range(3):
+            await ask(old, 13)
+            await ask(request(broker, wanted(7), wanted(8)), 12)
+            await ask(FetchRequest(topics=(FetchTopic("nowhere", partitions=(wanted(),)),)), 12)
+        return [each.getMessage() for each in caplog.records if each.name == "eosin.broker.fetching.gone"]
+
+    topic_id = old.topics[0].topic_id
+    lines = await ask_of_all()
+    assert lines == [
+        f"client 'reader' at /127.0.0.1 fetches from {what}, which does not exist"
+        for what in (
+            f"partition 0 of the topic of id {uuid_text(topic_id)}",
+            "partition 7 of topic 'orders'",
+            "partition 0 of topic 'nowhere'",
+        )
+    ]
+    broker.clock.advance(59_999)
+    assert await ask_of_all() == []
+    broker.clock.advance(1)
+    assert await ask_of_all() == lines
+
+
+async def test_clients_that_fetch_what_is_gone_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    broker = await broker_with_records("a")
+    for number in range(1000):
+        await broker.call(fetch.API, request(broker, wanted(7)), 12, client_id=f"reader-{number}")
+    assert len([each for each in caplog.records if each.name == "eosin.broker.fetching.gone"]) == MAX_LINES
 
 
 async def test_a_fetch_is_not_woken_by_what_is_only_written() -> None:
