@@ -157,7 +157,7 @@ class BrokerConfig(SaslSettings):
         None, "Default of retention.ms, in minutes; unset: the next.", kind=INT, at_least=-1
     )
     log_retention_hours: int = setting(168, "Default of retention.ms, in hours; -1: for ever.", kind=INT, at_least=-1)
-    log_retention_bytes: int = setting(-1, "Default of retention.bytes; -1: no limit.", kind=LONG, at_least=-1)
+    log_retention_bytes: int = setting(-1, "Default of retention.bytes; below 0: no limit.", kind=LONG)
     log_cleaner_delete_retention_ms: int = setting(DAY_MS, "Default of delete.retention.ms.", kind=LONG, at_least=0)
     log_segment_delete_delay_ms: int = setting(60_000, "Default of file.delete.delay.ms.", kind=LONG, at_least=0)
     message_max_bytes: int = setting(1_048_588, "Default of max.message.bytes.", kind=INT, at_least=0)

@@ -1,10 +1,11 @@
 """The configs of a topic: their names, types, ranges and synonyms, and how they become a `LogConfig`.
 
 The list is Kafka's of version 4.1 (storage.md section 20). Configs of features that Eosin does not have accept their
-default only, so that a tool that sets everything explicitly still works.
+default only, or have no effect, so that a tool that sets everything explicitly still works.
 """
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -105,9 +106,8 @@ _ALL: Final = (
     _config(
         "retention.bytes",
         Kind.LONG,
-        "How large a partition may grow; -1 is no limit.",
+        "How large a partition may grow; below 0 there is no limit.",
         "log.retention.bytes",
-        at_least=-1,
     ),
     _config(
         "delete.retention.ms",
@@ -201,8 +201,8 @@ _ALL: Final = (
     _config("remote.storage.enable", Kind.BOOLEAN, "Tiered storage, which Eosin does not have: false."),
     _config("remote.log.copy.disable", Kind.BOOLEAN, "Tiered storage, which Eosin does not have: false."),
     _config("remote.log.delete.on.disable", Kind.BOOLEAN, "Tiered storage, which Eosin does not have: false."),
-    _config("local.retention.ms", Kind.LONG, "Tiered storage, which Eosin does not have: -2.", at_least=-2),
-    _config("local.retention.bytes", Kind.LONG, "Tiered storage, which Eosin does not have: -2.", at_least=-2),
+    _config("local.retention.ms", Kind.LONG, "Tiered storage, which Eosin does not have: no effect.", at_least=-2),
+    _config("local.retention.bytes", Kind.LONG, "Tiered storage, which Eosin does not have: no effect.", at_least=-2),
     _config(
         "leader.replication.throttled.replicas",
         Kind.LIST,
@@ -231,9 +231,9 @@ _DEFAULT_ONLY: Final = (
     "remote.storage.enable",
     "remote.log.copy.disable",
     "remote.log.delete.on.disable",
-    "local.retention.ms",
-    "local.retention.bytes",
 )
+_THROTTLED: Final = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+_REPLICA: Final = re.compile("[0-9]+:[0-9]+")
 
 
 def parse_topic_config(name: str, text: str) -> Any:
@@ -246,6 +246,8 @@ def parse_topic_config(name: str, text: str) -> Any:
         raise SettingError(f"{name} cannot be changed: Eosin has no tiered storage")
     if name == "compression.gzip.level" and value == 0:
         raise SettingError(f"{name} must be an integer from 1 to 9, or -1, not '0'")
+    if name in _THROTTLED and value != ("*",) and not all(map(_REPLICA.fullmatch, value)):
+        raise SettingError(f"{name} must be * or a list of partition:broker, not '{text}'")
     return frozenset(value) if name == "cleanup.policy" else value
 
 

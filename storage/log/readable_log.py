@@ -23,7 +23,7 @@ from eosin.storage.log.log_results import NO_RECORDS, AbortedTransaction, Isolat
 from eosin.storage.log.segment import Segment
 from eosin.storage.log.segmented_log import LOG, SegmentedLog
 from eosin.storage.log.slice import Slice, SliceRequest, WouldBlock, read_now
-from eosin.storage.log.timestamp_search import FoundOffset, first_at_or_after, first_of_max_timestamp
+from eosin.storage.log.timestamp_search import FoundOffset, first_at_or_after, first_of_max_timestamp, newest_above
 
 ALL_IN_MEMORY: Final = 2**63 - 1
 _NOTHING_ABORTED: Final[tuple[AbortedTransaction, ...]] = ()
@@ -214,11 +214,16 @@ class ReadableLog(SegmentedLog):
 
     def offset_of_max_timestamp(self, isolation: Isolation | None) -> FoundOffset | None:
         """The first record with the largest timestamp, if the reader can see it. Raises OSError, CorruptRecords."""
-        best: Segment | None = None
-        for segment in self.segments:
-            if segment.end_offset > self.log_start_offset and segment.max_timestamp >= 0:
-                best = segment if best is None or segment.max_timestamp > best.max_timestamp else best
-        found = None if best is None else first_of_max_timestamp(best, self.log_start_offset)
+        start = self.log_start_offset
+        segments = [each for each in self.segments if each.end_offset > start and each.max_timestamp >= 0]
+        if not segments:
+            return None
+        segments.sort(key=lambda each: each.max_timestamp, reverse=True)
+        found = first_of_max_timestamp(segments[0], start)
+        if found is None:  # it is below the log start
+            found = newest_above(segments[0], start)
+            if len(segments) > 1 and (found is None or segments[1].max_timestamp > found.timestamp):
+                found = first_of_max_timestamp(segments[1], start)
         return found if found is not None and found.offset < self.visible_end(isolation) else None
 
     # Leader epochs --------------------------------------------------------------------------------------------------

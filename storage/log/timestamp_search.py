@@ -6,8 +6,8 @@ cannot hold the record, then looks at batches, and in the right one at records.
 
 from typing import NamedTuple
 
-from eosin.protocol.records.batch import iter_records
-from eosin.storage.log.batch_scan import scan_batches, seek
+from eosin.protocol.records.batch import BatchHeader, iter_records
+from eosin.storage.log.batch_scan import scan_batches, scan_headers, seek
 from eosin.storage.log.segment import Segment
 
 
@@ -48,3 +48,27 @@ def first_of_max_timestamp(segment: Segment, log_start_offset: int) -> FoundOffs
                 return FoundOffset(record.timestamp, record.offset, header.partition_leader_epoch)
         break
     return None
+
+
+def newest_above(segment: Segment, log_start_offset: int) -> FoundOffset | None:
+    """The first record with the largest timestamp of those that `segment` has at or above the log start, where what the
+    segment knows of its timestamps is about a record below it. Raises OSError, CorruptRecords."""
+    hint = segment.offset_index.position_before(log_start_offset - segment.base_offset)
+    position = seek(segment.file.read, hint, segment.size, log_start_offset)
+    first: FoundOffset | None = None
+    newest: tuple[int, BatchHeader] | None = None
+    for at, header in scan_headers(segment.file.read, position, segment.size):
+        if header.base_offset < log_start_offset:
+            first = _newest_in_batch(segment, at, header, log_start_offset)
+        elif header.records_count and (newest is None or header.max_timestamp > newest[1].max_timestamp):
+            newest = at, header
+    if newest is None or (first is not None and first.timestamp >= newest[1].max_timestamp):
+        return first
+    return _newest_in_batch(segment, *newest, log_start_offset)
+
+
+def _newest_in_batch(segment: Segment, position: int, header: BatchHeader, log_start_offset: int) -> FoundOffset | None:
+    records = iter_records(segment.file.read(position, header.size))
+    left = (record for record in records if record.offset >= log_start_offset)
+    newest = max(left, key=lambda record: record.timestamp, default=None)
+    return None if newest is None else FoundOffset(newest.timestamp, newest.offset, header.partition_leader_epoch)

@@ -12,6 +12,7 @@ from manual_flusher import ManualFlusher
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import CorruptRecords, batches, stamp_in_place
 from eosin.protocol.records.scan import sound_batches
+from eosin.runtime.chance import SeededChance
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.log import batch_scan
 from eosin.storage.log.config import LogConfig
@@ -244,6 +245,39 @@ async def test_the_first_record_with_the_largest_timestamp_is_found() -> None:
     assert log.offset_of_max_timestamp(None) == (NOW_MS + 102, 23, 0)
     log = await logs.reopen()
     assert log.offset_of_max_timestamp(None) == (NOW_MS + 102, 23, 0)
+
+
+HOUR_MS = 3_600_000
+
+
+async def test_the_newest_record_that_is_left_is_found_though_a_newer_one_was_deleted() -> None:
+    logs = Logs()
+    log = await logs.open()
+    for age, count in ((0, 3), (1, 3), (2, 2)):
+        logs.append(log, data(count, at=NOW_MS - age * HOUR_MS))
+    hour_ago = NOW_MS - HOUR_MS
+    for start, found in ((0, (NOW_MS + 2, 2, 0)), (3, (hour_ago + 2, 5, 0)), (6, (NOW_MS - 2 * HOUR_MS + 1, 7, 0))):
+        await log.delete_records_before(start)
+        assert log.offset_of_max_timestamp(None) == found
+    await log.delete_records_before(8)
+    assert log.offset_of_max_timestamp(None) is None
+
+
+@pytest.mark.parametrize("segment_bytes", [400, 10**6])
+@pytest.mark.parametrize("seed", range(5))
+async def test_the_newest_record_above_any_log_start_is_found(segment_bytes: int, seed: int) -> None:
+    chance = SeededChance(seed)
+    logs = Logs(config=LogConfig(internal_segment_bytes=segment_bytes, index_interval_bytes=150))
+    log = await logs.open()
+    stamps: list[int] = []
+    for _ in range(30):
+        at, count = NOW_MS - chance.below(40), 1 + chance.below(3)
+        logs.append(log, data(count, at=at))
+        stamps += range(at, at + count)
+    for start in range(len(stamps)):
+        await log.delete_records_before(start)
+        latest = max(stamps[start:])
+        assert log.offset_of_max_timestamp(None) == (latest, stamps.index(latest, start), 0), start
 
 
 # Leader epochs

@@ -91,6 +91,17 @@ async def test_the_latest_time_is_found_where_it_first_occurs(wire: Wire, partit
     assert (found.offset, found.timestamp) == (1, start + 50)
 
 
+async def test_the_latest_time_is_that_of_a_record_which_is_still_there(wire: Wire, partition: TopicPartition) -> None:
+    now = now_ms() - 10_000
+    for hours, count in ((0, 3), (1, 3), (2, 2)):
+        at = now - hours * 3_600_000
+        batch = build_batch([NewRecord(b"k", b"v", timestamp=at)] * count, timestamp=at)
+        assert (await wire.produce(partition, batch)).error_code == NONE
+    assert await delete_records(wire, partition, 4) == (NONE, 4)
+    found = await wire.list_offset(partition, MAX_TIMESTAMP)
+    assert (found.offset, found.timestamp) == (4, now - 3_600_000)
+
+
 async def test_the_latest_time_beyond_the_stable_offset_is_not_told(wire: Wire, partition: TopicPartition) -> None:
     producer = await transactional(wire)
     await producer.append(partition, timestamp=now_ms() + 60_000)  # later than the marker's

@@ -170,7 +170,7 @@ def test_every_setting_is_documented_and_in_one_list_only() -> None:
     for name, setting in BROKER_SETTINGS.items():
         assert setting.doc.endswith((".", ")")), name
         assert name not in UNUSED, name
-        if setting.kind in (Kind.INT, Kind.LONG, Kind.SHORT):
+        if setting.kind in (Kind.INT, Kind.LONG, Kind.SHORT) and name != "log.retention.bytes":  # below 0: no limit
             assert setting.at_least is not None, f"{name} has no lower limit"
 
 
@@ -206,11 +206,36 @@ def test_a_topics_own_configs_override_the_defaults() -> None:
         ("remote.storage.enable", "true", "no tiered storage"),
         ("compression.gzip.level", "0", "from 1 to 9"),
         ("cleanup.policy", "delete,burn", "a list of delete, compact"),
+        ("local.retention.ms", "-3", "at least -2"),
+        ("local.retention.bytes", "-3", "at least -2"),
+        ("retention.ms", "-2", "at least -1"),
+        *(
+            (f"{side}.replication.throttled.replicas", text, r"partition:broker")
+            for side in ("leader", "follower")
+            for text in ("x", "0:", "a:b", "0:1,*", "*,*", "-1:0", "0:-1", "0:1:2", "0 :1")
+        ),
     ],
 )
 def test_a_topic_config_that_cannot_be_used_is_refused(name: str, text: str, complaint: str) -> None:
     with pytest.raises(SettingError, match=complaint):
         parse_topic_config(name, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("retention.bytes", "-2"),
+        ("local.retention.ms", "1000"),
+        ("local.retention.ms", "-1"),
+        ("local.retention.bytes", "1000"),
+        ("leader.replication.throttled.replicas", ""),
+        ("leader.replication.throttled.replicas", "*"),
+        ("leader.replication.throttled.replicas", "0:1, 2:3,"),
+        ("follower.replication.throttled.replicas", "99999999999:1"),
+    ],
+)
+def test_a_topic_config_that_apache_kafka_takes_is_taken(name: str, text: str) -> None:
+    assert with_overrides(LogConfig(), {name: text})
 
 
 def test_compaction_lags_that_contradict_each_other_are_refused() -> None:
