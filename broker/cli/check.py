@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
     options = parser().parse_args(arguments)
     disk = ReadOnlyDisk()
-    path = Path(options.directory).as_posix()
+    path = Path(options.data_dir or options.directory).as_posix()
     try:
         held = lock(disk, path)
         try:
@@ -51,7 +51,9 @@ def parser() -> Parser:
         description="Verify a stopped data directory without changing it.",
         examples=["eosin check data"],
     )
-    options.add_argument("directory", metavar="DIR", help="the data directory of a broker that is not running")
+    directory = options.add_mutually_exclusive_group(required=True)
+    directory.add_argument("directory", nargs="?", metavar="DIR", help="of a broker that is not running")
+    directory.add_argument("--data-dir", metavar="DIR", help="the same, as other commands take it")
     options.add_argument("--json", action="store_true", help="one JSON object per line")
     return options
 

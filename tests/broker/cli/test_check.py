@@ -33,6 +33,24 @@ def test_a_sound_directory_is_0_with_a_line_for_each_partition(
     assert lines[-1] == "no errors, no warnings"
 
 
+def test_the_directory_may_be_named_as_for_other_commands(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--data-dir", str(folder)]) == 0
+    assert capsys.readouterr().out.startswith(f"{folder}: cluster ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [((), "one of the arguments DIR --data-dir is required"), (("a", "--data-dir", "b"), "not allowed with argument")],
+)
+def test_the_directory_is_named_once(
+    arguments: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["check", *arguments])
+    assert ended.value.code == 2
+    assert complaint in capsys.readouterr().err
+
+
 def test_a_damaged_directory_is_1_and_tells_where(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = folder / "orders-0" / "00000000000000000000.log"
     content = bytearray(path.read_bytes())

@@ -98,6 +98,20 @@ def test_health_of_what_is_no_address_is_refused(capsys: pytest.CaptureFixture[s
     assert "is no port" in refusal(capsys, "health", "localhost:many")
 
 
+def test_health_takes_its_address_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "not allowed with" in refusal(capsys, "health", "here:9092", "--bootstrap-server", "there:9092")
+
+
+@pytest.mark.process
+def test_health_asks_each_bootstrap_server_until_one_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken, socket.socket() as other:
+        for each in (taken, other):
+            each.bind(("127.0.0.1", 0))
+        addresses = [f"127.0.0.1:{each.getsockname()[1]}" for each in (taken, other)]
+        said = refusal(capsys, "health", "--bootstrap-server", ",".join(addresses), code=1)
+        assert all(f"{address}: " in said for address in addresses)
+
+
 @pytest.mark.parametrize("seconds", ["0", "-3", "inf", "nan", "1e308", "soon"])
 @pytest.mark.parametrize("command", [["health"], ["transactions", "list"], ["producers", "orders", "0"]])
 def test_a_timeout_that_is_no_time_is_refused(

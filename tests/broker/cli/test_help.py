@@ -58,7 +58,7 @@ def test_every_command_that_asks_a_cluster_finds_it_and_logs_in_alike(monkeypatc
     for command in OURS:
         for parser in actions_of(parser_of(command)):
             options = parser._option_string_actions
-            if "--bootstrap-server" in options:
+            if "--bootstrap-server" in options and command != "health":  # without an address it asks this machine
                 asking.add(command)
                 assert options["--bootstrap-server"].default == "elsewhere:1", parser.prog
                 assert options["--command-config"].default == "login.properties", parser.prog

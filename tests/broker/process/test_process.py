@@ -33,6 +33,7 @@ def test_the_ready_line_is_exact_and_the_only_output(tmp_path: Path) -> None:
 def test_a_broker_runs_on_either_event_loop(loop: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with BrokerProcess(tmp_path / "data", settings={"eosin.event.loop": loop}) as broker:
         assert main(["health", broker.address]) == 0
+        assert main(["health", "--bootstrap-server", f"127.0.0.1:1,{broker.address}"]) == 0
         assert capsys.readouterr().out == f"{broker.address} answers\n"
         assert ("libuv" in maps_of(broker.pid) or "uvloop" in maps_of(broker.pid)) == (loop == "uvloop")
 
