@@ -30,7 +30,8 @@ ANY_REPLICA: Final = -2
 MIN_IN_SYNC: Final = "min.insync.replicas"
 QUORUM_TOPIC: Final = "__cluster_metadata"
 _LATEST: Final = -1
-_NOBODY: Final = -1
+NOBODY: Final = -1
+"""The leader of a partition that has none."""
 _FENCED_FROM: Final = 2
 """The first version of DescribeCluster that tells of fenced brokers (KIP-1073)."""
 
@@ -65,6 +66,8 @@ class PartitionReplicas:
     """The topic's `min.insync.replicas`, where a replica is out of sync and the broker tells it."""
     lags: Mapping[int, int]
     """How many records each follower lacks that its leader has, by node id; those that tell it."""
+    log_ends: Mapping[int, int]
+    """Where each copy ends, by node id, of those that tell it and have no leader to be compared with."""
 
     @property
     def is_under_replicated(self) -> bool:
@@ -74,7 +77,7 @@ class PartitionReplicas:
     @property
     def state(self) -> str:
         """In one word or two: what is wrong, the worst first."""
-        if self.leader == _NOBODY:
+        if self.leader == NOBODY:
             return "offline"
         if self.min_in_sync is not None and len(self.in_sync) < self.min_in_sync:
             return "under min ISR"
@@ -114,6 +117,7 @@ class ClusterAdmin:
                 each.isr_nodes,
                 None,
                 {},
+                {},
             )
             for topic in metadata.topics
             for each in topic.partitions
@@ -143,6 +147,7 @@ class ClusterAdmin:
                     each.in_sync,
                     min_in_sync.get(each.partition.topic),
                     lags(each, ends),
+                    log_ends(each, ends),
                 )
                 for each in sorted(known, key=lambda each: each.partition)
             ),
@@ -188,13 +193,15 @@ class ClusterAdmin:
     async def _ends(
         self, partitions: Sequence[PartitionReplicas], alive: Iterable[int]
     ) -> dict[int, Mapping[TopicPartition, int] | None]:
-        """The log ends of replicas, by broker: first of all that are led, so that a replica does not seem ahead."""
+        """The log ends of replicas, by broker: first of all that are led, so that a replica does not seem ahead. A copy
+        that has nothing to be compared with is not asked for, unless nobody leads it."""
         led: dict[int, list[TopicPartition]] = {node: [] for node in alive}
         followed: dict[int, list[TopicPartition]] = {node: [] for node in led}
         for each in partitions:
-            if len(each.replicas) < 2 or each.leader not in led:
-                continue
-            led[each.leader].append(each.partition)
+            if each.leader in led:
+                if len(each.replicas) < 2:
+                    continue
+                led[each.leader].append(each.partition)
             for node in each.replicas:
                 if node != each.leader and node in followed:
                     followed[node].append(each.partition)
@@ -253,3 +260,11 @@ def lags(partition: PartitionReplicas, ends: Mapping[int, Mapping[TopicPartition
         if node != partition.leader and end is not None:
             found[node] = max(0, leader_end - end)
     return found
+
+
+def log_ends(partition: PartitionReplicas, ends: Mapping[int, Mapping[TopicPartition, int] | None]) -> dict[int, int]:
+    """Where the copies of a partition end whose leader, if it has one, does not tell."""
+    if partition.partition in (ends.get(partition.leader) or {}):
+        return {}
+    told = ((node, (ends.get(node) or {}).get(partition.partition)) for node in partition.replicas)
+    return {node: end for node, end in told if end is not None}

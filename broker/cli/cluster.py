@@ -10,7 +10,7 @@ from typing import Final
 from eosin.broker.cli.arguments import Parser, completed_by, fail
 from eosin.broker.cli.remote_commands import NotThere, Row, add_common, answer
 from eosin.client.client import Client, CoordinatorType
-from eosin.client.cluster import BrokerState, ClusterAdmin, ClusterState, PartitionReplicas
+from eosin.client.cluster import NOBODY, BrokerState, ClusterAdmin, ClusterState, PartitionReplicas
 from eosin.client.errors import BrokerError
 from eosin.coordinator.hashing import partition_for
 from eosin.protocol.errors import ErrorCode
@@ -26,6 +26,7 @@ _BROKERS: Final = {
     "leads": "LEADS",
     "replicas": "REPLICAS",
     "out_of_sync": "OUT OF SYNC",
+    "without_leader": "NO LEADER",
     "lag": "LAG",
     "metadata_lag": "METADATA LAG",
 }
@@ -38,6 +39,7 @@ _PARTITIONS: Final = {
     "replicas": "REPLICAS",
     "in_sync": "IN SYNC",
     "lag": "LAG",
+    "log_end": "LOG END",
 }
 _COORDINATOR: Final = {
     "type": "TYPE",
@@ -151,25 +153,38 @@ async def _described(client: Client, topic: str | None) -> ClusterState:
 
 
 def broker_rows(found: ClusterState) -> list[Row]:
-    """A row for each broker: what it leads and holds, and how far it is behind where it follows."""
-    return [_broker_row(each, found.partitions) for each in found.brokers]
+    """A row for each broker: what it leads and holds, and how far it is behind where it follows. One that is not
+    registered any more has a row as long as replicas are placed on it."""
+    registered = {each.node_id: each for each in found.brokers}
+    placed = {node for each in found.partitions for node in each.replicas}
+    return [
+        {
+            "node_id": node_id,
+            **_identity(registered.get(node_id)),
+            **_work(node_id, found.partitions),
+            "metadata_lag": registered[node_id].metadata_lag if node_id in registered else None,
+        }
+        for node_id in sorted(registered.keys() | placed)
+    ]
 
 
-def _broker_row(broker: BrokerState, partitions: Sequence[PartitionReplicas]) -> Row:
-    node_id = broker.node_id
+def _identity(broker: BrokerState | None) -> Row:
+    if broker is None:
+        return {"address": None, "rack": None, "state": "unregistered"}
+    state = "fenced" if broker.is_fenced else "silent" if broker.is_silent else "alive"
+    return {"address": f"{broker.host}:{broker.port}", "rack": broker.rack, "state": state}
+
+
+def _work(node_id: int, partitions: Sequence[PartitionReplicas]) -> Row:
     held = [each for each in partitions if node_id in each.replicas]
     known = [each.lags[node_id] for each in held if node_id in each.lags]
     follows = any(each.leader != node_id for each in held)
     return {
-        "node_id": node_id,
-        "address": f"{broker.host}:{broker.port}",
-        "rack": broker.rack,
-        "state": "fenced" if broker.is_fenced else "silent" if broker.is_silent else "alive",
         "leads": sum(each.leader == node_id for each in held),
         "replicas": len(held),
         "out_of_sync": sum(node_id not in each.in_sync for each in held),
+        "without_leader": sum(each.leader == NOBODY for each in held),
         "lag": max(known) if known else None if follows else 0,
-        "metadata_lag": broker.metadata_lag,
     }
 
 
@@ -184,4 +199,5 @@ def partition_row(found: PartitionReplicas) -> Row:
         "replicas": list(found.replicas),
         "in_sync": list(found.in_sync),
         "lag": {str(node): lag for node, lag in found.lags.items()},
+        "log_end": {str(node): end for node, end in found.log_ends.items()},
     }

@@ -54,6 +54,9 @@ _RECORDS_A_STEP: Final = 64
 T = TypeVar("T")
 
 
+START_PATIENCE_MS: Final = 15_000
+"""Controllers that were started together with this broker need so long: until then nothing is wrong."""
+
 _REFUSED_RETRY_MS: Final = 1000
 """Before another attempt where one side has refused a certificate or a login."""
 
@@ -83,6 +86,9 @@ class MetadataFollower:
         self._connected_to: Address | None = None
         self._failure: QuorumError | None = None
         self._complaints: set[str] = set()
+        self._patient_until_ms = clock.elapsed_ms() + START_PATIENCE_MS
+        """0 once a controller was found."""
+        self._says_that_it_waits = False
         self._last_error = ""
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._published_offset = EMPTY.offset
@@ -197,9 +203,10 @@ class MetadataFollower:
             connection = await self._connected(ask)
             response = await connection.request(ask.key, ask.message, timeout_ms=ask.timeout_ms)
         except ClientError as error:
-            self._complain(f"{ask.address}: {error}")
+            is_refused = isinstance(error, AuthenticationFailed)
+            self._complain(f"{ask.address}: {error}", may_be_starting=not is_refused)
             self._last_error = str(error)
-            if isinstance(error, AuthenticationFailed):
+            if is_refused:
                 await self._clock.sleep(_REFUSED_RETRY_MS)
             return self._observer.failed()
         return self._observer.answered(response, self._clock.elapsed_ms())
@@ -220,14 +227,20 @@ class MetadataFollower:
         self._leader = leader
         if leader is not None:
             self._complaints.clear()
+            self._patient_until_ms = 0
             self._last_error = ""
             _LOG.info(
                 "controller %d at %s leads in epoch %d", leader.node_id, Address(leader.host, leader.port), leader.epoch
             )
 
-    def _complain(self, reason: str) -> None:
-        """One line for each new reason, however often it is tried again."""
-        if reason not in self._complaints:
+    def _complain(self, reason: str, *, may_be_starting: bool = True) -> None:
+        """One line for each new reason, however often it is tried again; one for all while controllers may be starting,
+        too."""
+        if may_be_starting and self._clock.elapsed_ms() < self._patient_until_ms:
+            if not self._says_that_it_waits:
+                self._says_that_it_waits = True
+                _LOG.info("waits for the controllers, which may be starting, too: %s", reason)
+        elif reason not in self._complaints:
             self._complaints.add(reason)
             _LOG.warning("the metadata cannot be fetched for now: %s", reason)
 

@@ -4,7 +4,7 @@ import pytest
 
 from eosin.broker.cli.cluster import broker_rows, partition_row
 from eosin.broker.cli.remote_commands import table
-from eosin.client.cluster import BrokerState, ClusterState, PartitionReplicas, lags
+from eosin.client.cluster import BrokerState, ClusterState, PartitionReplicas, lags, log_ends
 from eosin.protocol.names import TopicPartition
 
 pytestmark = pytest.mark.virtual
@@ -13,11 +13,15 @@ ORDERS = TopicPartition("orders", 0)
 
 
 def partition(
-    *, leader: int = 1, in_sync: tuple[int, ...] = (1, 2, 3), min_in_sync: int | None = None, **behind: int
+    *,
+    leader: int = 1,
+    in_sync: tuple[int, ...] = (1, 2, 3),
+    min_in_sync: int | None = None,
+    log_ends: dict[int, int] | None = None,
+    **behind: int,
 ) -> PartitionReplicas:
-    return PartitionReplicas(
-        ORDERS, leader, 4, (1, 2, 3), in_sync, min_in_sync, {int(node[1:]): lag for node, lag in behind.items()}
-    )
+    lags = {int(node[1:]): lag for node, lag in behind.items()}
+    return PartitionReplicas(ORDERS, leader, 4, (1, 2, 3), in_sync, min_in_sync, lags, log_ends or {})
 
 
 def broker(node_id: int, *, is_fenced: bool = False, is_silent: bool = False) -> BrokerState:
@@ -56,12 +60,33 @@ def test_a_broker_s_row_counts_what_it_leads_holds_and_lacks() -> None:
         (partition(in_sync=(1, 2), _2=30), partition(leader=2, in_sync=(2, 1), _1=4)),
     )
     rows = broker_rows(found)
-    assert [(row["state"], row["leads"], row["replicas"], row["out_of_sync"], row["lag"]) for row in rows] == [
-        ("alive", 1, 2, 0, 4),
-        ("alive", 1, 2, 0, 30),
-        ("fenced", 0, 2, 2, None),
-        ("silent", 0, 0, 0, 0),
+    columns = ("state", "leads", "replicas", "out_of_sync", "without_leader", "lag")
+    assert [tuple(row[column] for column in columns) for row in rows] == [
+        ("alive", 1, 2, 0, 0, 4),
+        ("alive", 1, 2, 0, 0, 30),
+        ("fenced", 0, 2, 2, 0, None),
+        ("silent", 0, 0, 0, 0, 0),
     ]
+
+
+def test_a_broker_that_is_gone_has_a_row_as_long_as_it_has_replicas_and_nobody_s_partitions_are_counted() -> None:
+    found = ClusterState((broker(1), broker(2)), (partition(leader=-1, in_sync=(3,)), partition(leader=1)))
+    rows = broker_rows(found)
+    columns = ("node_id", "address", "state", "leads", "replicas", "out_of_sync", "without_leader")
+    assert [tuple(row[column] for column in columns) for row in rows] == [
+        (1, "host-1:9092", "alive", 1, 2, 1, 1),
+        (2, "host-2:9092", "alive", 0, 2, 1, 1),
+        (3, None, "unregistered", 0, 2, 0, 1),
+    ]
+
+
+def test_a_partition_that_nobody_leads_shows_where_each_copy_ends() -> None:
+    ends = {1: {ORDERS: 0}, 2: {ORDERS: 500}, 3: None}
+    assert log_ends(partition(leader=-1), ends) == {1: 0, 2: 500}
+    assert log_ends(partition(leader=3), ends) == {1: 0, 2: 500}, "its leader does not answer"
+    assert log_ends(partition(leader=1), ends) == {}
+    row = partition_row(partition(leader=-1, log_ends={1: 0, 2: 500}))
+    assert table([{"log_end": row["log_end"]}], {"log_end": "LOG END"}) == ["LOG END", "1=0, 2=500"]
 
 
 def test_lags_are_shown_by_broker() -> None:

@@ -1,6 +1,7 @@
 """The metadata follower against a quorum in memory: what it publishes, and when (cluster.md 3.6)."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -9,6 +10,7 @@ import pytest
 from quorum_log import HOST, LISTENER, QuorumConnection, QuorumLog
 from waiting import until
 
+from eosin.broker.quorum import follower as follower_module
 from eosin.broker.quorum.follower import (
     SLICE_MS,
     ActiveController,
@@ -322,8 +324,13 @@ async def test_a_large_snapshot_leaves_turns_of_the_event_loop_to_others() -> No
     await asyncio.gather(made.task, return_exceptions=True)
 
 
-async def test_a_quorum_that_is_away_is_told_once_for_each_reason(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("patience_ms", [0, 60_000])
+async def test_a_quorum_that_is_away_is_told_once_for_each_reason_and_once_while_it_may_be_starting(
+    patience_ms: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is tried again every 20 ms (cluster.md 3.2)."""
+    monkeypatch.setattr(follower_module, "START_PATIENCE_MS", patience_ms)
+    caplog.set_level(logging.INFO)
     log = a_log()
     log.dead |= {100, 101}
     dials = 0
@@ -335,7 +342,9 @@ async def test_a_quorum_that_is_away_is_told_once_for_each_reason(caplog: pytest
 
     made = Following(MetadataFollower(CONFIG, clock=SystemClock(), dial=dial))
     await made.until(lambda: dials > 20)
-    assert len(caplog.records) == 3  # one for each address, and one for both
+    levels = [each.levelno for each in caplog.records]
+    # One for each address, and one for both.
+    assert levels == ([logging.INFO] if patience_ms else [logging.WARNING] * 3)
     log.dead.clear()
     await made.follower.caught_up()
     made.task.cancel()
