@@ -3,15 +3,15 @@ may be missing from it (cluster.md 4.18).
 
 For the partition whose only complete copy is gone for good: nobody leads it, since every copy that is left could lack
 what was acknowledged. The broker whose copy is to count has left a marker in its data directory, and says so in its
-log. Works while that broker runs, and before it starts. Exit code 0 when the loss is accepted, 2 with one sentence on
-stderr otherwise.
+log. Works while that broker runs, and before it starts; not while other brokers run that have a copy. Exit code 0 when
+the loss is accepted, 2 with one sentence on stderr otherwise.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from eosin.broker.cli.arguments import Parser, fail
-from eosin.storage.disk.lost_copies import LostCopies, NotWaiting
+from eosin.storage.disk.lost_copies import HeldElsewhere, LostCopies, NotWaiting
 from eosin.storage.disk.system import SystemDisk
 
 
@@ -24,6 +24,15 @@ def main(arguments: Sequence[str]) -> int:
         copies.accept(options.partition)
     except NotWaiting:
         return fail("partition", f"{options.partition} waits for no decision in {path}; {_those(copies)}")
+    except HeldElsewhere as held:
+        topic, _, number = options.partition.rpartition("-")
+        return fail(
+            "partition",
+            f"{options.partition} has copies on other brokers that run ({held}), and they may be complete: eosin cluster"
+            f" describe --partitions --topic {topic} shows how far each copy reaches, and an unclean election lets the"
+            " first of these brokers lead (kafka-leader-election.sh --election-type unclean"
+            f" --topic {topic} --partition {number}); stop those whose copies are not to count",
+        )
     except OSError as error:
         return fail("partition", f"cannot write to {path}: {error.strerror}")
     print(

@@ -5,10 +5,17 @@ Assigning our directory vouches for what is in it: the controller may then elect
 Always true: nobody vouches for a log that is empty or damaged and that should not be.
 """
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-from eosin.broker.quorum.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionRegistration
+from eosin.broker.quorum.image import (
+    LOST_DIRECTORY,
+    MIGRATING_DIRECTORY,
+    UNASSIGNED_DIRECTORY,
+    PartitionRegistration,
+    RegisteredBroker,
+)
 from eosin.protocol.names import Uuid
 
 
@@ -58,3 +65,18 @@ def directory_of(registration: PartitionRegistration, node_id: int) -> Uuid:
         return LOST_DIRECTORY
     index = registration.replicas.index(node_id)
     return registration.directories[index] if index < len(registration.directories) else MIGRATING_DIRECTORY
+
+
+def copies_elsewhere(
+    registration: PartitionRegistration, node_id: int, brokers: Mapping[int, RegisteredBroker]
+) -> tuple[int, ...]:
+    """The other brokers whose copies an election could make the leader's, in the order of the replicas: they are
+    registered and not fenced, and the replica's directory is online."""
+    found = []
+    for each in registration.replicas:
+        broker = brokers.get(each)
+        if each != node_id and broker is not None and not broker.fenced:
+            directory = directory_of(registration, each)
+            if directory in _NOWHERE or directory in broker.log_dirs:
+                found.append(each)
+    return tuple(found)

@@ -6,7 +6,7 @@ The controller takes a replica whose directory is ours for one that has everythi
   once. What is left of it is set aside only when the image says so, too, and it is followed from scratch then.
 - A log that could not be opened is tried again: a full disk may have room by now.
 - A replica that is not assigned to our directory is assigned only when it has all that its leader has committed, or
-  when an operator has accepted the loss. A leader that has taken it into the ISR meanwhile has seen that it has.
+  when an operator has accepted the loss; that is refused while an election could make another copy the leader's. A leader that has taken it into the ISR meanwhile has seen that it has.
 """
 
 import asyncio
@@ -15,7 +15,14 @@ from collections.abc import Callable, Collection, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from eosin.broker.quorum.image import LOST_DIRECTORY, NO_LEADER, ClusterImage, ImageDelta, PartitionRegistration
-from eosin.broker.replication.directories import Duty, LocalLog, directory_of, duty_at_start, may_assign_now
+from eosin.broker.replication.directories import (
+    Duty,
+    LocalLog,
+    copies_elsewhere,
+    directory_of,
+    duty_at_start,
+    may_assign_now,
+)
 from eosin.protocol.names import TopicPartition, Uuid
 
 if TYPE_CHECKING:
@@ -51,8 +58,8 @@ class Replicas(Protocol):
 class Copies(Protocol):
     """What an operator says of copies that may lack something: `LostCopies`."""
 
-    def wait(self, partition: TopicPartition) -> None:
-        """Ask for a decision. Raises OSError."""
+    def wait(self, partition: TopicPartition, elsewhere: Collection[int]) -> None:
+        """Ask for a decision. `elsewhere` are brokers whose copies could count instead. Raises OSError."""
 
     def is_accepted(self, partition: TopicPartition) -> bool:
         """Whether this copy is to count."""
@@ -92,8 +99,8 @@ class ReplicaDirectories:
         """Not assigned to us, and to be assigned once they have what is committed."""
         self._vouched: set[TopicPartition] = set()
         """Being assigned to us, since they have what is committed: the image does not show it yet."""
-        self._undecided: set[TopicPartition] = set()
-        """Those among them that have no leader, and whose operator was told."""
+        self._undecided: dict[TopicPartition, tuple[int, ...]] = {}
+        """Those among them that have no leader, with the brokers whose copies could count, as the operator was told."""
         self._under_way: set[asyncio.Task[None]] = set()
 
     # The start ------------------------------------------------------------------------------------------------------
@@ -184,10 +191,8 @@ class ReplicaDirectories:
                 self._vouch(partition, topic_id)
             elif registration.leader != NO_LEADER:
                 self._is_decided(partition)
-            elif self._copies.is_accepted(partition):
-                self._accept(partition, topic_id)
             else:
-                self._ask(partition)
+                self._wait(partition, topic_id, registration)
 
     async def close(self) -> None:
         """End what is under way."""
@@ -262,25 +267,45 @@ class ReplicaDirectories:
         log = replica.log
         return may_assign_now(log.log_end_offset, log.durable_end, replica.leader_high_watermark)
 
-    def _ask(self, partition: TopicPartition) -> None:
-        if partition in self._undecided:
-            return
-        self._undecided.add(partition)
+    def _wait(self, partition: TopicPartition, topic_id: Uuid, registration: PartitionRegistration) -> None:
+        """Nobody leads it, and this broker's copy may lack something: an operator decides."""
+        elsewhere = copies_elsewhere(registration, self._node_id, self._image.brokers)
+        if self._copies.is_accepted(partition):
+            if not elsewhere:
+                self._accept(partition, topic_id)
+                return
+            _LOG.error(
+                "the loss of %s is not accepted: %s of it, which may be complete. %s",
+                partition,
+                _have_copies(elsewhere),
+                _unclean(partition),
+            )
+            self._undecided.pop(partition, None)
+            self._withdraw(partition)
+        if self._undecided.get(partition) != elsewhere:
+            self._undecided[partition] = elsewhere
+            self._ask(partition, elsewhere)
+
+    def _ask(self, partition: TopicPartition, elsewhere: tuple[int, ...]) -> None:
+        remedy = (
+            f"{_have_copies(elsewhere)} as well. If none of them is elected: {_unclean(partition)}"
+            if elsewhere
+            else f"If there is none any more, eosin partition accept-loss {partition} lets this copy count"
+        )
         _LOG.error(
             "%s has no leader, and nobody knows whether this broker's copy is complete: it waits for a broker that has"
-            " a complete one. If there is none any more, eosin partition accept-loss %s lets this copy count",
+            " a complete one. %s",
             partition,
-            partition,
+            remedy,
         )
         try:
-            self._copies.wait(partition)
+            self._copies.wait(partition, elsewhere)
         except OSError as error:
             _LOG.warning("no marker can be left for %s: %s", partition, error)
 
     def _is_decided(self, partition: TopicPartition) -> None:
         """Somebody leads it: this broker's copy is not needed."""
-        if partition in self._undecided:
-            self._undecided.discard(partition)
+        if self._undecided.pop(partition, None) is not None:
             self._withdraw(partition)
 
     def _withdraw(self, partition: TopicPartition) -> None:
@@ -303,7 +328,7 @@ class ReplicaDirectories:
     async def _elect_once(self, partition: TopicPartition, known: "asyncio.Future[None]") -> None:
         await known
         await self._elect(partition)
-        self._undecided.discard(partition)
+        self._undecided.pop(partition, None)
         self._withdraw(partition)
 
     def _registration(self, partition: TopicPartition) -> tuple[Uuid, PartitionRegistration] | None:
@@ -323,6 +348,21 @@ class ReplicaDirectories:
         """It is not this broker's any more."""
         self._at_start.discard(partition)
         self._put_back(partition)
+
+
+def _have_copies(brokers: tuple[int, ...]) -> str:
+    if len(brokers) == 1:
+        return f"broker {brokers[0]} runs and has a copy"
+    return f"brokers {', '.join(map(str, brokers))} run and have copies"
+
+
+def _unclean(partition: TopicPartition) -> str:
+    """The remedy that keeps the most."""
+    return (
+        f"eosin cluster describe --partitions --topic {partition.topic} shows how far each copy reaches, and an unclean"
+        " election lets the first of these brokers lead with what it has (kafka-leader-election.sh --election-type"
+        f" unclean --topic {partition.topic} --partition {partition.partition})"
+    )
 
 
 def _found(log: "PartitionLog | None") -> LocalLog:

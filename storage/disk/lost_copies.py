@@ -3,7 +3,8 @@ of them (cluster.md 4.18).
 
 A broker leaves a marker in its data directory for each such replica. An operator who accepts the loss renames it, with
 the broker running or stopped; the broker acts on the new name and removes it. Always true: a loss can be accepted only
-while a broker waits for that, so that no acceptance is left over for a later loss.
+while a broker waits for that, so that no acceptance is left over for a later loss; and not while the marker names other
+brokers, which have copies that could count.
 """
 
 import contextlib
@@ -21,6 +22,10 @@ class NotWaiting(Exception):
     """No broker waits for a word about this partition."""
 
 
+class HeldElsewhere(Exception):
+    """Other brokers run that have a copy: their ids."""
+
+
 class LostCopies:
     """The markers in one data directory."""
 
@@ -28,10 +33,11 @@ class LostCopies:
         self._disk = disk
         self._data_dir = data_dir
 
-    def wait(self, partition: TopicPartition) -> None:
-        """Leave a marker, unless the loss was accepted already. Raises OSError."""
+    def wait(self, partition: TopicPartition, elsewhere: Collection[int]) -> None:
+        """Leave a marker, unless the loss was accepted already. `elsewhere` are brokers whose copies could count. Raises
+        OSError."""
         if not self.is_accepted(partition):
-            self._disk.write_atomic(self._path(partition, WAITING), b"")
+            self._disk.write_atomic(self._path(partition, WAITING), ", ".join(map(str, elsewhere)).encode())
 
     def is_accepted(self, partition: TopicPartition) -> bool:
         """Whether an operator has accepted the loss."""
@@ -56,8 +62,11 @@ class LostCopies:
         return [name.removesuffix(WAITING) for name in names if name.endswith(WAITING)]
 
     def accept(self, partition: str) -> None:
-        """Accept the loss of a partition, TOPIC-N. Raises NotWaiting, OSError."""
+        """Accept the loss of a partition, TOPIC-N. Raises NotWaiting, HeldElsewhere, OSError."""
         try:
+            elsewhere = self._disk.read_whole(f"{self._data_dir}/{partition}{WAITING}")
+            if elsewhere:
+                raise HeldElsewhere(elsewhere.decode("ascii", "replace"))
             self._disk.rename(f"{self._data_dir}/{partition}{WAITING}", f"{self._data_dir}/{partition}{ACCEPTED}")
         except FileNotFoundError:
             raise NotWaiting(partition) from None

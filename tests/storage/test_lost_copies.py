@@ -5,7 +5,7 @@ from batches import ORDERS
 from fake_disk import FakeDisk
 
 from eosin.protocol.names import TopicPartition
-from eosin.storage.disk.lost_copies import LostCopies, NotWaiting
+from eosin.storage.disk.lost_copies import HeldElsewhere, LostCopies, NotWaiting
 
 OTHER = TopicPartition("orders", 1)
 
@@ -20,7 +20,7 @@ def copies() -> LostCopies:
 def test_a_loss_is_accepted_only_while_a_broker_waits_for_that(copies: LostCopies) -> None:
     with pytest.raises(NotWaiting):
         copies.accept("orders-0")
-    copies.wait(ORDERS)
+    copies.wait(ORDERS, ())
     assert copies.waiting() == ["orders-0"]
     copies.accept("orders-0")
     assert copies.is_accepted(ORDERS)
@@ -28,18 +28,28 @@ def test_a_loss_is_accepted_only_while_a_broker_waits_for_that(copies: LostCopie
 
 
 def test_a_broker_that_starts_again_does_not_take_an_acceptance_back(copies: LostCopies) -> None:
-    copies.wait(ORDERS)
+    copies.wait(ORDERS, ())
     copies.accept("orders-0")
-    copies.wait(ORDERS)
+    copies.wait(ORDERS, ())
     assert copies.is_accepted(ORDERS)
     assert copies.waiting() == []
 
 
 def test_a_decided_copy_leaves_nothing(copies: LostCopies) -> None:
     for partition in (ORDERS, OTHER):
-        copies.wait(partition)
+        copies.wait(partition, ())
     copies.accept("orders-1")
     copies.keep_only([ORDERS])
     assert not copies.is_accepted(OTHER)
     copies.withdraw(ORDERS)
     assert copies.waiting() == []
+
+
+def test_a_loss_cannot_be_accepted_while_others_have_copies(copies: LostCopies) -> None:
+    copies.wait(ORDERS, (2, 3))
+    with pytest.raises(HeldElsewhere, match=r"^2, 3$"):
+        copies.accept("orders-0")
+    assert copies.waiting() == ["orders-0"]
+    copies.wait(ORDERS, ())
+    copies.accept("orders-0")
+    assert copies.is_accepted(ORDERS)

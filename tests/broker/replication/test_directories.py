@@ -3,10 +3,17 @@
 from dataclasses import replace
 
 import pytest
-from cluster_images import partition
+from cluster_images import broker, partition
 
 from eosin.broker.quorum.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
-from eosin.broker.replication.directories import Duty, LocalLog, directory_of, duty_at_start, may_assign_now
+from eosin.broker.replication.directories import (
+    Duty,
+    LocalLog,
+    copies_elsewhere,
+    directory_of,
+    duty_at_start,
+    may_assign_now,
+)
 from eosin.protocol.names import Uuid
 
 OURS, REPLACED = b"o" * 16, b"r" * 16
@@ -50,3 +57,14 @@ def test_a_directory_is_found_by_the_order_of_the_replicas() -> None:
     assert directory_of(both, 2) == REPLACED
     assert directory_of(both, 3) == LOST_DIRECTORY
     assert directory_of(replace(both, directories=(REPLACED,)), 1) == MIGRATING_DIRECTORY
+
+
+def test_a_copy_elsewhere_could_count_when_its_broker_runs_and_its_directory_is_online() -> None:
+    registered = {each: replace(broker(each), log_dirs=(OURS,)) for each in (1, 2, 3, 4)}
+    registered[4] = replace(registered[4], fenced=True)
+    placed = replace(
+        partition(-1, replicas=(5, 4, 3, 2, 1)), directories=(OURS, OURS, OURS, UNASSIGNED_DIRECTORY, OURS)
+    )
+    assert copies_elsewhere(placed, 1, registered) == (3, 2)
+    lost = replace(placed, directories=(OURS, OURS, LOST_DIRECTORY, REPLACED, OURS))
+    assert copies_elsewhere(lost, 1, registered) == ()

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from cluster_images import ORDERS_ID, delta, image, partition, topic
+from cluster_images import ORDERS_ID, broker, delta, image, partition, topic
 
 from eosin.broker.quorum.image import (
     LOST_DIRECTORY,
@@ -15,6 +15,7 @@ from eosin.broker.quorum.image import (
     UNASSIGNED_DIRECTORY,
     ClusterImage,
     PartitionRegistration,
+    RegisteredBroker,
 )
 from eosin.broker.replication.replica_directories import ReplicaDirectories
 from eosin.protocol.names import TopicPartition, Uuid
@@ -33,6 +34,9 @@ class Fakes:
         self.opens = 0
         self.elected: list[TopicPartition] = []
         self.waiting: set[TopicPartition] = set()
+        self.elsewhere: tuple[int, ...] = ()
+        """The brokers that the marker names."""
+        self.brokers = (broker(1), broker(2), broker(3))
         self.accepted: set[TopicPartition] = set()
         self.the_log: Any = SimpleNamespace(
             failure=OSError("damaged") if failed else None,
@@ -68,8 +72,9 @@ class Fakes:
     async def elect(self, partition: TopicPartition) -> None:
         self.elected.append(partition)
 
-    def wait(self, partition: TopicPartition) -> None:
+    def wait(self, partition: TopicPartition, elsewhere: Collection[int]) -> None:
         self.waiting.add(partition)
+        self.elsewhere = tuple(elsewhere)
 
     def is_accepted(self, partition: TopicPartition) -> bool:
         return partition in self.accepted
@@ -83,11 +88,11 @@ class Fakes:
         self.accepted &= set(partitions)
 
     def begin(self, registration: PartitionRegistration) -> "list[asyncio.Future[None]]":
-        self.image = image(topic(registration))
+        self.image = image(topic(registration), brokers=self.brokers)
         return self.directories.begin(self.image)
 
     def apply(self, registration: PartitionRegistration) -> None:
-        after = image(topic(registration))
+        after = image(topic(registration), brokers=self.brokers)
         self.directories.apply(delta(self.image, after, ORDERS))
         self.image = after
 
@@ -223,6 +228,41 @@ async def test_an_accepted_loss_is_told_and_then_an_election_asked_for() -> None
     await asyncio.sleep(0)
     assert us.elected == [ORDERS]
     assert us.accepted == us.waiting == set()
+
+
+def runs(node_id: int, *, fenced: bool = False) -> RegisteredBroker:
+    return replace(broker(node_id), fenced=fenced, log_dirs=(b"o" * 16,))
+
+
+async def test_a_loss_is_not_accepted_while_another_copy_could_count(caplog: pytest.LogCaptureFixture) -> None:
+    us = Fakes()
+    us.brokers = (broker(US), runs(OTHER))
+    us.begin(placed(LOST_DIRECTORY, leader=NO_LEADER))
+    us.directories.look()
+    assert (us.waiting, us.elsewhere) == ({ORDERS}, (OTHER,))
+    caplog.clear()
+    us.accepted.add(ORDERS)
+    us.directories.look()
+    assert us.directories_told == []
+    assert us.accepted == set()
+    assert (us.waiting, us.elsewhere) == ({ORDERS}, (OTHER,))
+    (line,) = [each.getMessage() for each in caplog.records if "not accepted" in each.getMessage()]
+    assert "broker 2" in line
+    assert "--election-type unclean --topic orders --partition 0" in line
+
+
+async def test_a_loss_may_be_accepted_once_no_other_copy_can_count() -> None:
+    us = Fakes()
+    us.brokers = (broker(US), runs(OTHER))
+    us.begin(placed(LOST_DIRECTORY, leader=NO_LEADER))
+    us.directories.look()
+    us.brokers = (broker(US), runs(OTHER, fenced=True))
+    us.apply(placed(LOST_DIRECTORY, leader=NO_LEADER))
+    us.directories.look()
+    assert (us.waiting, us.elsewhere) == ({ORDERS}, ())
+    us.accepted.add(ORDERS)
+    us.directories.look()
+    assert us.directories_told == [OURS]
 
 
 @pytest.mark.parametrize("elsewhere", [LOST_DIRECTORY, REPLACED])
