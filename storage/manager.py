@@ -254,15 +254,16 @@ class LogManager:
 
     @property
     def previous_broker_epoch(self) -> int:
-        """What a broker of a quorum may claim when it registers: the epoch of its last run, if that ended with a clean
-        stop and every log is sound; else -1 (cluster.md 2.9). Known once open."""
+        """What a broker of a quorum may claim when it registers: the epoch of its last run, if that cannot have lost
+        what it acknowledged and every log is sound; else -1 (cluster.md 2.9). Known once open."""
         is_sound = all(log.failure is None for log in self.logs.values())
         return self._loader.previous_broker_epoch if is_sound else NO_BROKER_EPOCH
 
     async def save_broker_epoch(self, broker_epoch: int) -> None:
         """Note, durably, the epoch with which a broker of a quorum is about to be unfenced; the mark of a clean stop
         will name it. Raises OSError."""
-        await self._disk.off_loop(self._directory.save_broker_epoch, broker_epoch)
+        outlives_crashes = self.durability is Durability.FSYNC
+        await self._disk.off_loop(self._directory.save_broker_epoch, broker_epoch, outlives_crashes=outlives_crashes)
         self._broker_epoch = broker_epoch
 
     async def save_metadata_offset(self, offset: int) -> None:

@@ -28,9 +28,9 @@ def main(arguments: Sequence[str]) -> int:
         topic, _, number = options.partition.rpartition("-")
         return fail(
             "partition",
-            f"{options.partition} has copies on other brokers that run ({held}), and they may be complete: eosin cluster"
-            f" describe --partitions --topic {topic} shows how far each copy reaches, and an unclean election lets the"
-            " first of these brokers lead (kafka-leader-election.sh --election-type unclean"
+            f"{options.partition} has copies on other brokers that run ({held}), and they may be complete:"
+            f" eosin cluster describe --partitions --topic {topic} shows how far each copy reaches, and an unclean"
+            " election lets the first of these brokers lead (kafka-leader-election.sh --election-type unclean"
             f" --topic {topic} --partition {number}); stop those whose copies are not to count",
         )
     except OSError as error:

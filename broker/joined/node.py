@@ -29,6 +29,7 @@ from eosin.broker.metadata.cluster import ClusterListener, Topic
 from eosin.broker.metadata.joined_cluster import JoinedCluster
 from eosin.broker.peers.connections import PeerDial, Peers
 from eosin.broker.peers.links import PLAIN_LINKS, Links
+from eosin.broker.peers.log_ends import PeerLogEnds
 from eosin.broker.peers.listeners import PeerListeners
 from eosin.broker.peers.remote_markers import RemoteBrokers
 from eosin.broker.peers.remote_verifier import CoordinatorRoutes
@@ -44,6 +45,7 @@ from eosin.broker.replication.directories import directory_of
 from eosin.broker.replication.fetcher_pool import FetcherPool, FollowerConfig
 from eosin.broker.replication.fetcher_task import dial_leader
 from eosin.broker.replication.health import ReplicationHealth
+from eosin.broker.replication.leaderless import LeaderlessPartitions
 from eosin.broker.replication.led_partitions import LedPartitions
 from eosin.broker.replication.replica_directories import ReplicaDirectories
 from eosin.broker.replication.replica_set import ReplicaSet
@@ -302,15 +304,9 @@ class JoinedNode:
         assert self._disk is not None
         background.every(DISK_LOOK_MS, "the look at replicas in other directories", self._directories.look)
         background.every(DISK_LOOK_MS, "the look at a full disk", self._disk.look)
-        health = ReplicationHealth(
-            self._config.node_id,
-            self.cluster.image,
-            min_in_sync=lambda topic: self.cluster.log_config(topic).min_insync_replicas,
-        )
-        self.cluster.on_image.append(health.apply)
         listeners = PeerListeners(self._config.node_id, self._config.inter_broker_listener, self.cluster.image)
         self.cluster.on_image.append(listeners.apply)
-        background.every(HEALTH_LOOK_MS, "the look at partitions in danger", health.tell)
+        self._look_at_danger(replicas, background)
         background.every(LOOP_LOOK_MS, "the look at the event loop", LoopWatch(self._clock).look)
         if not self._links.are_plain and self._config.eosin_ssl_reload_interval_ms > 0:
             interval_ms = self._config.eosin_ssl_reload_interval_ms
@@ -339,6 +335,29 @@ class JoinedNode:
         ):
             cluster.subscribe(elections)
             replicas.on_led_late.append(elections.led_late)
+
+    def _look_at_danger(self, replicas: ReplicaSet, background: Background) -> None:
+        """Log what partitions lack."""
+        health = ReplicationHealth(
+            self._config.node_id,
+            self.cluster.image,
+            min_in_sync=lambda topic: self.cluster.log_config(topic).min_insync_replicas,
+        )
+        leaderless = LeaderlessPartitions(
+            self._config.node_id,
+            self.cluster.image,
+            directory_id=self._logs.directory_id,
+            log=replicas.log,
+            ends=PeerLogEnds(self._peers),
+            clock=self._clock,
+        )
+        self.cluster.on_image += [health.apply, leaderless.apply]
+
+        async def look() -> None:
+            health.tell()
+            await leaderless.look()
+
+        background.every(HEALTH_LOOK_MS, "the look at partitions in danger", look)
 
     async def unfence(self) -> None:
         """Everything is set up: become a broker that leads and that clients see, once the controller knows what it must

@@ -187,14 +187,15 @@ class FollowedReplica:
 
     def _report_truncation(self, cut: Truncate) -> None:
         log = self.log
+        level, loss = _loss(log, cut)
         _LOG.log(
-            logging.ERROR if cut.below_high_watermark else logging.INFO,
+            level,
             "%s is cut from %d to %d, as its leader in epoch %d has another history%s",
             self.partition,
             log.log_end_offset,
             cut.offset,
             self.followed.leader_epoch,
-            f": {log.high_watermark - cut.offset} COMMITTED offsets go" if cut.below_high_watermark else "",
+            loss,
         )
 
     def _cut(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -220,6 +221,20 @@ class FollowedReplica:
         """`on_durable` of the log: its high watermark is its leader's to decide."""
         if is_durable(log):
             self.changed(self)
+
+
+def _loss(log: "PartitionLog", cut: Truncate) -> tuple[int, str]:
+    """What may be lost by a cut, as the level and the end of its line. A leader that has crashed leaves a tail of its
+    own that was never committed; whoever loses more has met a leader that lacks something."""
+    if cut.below_high_watermark:
+        return logging.ERROR, f": {log.high_watermark - cut.offset} COMMITTED offsets go"
+    size = log.log_end_offset - cut.offset
+    if size == 0 or log.high_watermark != log.loaded_high_watermark:
+        return logging.INFO, ""
+    epochs = log.epochs.entries
+    is_tail = log.log_start_offset < cut.offset and (not epochs or epochs[-1][1] <= cut.offset)
+    level = logging.WARNING if is_tail else logging.ERROR
+    return level, f": {size} offsets go, and any of them MAY HAVE BEEN COMMITTED: nobody has told since this start"
 
 
 _ASKING: Final = {Phase.ASKING_LATEST: -1, Phase.ASKING_EARLIEST: -2}

@@ -6,7 +6,8 @@ The controller takes a replica whose directory is ours for one that has everythi
   once. What is left of it is set aside only when the image says so, too, and it is followed from scratch then.
 - A log that could not be opened is tried again: a full disk may have room by now.
 - A replica that is not assigned to our directory is assigned only when it has all that its leader has committed, or
-  when an operator has accepted the loss; that is refused while an election could make another copy the leader's. A leader that has taken it into the ISR meanwhile has seen that it has.
+  when an operator has accepted the loss; that is refused while an election could make another copy the leader's. A
+  leader that has taken it into the ISR meanwhile has seen that it has.
 """
 
 import asyncio

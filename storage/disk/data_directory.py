@@ -8,7 +8,7 @@ never removed.
 import json
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from eosin.protocol.names import (
     METADATA_TOPIC,
@@ -63,7 +63,7 @@ class Contents:
     same_boot: bool = False
     """Whether the machine is known not to have stopped since: then everything that was ever written is there."""
     broker_epoch: int = NO_BROKER_EPOCH
-    """The epoch of a broker of a quorum whose last stop was clean; else -1. It claims that nothing is lost."""
+    """The epoch of the last run of a broker of a quorum, if nothing that it acknowledged can be lost; else -1."""
 
 
 class DataDirectory:
@@ -137,7 +137,7 @@ class DataDirectory:
             elif retired[1] == DELETED:
                 deleted.append(path)
         is_clean = CLEAN_MARK in names
-        broker_epoch = self._clean_epoch(names) if is_clean else NO_BROKER_EPOCH
+        broker_epoch = self._clean_epoch(names) if is_clean else self._crashed_epoch(names)
         if is_clean:
             self._disk.unlink(f"{self.path}/{CLEAN_MARK}")
             self._disk.sync_directory(self.path)
@@ -153,13 +153,26 @@ class DataDirectory:
         )
         return stopped if stopped == unfenced else NO_BROKER_EPOCH
 
-    def save_broker_epoch(self, broker_epoch: int) -> None:
-        """Note, durably, the epoch with which this broker is about to be unfenced. Blocks. Raises OSError."""
+    def _crashed_epoch(self, names: list[str]) -> int:
+        """The broker epoch of a run that did not end with a clean stop. -1 unless that run made everything durable that
+        it acknowledged, in this very directory: a copy of it may be older than what was acknowledged since."""
+        if BROKER_EPOCH not in names:
+            return NO_BROKER_EPOCH
+        data = self._disk.read_whole(f"{self.path}/{BROKER_EPOCH}")
+        return _epoch_in(data) if _directory_in(data) == self._identity() else NO_BROKER_EPOCH
+
+    def _identity(self) -> str:
+        """Tells the directory from copies of it, as far as the disk can."""
+        return self._disk.identity(f"{self.path}/{LOCK}")
+
+    def save_broker_epoch(self, broker_epoch: int, *, outlives_crashes: bool) -> None:
+        """Note, durably, the epoch with which this broker is about to be unfenced, and whether everything that it will
+        acknowledge outlives kill -9 and power losses. Blocks. Raises OSError."""
         self._space.attempt(
             WritePurpose.VITAL,
             self._disk.write_atomic,
             f"{self.path}/{BROKER_EPOCH}",
-            _epoch_file(broker_epoch),
+            _epoch_file(broker_epoch, durable_in=self._identity() if outlives_crashes else None),
             durable=True,
         )
 
@@ -314,19 +327,33 @@ def _check_owner(found: MetaProperties, *, node_id: int, cluster_id: str | None)
         raise ForeignDirectory(f"it belongs to node {found.node_id}, not {node_id}")
 
 
-def _epoch_file(broker_epoch: int) -> bytes:
-    """A broker epoch as Apache Kafka writes it into the mark of a clean stop."""
-    return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+def _epoch_file(broker_epoch: int, *, durable_in: str | None = None) -> bytes:
+    """A broker epoch as Apache Kafka writes it into the mark of a clean stop. `durable_in` names the directory in which
+    all that is acknowledged outlives a crash."""
+    content: dict[str, int | str] = {"version": 0, "brokerEpoch": broker_epoch}
+    if durable_in is not None:
+        content["durableIn"] = durable_in
+    return json.dumps(content, separators=(",", ":")).encode()
 
 
 def _epoch_in(data: bytes) -> int:
-    """The inverse of `_epoch_file`; -1 for anything else, such as the empty mark of older releases."""
+    """The epoch of such a file; -1 for anything else, such as the empty mark of older releases."""
+    epoch = _content_of(data).get("brokerEpoch")
+    return epoch if isinstance(epoch, int) and epoch >= 0 else NO_BROKER_EPOCH
+
+
+def _directory_in(data: bytes) -> str | None:
+    """The directory that such a file names."""
+    directory = _content_of(data).get("durableIn")
+    return directory if isinstance(directory, str) else None
+
+
+def _content_of(data: bytes) -> dict[str, Any]:
     try:
         content = json.loads(data)
     except ValueError:
-        return NO_BROKER_EPOCH
-    epoch = content.get("brokerEpoch") if isinstance(content, dict) and content.get("version") == 0 else None
-    return epoch if isinstance(epoch, int) and epoch >= 0 else NO_BROKER_EPOCH
+        return {}
+    return content if isinstance(content, dict) and content.get("version") == 0 else {}
 
 
 def boot_of(disk: Disk, data_dir: str) -> bytes | None:

@@ -34,8 +34,9 @@ class LostCopies:
         self._data_dir = data_dir
 
     def wait(self, partition: TopicPartition, elsewhere: Collection[int]) -> None:
-        """Leave a marker, unless the loss was accepted already. `elsewhere` are brokers whose copies could count. Raises
-        OSError."""
+        """Leave a marker, unless the loss was accepted already. `elsewhere` are brokers whose copies could count.
+
+        Raises OSError."""
         if not self.is_accepted(partition):
             self._disk.write_atomic(self._path(partition, WAITING), ", ".join(map(str, elsewhere)).encode())
 

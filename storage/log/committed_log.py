@@ -86,6 +86,7 @@ class CommittedLog(ReadableLog):
         "_truncation",
         "_waiters",
         "failure",
+        "loaded_high_watermark",
         "on_durable",
         "on_progress",
         "producer_state",
@@ -113,6 +114,8 @@ class CommittedLog(ReadableLog):
         )
         self.failure: OSError | None = None
         """Why the log is offline, if it is."""
+        self.loaded_high_watermark: int | None = None
+        """What a replica's checkpoint said at the start: with the same high watermark nobody has told more since."""
         self.on_progress: Callable[[Any], None] | None = None
         """Called with the log, in the event loop, whenever the high watermark, the last stable offset or `failure` has
         changed. It may run inside an append, so it must not write to this log."""

@@ -65,7 +65,7 @@ class DirectoryLoader:
         self.kept_journal_id: bytes | None = None
         """Names the journal of an earlier process, if it still holds something that is needed."""
         self.previous_broker_epoch = NO_BROKER_EPOCH
-        """The epoch of a broker of a quorum whose last stop was clean; else -1."""
+        """The epoch of the last run of a broker of a quorum, if that cannot have lost what it acknowledged; else -1."""
         self.missed: dict[tuple[TopicPartition, Uuid], int] = {}
         """Logs that the journal has records of and that have no directory, by the offset at which they ended."""
 

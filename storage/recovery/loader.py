@@ -119,6 +119,7 @@ def _fill(
     log.advance(log.log_end_offset)
     if context.is_replicated:
         log.advance_high_watermark(order.high_watermark)
+        log.loaded_high_watermark = log.high_watermark
     recovery_point = log.log_end_offset if order.is_clean else order.recovery_point
     log.checkpoint_state.loaded(recovery_point)
     is_saved = log.epochs.is_saved and (

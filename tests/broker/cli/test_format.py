@@ -1,5 +1,6 @@
 """`eosin format`: a directory of a broker of a quorum, and one sentence for what cannot be one."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -192,15 +193,39 @@ def epoch_claimed(path: Path) -> int:
     return contents.broker_epoch
 
 
-def run(path: Path, *, unfenced_with: int | None, stopped_with: int | None) -> None:
+def run(path: Path, *, unfenced_with: int | None, stopped_with: int | None, outlives_crashes: bool = False) -> None:
     disk = SystemDisk()
     directory = DataDirectory(disk, str(path), DiskSpace(disk, str(path), reserve_bytes=0, elapsed_ms=lambda: 0))
     directory.open(node_id=3, cluster_id=CLUSTER, chance=SeededChance(1), joined=True)
     if unfenced_with is not None:
-        directory.save_broker_epoch(unfenced_with)
+        directory.save_broker_epoch(unfenced_with, outlives_crashes=outlives_crashes)
     if stopped_with is not None:
         directory.mark_clean(broker_epoch=stopped_with)
     directory.close()
+
+
+def test_the_epoch_of_the_last_run_is_claimed_after_a_crash_where_nothing_acknowledged_can_be_lost(
+    tmp_path: Path,
+) -> None:
+    run(tmp_path, unfenced_with=40, stopped_with=None, outlives_crashes=True)
+    assert epoch_claimed(tmp_path) == 40
+    assert epoch_claimed(tmp_path) == 40, "a start that came to nothing has changed nothing"
+    run(tmp_path, unfenced_with=41, stopped_with=None)
+    assert epoch_claimed(tmp_path) == -1, "the last run could lose something, whatever the one before could"
+
+
+def test_a_copy_of_the_directory_of_a_broker_that_has_crashed_claims_nothing(tmp_path: Path) -> None:
+    there, copied = tmp_path / "there", tmp_path / "copied"
+    there.mkdir()
+    run(there, unfenced_with=40, stopped_with=None, outlives_crashes=True)
+    shutil.copytree(there, copied)
+    assert epoch_claimed(there) == 40
+    assert epoch_claimed(copied) == -1
+
+
+def test_a_stop_that_names_another_epoch_claims_nothing_though_crashes_lose_nothing(tmp_path: Path) -> None:
+    run(tmp_path, unfenced_with=41, stopped_with=40, outlives_crashes=True)
+    assert epoch_claimed(tmp_path) == -1
 
 
 def test_the_epoch_of_the_last_run_is_claimed_once_after_a_clean_stop(tmp_path: Path) -> None:
