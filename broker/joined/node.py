@@ -29,8 +29,8 @@ from eosin.broker.metadata.cluster import ClusterListener, Topic
 from eosin.broker.metadata.joined_cluster import JoinedCluster
 from eosin.broker.peers.connections import PeerDial, Peers
 from eosin.broker.peers.links import PLAIN_LINKS, Links
-from eosin.broker.peers.log_ends import PeerLogEnds
 from eosin.broker.peers.listeners import PeerListeners
+from eosin.broker.peers.log_ends import PeerLogEnds
 from eosin.broker.peers.remote_markers import RemoteBrokers
 from eosin.broker.peers.remote_verifier import CoordinatorRoutes
 from eosin.broker.process.logging_format import fields
