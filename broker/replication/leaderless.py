@@ -152,11 +152,11 @@ def sentence(
     silent = [node for node in registration.replicas if node != node_id and node not in told]
     if silent:
         others.append(f"{_named(silent)} cannot be asked")
+    copies = "; ".join((here, ", ".join(others) or "nobody has another"))
     return (
-        f"{partition} has no leader: the controllers wait for {waits}. {here}; {', '.join(others) or 'nobody has another'}."
-        " If no complete copy returns, an unclean election lets the first replica lead that runs (kafka-leader-election.sh"
-        f" --election-type unclean --topic {partition.topic} --partition {partition.partition}), and what only others had"
-        " is gone"
+        f"{partition} has no leader: the controllers wait for {waits}. {copies}. If no complete copy returns, an"
+        " unclean election lets the first replica lead that runs (kafka-leader-election.sh --election-type unclean --topic"
+        f" {partition.topic} --partition {partition.partition}), and what only others had is gone"
     )
 
 
