@@ -155,8 +155,9 @@ def sentence(
     copies = "; ".join((here, ", ".join(others) or "nobody has another"))
     return (
         f"{partition} has no leader: the controllers wait for {waits}. {copies}. If no complete copy returns, an"
-        " unclean election lets the first replica lead that runs (kafka-leader-election.sh --election-type unclean --topic"
-        f" {partition.topic} --partition {partition.partition}), and what only others had is gone"
+        " unclean election lets the first replica lead that runs, and what only others had is gone"
+        f" (kafka-leader-election.sh --election-type unclean --topic {partition.topic}"
+        f" --partition {partition.partition})"
     )
 
 
