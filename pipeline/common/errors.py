@@ -21,6 +21,10 @@ class BadRows(PipelineError):
     """Rows that the sink cannot write: a missing column, a wrong type, a partition that does not exist."""
 
 
+class CalledTwice(PipelineError):
+    """The sink was called a second time for one batch in one run. A replay always comes with a new run."""
+
+
 class MissingTopic(PipelineError):
     """A topic that the pipeline reads or writes does not exist."""
 

@@ -36,6 +36,7 @@ _HOPELESS: Final = (
     errors.MissingDependency,
     errors.MissingTopic,
     errors.BadRows,
+    errors.CalledTwice,
 )
 _OURS: Final = re.compile(r"eosin\.pipeline\.common\.errors\.(\w+): ([^\n]*)")
 

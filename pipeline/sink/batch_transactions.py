@@ -91,34 +91,47 @@ class BatchTransactions:
             )
         return self.marker
 
-    def is_committed(self, batch: int, range_hash: str) -> bool:
+    def is_committed(self, batch: int, range_hash: str, handed_over: int | None) -> bool:
         """True if the batch is in the output already and must be skipped; False if it is the next one to write.
 
+        `handed_over` is the last batch before this one that the sink was to write; batches between the two are no gap.
         Raises a MarkerMismatch for any other batch: the checkpoint was rolled back, or markers were lost.
         """
         marker = self.marker
-        if marker is not None and marker.query == self._query:
+        if marker is None:
+            if handed_over is None:
+                return False
+        elif marker.query == self._query:
             if batch == marker.batch and range_hash == marker.range:
                 return True
-            if batch == marker.batch + 1:
+            # A checkpoint without notes may be a copy without them: then only the next batch is sure to follow.
+            expected = batch - 1 if handed_over is None else handed_over
+            if batch > marker.batch == expected:
                 return False
-        elif batch == 0 and marker is None:
-            return False
         if self._adopt:
             return False
-        raise self._mismatch(batch)
+        raise self._mismatch(batch, handed_over)
 
-    def _mismatch(self, batch: int) -> Exception:
+    def _mismatch(self, batch: int, handed_over: int | None) -> Exception:
         marker, pipeline = self.marker, self.pipeline
+        lost = (
+            f"topic {self.topic} has lost markers, this is another cluster, or the function of foreachBatch went on"
+            f" after the error of batch {handed_over}; see to the rows that are missing, then adopt the checkpoint"
+        )
         if marker is None:
             return MissingMarker(
-                f"the checkpoint is at batch {batch}, and topic {self.topic} has no marker of pipeline {pipeline!r}:"
-                " the topic was deleted, or this is another cluster"
+                f"the checkpoint is at batch {batch}, and topic {self.topic} has no marker of pipeline {pipeline!r},"
+                f" although batch {handed_over} was handed over to it: {lost}"
             )
-        if batch > marker.batch:
+        if handed_over is None and batch > marker.batch:
             return BatchGap(
-                f"the checkpoint is at batch {batch}, and pipeline {pipeline!r} has committed {marker.batch} last:"
-                f" topic {self.topic} has lost markers, or this is another cluster"
+                f"the checkpoint is at batch {batch}, pipeline {pipeline!r} has committed {marker.batch} last, and the"
+                " checkpoint does not tell which batches were handed over between the two: it was copied in part"
+            )
+        if handed_over is not None and handed_over > marker.batch:
+            return BatchGap(
+                f"the checkpoint is at batch {batch} and has handed over batch {handed_over}, of which pipeline"
+                f" {pipeline!r} has no marker, as it has committed {marker.batch} last: {lost}"
             )
         if batch == marker.batch:
             return RangeMismatch(
@@ -126,17 +139,17 @@ class BatchTransactions:
                 " the checkpoint was restored from an older copy"
             )
         return RolledBackCheckpoint(
-            f"the checkpoint is at batch {batch}, and pipeline {pipeline!r} has committed batch {marker.batch} already:"
-            " the checkpoint was restored from an older copy"
+            f"the checkpoint is at batch {batch} and does not know that pipeline {pipeline!r} has committed batch"
+            f" {marker.batch} already: the checkpoint was restored from an older copy"
         )
 
-    async def run(self, batch: int, range_hash: str, write: Write) -> bool:
+    async def run(self, batch: int, range_hash: str, write: Write, *, handed_over: int | None = None) -> bool:
         """Write one batch exactly once, all of it or nothing. False if it was committed before; `write` is not called
         then.
 
         After any error the pipeline must be started again.
         """
-        if self.is_committed(batch, range_hash):
+        if self.is_committed(batch, range_hash, handed_over):
             return False
         await self.begin()
         try:

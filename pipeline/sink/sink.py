@@ -15,7 +15,7 @@ from typing import Final, Literal, get_args
 from eosin.client.connection import REQUEST_TIMEOUT_MS
 from eosin.client.errors import ClientError
 from eosin.client.producer import TRANSACTION_TIMEOUT_MS
-from eosin.pipeline.common.errors import ConflictingSettings, require_spark
+from eosin.pipeline.common.errors import CalledTwice, ConflictingSettings, require_spark
 from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.common.progress_marker import create_topic
 from eosin.pipeline.common.progress_reports import BatchReport
@@ -25,10 +25,12 @@ from eosin.pipeline.common.settings import MAX_POLL_INTERVAL_MS
 from eosin.pipeline.common.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS, TaskTimeouts
 from eosin.pipeline.common.topic_creation import create_topics
 from eosin.pipeline.common.topic_partitions import topic_partitions
-from eosin.pipeline.sink.batch_query import BatchQuery, present_query, range_hash
+from eosin.pipeline.sink.batch_query import BatchQuery, present_query
 from eosin.pipeline.sink.batch_transactions import BatchTransactions
+from eosin.pipeline.sink.checkpoint import Checkpoint
 from eosin.pipeline.sink.driver_route import DRIVER_MAX_ROWS, DriverRoute
 from eosin.pipeline.sink.executors_route import ExecutorsRoute, TaskPlan
+from eosin.pipeline.sink.handovers import Handovers
 from eosin.pipeline.sink.row_writer import RowWriter
 from eosin.pipeline.sink.rows import check_columns
 from eosin.runtime.clock import Clock, SystemClock
@@ -156,7 +158,10 @@ class TxnSink:
             self._loop.close()
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Write one micro-batch: `foreachBatch` calls this."""
+        """Write one micro-batch. `foreachBatch` or a function of it calls this, at most once for each batch.
+
+        Raises CalledTwice for a second call, or what keeps the batch from being written; then the query must end.
+        """
         with self._one_batch_at_a_time:
             begun_ms = self._clock.elapsed_ms()
             try:
@@ -173,10 +178,15 @@ class TxnSink:
             self._on_batch(report)
 
     def _write(self, frame: DataFrame, batch: int) -> tuple[bool, int, int]:
-        running = self._query_of(frame)
+        query = present_query(frame.sparkSession)
+        checkpoint = Checkpoint(frame.sparkSession, query.checkpoint)
+        handovers = Handovers(checkpoint, self.pipeline, query.run_id)
+        if not handovers.note(batch):
+            raise self._called_twice(batch)
+        running = self._running_query(query, frame)
         transactions = running.transactions
-        hashed = range_hash(frame.sparkSession, running.query.checkpoint, batch)
-        if transactions.is_committed(batch, hashed):
+        hashed = checkpoint.range_hash(batch)
+        if transactions.is_committed(batch, hashed, handovers.last_before(batch)):
             assert transactions.marker is not None
             return True, transactions.marker.rows, 0
         begun_ms = self._clock.elapsed_ms()
@@ -192,7 +202,21 @@ class TxnSink:
             self._loop.run(transactions.abort())
             raise
         self._loop.run(transactions.commit())
+        handovers.forget_before(batch)
         return False, rows, self._clock.elapsed_ms() - begun_ms
+
+    def _called_twice(self, batch: int) -> CalledTwice:
+        """The error for a second call, which must not be taken for a replay: its frame would be lost without a word."""
+        called = f"sink {self.pipeline!r} was called twice for batch {batch}: "
+        if self.failure is not None and not isinstance(self.failure, CalledTwice):
+            return CalledTwice(
+                f"{called}the first call failed, and its error must end the query, whose restart writes the batch anew"
+            )
+        return CalledTwice(
+            f"{called}it writes one frame for each batch, so union the frames (column topic says where each row goes),"
+            " or give each frame a sink with a name of its own; the first frame is committed, a restart does not write"
+            " the batch again, and the rows of this one are in no topic"
+        )
 
     def _task(self, batch: int) -> str:
         return f"{self.pipeline} batch {batch}"
@@ -226,9 +250,8 @@ class TxnSink:
 
     # --- taking the pipeline over
 
-    def _query_of(self, frame: DataFrame) -> _RunningQuery:
+    def _running_query(self, query: BatchQuery, frame: DataFrame) -> _RunningQuery:
         """The query of this batch. The first batch of each run takes the pipeline over."""
-        query = present_query(frame.sparkSession)
         if self._running is None or self._running.query != query:
             self._close_client()
             check_session(frame.sparkSession)

@@ -1,6 +1,7 @@
 """One batch, one transaction (A2 to A5): with a fault at every request, and a driver that dies at every request."""
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator
 
 import pytest
@@ -276,23 +277,26 @@ async def committed_up_to_2(broker: Server) -> Job:
 
 
 @pytest.mark.parametrize(
-    ("batch", "range_hash", "error"),
+    ("batch", "range_hash", "handed_over", "error", "said"),
     [
-        (4, "range-4", BatchGap),
-        (1, "range-1", RolledBackCheckpoint),
-        (0, "range-0", RolledBackCheckpoint),
-        (2, "another", RangeMismatch),
+        (4, "range-4", 3, BatchGap, "went on after the error of batch 3"),
+        (9, "range-9", 3, BatchGap, "went on after the error of batch 3"),
+        (4, "range-4", None, BatchGap, "it was copied in part"),
+        (1, "range-1", 0, RolledBackCheckpoint, "from an older copy"),
+        (0, "range-0", None, RolledBackCheckpoint, "from an older copy"),
+        (3, "range-3", 1, RolledBackCheckpoint, "from an older copy"),
+        (2, "another", 1, RangeMismatch, "another input range"),
     ],
 )
 async def test_a_batch_that_does_not_follow_the_marker_is_refused(
-    broker: Server, batch: int, range_hash: str, error: type[Exception]
+    broker: Server, batch: int, range_hash: str, handed_over: int | None, error: type[Exception], said: str
 ) -> None:
     job = await committed_up_to_2(broker)
     async with job.client() as client:
         transactions = job.driver(client)
         await transactions.start("q")
-        with pytest.raises(error, match=job.name):
-            transactions.is_committed(batch, range_hash)
+        with pytest.raises(error, match=said):
+            transactions.is_committed(batch, range_hash, handed_over)
     assert await job.visible() == rows(0, 1, 2)
 
 
@@ -305,7 +309,7 @@ async def test_the_marker_of_another_query_is_refused_until_the_checkpoint_is_ad
         await adopting.start("other")
         assert await adopting.run(7, "range-7", lambda producer: job.write(producer, 7))
         with pytest.raises(BatchGap):
-            adopting.is_committed(9, "range-9")
+            adopting.is_committed(9, "range-9", 8)
         # Asked for at each start, adopting still does not write a batch twice.
         again = job.driver(client, adopt=True)
         await again.start("other")
@@ -319,9 +323,23 @@ async def test_a_checkpoint_whose_pipeline_has_no_marker_is_refused(broker: Serv
         await Admin(client).delete_topics([f"{job.name}-progress"])
         transactions = job.driver(client)
         await transactions.start("q")
-        with pytest.raises(MissingMarker, match="has no marker"):
-            transactions.is_committed(3, "range-3")
-        assert not transactions.is_committed(0, "range-0")
+        with pytest.raises(MissingMarker, match=r"has no marker .* although batch 2 was handed over"):
+            transactions.is_committed(3, "range-3", 2)
+        assert not transactions.is_committed(0, "range-0", None)
+
+
+async def test_batches_that_were_not_handed_over_are_no_gap(broker: Server) -> None:
+    job = await Job(broker.addresses[0]).create()
+    handed_over = None
+    for batch in (4, 5, 9):
+        async with job.client() as client:
+            transactions = job.driver(client)
+            await transactions.start("q")
+            write = functools.partial(job.write, batch=batch)
+            assert await transactions.run(batch, f"range-{batch}", write, handed_over=handed_over)
+            assert transactions.is_committed(batch, f"range-{batch}", handed_over)
+        handed_over = batch
+    assert await job.visible() == rows(4, 5, 9)
 
 
 async def test_a_batch_that_outlives_its_transaction_raises_transaction_timed_out(broker: Server, version: int) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,6 +73,23 @@ class Pipeline:
         finally:
             sink.close()
         return [(each.batch, each.skipped, each.rows) for each in self.reports]
+
+    def run_by_hand(self, function: Callable[["TxnSink"], Callable[[Any, int], None]], **options: Any) -> list[int]:
+        """Everything that is there, in one run of a function of `foreachBatch` that calls the sink; answers the batches
+        that it has written."""
+        self.reports.clear()
+        sink = self.sink(**options)
+        writer = self.input.frame().writeStream.foreachBatch(function(sink))
+        query = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
+        try:
+            query.awaitTermination()
+        except Exception:
+            if sink.failure is not None:
+                raise sink.failure from None
+            raise
+        finally:
+            sink.close()
+        return [each.batch for each in self.reports if not each.skipped]
 
     def visible(self) -> Counter[tuple[bytes | None, bytes | None]]:
         return Counter((each.record.key, each.record.value) for each in asyncio.run(self._read()))
@@ -277,3 +294,39 @@ def test_a_batch_with_another_range_under_the_last_number_is_noticed(pipeline: P
     shutil.copytree(tmp_path / "copy", pipeline.checkpoint)
     with pytest.raises(errors.RangeMismatch, match="another input range"):
         pipeline.run()
+
+
+# Functions of foreachBatch that call the sink ------------------------------------------------------------------------
+
+
+def test_a_second_frame_of_one_batch_is_refused_in_each_run_and_not_taken_for_a_replay(pipeline: Pipeline) -> None:
+    def good_and_bad(sink: "TxnSink") -> Callable[[Any, int], None]:
+        def write(frame: Any, batch: int) -> None:
+            sink(frame.where("key = 'good'"), batch)
+            sink(frame.where("key = 'bad'"), batch)
+
+        return write
+
+    pipeline.input.add("good 1", "bad 2", "good 3")
+    for _ in range(2):
+        with pytest.raises(errors.CalledTwice, match=r"called twice for batch 0: .* union the frames"):
+            pipeline.run_by_hand(good_and_bad)
+    assert pipeline.visible() == once("good 1", "good 3")
+
+
+def test_a_function_may_leave_batches_out_also_just_before_a_restart(pipeline: Pipeline) -> None:
+    def unless_empty(sink: "TxnSink") -> Callable[[Any, int], None]:
+        def write(frame: Any, batch: int) -> None:
+            rows = frame.where("key = 'a'")
+            if not rows.isEmpty():
+                sink(rows, batch)
+
+        return write
+
+    for line in ("b 0", "a 1", "b 2"):
+        pipeline.input.add(line)
+    assert pipeline.run_by_hand(unless_empty) == [1]
+    for line in ("b 3", "a 4", "b 5", "a 6"):
+        pipeline.input.add(line)
+    assert pipeline.run_by_hand(unless_empty) == [4, 6]
+    assert pipeline.visible() == once("a 1", "a 4", "a 6")

@@ -1,5 +1,6 @@
 """A pipeline below Spark: batches of rows, and drivers that run them as Spark does."""
 
+import functools
 from itertools import count
 
 from eosin.client.admin import Admin
@@ -46,7 +47,9 @@ class Job:
         return 2
 
     async def batch(self, transactions: BatchTransactions, batch: int, query: str = "q") -> bool:
-        return await transactions.run(batch, f"range-{batch}", lambda producer: self.write(producer, batch))
+        before = batch - 1 if batch else None
+        write = functools.partial(self.write, batch=batch)
+        return await transactions.run(batch, f"range-{batch}", write, handed_over=before)
 
     async def settled(self) -> list[bytes]:
         """What is visible when the last transaction has ended everywhere: Kafka answers EndTxn before that."""

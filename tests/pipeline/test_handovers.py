@@ -1,0 +1,74 @@
+"""Which batches were handed over to the sink, by the notes in a checkpoint. Nothing here needs Spark."""
+
+from pathlib import PurePosixPath
+
+import pytest
+
+from eosin.pipeline.sink.handovers import Handovers
+
+
+class FilesInMemory:
+    """The files of a checkpoint, by their paths."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+
+    def names(self, folder: str) -> list[str]:
+        paths = [PurePosixPath(each) for each in self.paths]
+        return [each.name for each in paths if str(each.parent) == folder]
+
+    def create(self, file: str) -> bool:
+        if file in self.paths:
+            return False
+        self.paths.append(file)
+        return True
+
+    def delete(self, file: str) -> None:
+        self.paths.remove(file)
+
+
+@pytest.fixture
+def files() -> FilesInMemory:
+    """The files of one checkpoint."""
+    return FilesInMemory()
+
+
+def test_a_second_call_is_known_by_its_run_whichever_sink_it_comes_from(files: FilesInMemory) -> None:
+    assert Handovers(files, "orders", "run-1").note(7)
+    assert not Handovers(files, "orders", "run-1").note(7)
+    assert Handovers(files, "orders", "run-2").note(7), "a replay comes with a new run"
+    assert Handovers(files, "totals", "run-1").note(7), "another pipeline of the same query"
+
+
+def test_the_last_batch_before_one_is_found_in_all_runs_and_not_in_what_others_have_put_there(
+    files: FilesInMemory,
+) -> None:
+    notes = Handovers(files, "orders", "run-2")
+    assert notes.last_before(7) is None
+    notes.note(7)
+    assert notes.last_before(7) is None
+    Handovers(files, "orders", "run-1").note(3)
+    Handovers(files, "orders", "run-1").note(10)
+    files.create("sink-orders/.9.run-1.crc")
+    files.create("sink-orders/note")
+    files.create("sink-totals/5.run-1")
+    assert notes.last_before(7) == 3
+    assert notes.last_before(11) == 10
+
+
+def test_a_note_is_kept_until_a_later_batch_is_committed(files: FilesInMemory) -> None:
+    notes = Handovers(files, "orders", "run-1")
+    for batch in (8, 9, 10):
+        notes.note(batch)
+    notes.forget_before(10)
+    assert files.paths == ["sink-orders/10.run-1"]
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "x:y"])
+def test_any_name_of_a_pipeline_is_one_folder(files: FilesInMemory, name: str) -> None:
+    notes = Handovers(files, name, "run-1")
+    notes.note(1)
+    assert notes.last_before(2) == 1
+    folder, _, _ = files.paths[0].partition("/")
+    assert files.names(folder) == ["1.run-1"]
+    assert ":" not in folder
