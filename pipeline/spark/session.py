@@ -20,27 +20,21 @@ from eosin.pipeline.audit.source import TxnSegments  # noqa: E402
 from eosin.pipeline.source.txnlog import TxnLog  # noqa: E402
 from eosin.pipeline.spark.connect import is_connect  # noqa: E402
 
-_STATE_CHECK: Final = "spark.sql.streaming.stateStore.commitValidation.enabled"
 REQUIRED: Final[Mapping[str, str]] = {
     # A second attempt of a task or stage would reuse sequence numbers: the broker would drop its rows as duplicates,
     # although they may be different rows.
     "spark.speculation": "false",
     "spark.stage.maxConsecutiveAttempts": "1",
-    # The sink skips a batch that is in the output already. Its state is in the checkpoint, since tasks write it before
-    # the transaction ends; but Spark (seen in 4.3) would fail the batch every time, because no task wrote it again.
-    _STATE_CHECK: "false",
 }
 """Settings that the sink needs. Spark may still retry a task; the second attempt fails the batch."""
 
 _WHY: Final[Mapping[str, str]] = {
     "spark.speculation": "copies of a task would write into the same transaction",
     "spark.stage.maxConsecutiveAttempts": "a retried stage would write into the same transaction",
-    _STATE_CHECK: "a skipped batch would fail because of state that it has stored before",
 }
 _DEFAULTS: Final[Mapping[str, str]] = {
     "spark.speculation": "false",
     "spark.stage.maxConsecutiveAttempts": "4 (the default)",
-    _STATE_CHECK: "true (the default)",
 }
 _WORKER_PYTHON: Final = "PYSPARK_PYTHON"
 
@@ -85,8 +79,6 @@ def check_session(spark: SparkSession) -> None:
     settings = context.getConf()
     for key, value in REQUIRED.items():
         found: str | None = settings.get(key, _DEFAULTS[key])
-        if key == _STATE_CHECK:
-            found = spark.conf.get(key, found)  # this one may change while a session runs
         if found != value:
             raise _conflict(key, str(found))
     if _WORKER_PYTHON not in os.environ:

@@ -1,6 +1,7 @@
 """Queries with state, when the sink skips a batch that it has committed already: the state must not be lost."""
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,24 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
+ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+STORE = "spark.sql.streaming.stateStore"
+
+
+@pytest.fixture(params=["1", "2"], ids=["format 1", "format 2"])
+def checkpoint_format(spark: "SparkSession", request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each format of the state's checkpoints. By the second one, the note of a batch names the state of each task, so
+    Spark cannot note a batch that it has not computed."""
+    settings = {f"{STORE}.providerClass": ROCKS_DB, f"{STORE}.checkpointFormatVersion": request.param}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield
+    for name in settings:
+        spark.conf.unset(name)
+
+
 @pytest.mark.parametrize("route", ["driver", pytest.param("executors", marks=pytest.mark.long)])
+@pytest.mark.usefixtures("checkpoint_format")
 def test_counts_go_on_after_a_batch_that_spark_has_not_noted_is_skipped(
     spark: "SparkSession", broker: BrokerProcess, tmp_path: Path, route: str
 ) -> None:
