@@ -23,6 +23,7 @@ from eosin.pipeline.common.errors import BadRows, RowsLost
 from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.common.retrying_client import RetryingClient
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
+from eosin.pipeline.sink.batch_limits import BatchLimits
 from eosin.pipeline.sink.lease_client import Leases
 from eosin.pipeline.sink.lease_server import LeaseAddress, LeaseServer
 from eosin.pipeline.sink.leasing_producer import LeasingProducer
@@ -56,6 +57,8 @@ class TaskPlan:
     topic: str
     partitions: int
     """Of the topic, as the driver counted them: tasks that counted for themselves could disagree about a key."""
+    largest_batch: int | None
+    """Of the topic, in bytes; None if the driver was not told."""
     timestamp: int
     task_timeout_ms: int
     request_timeout_ms: int
@@ -194,7 +197,12 @@ class TaskWriter:
             await producer.act_as(plan.identity)
             producer.begin()
             self._writer = RowWriter(
-                client, producer, plan.topic, timestamp=plan.timestamp, counts={plan.topic: plan.partitions}
+                client,
+                producer,
+                plan.topic,
+                timestamp=plan.timestamp,
+                counts={plan.topic: plan.partitions},
+                limits=BatchLimits(known={plan.topic: plan.largest_batch}),
             )
             self._open = opened.pop_all()
 

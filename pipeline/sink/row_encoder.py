@@ -1,7 +1,7 @@
 """Sorts rows of Arrow batches into partitions and encodes them: everything of a record batch but its header.
 
 Owns the rows of one topic that are not in a batch yet. Always true: the rows of a partition keep their order, memory is
-bounded, and no batch is larger than `BATCH_BYTES` unless a single record is. Nothing here knows producers or sequence
+bounded, and no batch is larger than the topic takes unless a single record is. Nothing here knows producers or sequence
 numbers, so rows can be encoded anywhere.
 """
 
@@ -16,7 +16,7 @@ from eosin.pipeline.common.partitioning import check_places, murmur2_of_each, pa
 from eosin.pipeline.sink.arrow_records import column_of, encode_records, encoded_headers, lengths_of, one_array, spans
 
 BATCH_BYTES: Final = 768 * 1024
-"""The most bytes in one batch. Brokers accept 1 MiB by default."""
+"""The most bytes of records in one batch, where the topic takes as many. Brokers accept 1 MiB by default."""
 GATHERED_BYTES: Final = 512 * 1024
 """Rows are gathered until there are this many bytes for each partition ..."""
 MAX_GATHERED_BYTES: Final = 16 * 1024 * 1024
@@ -37,8 +37,10 @@ class EncodedBatch(NamedTuple):
 class RowEncoder:
     """Encodes the rows for one topic with a fixed number of partitions."""
 
-    def __init__(self, topic: str, partitions: int) -> None:
+    def __init__(self, topic: str, partitions: int, *, batch_bytes: int = BATCH_BYTES) -> None:
+        """`batch_bytes` is the most bytes of records in one batch, unless a single record is larger."""
         self._topic = topic
+        self._batch_bytes = batch_bytes
         self._partitions = partitions
         self._limit = min(partitions * GATHERED_BYTES, MAX_GATHERED_BYTES)
         self._gathered: list[Any] = []
@@ -64,7 +66,7 @@ class RowEncoder:
             order = pyarrow.array(numpy.argsort(places, kind="stable"))
             key, value = key.take(order), value.take(order)
             headers = None if headers is None else headers.take(order)
-        return list(_batches(key, value, headers, counts))
+        return list(_batches(key, value, headers, counts, self._batch_bytes))
 
     def _places(self, key: Any, value: Any, table: Any) -> Any:
         """The partition of each row: the one it asks for, if any, else the one of its hash."""
@@ -81,7 +83,7 @@ class RowEncoder:
         return places
 
 
-def _batches(key: Any, value: Any, headers: Any, per_partition: Any) -> Iterator[EncodedBatch]:
+def _batches(key: Any, value: Any, headers: Any, per_partition: Any, at_most: int) -> Iterator[EncodedBatch]:
     """Batches of rows that are sorted by partition; `per_partition` has the number of rows of each."""
     sizes = lengths_of(key) + lengths_of(value) + _RECORD_OVERHEAD
     if headers is not None:
@@ -90,7 +92,7 @@ def _batches(key: Any, value: Any, headers: Any, per_partition: Any) -> Iterator
     counts: list[int] = []
     first = 0
     for partition in numpy.flatnonzero(per_partition).tolist():
-        here = _cut(sizes[first : first + per_partition[partition]])
+        here = _cut(sizes[first : first + per_partition[partition]], at_most)
         owners += [partition] * len(here)
         counts += here
         first += sum(here)
@@ -102,12 +104,12 @@ def _batches(key: Any, value: Any, headers: Any, per_partition: Any) -> Iterator
         yield EncodedBatch(owner, count, data.slice(start, int(borders[end]) - start))
 
 
-def _cut(sizes: Any) -> list[int]:
+def _cut(sizes: Any, at_most: int) -> list[int]:
     """The number of records in each batch, in order: few batches of about the same size."""
     ends = numpy.cumsum(sizes)
     total = int(ends[-1])
-    at_least = -(-total // BATCH_BYTES)
-    limit = min(BATCH_BYTES, total // at_least + int(sizes.max()))
+    at_least = -(-total // at_most)
+    limit = min(at_most, total // at_least + int(sizes.max()))
     counts = []
     first = taken = 0
     while first < len(sizes):

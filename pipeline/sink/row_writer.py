@@ -6,23 +6,28 @@ acknowledged.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.client.client import Client
+from eosin.client.errors import BrokerError
 from eosin.client.producer import Producer
 from eosin.pipeline.common.errors import BadRows
 from eosin.pipeline.common.partitioning import places_of
 from eosin.pipeline.common.settings import BATCH_BYTES
+from eosin.pipeline.sink.batch_limits import BatchLimits
 from eosin.pipeline.sink.rows import NO_TOPIC, Rows, size_of, split_by_topic
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records.batch import NewRecord, build_batch_of_encoded
+from eosin.protocol.records.batch import NewRecord, build_batch, build_batch_of_encoded
 from eosin.protocol.records.compression import BytesLike
 
 if TYPE_CHECKING:
     from eosin.pipeline.sink.row_encoder import RowEncoder
+
+Build = Callable[..., bytearray]
+"""Makes a batch, given what `build_batch` takes from a producer."""
 
 MAX_ON_THEIR_WAY: Final = 8
 """The most batches that are sent and not acknowledged."""
@@ -38,11 +43,12 @@ class Written:
 
 
 class _Buffer:
-    __slots__ = ("records", "size")
+    __slots__ = ("records", "room")
 
-    def __init__(self) -> None:
+    def __init__(self, room: int) -> None:
         self.records: list[NewRecord] = []
-        self.size = 0
+        self.room = room
+        """The bytes that it still takes; less than none after a single record that is too large."""
 
 
 class RowWriter:
@@ -57,9 +63,11 @@ class RowWriter:
         timestamp: int,
         counts: dict[str, int] | None = None,
         batch_bytes: int = BATCH_BYTES,
+        limits: BatchLimits | None = None,
     ) -> None:
         """`topic` is for rows without one, `timestamp` (ms) for records without one; `counts` holds the number of
-        partitions of topics where it is known. `batch_bytes` limits batches of rows that come as lists."""
+        partitions of topics where it is known. `batch_bytes` limits batches of rows that come as lists, `limits` those
+        of all rows."""
         self.written: dict[TopicPartition, Written] = {}
         self._client = client
         self._producer = producer
@@ -67,6 +75,7 @@ class RowWriter:
         self._timestamp = timestamp
         self._batch_bytes = batch_bytes
         self._counts = {} if counts is None else counts
+        self._limits = BatchLimits() if limits is None else limits
         self._encoders: dict[str, RowEncoder] = {}
         self._buffers: dict[TopicPartition, _Buffer] = {}
         self._sending: set[asyncio.Task[None]] = set()
@@ -87,13 +96,13 @@ class RowWriter:
         for target, key, value, timestamp, more in columns:
             buffer = self._buffers.get(target)
             if buffer is None:
-                buffer = self._buffers[target] = _Buffer()
+                buffer = self._buffers[target] = await self._buffer(target.topic)
             size = size_of(key, value, more)
-            if buffer.records and buffer.size + size > self._batch_bytes:
+            if buffer.records and size > buffer.room:
                 await self._send(target)
-                buffer = self._buffers[target] = _Buffer()
+                buffer = self._buffers[target] = await self._buffer(target.topic)
             buffer.records.append(NewRecord(key, value, timestamp, more))
-            buffer.size += size
+            buffer.room -= size
 
     async def finish(self) -> dict[TopicPartition, Written]:
         """Send the remaining rows and wait for all acknowledgements. Raises BadRows or a ClientError."""
@@ -128,13 +137,18 @@ class RowWriter:
     async def _append(self, target: TopicPartition, payload: BytesLike, count: int) -> None:
         """Send `count` encoded records as one batch. Raises a ClientError, which may concern earlier batches."""
         build = partial(build_batch_of_encoded, payload, count=count, timestamp=self._timestamp)
-        await self._start(target, count, lambda: self._producer.send_built(target, build, count))
+        await self._start(target, count, build)
+
+    async def _buffer(self, topic: str) -> _Buffer:
+        return _Buffer(await self._limits.room(topic, self._batch_bytes))
 
     async def _encoder(self, topic: str) -> "RowEncoder":
         if topic not in self._encoders:
-            from eosin.pipeline.sink.row_encoder import RowEncoder  # it needs Arrow, which lists do not need
+            from eosin.pipeline.sink import row_encoder  # it needs Arrow, which lists do not need
 
-            self._encoders[topic] = RowEncoder(topic, await self.partition_count(topic))
+            partitions = await self.partition_count(topic)
+            room = await self._limits.room(topic, row_encoder.BATCH_BYTES)
+            self._encoders[topic] = row_encoder.RowEncoder(topic, partitions, batch_bytes=room)
         return self._encoders[topic]
 
     async def _targets(self, rows: Rows) -> list[TopicPartition]:
@@ -167,16 +181,24 @@ class RowWriter:
 
     async def _send(self, target: TopicPartition) -> None:
         records = self._buffers.pop(target).records
-        await self._start(target, len(records), lambda: self._producer.send(target, records, timestamp=self._timestamp))
+        await self._start(target, len(records), partial(build_batch, records, timestamp=self._timestamp))
 
-    async def _start(self, target: TopicPartition, count: int, send: Callable[[], Awaitable[int]]) -> None:
+    async def _start(self, target: TopicPartition, count: int, build: Build) -> None:
         while len(self._sending) >= MAX_ON_THEIR_WAY:
             await self._one_done()
-        self._sending.add(asyncio.create_task(self._acknowledged(target, count, send)))
+        self._sending.add(asyncio.create_task(self._acknowledged(target, count, build)))
         await asyncio.sleep(0)  # so that the batches leave at once and in this order
 
-    async def _acknowledged(self, target: TopicPartition, count: int, send: Callable[[], Awaitable[int]]) -> None:
-        first = await send()
+    async def _acknowledged(self, target: TopicPartition, count: int, build: Build) -> None:
+        def fitting(**of_the_producer: Any) -> bytearray:
+            batch = build(**of_the_producer)
+            self._limits.check(target.topic, batch)
+            return batch
+
+        try:
+            first = await self._producer.send_built(target, fitting, count)
+        except BrokerError as error:
+            raise self._limits.explained(error, target) from error
         written = self.written.setdefault(target, Written(first, first, 0))
         written.last_offset = max(written.last_offset, first + count - 1)
         written.rows += count

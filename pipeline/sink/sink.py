@@ -25,6 +25,7 @@ from eosin.pipeline.common.settings import MAX_POLL_INTERVAL_MS
 from eosin.pipeline.common.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS, TaskTimeouts
 from eosin.pipeline.common.topic_creation import create_topics
 from eosin.pipeline.common.topic_partitions import topic_partitions
+from eosin.pipeline.sink.batch_limits import BatchLimits
 from eosin.pipeline.sink.batch_query import BatchQuery, present_query
 from eosin.pipeline.sink.batch_transactions import BatchTransactions
 from eosin.pipeline.sink.checkpoint import Checkpoint
@@ -56,6 +57,7 @@ class _RunningQuery:
     query: BatchQuery
     client: RetryingClient
     transactions: BatchTransactions
+    limits: BatchLimits
 
 
 class TxnSink:
@@ -224,7 +226,7 @@ class TxnSink:
 
     def _write_rows(self, frame: DataFrame, running: _RunningQuery, batch: int) -> int:
         producer = running.transactions.producer
-        writer = RowWriter(running.client, producer, self._topic, timestamp=self._clock.now_ms())
+        writer = RowWriter(running.client, producer, self._topic, timestamp=self._clock.now_ms(), limits=running.limits)
         if self._route == "driver":
             try:
                 return self._driver_route.write(frame, writer)
@@ -241,6 +243,7 @@ class TxnSink:
             transaction_version=producer.transaction_version,
             topic=self._topic,
             partitions=self._loop.run(writer.partition_count(self._topic)),
+            largest_batch=self._loop.run(running.limits.of(self._topic)),
             timestamp=self._clock.now_ms(),
             task_timeout_ms=self._task_timeout_ms,
             request_timeout_ms=self._request_timeout_ms,
@@ -277,7 +280,7 @@ class TxnSink:
         except BaseException:
             await client.close()
             raise
-        return _RunningQuery(query, client, transactions)
+        return _RunningQuery(query, client, transactions, BatchLimits(client))
 
     async def _require_output_topic(self, client: RetryingClient) -> None:
         """Raise MissingTopic if the output topic does not exist. Topics that rows name themselves come later."""

@@ -39,6 +39,7 @@ async def test_all_tasks_of_a_batch_use_the_partition_count_of_the_driver() -> N
             transaction_version=driver.transaction_version,
             topic="out",
             partitions=2,
+            largest_batch=None,
             timestamp=1,
             task_timeout_ms=10_000,
             request_timeout_ms=10_000,

@@ -213,6 +213,17 @@ def test_more_rows_than_the_driver_should_take_are_taken_piece_by_piece(
     assert len(warnings) == 1
 
 
+def test_tasks_make_batches_that_a_small_topic_takes(pipeline: Pipeline) -> None:
+    async def make_small() -> None:
+        async with Client(pipeline.bootstrap) as client:
+            await Admin(client).alter_configs(pipeline.topic, {"max.message.bytes": "2000"})
+
+    asyncio.run(make_small())
+    pipeline.input.add(*(f"{index} {'x' * 300}" for index in range(100)))
+    assert pipeline.run(route="executors") == [(0, False, 100)]
+    assert len(pipeline.visible()) == 100
+
+
 @pytest.mark.parametrize(
     ("columns", "said"),
     [

@@ -17,12 +17,12 @@ from eosin.broker.cli.records.input_lines import BadLine, InputRecord, Parse
 from eosin.broker.cli.records.progress import Progress
 from eosin.broker.cli.records.standard_input import LineTooLong, StandardInput, UnreadableInput
 from eosin.broker.cli.remote_commands import NotThere
-from eosin.broker.security.resources import Operation
 from eosin.client.admin import Admin
 from eosin.client.batch_writer import MAX_BATCH_BYTES, RECORD_BYTES, BatchWriter, record_bytes
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ClientError
 from eosin.client.producer import Producer
+from eosin.client.topic_limits import MAX_MESSAGE_BYTES, largest_batch
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import HEADER_BYTES, Compression, NewRecord, build_batch
 from eosin.runtime.clock import SystemClock
@@ -31,7 +31,8 @@ _COMMAND: Final = "produce"
 _LINGER_S: Final = 0.005
 """How long a batch that is not full waits for more input."""
 _TAKEN: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
-_LARGEST: Final = "max.message.bytes"
+_BATCH_BYTES: Final = 1024 * 1024 + 12
+"""Kafka's default, where nobody tells what the topic takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Interrupted(Exception):
 async def produce(client: Client, plan: Plan) -> int:
     """Write standard input; the exit code. Raises NotThere and, when nothing was begun, ClientError."""
     partitions = await _partitions(client, plan)
-    largest = await _largest_record(client, plan.topic)
+    largest = await largest_batch(client, plan.topic) or _BATCH_BYTES
     producer = Producer(
         client,
         plan.transactional_id,
@@ -123,21 +124,6 @@ async def _partitions(client: Client, plan: Plan) -> int:
     if plan.partition is not None and plan.partition >= partitions:
         raise NotThere(f"topic {name!r} has no partition {plan.partition}")
     return partitions
-
-
-async def _largest_record(client: Client, topic: str) -> int:
-    """What the topic takes in one batch; where nobody tells it, Kafka's default.
-
-    Only who may read settings asks for this one: a producer needs no right to it, and every start of one would be a
-    denial in the broker's log."""
-    with contextlib.suppress(ClientError):
-        described = await client.retry(lambda: client.fetch_metadata([topic], with_operations=True))
-        operations = described.topic(topic).operations
-        if operations is None or operations >> Operation.DESCRIBE_CONFIGS & 1:
-            found = (await Admin(client).describe_configs(topic, keys=[_LARGEST])).get(_LARGEST)
-            if found is not None and found.value:
-                return int(found.value)
-    return 1024 * 1024 + 12
 
 
 class _Production:
@@ -239,7 +225,8 @@ class _Production:
     def _check_size(self, record: NewRecord) -> None:
         if size := self._too_large(record):
             raise BadLine(
-                f"makes a batch of {size:,} bytes, and topic {self._plan.topic!r} takes {self._largest:,} ({_LARGEST})"
+                f"makes a batch of {size:,} bytes, and topic {self._plan.topic!r} takes {self._largest:,}"
+                f" ({MAX_MESSAGE_BYTES})"
             )
 
     def _too_large(self, record: NewRecord) -> int:
