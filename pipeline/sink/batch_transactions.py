@@ -86,8 +86,8 @@ class BatchTransactions:
         if self.marker is not None and self.marker.query != query and not self._adopt:
             raise ForeignMarker(
                 f"pipeline {self.pipeline!r} was last written by query {self.marker.query} (batch {self.marker.batch}),"
-                f" and this checkpoint is of query {query}: it was deleted or replaced, and its batch numbers mean"
-                " nothing here; see to its input offsets, then adopt the checkpoint"
+                f" and this checkpoint is of query {query}: it was deleted or replaced, or two queries have this"
+                " name, and its batch numbers mean nothing here; see to its input offsets, then adopt the checkpoint"
             )
         return self.marker
 

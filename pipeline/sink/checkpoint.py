@@ -38,6 +38,11 @@ class Checkpoint:
             stream.close()
         return hashlib.sha256(entry).hexdigest()[:HASH_DIGITS]
 
+    @property
+    def has_state(self) -> bool:
+        """Whether tasks of the query have stored state."""
+        return bool(self.names("state"))
+
     def names(self, folder: str) -> list[str]:
         """The names of the files in a folder, which need not exist."""
         path = self._path(f"{self._root}/{folder}")

@@ -190,7 +190,8 @@ class TxnSink:
         hashed = checkpoint.range_hash(batch)
         if transactions.is_committed(batch, hashed, handovers.last_before(batch)):
             assert transactions.marker is not None
-            _compute(frame)
+            if checkpoint.has_state:
+                _compute(frame)
             return True, transactions.marker.rows, 0
         begun_ms = self._clock.elapsed_ms()
         running.client.tasks = (self._task(batch),)

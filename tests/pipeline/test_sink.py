@@ -341,3 +341,27 @@ def test_a_function_may_leave_batches_out_also_just_before_a_restart(pipeline: P
         pipeline.input.add(line)
     assert pipeline.run_by_hand(unless_empty) == [4, 6]
     assert pipeline.visible() == once("a 1", "a 4", "a 6")
+
+
+def test_an_error_that_the_function_catches_is_noticed_at_the_next_batch_and_after_a_restart(
+    pipeline: Pipeline,
+) -> None:
+    def careless(sink: "TxnSink") -> Callable[[Any, int], None]:
+        def write(frame: Any, batch: int) -> None:
+            if batch > 0:
+                sink(frame, batch)
+                return
+            with pytest.raises(Exception, match="bad row"):
+                sink(frame.selectExpr("key", "cast(raise_error('bad row') as string) as value"), batch)
+            with pytest.raises(errors.CalledTwice, match="the first call failed"):
+                sink(frame, batch)
+
+        return write
+
+    pipeline.input.add("a 1")
+    pipeline.input.add("b 2")
+    for _ in range(2):
+        with pytest.raises(errors.MissingMarker, match="went on after the error of batch 0"):
+            pipeline.run_by_hand(careless)
+    assert pipeline.run_by_hand(careless, adopt_checkpoint=True) == [1]
+    assert pipeline.visible() == once("b 2")
