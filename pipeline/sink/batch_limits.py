@@ -11,7 +11,6 @@ from eosin.client.client import Client
 from eosin.client.errors import BrokerError
 from eosin.client.topic_limits import MAX_MESSAGE_BYTES, largest_batch
 from eosin.pipeline.common.errors import BadRows
-from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import HEADER_BYTES, iter_records
 
@@ -48,10 +47,9 @@ class BatchLimits:
                 f" ({MAX_MESSAGE_BYTES}): raise that, or leave the row out"
             )
 
-    def explained(self, error: BrokerError, partition: TopicPartition) -> BrokerError:
-        """MESSAGE_TOO_LARGE with the name of the setting, which not every broker tells; any other error as it is."""
-        if error.code is not ErrorCode.MESSAGE_TOO_LARGE:
-            return error
-        said = f"{MAX_MESSAGE_BYTES} of topic {partition.topic} allows no batch as large as this one"
-        said += f": {error.message}" if error.message else ""
-        return BrokerError(error.code, f"appending to {partition}", said)
+
+def refused_for_its_size(error: BrokerError, partition: TopicPartition) -> BrokerError:
+    """A broker's MESSAGE_TOO_LARGE with the name of the setting, which not every broker tells."""
+    said = f"{MAX_MESSAGE_BYTES} of topic {partition.topic} allows no batch as large as this one"
+    said += f": {error.message}" if error.message else ""
+    return BrokerError(error.code, f"appending to {partition}", said)

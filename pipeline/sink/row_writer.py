@@ -17,8 +17,9 @@ from eosin.client.producer import Producer
 from eosin.pipeline.common.errors import BadRows
 from eosin.pipeline.common.partitioning import places_of
 from eosin.pipeline.common.settings import BATCH_BYTES
-from eosin.pipeline.sink.batch_limits import BatchLimits
+from eosin.pipeline.sink.batch_limits import BatchLimits, refused_for_its_size
 from eosin.pipeline.sink.rows import NO_TOPIC, Rows, size_of, split_by_topic
+from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch, build_batch_of_encoded
 from eosin.protocol.records.compression import BytesLike
@@ -198,7 +199,9 @@ class RowWriter:
         try:
             first = await self._producer.send_built(target, fitting, count)
         except BrokerError as error:
-            raise self._limits.explained(error, target) from error
+            if error.code is ErrorCode.MESSAGE_TOO_LARGE:
+                raise refused_for_its_size(error, target) from error
+            raise
         written = self.written.setdefault(target, Written(first, first, 0))
         written.last_offset = max(written.last_offset, first + count - 1)
         written.rows += count
