@@ -31,7 +31,7 @@ class Voter(QuorumController):
 
     def __init__(self, folder: Path, node_id: int, *, is_initial: bool = True) -> None:
         """One that is not there from the beginning is an observer until somebody adds it."""
-        super().__init__(folder, node_id=node_id)
+        super().__init__(folder, node_id=node_id, by_tool=True)
         self._is_initial = is_initial
         self.directory_id = uuid_text(bytes((node_id & 0xFF | 1,)) + os.urandom(15))
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+import formatted_nodes
 import maven
 import toolchains
 from free_ports import free_port
@@ -58,6 +59,14 @@ _SETTINGS: Final = {
     "log.initial.task.delay.ms": "3600000",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
+_TEMPLATE: Final = {
+    "process.roles": "broker,controller",
+    "node.id": str(formatted_nodes.TEMPLATE.node_id),
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": f"{formatted_nodes.TEMPLATE.node_id}@127.0.0.1:{formatted_nodes.TEMPLATE.port}",
+    "listeners": f"PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:{formatted_nodes.TEMPLATE.port}",
+}
+"""Of a node as `kafka-storage.sh format` reads them: of the others it asks nothing."""
 
 
 class ApacheKafka:
@@ -193,19 +202,11 @@ class ApacheKafka:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in self._settings.items()))
-        level = f"transaction.version={self._transaction_version}"
-        options = ("format", "--cluster-id", _CLUSTER_ID, "--config", str(self._properties), "--feature", level)
-        options += tuple(part for user in self._users for part in ("--add-scram", user))
-        done = subprocess.run(
-            [*self._jvm(), "kafka.tools.StorageTool", *options],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=HANG_S,
-        )
-        if done.returncode:
-            self._properties.unlink()
-            raise AssertionError(f"Apache Kafka's storage could not be formatted:\n{done.stdout}{done.stderr}")
+        options = ["--feature", f"transaction.version={self._transaction_version}"]
+        options += [part for user in self._users for part in ("--add-scram", user)]
+        tool = formatted_nodes.Tool([*self._jvm(), "kafka.tools.StorageTool"], self.version)
+        own = formatted_nodes.Identity(_CLUSTER_ID, int(self._settings["node.id"]), self.controller_port)
+        formatted_nodes.copy_formatted(self.folder / "data", own, tool, _TEMPLATE, options)
 
     async def _until_it_serves(self, deadline: float) -> None:
         """A node listens before its internal topics exist; a test shall not have to wait for them."""

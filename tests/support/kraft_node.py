@@ -4,7 +4,8 @@
         ...  # controller.address is host:port of the controller listener, controller.cluster_id its cluster
 
 The controller is formatted and started by the lines of docs/cluster.md, so that they are tested; only its ports, its
-folder and the times that make failures quick to notice are the test's. The jars come from Maven once (`maven.py`).
+folder and the times that make failures quick to notice are the test's. A directory is a copy of one of its kind that
+the line has formatted (`formatted_nodes.py`). The jars come from Maven once (`maven.py`).
 """
 
 import re
@@ -20,6 +21,7 @@ from typing import Final, Self
 
 import maven
 from apache_kafka import PROJECT, quick_jvm
+from formatted_nodes import TEMPLATE, Identity, Tool, copy_formatted, new_id
 from free_ports import free_port
 from waiting import HANG_S
 from wire import unique
@@ -127,6 +129,9 @@ class _Node:
         options = (*self._jvm, maven.temporary(self.folder), "-cp", f"{self._jars}/*")
         return [self._java, *options, SCRIPTS[script], *arguments]
 
+    def _tool(self) -> Tool:
+        return Tool(self._command(["kafka-storage.sh"]), maven.version(PROJECT))
+
     def _launch(self, command: Sequence[str]) -> None:
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
@@ -193,8 +198,11 @@ class QuorumController(_Node):
         node_id: int = 1000,
         settings: Mapping[str, str] | None = None,
         features: Mapping[str, int | None] | None = None,
+        by_tool: bool = False,
     ) -> None:
+        """`by_tool`: the tool itself formats its directory, and draws the id of the cluster."""
         super().__init__(folder, heap_mb=128)
+        self._by_tool = by_tool
         self.node_id = node_id
         self.port = free_port()
         self.cluster_id = ""
@@ -220,20 +228,23 @@ class QuorumController(_Node):
     def format(self, cluster_id: str | None = None) -> None:
         """Format its directory, for a new cluster where no id is given. `start` does so itself."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        listener = f"CONTROLLER://{self.address}"
+        data = self.folder / "data"
         settings = {
-            **properties_of_the_page(),
-            "node.id": str(self.node_id),
-            "listeners": listener,
-            "advertised.listeners": listener,
-            "controller.quorum.bootstrap.servers": self.address,
-            "log.dirs": str(self.folder / "data"),
+            **_of_controller(self.node_id, self.port),
+            "log.dirs": str(data),
             **_QUICK_CONTROLLER,
             **self._settings,
         }
         _write(self.properties, settings)
-        self.cluster_id = cluster_id or self.run("kafka-storage.sh", "random-uuid").strip()
-        self.run(*self._with_features(self._filled_in("kafka-storage.sh format")))
+        if self._by_tool:
+            self.cluster_id = cluster_id or self.run("kafka-storage.sh", "random-uuid").strip()
+            self.run(*self._with_features(self._filled_in("kafka-storage.sh format")))
+            return
+        self.cluster_id = cluster_id or new_id()
+        voter = settings["advertised.listeners"].split(",")[0]
+        own = Identity(self.cluster_id, self.node_id, int(voter.rpartition(":")[2]))
+        template = _of_controller(TEMPLATE.node_id, TEMPLATE.port)
+        copy_formatted(data, own, self._tool(), template, self._with_features(options_of_format()))
 
     def _with_features(self, command: list[str]) -> list[str]:
         kept = list(command)
@@ -279,19 +290,49 @@ class KafkaBroker(_Node):
     def _format(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         settings = {
-            "process.roles": "broker",
-            "node.id": str(self.node_id),
-            "listeners": f"PLAINTEXT://{self.address}",
-            "advertised.listeners": f"PLAINTEXT://{self.address}",
-            "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "controller.quorum.bootstrap.servers": self._controller.address,
+            **_of_broker(self.node_id, self.port, self._controller.address),
             "log.dirs": str(self.folder / "data"),
             **_QUICK_BROKER,
             **self._settings,
         }
         _write(self.properties, settings)
-        self.run("kafka-storage.sh", "format", "-t", self._controller.cluster_id, "-c", str(self.properties))
+        own = Identity(self._controller.cluster_id, self.node_id, self.port)
+        template = _of_broker(TEMPLATE.node_id, TEMPLATE.port, f"127.0.0.1:{TEMPLATE.port}")
+        copy_formatted(self.folder / "data", own, self._tool(), template, ())
+
+
+def _of_broker(node_id: int, port: int, controllers: str) -> dict[str, str]:
+    """What makes a node a broker that listens there."""
+    listener = f"PLAINTEXT://127.0.0.1:{port}"
+    return {
+        "process.roles": "broker",
+        "node.id": str(node_id),
+        "listeners": listener,
+        "advertised.listeners": listener,
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "controller.quorum.bootstrap.servers": controllers,
+    }
+
+
+def _of_controller(node_id: int, port: int) -> dict[str, str]:
+    """The page's settings of a controller that listens there."""
+    listener = f"CONTROLLER://127.0.0.1:{port}"
+    return {
+        **{name: value for name, value in properties_of_the_page().items() if name != "log.dirs"},
+        "node.id": str(node_id),
+        "listeners": listener,
+        "advertised.listeners": listener,
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{port}",
+    }
+
+
+def options_of_format() -> list[str]:
+    """Those of the page's line behind the id and the file."""
+    line = command_of_the_page("kafka-storage.sh format")
+    given = ["kafka-storage.sh", "format", "-t", "$ID", "-c", "controller.properties"]
+    assert line[: len(given)] == given, f"docs/cluster.md formats by {line}"
+    return line[len(given) :]
 
 
 def properties_of_the_page() -> dict[str, str]:
