@@ -1,19 +1,18 @@
 """The directory of a broker that ran alone becomes that of the first broker of a quorum (cluster.md 1.9)."""
 
 import asyncio
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from broker_process import BrokerProcess
+from cluster_topics import ClusterTopics
 from committing import read_all
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
 from real_clients import confluent
 from toolchains import skipped_without
-from waiting import wait_until
 from wire import unique
 
 from eosin.broker.__main__ import main
@@ -76,8 +75,7 @@ def test_records_that_a_broker_has_committed_alone_are_its_clusters(
     first = JoinedBroker(data, controller, node_id=1, durability="fsync")
     second = JoinedBroker(tmp_path / "second", controller, node_id=2, durability="fsync")
     with controller, first, second:
-        at = ("--bootstrap-server", first.address)
-        assert "retention.ms=123456789" in controller.run("kafka-topics.sh", *at, "--describe", "--topic", topic)
+        assert ClusterTopics(first.address).settings(topic)["retention.ms"] == "123456789"
         assert read_all(first.address, topic, len(before)) == before
         # This broker's settings say four partitions of each internal topic; the topics decide.
         assert described(first.address, transactional_id).producer_id == left.producer_id
@@ -90,23 +88,13 @@ def test_records_that_a_broker_has_committed_alone_are_its_clusters(
         new = unique("tx")
         transact(first.address, topic, new, [b"new"])
         assert described(first.address, new).producer_id > left.producer_id
-        give_second_replicas(controller, first.address, topic, tmp_path / "plan.json")
+        of = {topic: 2, "__transaction_state": 3, "__consumer_offsets": 5}
+        moves = {(name, index): (1, 2) for name, count in of.items() for index in range(count)}
+        ClusterTopics(first.address).move(moves)  # a replica of everything for the second
         assert first.stop() == 0
         assert read_all(second.address, topic, 101) == [*before, *after, b"new"]
         transact(second.address, topic, transactional_id, [b"last"])
         assert described(second.address, transactional_id).producer_id == left.producer_id
-
-
-def give_second_replicas(controller: QuorumController, address: str, topic: str, plan: Path) -> None:
-    """A replica of everything for broker 2, in sync."""
-    of = {topic: 2, "__transaction_state": 3, "__consumer_offsets": 5}
-    moves = [
-        {"topic": name, "partition": index, "replicas": [1, 2]} for name, count in of.items() for index in range(count)
-    ]
-    plan.write_text(json.dumps({"version": 1, "partitions": moves}))
-    tool = ("kafka-reassign-partitions.sh", "--bootstrap-server", address, "--reassignment-json-file", str(plan))
-    controller.run(*tool, "--execute")
-    wait_until(lambda: "still in progress" not in controller.run(*tool, "--verify"), every_s=0.5)
 
 
 @pytest.mark.full

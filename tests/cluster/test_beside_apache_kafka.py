@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cluster_topics import ClusterTopics
 from joined_broker import JoinedBroker
 from kraft_node import SHORT_SESSIONS, KafkaBroker, QuorumController
 from real_clients import confluent
@@ -50,17 +51,10 @@ def held(data_dir: Path, topic: str) -> list[bytes]:
     return [data[position : position + header.size] for position, header in batches(data)]
 
 
-def is_led_by(controller: QuorumController, address: str, topic: str, node_id: int) -> bool:
-    told = controller.run("kafka-topics.sh", "--bootstrap-server", address, "--describe", "--topic", topic)
-    return f"Leader: {node_id}" in told
-
-
 @pytest.mark.parametrize("leads", ["kafka", "eosin"])
-def test_a_follower_has_the_bytes_of_its_leader(
-    controller: QuorumController, eosin: JoinedBroker, kafka: KafkaBroker, leads: str
-) -> None:
+def test_a_follower_has_the_bytes_of_its_leader(eosin: JoinedBroker, kafka: KafkaBroker, leads: str) -> None:
     order = (kafka.node_id, eosin.node_id) if leads == "kafka" else (eosin.node_id, kafka.node_id)
-    topic = controller.create_topic(eosin.address, *order)
+    topic = ClusterTopics(f"{eosin.address},{kafka.address}").create(order)
     produce(f"{eosin.address},{kafka.address}", topic)
     ours, theirs = eosin.data_dir, kafka.folder / "data"
     wait_until(lambda: held(ours, topic) == held(theirs, topic), "the follower does not have what its leader has")
@@ -68,13 +62,13 @@ def test_a_follower_has_the_bytes_of_its_leader(
 
 
 def test_eosin_leads_what_it_followed_when_apache_kafka_is_killed_and_takes_it_back(
-    controller: QuorumController, eosin: JoinedBroker, kafka: KafkaBroker
+    eosin: JoinedBroker, kafka: KafkaBroker
 ) -> None:
-    topic = controller.create_topic(eosin.address, kafka.node_id, eosin.node_id)
     both = f"{eosin.address},{kafka.address}"
+    topic = ClusterTopics(both).create((kafka.node_id, eosin.node_id))
     produce(both, topic)
     kafka.kill()
-    wait_until(lambda: is_led_by(controller, eosin.address, topic, eosin.node_id), "nobody leads")
+    ClusterTopics(eosin.address).wait_for(topic, leader=eosin.node_id)
     producer = confluent.CLIENT.producer(eosin.address)
     for number in range(RECORDS):
         producer.send(topic, b"%d" % number, partition=0)
@@ -84,10 +78,8 @@ def test_eosin_leads_what_it_followed_when_apache_kafka_is_killed_and_takes_it_b
     wait_until(lambda: held(ours, topic) == held(theirs, topic), "the killed broker does not catch up")
 
 
-def test_eosin_goes_on_following_apache_kafka_after_a_kill_9(
-    controller: QuorumController, eosin: JoinedBroker, kafka: KafkaBroker
-) -> None:
-    topic = controller.create_topic(kafka.address, kafka.node_id, eosin.node_id)
+def test_eosin_goes_on_following_apache_kafka_after_a_kill_9(eosin: JoinedBroker, kafka: KafkaBroker) -> None:
+    topic = ClusterTopics(f"{eosin.address},{kafka.address}").create((kafka.node_id, eosin.node_id))
     producer = confluent.CLIENT.producer(kafka.address)
     for number in range(3 * RECORDS):
         if number == RECORDS:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from cluster_topics import ClusterTopics
 from mixed_cluster import (
     EOSIN,
     KAFKA,
@@ -32,7 +33,7 @@ from eosin.protocol.records.header import batches
 _KEY: Final = bytes(4)
 """Version 0 and the empty id."""
 _QUICK_CLEANER: Final = {"log.cleaner.backoff.ms": "200"}
-_SWEPT: Final = "segment.ms=200,min.cleanable.dirty.ratio=0.0,delete.retention.ms="
+_SWEPT: Final = {"segment.ms": "200", "min.cleanable.dirty.ratio": "0.0"}
 _COMPLAINT: Final = re.compile(
     r"^\d{4}-\S+ .*?(?: (?:ERROR|FATAL) | WARN .*(?:[Cc]leaner|Transaction State Manager)).*", re.MULTILINE
 )
@@ -142,7 +143,7 @@ async def test_both_load_and_compact_what_the_other_has_compacted(brokers: Broke
     async def compacted(leader: int, delete_retention_ms: int, most: int) -> None:
         """Commit until neither copy has more confirmations than this."""
         nonlocal count
-        sweep(brokers, delete_retention_ms)
+        await asyncio.to_thread(sweep, brokers, delete_retention_ms)
         deadline_ms = now_ms() + 120_000
         while max(map(len, left := [confirmations(each) for each in copies])) > most:
             told = f"of confirmations, each with its delete horizon, Eosin has {left[0]}, Apache Kafka {left[1]}"
@@ -189,6 +190,5 @@ async def test_both_load_and_compact_what_the_other_has_compacted(brokers: Broke
 
 def sweep(brokers: Brokers, delete_retention_ms: int) -> None:
     """Have the log of transactions compacted at once, and tombstones kept for so long."""
-    topic = ("--entity-type", "topics", "--entity-name", TRANSACTION_STATE_TOPIC)
-    changed = ("--alter", "--add-config", f"{_SWEPT}{delete_retention_ms}")
-    brokers.controller.run("kafka-configs.sh", "--bootstrap-server", brokers.kafka.address, *topic, *changed)
+    changed = {**_SWEPT, "delete.retention.ms": str(delete_retention_ms)}
+    ClusterTopics(brokers.kafka.address).alter(TRANSACTION_STATE_TOPIC, changed)

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from cluster_topics import ClusterTopics
 from free_ports import free_port
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
@@ -55,10 +56,7 @@ def test_the_console_of_one_of_several_machines_makes_changes_and_deletes_topics
         which = {"name": name, "topic_id": topic()["topic_id"]}
         changed = act("change-topic", **which, config="retention.ms", value="2000000", before="1000")
         assert changed == f"retention.ms of {name} is 2000000 now."
-        described = controller.run(
-            "kafka-topics.sh", "--bootstrap-server", broker.address, "--describe", "--topic", name
-        )
-        assert "retention.ms=2000000" in described
+        assert ClusterTopics(broker.address).settings(name)["retention.ms"] == "2000000"
         assert "offset 0" in act("test-record", partition=f"{name}-0", value="x", outcome="commit")
         assert act("delete-topic", **which, typed=name) == f"Topic {name} was deleted."
         wait_until(lambda: http.get(f"topics/{name}").status_code == 404)
@@ -93,8 +91,8 @@ def test_the_console_of_a_broker_that_coordinates_nothing_says_so(tmp_path: Path
                 timeout=HANG_S,
             ) as http,
         ):
-            ours = controller.create_topic(other.address, 2)
-            theirs = controller.create_topic(other.address, 1)
+            topics = ClusterTopics(other.address)
+            ours, theirs = topics.create((2,)), topics.create((1,))
 
             def test_record(topic: str, outcome: str) -> tuple[int, str]:
                 asked = {"partition": f"{topic}-0", "value": "x", "outcome": outcome}

@@ -1,7 +1,6 @@
 """Disks that fail: what is lost on one broker is not led there, and nothing that was acknowledged is lost (cluster.md
 4.18, 4.19, 8)."""
 
-import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cluster_topics import NOBODY, ClusterTopics
 from joined_broker import JoinedBroker
 from kraft_node import SHORT_SESSIONS, QuorumController
 from real_clients import confluent
@@ -40,14 +40,10 @@ def first(
         broker.kill()
 
 
-def create(controller: QuorumController, *replicas: JoinedBroker) -> str:
+def create(*replicas: JoinedBroker) -> str:
     """A topic of one partition, led by the first of `replicas`."""
-    name = unique("topic")
-    controller.run(
-        "kafka-topics.sh", "--bootstrap-server", replicas[0].address, "--create", "--topic", name,
-        "--replica-assignment", ":".join(str(each.node_id) for each in replicas), "--config", "segment.bytes=1048576",
-    )  # fmt: skip
-    return name
+    addresses = ",".join(each.address for each in replicas)
+    return ClusterTopics(addresses).create([each.node_id for each in replicas], configs={"segment.bytes": "1048576"})
 
 
 def produce(brokers: tuple[JoinedBroker, ...], topic: str, values: list[bytes]) -> None:
@@ -66,23 +62,12 @@ def read_all(address: str, topic: str, count: int) -> list[bytes | None]:
         consumer.close()
 
 
-class Described:
-    """The partition as `kafka-topics --describe` tells it."""
-
-    def __init__(self, controller: QuorumController, broker: JoinedBroker, topic: str) -> None:
-        told = controller.run("kafka-topics.sh", "--bootstrap-server", broker.address, "--describe", "--topic", topic)
-        found = re.search(r"Leader: (\S+)\s+Replicas: \S+\s+Isr: (\S*)", told)
-        assert found is not None, told
-        self.leader = found[1]
-        self.isr = set(filter(None, found[2].split(",")))
+def ids(*brokers: JoinedBroker) -> set[int]:
+    return {each.node_id for each in brokers}
 
 
-def ids(*brokers: JoinedBroker) -> set[str]:
-    return {str(each.node_id) for each in brokers}
-
-
-def in_sync(controller: QuorumController, asked: JoinedBroker, topic: str, *members: JoinedBroker) -> None:
-    wait_until(lambda: Described(controller, asked, topic).isr == ids(*members), every_s=0.3)
+def in_sync(asked: JoinedBroker, topic: str, *members: JoinedBroker) -> None:
+    ClusterTopics(asked.address).wait_for(topic, isr=ids(*members))
 
 
 def partition_directory(broker: JoinedBroker, topic: str) -> Path:
@@ -99,10 +84,8 @@ def accept_loss(broker: JoinedBroker, partition: str) -> "subprocess.CompletedPr
 
 
 @pytest.mark.full
-def test_a_log_that_was_deleted_is_not_led_before_it_is_copied_again(
-    controller: QuorumController, first: JoinedBroker, second: JoinedBroker
-) -> None:
-    topic = create(controller, first, second)
+def test_a_log_that_was_deleted_is_not_led_before_it_is_copied_again(first: JoinedBroker, second: JoinedBroker) -> None:
+    topic = create(first, second)
     sent = [b"%d" % number for number in range(200)]
     produce((first, second), topic, sent[:100])
     first.stop()
@@ -110,20 +93,18 @@ def test_a_log_that_was_deleted_is_not_led_before_it_is_copied_again(
     produce((second,), topic, sent[100:])
     first.start()
     assert f"{topic}-0 is declared lost on this broker" in first.log
-    in_sync(controller, second, topic, first, second)
+    in_sync(second, topic, first, second)
     second.kill()
     try:
-        wait_until(lambda: Described(controller, first, topic).leader == str(first.node_id), every_s=0.3)
+        ClusterTopics(first.address).wait_for(topic, leader=first.node_id)
         assert read_all(first.address, topic, 200) == sent
     finally:
         second.start()
 
 
 @pytest.mark.full
-def test_a_damaged_log_is_set_aside_and_copied_again(
-    controller: QuorumController, first: JoinedBroker, second: JoinedBroker
-) -> None:
-    topic = create(controller, first, second)
+def test_a_damaged_log_is_set_aside_and_copied_again(first: JoinedBroker, second: JoinedBroker) -> None:
+    topic = create(first, second)
     sent = [b"%d" % number for number in range(100)]
     produce((first, second), topic, sent)
     first.stop()
@@ -132,53 +113,50 @@ def test_a_damaged_log_is_set_aside_and_copied_again(
         file.truncate(segment.stat().st_size // 2)
     first.start()
     assert f"{topic}-0 is declared lost on this broker" in first.log
-    in_sync(controller, second, topic, first, second)
+    in_sync(second, topic, first, second)
     assert [each.name for each in first.data_dir.iterdir() if each.name.startswith(topic) and "-stray" in each.name]
     assert read_all(second.address, topic, 100) == sent
 
 
 def test_an_only_copy_that_is_lost_stays_offline_until_its_loss_is_accepted(
-    controller: QuorumController, first: JoinedBroker, second: JoinedBroker
+    first: JoinedBroker, second: JoinedBroker
 ) -> None:
-    topic = create(controller, first)
+    topic = create(first)
     produce((first,), topic, [b"gone"])
     first.stop()
     shutil.rmtree(partition_directory(first, topic))
     assert "waits for no decision" in accept_loss(first, f"{topic}-0").stderr
     first.start()
     wait_until(lambda: f"eosin partition accept-loss {topic}-0" in first.log, every_s=0.3)
-    assert Described(controller, second, topic).leader == "none"
+    ClusterTopics(second.address).wait_for(topic, leader=NOBODY)
     accepted = accept_loss(first, f"{topic}-0")
     assert (accepted.returncode, accepted.stderr) == (0, "")
-    wait_until(lambda: Described(controller, second, topic).leader == str(first.node_id), every_s=0.3)
+    ClusterTopics(second.address).wait_for(topic, leader=first.node_id)
     produce((first,), topic, [b"new"])
     assert read_all(first.address, topic, 1) == [b"new"]
     assert not list(first.data_dir.glob("*loss*"))
 
 
 @pytest.mark.full
-def test_another_broker_leads_what_fails_while_its_leader_runs(
-    controller: QuorumController, first: JoinedBroker, second: JoinedBroker
-) -> None:
-    topic, sound = create(controller, first, second), create(controller, first, second)
+def test_another_broker_leads_what_fails_while_its_leader_runs(first: JoinedBroker, second: JoinedBroker) -> None:
+    topic, sound = create(first, second), create(first, second)
     produce((first, second), topic, [b"before"])
     shutil.rmtree(partition_directory(first, topic))  # its next segment cannot be made
     large = [b"%d " % number + bytes(500_000) for number in range(4)]
     produce((first, second), topic, large)
-    described = Described(controller, second, topic)
-    assert (described.leader, described.isr) == (str(second.node_id), ids(second))
+    ClusterTopics(second.address).wait_for(topic, leader=second.node_id, isr=ids(second))
     assert read_all(second.address, topic, 5) == [b"before", *large]
-    assert Described(controller, second, sound).leader == str(first.node_id)
+    assert ClusterTopics(second.address).partition(sound).leader == first.node_id
     assert first.running
     first.kill()
     first.start()
-    in_sync(controller, second, topic, first, second)
+    in_sync(second, topic, first, second)
 
 
 def test_a_broker_whose_directory_fails_ends_with_a_sentence_and_others_lead(
-    controller: QuorumController, first: JoinedBroker, second: JoinedBroker
+    first: JoinedBroker, second: JoinedBroker
 ) -> None:
-    topic = create(controller, first, second)
+    topic = create(first, second)
     produce((first, second), topic, [b"before"])
     first.data_dir.rename(first.data_dir.with_name("gone"))
     producer = confluent.CLIENT.producer(f"{first.address},{second.address}")
@@ -192,18 +170,18 @@ def test_a_broker_whose_directory_fails_ends_with_a_sentence_and_others_lead(
 
 @pytest.mark.full
 def test_a_broker_that_comes_back_with_an_empty_disk_follows_from_scratch(
-    controller: QuorumController, first: JoinedBroker, second: JoinedBroker
+    first: JoinedBroker, second: JoinedBroker
 ) -> None:
-    topic = create(controller, first, second)
+    topic = create(first, second)
     sent = [b"%d" % number for number in range(100)]
     produce((first, second), topic, sent)
     first.kill()
     shutil.rmtree(first.data_dir)
     first.start()
-    in_sync(controller, second, topic, first, second)
+    in_sync(second, topic, first, second)
     second.kill()
     try:
-        wait_until(lambda: Described(controller, first, topic).leader == str(first.node_id), every_s=0.3)
+        ClusterTopics(first.address).wait_for(topic, leader=first.node_id)
         assert read_all(first.address, topic, 100) == sent
     finally:
         second.start()

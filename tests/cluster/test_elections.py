@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 import pytest
+from cluster_topics import NOBODY, ClusterTopics
 from joined_broker import JoinedBroker
 from kraft_node import SHORT_SESSIONS, QuorumController
 from real_clients import confluent
@@ -12,6 +13,8 @@ from real_clients.base import read_all
 from toolchains import skipped_without
 from waiting import wait_until
 from wire import unique
+
+from eosin.protocol.errors import ErrorCode
 
 pytestmark = pytest.mark.full
 
@@ -51,27 +54,26 @@ def brokers(all_brokers: Brokers) -> Brokers:
 class Watched:
     """A partition on both brokers, and what the cluster says of it."""
 
-    def __init__(self, controller: QuorumController, brokers: Brokers, *settings: str) -> None:
-        self.name = unique("topic")
-        self._controller = controller
+    def __init__(self, brokers: Brokers, **configs: str) -> None:
         self._addresses = ",".join(each.address for each in brokers)
-        configs = [word for setting in settings for word in ("--config", setting)]
-        self.run("kafka-topics.sh", "--create", "--topic", self.name, "--replica-assignment", "1:2", *configs)
+        self._topics = ClusterTopics(self._addresses)
+        self.name = self._topics.create(
+            (1, 2), configs={name.replace("_", "."): each for name, each in configs.items()}
+        )
 
-    def run(self, script: str, *arguments: str) -> str:
-        return self._controller.run(script, "--bootstrap-server", self._addresses, *arguments)
+    def wait_for(self, *, leader: int | None = None, isr: set[int] | None = None, elr: set[int] | None = None) -> None:
+        def is_so() -> bool:
+            now = self._topics.partition(self.name)
+            return (
+                (leader is None or now.leader == leader)
+                and (isr is None or now.isr == isr)
+                and (elr is None or now.elr == elr)
+            )
 
-    def says(self, *expected: str) -> bool:
-        """Whether each of these, as `Leader: 1`, is in the description of the partition."""
-        told = self.run("kafka-topics.sh", "--describe", "--topic", self.name).splitlines()[-1]
-        parts = {part.strip() for part in told.split("\t")}
-        return parts >= set(expected)
+        wait_until(is_so, lambda: self._topics.partition(self.name), every_s=0.1)
 
-    def wait_for(self, *expected: str) -> None:
-        wait_until(lambda: self.says(*expected), every_s=0.3)
-
-    def elect(self, kind: str) -> str:
-        return self.run("kafka-leader-election.sh", "--election-type", kind, "--topic", self.name, "--partition", "0")
+    def elect_any(self) -> None:
+        assert self._topics.elect(self.name, unclean=True) is ErrorCode.NONE
 
     def write(self, *values: bytes) -> None:
         """Acknowledged by all that are in sync."""
@@ -103,38 +105,38 @@ def compare(brokers: Brokers) -> None:
 def test_a_preferred_election_gives_a_partition_back_to_its_first_replica(
     controller: QuorumController, brokers: Brokers
 ) -> None:
-    topic = Watched(controller, brokers)
-    topic.wait_for("Leader: 1", "Isr: 1,2")
+    topic = Watched(brokers)
+    topic.wait_for(leader=1, isr={1, 2})
     brokers[0].kill()
-    topic.wait_for("Leader: 2")
+    topic.wait_for(leader=2)
     topic.write(b"a")
     brokers[0].start()
-    wait_until(lambda: topic.says("Leader: 2", "Isr: 2,1") or topic.says("Leader: 2", "Isr: 1,2"), every_s=0.3)
-    assert "Successfully completed" in topic.elect("preferred")
-    topic.wait_for("Leader: 1")
+    topic.wait_for(leader=2, isr={1, 2})
+    at = ("--bootstrap-server", ",".join(each.address for each in brokers))
+    which = ("--election-type", "preferred", "--topic", topic.name, "--partition", "0")
+    assert "Successfully completed" in controller.run("kafka-leader-election.sh", *at, *which)
+    topic.wait_for(leader=1)
     topic.write(b"b")
     assert topic.read(2) == [b"a", b"b"]
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_a_replica_that_is_eligible_leads_though_the_last_leader_is_gone(
-    end: str, controller: QuorumController, brokers: Brokers
-) -> None:
+def test_a_replica_that_is_eligible_leads_though_the_last_leader_is_gone(end: str, brokers: Brokers) -> None:
     first, second = brokers
-    topic = Watched(controller, brokers, "min.insync.replicas=2")
-    topic.wait_for("Leader: 1", "Isr: 1,2")
+    topic = Watched(brokers, min_insync_replicas="2")
+    topic.wait_for(leader=1, isr={1, 2})
     topic.write(b"a", b"b")
     if end == "stop":
         assert second.stop() == 0
     else:
         second.kill()  # at durability fsync the controller counts on what it has all the same (cluster.md 2.9)
-    topic.wait_for("Leader: 1", "Isr: 1", "Elr: 2")  # it lacks nothing: without it no write is acknowledged
+    topic.wait_for(leader=1, isr={1}, elr={2})  # it lacks nothing: without it no write is acknowledged
     first.kill()
     second.start()
-    topic.wait_for("Leader: 2", "Elr: 1")
+    topic.wait_for(leader=2, elr={1})
     # Below min.insync.replicas the high watermark stands still: records may be read when both are in sync again.
     first.start()
-    wait_until(lambda: topic.says("Isr: 2,1") or topic.says("Isr: 1,2"), every_s=0.3)
+    topic.wait_for(isr={1, 2})
     assert topic.read(2) == [b"a", b"b"]
     topic.write(b"c")
     assert topic.read(3) == [b"a", b"b", b"c"]
@@ -142,25 +144,25 @@ def test_a_replica_that_is_eligible_leads_though_the_last_leader_is_gone(
 
 
 def test_an_unclean_election_gives_up_what_only_the_lost_leader_had(
-    controller: QuorumController, brokers: Brokers
+    brokers: Brokers,
 ) -> None:
     first, second = brokers
-    topic = Watched(controller, brokers, "min.insync.replicas=1")
-    topic.wait_for("Leader: 1", "Isr: 1,2")
+    topic = Watched(brokers, min_insync_replicas="1")
+    topic.wait_for(leader=1, isr={1, 2})
     topic.write(b"both")
     second.kill()
-    topic.wait_for("Leader: 1", "Isr: 1")
+    topic.wait_for(leader=1, isr={1})
     topic.write(b"only on the first")
     first.kill()
     second.start()
-    topic.wait_for("Leader: none")
+    topic.wait_for(leader=NOBODY)
     wait_until(lambda: f"{topic.name}-0 has no leader" in second.log, every_s=0.3)
     assert "This broker has a complete copy, as far as others can be asked, up to 1, and is not electable" in second.log
-    topic.elect("unclean")
-    topic.wait_for("Leader: 2")
+    topic.elect_any()
+    topic.wait_for(leader=2)
     topic.write(b"after")
     assert topic.read(2) == [b"both", b"after"]
     first.start()
-    wait_until(lambda: topic.says("Isr: 2,1") or topic.says("Isr: 1,2"), every_s=0.3)
+    topic.wait_for(isr={1, 2})
     assert topic.read(2) == [b"both", b"after"]
     compare(brokers)

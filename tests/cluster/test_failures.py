@@ -17,6 +17,7 @@ from pathlib import Path
 
 import confluent_kafka as ck
 import pytest
+from cluster_topics import ClusterTopics
 from free_ports import free_port
 from joined_broker import JoinedBroker
 from kraft_node import SHORT_SESSIONS, QuorumController
@@ -85,36 +86,26 @@ class Cluster:
     def address(self) -> str:
         return ",".join(each.address for each in self.brokers.values())
 
-    def run(self, script: str, *arguments: str) -> str:
-        return self.controller.run(script, "--bootstrap-server", self.address, *arguments)
+    @property
+    def topics(self) -> ClusterTopics:
+        return ClusterTopics(self.address)
 
-    def create(self, *settings: str) -> str:
+    def create(self, **configs: str) -> str:
         """A topic on both, led by the first."""
-        name = unique("topic")
-        self.create_as(name, *settings)
-        return name
-
-    def create_as(self, name: str, *settings: str) -> None:
-        configs = [word for setting in settings for word in ("--config", setting)]
-        self.run("kafka-topics.sh", "--create", "--topic", name, "--replica-assignment", "1:2", *configs)
+        name = self.topics.create((1, 2), configs={key.replace("_", "."): value for key, value in configs.items()})
         self.wait_for(name, leader=1, isr={1, 2})
+        return name
 
     def wait_for(self, topic: str, *, leader: int, isr: set[int]) -> None:
         """Until the cluster says so."""
-
-        def is_so() -> bool:
-            told = self.run("kafka-topics.sh", "--describe", "--topic", topic).splitlines()[-1].split("\t")
-            parts = {name.strip(): value.strip() for name, _, value in (part.partition(":") for part in told)}
-            return parts["Leader"] == str(leader) and set(map(int, parts["Isr"].split(","))) == isr
-
-        wait_until(is_so, every_s=0.3)
+        self.topics.wait_for(topic, leader=leader, isr=isr)
 
     def settle(self, topic: str, sent: list[bytes]) -> None:
         """Everything runs again: `sent` is read once and in order, and the brokers' directories agree."""
         for broker in self.brokers.values():
             if not broker.running:
                 broker.start()
-        wait_until(lambda: not self.run("kafka-topics.sh", "--describe", "--under-replicated-partitions"))
+        wait_until(self.topics.are_in_sync)
         assert read(self.address, topic, len(sent)) == sent
         for broker in self.brokers.values():
             assert broker.stop() == 0
@@ -240,7 +231,7 @@ def test_a_leader_cut_off_from_the_controllers_acknowledges_nothing_more(cluster
     sent = [b"before"]
     write(cluster.address, topic, b"before")
     with cluster.to_controller.cut(pid=first.pid):
-        wait_until(lambda: leads(second, cluster, topic), every_s=0.3)
+        ClusterTopics(second.address).wait_for(topic, leader=second.node_id)
         # Sent by no client that would find the successor for itself.
         told = asyncio.run(written_straight_to(first, TopicPartition(topic, 0), b"never acknowledged"))
         assert told in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER), "two leaders have acknowledged"
@@ -255,7 +246,7 @@ def test_a_leader_cut_off_from_the_controllers_acknowledges_nothing_more(cluster
 def test_a_leader_cut_off_from_its_follower_goes_on_alone_only_where_one_replica_is_enough(
     cluster: Cluster, way: Way
 ) -> None:
-    topic, strict = cluster.create(), cluster.create("min.insync.replicas=2")
+    topic, strict = cluster.create(), cluster.create(min_insync_replicas="2")
     with cluster.to_broker[1].cut(way):
         write(cluster.address, topic, b"alone")
         cluster.wait_for(topic, leader=1, isr={1})
@@ -284,9 +275,10 @@ def test_a_topic_made_anew_while_a_broker_was_away_is_not_mixed_with_the_old_one
     topic = cluster.create()
     write(cluster.address, topic, *(b"old-%d" % number for number in range(20)))
     cluster.brokers[2].kill()
-    cluster.run("kafka-topics.sh", "--delete", "--topic", topic)
-    wait_until(lambda: topic not in cluster.run("kafka-topics.sh", "--list").split(), every_s=0.3)
-    cluster.run("kafka-topics.sh", "--create", "--topic", topic, "--replica-assignment", "1:2")
+    left = ClusterTopics(cluster.brokers[1].address)
+    left.delete(topic)
+    wait_until(lambda: topic not in left.names())
+    left.create((1, 2), name=topic)
     write(cluster.address, topic, b"new")
     cluster.brokers[2].start()
     cluster.wait_for(topic, leader=1, isr={1, 2})
@@ -301,12 +293,11 @@ def test_a_broker_that_was_away_longer_than_the_metadata_log_goes_back_finds_wha
     write(cluster.address, gone, b"gone")
     write(cluster.address, topic, b"kept")
     assert cluster.brokers[2].stop() == 0
-    cluster.run("kafka-topics.sh", "--delete", "--topic", gone)
+    left = ClusterTopics(cluster.brokers[1].address)
+    left.delete(gone)
     snapshots = len(list(cluster.controller.folder.glob("data/__cluster_metadata-0/*.checkpoint")))
     for _ in range(3):  # a snapshot every 2000 bytes
-        cluster.run(
-            "kafka-topics.sh", "--create", "--topic", unique("many"), "--partitions", "30", "--replication-factor", "1"
-        )
+        left.create(*[(1,)] * 30)
     wait_until(
         lambda: len(list(cluster.controller.folder.glob("data/__cluster_metadata-0/*.checkpoint"))) > snapshots,
     )
@@ -346,8 +337,7 @@ def test_another_broker_leads_while_the_disk_of_the_leader_stays_full(cluster: C
             broker.options = (*broker.options, "--listen", f"REPLICATION=127.0.0.1:{free_port()}")
             stack.enter_context(broker)
         address = ",".join(each.address for each in pair)
-        topic = unique("topic")
-        cluster.run("kafka-topics.sh", "--create", "--topic", topic, "--replica-assignment", "3:4")
+        topic = ClusterTopics(address).create((3, 4))
         cluster.wait_for(topic, leader=3, isr={3, 4})
         committing = Committing(address, topic)
         committing.progress()
@@ -366,13 +356,6 @@ def test_a_broker_that_the_others_cannot_dial_is_named_in_their_logs(cluster: Cl
     with JoinedBroker(tmp_path / "data", cluster.controller, node_id=5):
         told = "broker 5 has no listener REPLICATION"
         wait_until(lambda: all(told in each.log for each in cluster.brokers.values()))
-
-
-def leads(broker: JoinedBroker, cluster: Cluster, topic: str) -> bool:
-    told = cluster.controller.run(
-        "kafka-topics.sh", "--bootstrap-server", broker.address, "--describe", "--topic", topic
-    )
-    return f"Leader: {broker.node_id}" in told
 
 
 async def written_straight_to(broker: JoinedBroker, partition: TopicPartition, value: bytes) -> int:

@@ -1,15 +1,20 @@
 """metadata.version is raised while brokers and clients work; levels that cannot be (cluster.md 1.6, 1.7)."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cluster_topics import ClusterTopics
 from committing import Committing, read_all
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
 from toolchains import skipped_without
 from waiting import wait_until
-from wire import unique
+
+from eosin.client.client import Client
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 _OLDEST, _NEWEST = 25, 30
 _REPLICATED = {
@@ -27,11 +32,15 @@ def oldest(tmp_path: Path) -> Iterator[QuorumController]:
         yield made
 
 
-def features(controller: QuorumController, address: str) -> dict[str, str]:
+def features(address: str) -> dict[str, int]:
     """The finalized levels, as the broker at that address tells them."""
-    told = controller.run("kafka-features.sh", "--bootstrap-server", address, "describe")
-    rows = [row.replace("\t", " ").split() for row in told.splitlines()]
-    return {row[row.index("Feature:") + 1]: row[row.index("FinalizedVersionLevel:") + 1] for row in rows}
+
+    async def ask() -> dict[str, int]:
+        async with Client(address) as client:
+            answer: ApiVersionsResponse = await client.request(ApiKey.API_VERSIONS, ApiVersionsRequest("test", "1"))
+            return {each.name: each.max_version_level for each in answer.finalized_features}
+
+    return asyncio.run(ask())
 
 
 @pytest.mark.full
@@ -42,10 +51,9 @@ def test_metadata_version_is_raised_under_a_client_that_commits(oldest: QuorumCo
     )
     with first, second:
         addresses = f"{first.address},{second.address}"
-        topic, newer = unique("topic"), unique("topic")
         at = ("--bootstrap-server", addresses)
-        oldest.run("kafka-topics.sh", *at, "--create", "--topic", topic, "--replica-assignment", "1:2")
-        assert features(oldest, addresses)["metadata.version"] == "4.0-IV3"
+        topic = ClusterTopics(addresses).create((1, 2))
+        assert features(addresses)["metadata.version"] == _OLDEST
         committing = Committing(addresses, topic)
         committing.progress()
         code, said = oldest.outcome("kafka-features.sh", *at, "upgrade", "--release-version", "4.3")
@@ -55,10 +63,9 @@ def test_metadata_version_is_raised_under_a_client_that_commits(oldest: QuorumCo
         for each in levels:
             oldest.run("kafka-features.sh", *at, "upgrade", "--feature", each)
         for broker in (first, second):
-            wait_until(lambda asked=broker.address: _has_seen_all(oldest, asked), every_s=0.5)
+            wait_until(lambda asked=broker.address: _has_seen_all(asked), every_s=0.1)
         with third:  # its registration is a record of the new version
-            replicas = ("--replica-assignment", "3:2:1")
-            oldest.run("kafka-topics.sh", *at, "--create", "--topic", newer, *replicas)
+            newer = ClusterTopics(f"{addresses},{third.address}").create((3, 2, 1))
             later = Committing(third.address, newer)
             later.progress()
             sent_later = later.stop()
@@ -75,9 +82,9 @@ def test_metadata_version_is_raised_under_a_client_that_commits(oldest: QuorumCo
         assert read_all(addresses, topic, len(sent)) == sent
 
 
-def _has_seen_all(controller: QuorumController, address: str) -> bool:
-    levels = features(controller, address)
-    return (levels["metadata.version"], levels["eligible.leader.replicas.version"]) == ("4.3-IV0", "1")
+def _has_seen_all(address: str) -> bool:
+    levels = features(address)
+    return (levels["metadata.version"], levels.get("eligible.leader.replicas.version")) == (_NEWEST, 1)
 
 
 @pytest.mark.full

@@ -1,10 +1,10 @@
 """What operators do while clients work: rolling restarts, leaving for Apache Kafka (cluster.md 2.8, 4.17)."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cluster_topics import ClusterTopics
 from committing import Committing, read_all
 from joined_broker import JoinedBroker
 from kraft_node import SHORT_SESSIONS, KafkaBroker, QuorumController
@@ -29,10 +29,6 @@ def controller(tmp_path: Path) -> Iterator[QuorumController]:
         yield made
 
 
-def described(controller: QuorumController, address: str, *arguments: str) -> str:
-    return controller.run("kafka-topics.sh", "--bootstrap-server", address, "--describe", *arguments)
-
-
 def test_a_rolling_restart_shows_no_error_to_a_client_that_commits(
     controller: QuorumController, tmp_path: Path
 ) -> None:
@@ -42,15 +38,14 @@ def test_a_rolling_restart_shows_no_error_to_a_client_that_commits(
     ]
     with brokers[0], brokers[1]:
         addresses = ",".join(each.address for each in brokers)
-        topic = controller.create_topic(addresses, 1, 2)
+        topics = ClusterTopics(addresses)
+        topic = topics.create((1, 2))
         committing = Committing(addresses, topic)
         for each in brokers:
             committing.progress()
             assert each.stop() == 0
             each.start()
-            wait_until(
-                lambda: not described(controller, addresses, "--under-replicated-partitions").strip(), every_s=0.3
-            )
+            wait_until(topics.are_in_sync, every_s=0.1)
         committing.progress()
         sent = committing.stop()
         assert len(sent) > 20
@@ -66,16 +61,12 @@ def test_a_cluster_moves_to_apache_kafka_while_clients_commit(controller: Quorum
     second = KafkaBroker(tmp_path / "kafka-4", controller, node_id=4, settings=_REPLICATED)
     with eosin, other, kafka, second:
         addresses = f"{eosin.address},{other.address},{kafka.address},{second.address}"
-        topic = controller.create_topic(addresses, 1, 2)
+        topics = ClusterTopics(addresses)
+        topic = topics.create((1, 2))
         committing = Committing(addresses, topic)
         committing.progress()
-        plan = tmp_path / "plan.json"
-        partitions = [(topic, 0), *((name, each) for name in internal_topics(controller, addresses) for each in (0, 1))]
-        moves = [{"topic": name, "partition": index, "replicas": [3, 4]} for name, index in partitions]
-        plan.write_text(json.dumps({"version": 1, "partitions": moves}))
-        tool = ("kafka-reassign-partitions.sh", "--bootstrap-server", addresses, "--reassignment-json-file", str(plan))
-        controller.run(*tool, "--execute")
-        wait_until(lambda: "still in progress" not in controller.run(*tool, "--verify"), every_s=0.5)
+        internal = [name for name in topics.names() if name.startswith("__")]
+        topics.move({(topic, 0): (3, 4), **{(name, each): (3, 4) for name in internal for each in (0, 1)}})
         for each in (eosin, other):
             assert each.stop() == 0
             controller.run(
@@ -85,12 +76,5 @@ def test_a_cluster_moves_to_apache_kafka_while_clients_commit(controller: Quorum
         sent = committing.stop()
         assert len(sent) > 20
         assert read_all(kafka.address, topic, len(sent)) == sent
-        told = described(controller, kafka.address)
-        assert "Replicas: 3,4" in told
-        assert "Replicas: 1" not in told
-
-
-def internal_topics(controller: QuorumController, addresses: str) -> list[str]:
-    """Those that are there by now."""
-    told = controller.run("kafka-topics.sh", "--bootstrap-server", addresses, "--list").split()
-    return [name for name in told if name.startswith("__")]
+        moved = ClusterTopics(kafka.address)
+        assert {each.replicas for name in moved.names() for each in moved.partitions(name)} == {(3, 4)}

@@ -12,6 +12,7 @@ from typing import Any
 
 import confluent_kafka
 import pytest
+from cluster_topics import ClusterTopics
 from free_ports import free_port
 from joined_broker import JoinedBroker
 from kraft_node import SHORT_SESSIONS, KafkaBroker, QuorumController
@@ -117,7 +118,7 @@ def test_a_consumer_reads_from_the_follower_in_its_rack_and_from_the_leader_when
     controller: QuorumController, pair: dict[str, JoinedBroker]
 ) -> None:
     addresses = ",".join(each.address for each in pair.values())
-    topic = controller.create_topic(addresses, 1, 2)
+    topic = ClusterTopics(addresses).create((1, 2))
     committed = commit_and_abort(addresses, topic)
     consumer = reader(addresses, topic, "b")
     assert read(consumer, len(committed)) == committed
@@ -140,7 +141,7 @@ def test_a_consumer_leaves_a_follower_that_is_paused_and_comes_back_to_it(
 ) -> None:
     """Its connections stay open and its kernel takes requests: only time shows that it does not answer."""
     addresses = ",".join(each.address for each in pair.values())
-    topic = controller.create_topic(addresses, 1, 2)
+    topic = ClusterTopics(addresses).create((1, 2))
     committed = commit_and_abort(addresses, topic)
     consumer = reader(addresses, topic, "b", **{"socket.timeout.ms": 3000})
     assert read(consumer, len(committed)) == committed
@@ -155,8 +156,7 @@ def test_a_consumer_leaves_a_follower_that_is_paused_and_comes_back_to_it(
     last = commit_and_abort(pair["a"].address, topic)
     assert read(consumer, len(last)) == last, "whoever serves it now has all that is decided"
     consumer.close()
-    described = ("kafka-topics.sh", "--bootstrap-server", addresses, "--describe", "--topic", topic)
-    wait_until(lambda: "Isr: 1,2" in controller.run(*described), "the follower does not come back into sync")
+    ClusterTopics(addresses).wait_for(topic, isr={1, 2})
     before = bytes_out(pair["b"], topic)
     again = reader(addresses, topic, "b")
     assert read(again, 3 * len(committed)) == [*committed, *more, *last]
@@ -169,7 +169,7 @@ def test_a_java_consumer_reads_from_the_follower_in_its_rack(
     controller: QuorumController, pair: dict[str, JoinedBroker]
 ) -> None:
     addresses = ",".join(each.address for each in pair.values())
-    topic = controller.create_topic(addresses, 1, 2)
+    topic = ClusterTopics(addresses).create((1, 2))
     committed = commit_and_abort(addresses, topic)
     told = controller.run(
         "kafka-console-consumer.sh", "--bootstrap-server", addresses, "--topic", topic, "--from-beginning",
@@ -192,7 +192,7 @@ def test_beside_apache_kafka_each_kind_sends_consumers_to_the_other(
     with KafkaBroker(tmp_path / "kafka", controller, node_id=node_id, settings=settings("k")) as kafka:
         addresses = f"{eosin.address},{kafka.address}"
         order = (node_id, eosin.node_id) if leads == "kafka" else (eosin.node_id, node_id)
-        topic = controller.create_topic(addresses, *order)
+        topic = ClusterTopics(addresses).create(order)
         committed = commit_and_abort(addresses, topic)
         consumer = reader(addresses, topic, rack)
         assert read(consumer, len(committed)) == committed
@@ -203,7 +203,7 @@ def test_beside_apache_kafka_each_kind_sends_consumers_to_the_other(
         more = commit_and_abort(addresses, topic)
         assert read(consumer, len(more)) == more
         consumer.close()
-        controller.run("kafka-topics.sh", "--bootstrap-server", eosin.address, "--delete", "--topic", topic)
+        ClusterTopics(eosin.address).delete(topic)
 
 
 _KAFKA_IDS = itertools.count(31)

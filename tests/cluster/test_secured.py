@@ -1,12 +1,12 @@
 """A cluster in which every connection is SASL_SSL: clients, brokers among themselves, and brokers to the controller
 (cluster.md 7)."""
 
-import re
 from collections.abc import Iterator
 
 import confluent_kafka
 import pytest
 from certificates import Authority
+from cluster_topics import ClusterTopics
 from joined_broker import JoinedBroker
 from secured_clients import with_confluent
 from secured_cluster import PASSWORDS, SecuredCluster, login
@@ -106,16 +106,14 @@ def test_a_broker_that_is_not_one_is_refused_with_a_sentence(
 def test_brokers_that_reach_the_controller_in_three_ways_and_one_of_apache_kafka_are_one_cluster(
     cluster: SecuredCluster,
 ) -> None:
-    topic = unique("mixed")
-    run = cluster.controller.run
     with (
         cluster.broker(11, cluster.by_certificate()) as first,
         cluster.broker(12, cluster.by_password()) as second,
         cluster.kafka_broker(13),
     ):
-        to = ("--bootstrap-server", first.address, "--command-config", cluster.admin())
         # Each leads one partition and follows the others.
-        run("kafka-topics.sh", *to, "--create", "--topic", topic, "--replica-assignment", "11:12:13,12:13:11,13:11:12")
+        topics = ClusterTopics(first.address, cluster.admin())
+        topic = topics.create((11, 12, 13), (12, 13, 11), (13, 11, 12))
         admin = PASSWORDS["admin"]
         access = cluster.access(second, "admin", admin)
         producer = confluent_kafka.Producer(
@@ -127,8 +125,5 @@ def test_brokers_that_reach_the_controller_in_three_ways_and_one_of_apache_kafka
             producer.produce(topic, b"v", partition=partition)
         producer.commit_transaction(HANG_S)
         assert with_confluent(cluster.access(first, "admin", admin), unique("own")) == [b"kept"]
-        told = run("kafka-topics.sh", *to, "--describe", "--topic", topic)
-        assert {frozenset(each.split(",")) for each in re.findall(r"Isr: ([\d,]+)", told)} == {
-            frozenset(("11", "12", "13"))
-        }
+        assert {each.isr for each in topics.partitions(topic)} == {frozenset((11, 12, 13))}
         assert "Traceback" not in first.log + second.log

@@ -2,7 +2,6 @@
 sides, sessions that end, and users (cluster.md 7.1, 7.2; security.md 2.5, 3.3)."""
 
 import asyncio
-import re
 import socket
 import ssl
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from certificates import Authority, Issued, pem
+from cluster_topics import ClusterTopics
 from committing import Committing
 from cryptography import x509
 from joined_broker import JoinedBroker
@@ -131,20 +131,12 @@ def admin_of(links: Links, broker: JoinedBroker) -> tuple[str, ...]:
     return "--bootstrap-server", broker.address, "--command-config", links.cluster.admin()
 
 
-def topic_of(links: Links, replicas: Sequence[tuple[int, ...]]) -> str:
-    """A new topic. The first replica of each partition leads it, the others follow."""
-    name = unique("topic")
-    assignment = ",".join(":".join(map(str, each)) for each in replicas)
-    made = ("--create", "--topic", name, "--replica-assignment", assignment)
-    links.cluster.controller.run("kafka-topics.sh", *admin_of(links, links.first), *made)
-    return name
+def topics_of(links: Links) -> ClusterTopics:
+    return ClusterTopics(links.first.address, links.cluster.admin())
 
 
 def are_in_sync(links: Links, topic: str, replicas: Sequence[tuple[int, ...]]) -> bool:
-    described = ("--describe", "--topic", topic)
-    told = links.cluster.controller.run("kafka-topics.sh", *admin_of(links, links.first), *described)
-    found = [set(map(int, each.split(","))) for each in re.findall(r"Isr: ([\d,]+)", told)]
-    return found == [set(each) for each in replicas]
+    return [each.isr for each in topics_of(links).partitions(topic)] == [set(each) for each in replicas]
 
 
 def serial_shown(broker: JoinedBroker, context: ssl.SSLContext) -> int:
@@ -212,7 +204,7 @@ def test_sessions_between_nodes_are_renewed_on_their_connections_while_clients_c
             kafka = stack.enter_context(links.cluster.kafka_broker(KAFKA, links.settings(KAFKA)))
             ports.append(kafka.port)
             replicas = [(KAFKA, 1, 2), (1, 2, KAFKA), (2, KAFKA, 1)]
-        topic = topic_of(links, replicas)
+        topic = topics_of(links).create(*replicas)
         access = links.cluster.access(links.first, "admin", PASSWORDS["admin"])
         load = Committing(links.addresses, topic, partitions=len(replicas), security=access.librdkafka)
         stack.callback(load.stop)
@@ -254,7 +246,7 @@ def test_a_password_that_is_changed_at_one_broker_counts_at_all_and_a_deleted_us
 
 def test_an_authority_gives_way_to_another_while_clients_commit_and_links_stay_open(links: Links) -> None:
     replicas = [(1, 2), (2, 1)]
-    topic = topic_of(links, replicas)
+    topic = topics_of(links).create(*replicas)
     told = "new connections trust what was loaded again", "new connections get the certificate that was loaded again"
     assert not is_let_in(links.first, links.context(None))
     assert not is_let_in(links.first, links.context(links.new))
@@ -291,7 +283,7 @@ def test_an_authority_gives_way_to_another_while_clients_commit_and_links_stay_o
         links.second.stop()
         links.second.start()
         goes_on(load)
-        wait_until(lambda: are_in_sync(links, topic, replicas), every_s=0.5)
+        wait_until(lambda: are_in_sync(links, topic, replicas), every_s=0.1)
     finally:
         load.stop()
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import confluent_kafka
 import pytest
+from cluster_topics import ClusterTopics
 from free_ports import free_port
 from joined_broker import JoinedBroker
 from kraft_node import SHORT_SESSIONS, QuorumController
@@ -48,14 +49,10 @@ def number(broker: JoinedBroker, name: str, *labels: str) -> float | None:
     return scraped(broker).get((name, frozenset(labels)))
 
 
-def create(controller: QuorumController, pair: Pair, leader: int) -> str:
-    name = unique("topic")
-    replicas = f"{pair[leader].node_id}:{pair[1 - leader].node_id}"
-    controller.run(
-        "kafka-topics.sh", "--bootstrap-server", pair[0].address, "--create", "--topic", name,
-        "--replica-assignment", replicas, "--config", "min.insync.replicas=2",
-    )  # fmt: skip
-    return name
+def create(pair: Pair, leader: int) -> str:
+    replicas = (pair[leader].node_id, pair[1 - leader].node_id)
+    addresses = ",".join(each.address for each in pair)
+    return ClusterTopics(addresses).create(replicas, configs={"min.insync.replicas": "2"})
 
 
 def explained(broker: JoinedBroker, subject: str) -> dict[str, object]:
@@ -71,9 +68,9 @@ def explained(broker: JoinedBroker, subject: str) -> dict[str, object]:
     return found
 
 
-def test_brokers_of_a_cluster_tell_of_leaders_followers_and_who_lags(controller: QuorumController, pair: Pair) -> None:
+def test_brokers_of_a_cluster_tell_of_leaders_followers_and_who_lags(pair: Pair) -> None:
     first, second = pair
-    led, followed = create(controller, pair, 0), create(controller, pair, 1)
+    led, followed = create(pair, 0), create(pair, 1)
     producer = confluent.CLIENT.producer(first.address)
     for topic in (led, followed):
         producer.send(topic, b"record", partition=0)
@@ -104,9 +101,9 @@ def test_brokers_of_a_cluster_tell_of_leaders_followers_and_who_lags(controller:
         assert json.load(answer) == {"ready": True}
 
 
-def test_explain_finds_the_reason_on_the_coordinator_of_the_id(controller: QuorumController, pair: Pair) -> None:
+def test_explain_finds_the_reason_on_the_coordinator_of_the_id(pair: Pair) -> None:
     """Whichever broker is asked: the recorder of the one that coordinates the id knows who took over."""
-    topic = create(controller, pair, 0)
+    topic = create(pair, 0)
     for name in (unique("tx"), unique("tx"), unique("tx")):
         settings = {"bootstrap.servers": pair[0].address, "transactional.id": name, "log_level": 0}
         old, new = (confluent_kafka.Producer({**settings, "client.id": each}) for each in ("till-old", "till-new"))

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from cluster_topics import ClusterTopics
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
 from toolchains import skipped_without
@@ -142,7 +143,7 @@ def test_a_broker_stays_when_the_controllers_that_it_was_started_with_are_replac
             code, said = quorum("remove-controller", *of)
             assert (code, "Removed" in said) == (0, True), said
             voter.stop()
-            assert fresh.create_topic(broker.address, 1), "the broker has found who leads now"
+            assert ClusterTopics(broker.address).create((1,)), "the broker has found who leads now"
         code, said = quorum("remove-controller", *of)
         assert (code, "Cannot remove voter" in said) == (1, True), said
         code, said = quorum("describe", "--status")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import confluent_kafka
 import pytest
+from cluster_topics import ClusterTopics
 from joined_broker import JoinedBroker
 from kraft_node import QuorumController
 from real_clients import confluent
@@ -41,25 +42,15 @@ def pair(both_brokers: Pair) -> Pair:
     return both_brokers
 
 
-def create(controller: QuorumController, pair: Pair, *, leader: int = 0) -> str:
+def create(pair: Pair, *, leader: int = 0) -> str:
     """A topic of one partition on both brokers, led by one of them."""
-    name = unique("topic")
-    replicas = ":".join(str(pair[(leader + each) % 2].node_id) for each in range(2))
-    controller.run(
-        "kafka-topics.sh", "--bootstrap-server", pair[0].address, "--create", "--topic", name,
-        "--replica-assignment", replicas,
-    )  # fmt: skip
-    return name
+    replicas = [pair[(leader + each) % 2].node_id for each in range(2)]
+    return ClusterTopics(",".join(each.address for each in pair)).create(replicas)
 
 
-def described(controller: QuorumController, broker: JoinedBroker, topic: str) -> str:
-    return controller.run("kafka-topics.sh", "--bootstrap-server", broker.address, "--describe", "--topic", topic)
-
-
-def members(told: str) -> set[str]:
-    """The ISR in what `kafka-topics --describe` tells."""
-    (found,) = [part.split(":")[1].strip() for part in told.split("\t") if part.strip().startswith("Isr:")]
-    return set(found.split(","))
+def members(broker: JoinedBroker, topic: str) -> set[int]:
+    """The ISR, as a broker tells it."""
+    return set(ClusterTopics(broker.address).partition(topic).isr)
 
 
 def read_all(address: str, topic: str, count: int) -> list[bytes | None]:
@@ -71,45 +62,41 @@ def read_all(address: str, topic: str, count: int) -> list[bytes | None]:
         consumer.close()
 
 
-def both(pair: Pair) -> set[str]:
-    return {str(each.node_id) for each in pair}
+def both(pair: Pair) -> set[int]:
+    return {each.node_id for each in pair}
 
 
 @pytest.mark.smoke
 def test_records_are_on_both_brokers_and_outlive_a_kill_of_their_leader(
-    controller: QuorumController, pair: Pair
+    pair: Pair,
 ) -> None:
     first, second = pair
-    topic = create(controller, pair)
+    topic = create(pair)
     producer = confluent.CLIENT.producer(f"{first.address},{second.address}")
     sent = [b"%d" % number for number in range(200)]
     for value in sent[:100]:
         producer.send(topic, value, partition=0)
     producer.flush()
-    assert members(described(controller, second, topic)) == both(pair)
+    assert members(second, topic) == both(pair)
     first.kill()
     for value in sent[100:]:
         producer.send(topic, value, partition=0)
     producer.flush()
     assert read_all(second.address, topic, 200) == sent
-    assert members(described(controller, second, topic)) == {str(second.node_id)}
+    assert members(second, topic) == {second.node_id}
     first.start()
-    wait_until(
-        lambda: members(described(controller, second, topic)) == both(pair), "the killed broker is not in sync again"
-    )
+    wait_until(lambda: members(second, topic) == both(pair), "the killed broker is not in sync again")
     second.kill()
-    wait_until(
-        lambda: f"Leader: {first.node_id}" in described(controller, first, topic), "the first broker does not lead"
-    )
+    ClusterTopics(first.address).wait_for(topic, leader=first.node_id)
     assert read_all(first.address, topic, 200) == sent
 
 
 @pytest.mark.smoke
 def test_a_transaction_spans_partitions_and_coordinators_on_both_brokers(
-    controller: QuorumController, pair: Pair
+    pair: Pair,
 ) -> None:
     first, second = pair
-    topics = [create(controller, pair, leader=leader) for leader in range(2)]
+    topics = [create(pair, leader=leader) for leader in range(2)]
     consumer = confluent.CLIENT.consumer(first.address, group=unique("group"))
     consumer.assign({(topics[0], 0): 0})
     # Four ids: some of their coordinators are on either broker, as are the offsets of the group.
@@ -135,9 +122,9 @@ def test_a_transaction_spans_partitions_and_coordinators_on_both_brokers(
             assert read_all(broker.address, topic, 4) == committed
 
 
-def test_a_leader_that_comes_back_drops_what_was_never_committed(controller: QuorumController, pair: Pair) -> None:
+def test_a_leader_that_comes_back_drops_what_was_never_committed(pair: Pair) -> None:
     first, second = pair
-    topic = create(controller, pair)
+    topic = create(pair)
     producer = confluent.CLIENT.producer(f"{first.address},{second.address}")
     sent = [b"kept-%d" % number for number in range(10)]
     for value in sent:
@@ -161,9 +148,7 @@ def test_a_leader_that_comes_back_drops_what_was_never_committed(controller: Quo
     producer.send(topic, sent[-1], partition=0)
     producer.flush()
     first.start()
-    wait_until(
-        lambda: members(described(controller, second, topic)) == both(pair), "the killed broker is not in sync again"
-    )
+    wait_until(lambda: members(second, topic) == both(pair), "the killed broker is not in sync again")
     assert read_all(second.address, topic, 12) == sent
     assert first.stop() == second.stop() == 0
     assert not holds(first, topic, b"never-committed")

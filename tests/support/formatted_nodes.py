@@ -48,7 +48,7 @@ def new_id() -> str:
 
 def copy_formatted(data: Path, own: Identity, tool: Tool, settings: Mapping[str, str], options: Sequence[str]) -> None:
     """Make the directory that the tool would make with these options of `format`. `settings` are those of the node
-    that TEMPLATE stands for, without `log.dirs`; a setting that `format` does not read would only make one more kind."""
+    that TEMPLATE stands for, without `log.dirs`; one that `format` does not read would only make one more kind."""
     written = "".join(f"{name}={value}\n" for name, value in settings.items())
 
     def make(folder: Path) -> None:

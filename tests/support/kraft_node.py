@@ -24,7 +24,6 @@ from apache_kafka import PROJECT, quick_jvm
 from formatted_nodes import TEMPLATE, Identity, Tool, copy_formatted, new_id
 from free_ports import free_port
 from waiting import HANG_S
-from wire import unique
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
 SCRIPTS: Final = {
@@ -98,14 +97,6 @@ class _Node:
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
-
-    def create_topic(self, address: str, *node_ids: int) -> str:
-        """Make a topic of one partition, led by the first of these brokers, through the one at `address`: its name."""
-        name = unique("topic")
-        replicas = ":".join(map(str, node_ids))
-        self.run("kafka-topics.sh", "--bootstrap-server", address, "--create", "--topic", name,
-                 "--replica-assignment", replicas)  # fmt: skip
-        return name
 
     def run(self, *command: str) -> str:
         """Run one of Kafka's scripts, named as in its bin folder, in this node's folder. Returns what it printed;
