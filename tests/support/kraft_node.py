@@ -23,6 +23,7 @@ import maven
 from apache_kafka import PROJECT, quick_jvm
 from formatted_nodes import TEMPLATE, Identity, Tool, copy_formatted, new_id
 from free_ports import free_port
+from real_clients import tools
 from waiting import HANG_S
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
@@ -71,7 +72,9 @@ _QUICK_BROKER: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "log.initial.task.delay.ms": "3600000",
 }
-_RUN_TIMEOUT_S: Final = 300
+_ALONE: Final = ("kafka-storage.sh",)
+"""What has a process of its own. The others share one: a JVM is slow to start."""
+_TOOLS: Final = tools.launched(PROJECT)
 _START_TIMEOUT_S: Final = 300
 """What hangs ends here. With twenty busy processes on two cores a broker has needed two minutes to listen."""
 
@@ -99,21 +102,25 @@ class _Node:
         return self._process.pid
 
     def run(self, *command: str) -> str:
-        """Run one of Kafka's scripts, named as in its bin folder, in this node's folder. Returns what it printed;
-        fails unless it ends with 0."""
+        """Run one of Kafka's scripts, named as in its bin folder. Returns what it printed; fails unless it ends
+        with 0."""
         done = self._done(command)
-        assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
-        return done.stdout
+        assert done.code == 0, f"{' '.join(command)} ended with {done.code}:\n{done.out}{done.err}"
+        return done.out
 
     def outcome(self, *command: str) -> tuple[int, str]:
         """The exit code of one of Kafka's scripts, and all that it printed."""
         done = self._done(command)
-        return done.returncode, f"{done.stdout}{done.stderr}"
+        return done.code, f"{done.out}{done.err}"
 
-    def _done(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self._command(command), cwd=self.folder, capture_output=True, text=True, check=False, timeout=_RUN_TIMEOUT_S
+    def _done(self, command: Sequence[str]) -> tools.Ran:
+        script, *arguments = command
+        if script not in _ALONE:
+            return tools.ran(_TOOLS.get(), SCRIPTS[script], arguments)
+        done = subprocess.run(
+            self._command(command), cwd=self.folder, capture_output=True, text=True, check=False, timeout=HANG_S
         )
+        return tools.Ran(done.returncode, done.stdout, done.stderr)
 
     def _command(self, command: Sequence[str]) -> list[str]:
         script, *arguments = command

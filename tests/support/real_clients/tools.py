@@ -5,7 +5,7 @@ process, or to be killed, runs in one of its own.
 """
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,7 @@ import toolchains
 from waiting import HANG_S
 
 from real_clients import java
-from real_clients.harness import Command, Launched
+from real_clients.harness import Command, Harness, Launched
 
 SOURCES: Final = java.SOURCES.parent / "tools"
 PROJECT: Final = "kafka-tools"
@@ -71,20 +71,33 @@ class Ran:
         return [dict(zip(titles, row, strict=False)) for row in rows]
 
 
-def command() -> list[str]:
-    """How Java is run with the tools and our program, up to the name of a class. Raises `toolchains.NotHere`."""
-    virtual_machine, jars = maven.java("Apache Kafka's tools"), maven.jars(PROJECT)
-    return [virtual_machine, *_SMALL, maven.temporary(), "-cp", f"{_classes(jars)}:{jars}/*"]
+def command(project: str = PROJECT) -> list[str]:
+    """How Java is run with the tools of a project of `java/` and our program, up to the name of a class. Raises
+    `toolchains.NotHere`."""
+    virtual_machine, jars = maven.java("Apache Kafka's tools"), maven.jars(project)
+    options = (*_SMALL, "-Dlog4j2.level=WARN", maven.temporary())
+    return [virtual_machine, *options, "-cp", f"{_classes(maven.version(project), jars)}:{jars}/*"]
 
 
-def _classes(jars: Path) -> Path:
+def launched(project: str) -> Launched:
+    """The one process for the tools of that project."""
+    return Launched(f"tools of {project}", lambda: Command([*command(project), "Tools"]))
+
+
+def ran(process: Harness, tool: str, arguments: Sequence[str], given: str = "") -> Ran:
+    """One run of a tool, by its class, in such a process, with `given` as its stdin."""
+    answer = process.call("tool.run", "tools", {"tool": tool, "arguments": arguments, "input": given})
+    return Ran(answer["code"], answer["out"], answer["err"])
+
+
+def _classes(release: str, jars: Path) -> Path:
     compiler, sources = toolchains.tool("javac", "the program of tools"), sorted(SOURCES.glob("*.java"))
 
     def compile_to(folder: Path) -> None:
         options = ["-Werror", "-Xlint:all,-options,-path,-processing,-classfile", "-cp", f"{jars}/*"]
         toolchains.build([compiler, *options, "-d", str(folder), *map(str, sources)], "the program of tools")
 
-    return toolchains.made("tools-classes", [release(), *sources], compile_to)
+    return toolchains.made("tools-classes", [release, *sources], compile_to)
 
 
 class KafkaScripts:
@@ -98,11 +111,9 @@ class KafkaScripts:
     def run(self, script: str, *arguments: str, given: str = "", code: int = 0) -> Ran:
         """One run, with `given` as its stdin. Fails unless it ends with `code`."""
         all_of_it = ("--bootstrap-server", self.bootstrap, *arguments)
-        args = {"tool": SCRIPTS[script], "arguments": all_of_it, "input": given}
-        answer = self._process.call("tool.run", "tools", args)
-        ran = Ran(answer["code"], answer["out"], answer["err"])
-        assert ran.code == code, f"{script} {' '.join(arguments)} ended with {ran.code}:\n{ran.out}{ran.err}"
-        return ran
+        done = ran(self._process, SCRIPTS[script], all_of_it, given)
+        assert done.code == code, f"{script} {' '.join(arguments)} ended with {done.code}:\n{done.out}{done.err}"
+        return done
 
     def alone(self, script: str, *arguments: str) -> Ran:
         """One run in a process of its own, for a tool that reports when that ends. Fails unless it ends with 0."""
@@ -112,4 +123,4 @@ class KafkaScripts:
         return Ran(done.returncode, done.stdout, done.stderr)
 
 
-_LAUNCHED: Final = Launched("kafka-tools", lambda: Command([*command(), "Tools"]))
+_LAUNCHED: Final = launched(PROJECT)
