@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cluster_topics import NOBODY, ClusterTopics
-from joined_broker import JoinedBroker
+from joined_broker import JoinedBroker, replicated
 from kraft_node import SHORT_SESSIONS, QuorumController
 from real_clients import confluent
 from waiting import wait_until
@@ -23,7 +23,8 @@ Pair = tuple[JoinedBroker, JoinedBroker]
 @pytest.fixture(scope="module")
 def second(controller: QuorumController, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JoinedBroker]:
     """A broker whose disk is sound."""
-    with JoinedBroker(tmp_path_factory.mktemp("second") / "data", controller, node_id=2, durability="fsync") as broker:
+    data = tmp_path_factory.mktemp("second") / "data"
+    with JoinedBroker(data, controller, node_id=2, durability="fsync", settings=replicated(2)) as broker:
         yield broker
 
 
@@ -33,7 +34,8 @@ def first(
 ) -> Iterator[JoinedBroker]:
     """The broker that loses something. Its id is its own: a disk is not repaired between two tests."""
     node_id = 10 + sum(ord(each) for each in request.node.name) % 900
-    broker = JoinedBroker(tmp_path / "data", controller, node_id=node_id, durability="fsync")
+    data = tmp_path / "data"
+    broker = JoinedBroker(data, controller, node_id=node_id, durability="fsync", settings=replicated(2))
     broker.start()
     yield broker
     if broker.running:

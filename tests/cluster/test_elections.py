@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from cluster_topics import NOBODY, ClusterTopics
-from joined_broker import JoinedBroker
+from joined_broker import JoinedBroker, replicated
 from kraft_node import SHORT_SESSIONS, QuorumController
 from real_clients import confluent
 from real_clients.base import read_all
@@ -37,7 +37,10 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumContr
 @pytest.fixture(scope="module")
 def all_brokers(controller: QuorumController, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
     folder = tmp_path_factory.mktemp("brokers")
-    made = [JoinedBroker(folder / str(node_id), controller, node_id=node_id, durability="fsync") for node_id in (1, 2)]
+    made = [
+        JoinedBroker(folder / str(each), controller, node_id=each, durability="fsync", settings=replicated(2))
+        for each in (1, 2)
+    ]
     with made[0], made[1]:
         yield made
 

@@ -19,7 +19,7 @@ import confluent_kafka as ck
 import pytest
 from cluster_topics import ClusterTopics
 from free_ports import free_port
-from joined_broker import JoinedBroker
+from joined_broker import JoinedBroker, replicated
 from kraft_node import SHORT_SESSIONS, QuorumController
 from real_clients import confluent
 from real_clients.base import ClientRefused, read_all
@@ -38,14 +38,8 @@ pytestmark = pytest.mark.full
 
 _LONGER_THAN_A_SESSION_S = 5.0
 """The controller's `broker.session.timeout.ms` is 3000 here, `replica.lag.time.max.ms` 2000."""
-SETTINGS_OF_TWO = {
-    "offsets.topic.num.partitions": "2",
-    "offsets.topic.replication.factor": "2",
-    "transaction.state.log.num.partitions": "2",
-    "transaction.state.log.replication.factor": "2",
-}
 _SETTINGS = {
-    **SETTINGS_OF_TWO,
+    **replicated(2),
     "inter.broker.listener.name": "REPLICATION",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,REPLICATION:PLAINTEXT,CONTROLLER:PLAINTEXT",
 }
@@ -278,7 +272,7 @@ def test_a_topic_made_anew_while_a_broker_was_away_is_not_mixed_with_the_old_one
     left = ClusterTopics(cluster.brokers[1].address)
     left.delete(topic)
     wait_until(lambda: topic not in left.names())
-    left.create((1, 2), name=topic)
+    left.create((1, 2), name=topic, all_alive=False)
     write(cluster.address, topic, b"new")
     cluster.brokers[2].start()
     cluster.wait_for(topic, leader=1, isr={1, 2})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cluster_topics import ClusterTopics
 from committing import Committing, read_all
-from joined_broker import JoinedBroker
+from joined_broker import JoinedBroker, replicated
 from kraft_node import QuorumController
 from toolchains import skipped_without
 from waiting import wait_until
@@ -17,10 +17,6 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 _OLDEST, _NEWEST = 25, 30
-_REPLICATED = {
-    "offsets.topic.replication.factor": "2",
-    "transaction.state.log.replication.factor": "2",
-}
 
 
 @pytest.fixture
@@ -46,7 +42,7 @@ def features(address: str) -> dict[str, int]:
 @pytest.mark.full
 def test_metadata_version_is_raised_under_a_client_that_commits(oldest: QuorumController, tmp_path: Path) -> None:
     first, second, third = (
-        JoinedBroker(tmp_path / f"broker-{node_id}", oldest, node_id=node_id, settings=_REPLICATED)
+        JoinedBroker(tmp_path / f"broker-{node_id}", oldest, node_id=node_id, settings=replicated(2))
         for node_id in (1, 2, 3)
     )
     with first, second:

@@ -6,18 +6,12 @@ from pathlib import Path
 import pytest
 from cluster_topics import ClusterTopics
 from committing import Committing, read_all
-from joined_broker import JoinedBroker
+from joined_broker import JoinedBroker, replicated
 from kraft_node import SHORT_SESSIONS, KafkaBroker, QuorumController
 from toolchains import skipped_without
 from waiting import wait_until
 
-_REPLICATED = {
-    "offsets.topic.num.partitions": "2",
-    "offsets.topic.replication.factor": "2",
-    "transaction.state.log.num.partitions": "2",
-    "transaction.state.log.replication.factor": "2",
-    "transaction.state.log.min.isr": "1",
-}
+_REPLICATED = replicated(2)
 
 
 @pytest.fixture

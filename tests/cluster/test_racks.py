@@ -14,7 +14,7 @@ import confluent_kafka
 import pytest
 from cluster_topics import ClusterTopics
 from free_ports import free_port
-from joined_broker import JoinedBroker
+from joined_broker import JoinedBroker, replicated
 from kraft_node import SHORT_SESSIONS, KafkaBroker, QuorumController
 from prometheus_client.parser import text_string_to_metric_families
 from real_clients import confluent
@@ -28,15 +28,8 @@ TRANSACTIONS = 20
 """Each of two records; every other one is aborted."""
 
 
-_REPLICATED = {
-    "offsets.topic.replication.factor": "2",
-    "transaction.state.log.replication.factor": "2",
-    "transaction.state.log.min.isr": "1",
-}
-
-
 def settings(rack: str) -> dict[str, str]:
-    return {"broker.rack": rack, "replica.selector.class": RACK_AWARE, **_REPLICATED}
+    return {"broker.rack": rack, "replica.selector.class": RACK_AWARE, **replicated(2)}
 
 
 @pytest.fixture(scope="module")

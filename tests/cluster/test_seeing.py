@@ -10,7 +10,7 @@ import confluent_kafka
 import pytest
 from cluster_topics import ClusterTopics
 from free_ports import free_port
-from joined_broker import JoinedBroker
+from joined_broker import JoinedBroker, replicated
 from kraft_node import SHORT_SESSIONS, QuorumController
 from prometheus_client.parser import text_string_to_metric_families
 from real_clients import confluent
@@ -27,7 +27,9 @@ def pair(controller: QuorumController, tmp_path_factory: pytest.TempPathFactory)
     """Both with an HTTP listener."""
     folder = tmp_path_factory.mktemp("brokers")
     first, second = (  # `eosin explain` finds the ports in the settings
-        JoinedBroker(folder / str(n), controller, node_id=n, settings={"eosin.http.listener": str(free_port())})
+        JoinedBroker(
+            folder / str(n), controller, node_id=n, settings={**replicated(2), "eosin.http.listener": str(free_port())}
+        )
         for n in (1, 2)
     )
     with first, second:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import wire as wire_module
+from cluster_topics import ClusterTopics
 from joined_broker import JoinedBroker
 from kraft_node import KafkaBroker, QuorumController
 from real_clients import confluent, java
@@ -66,6 +67,15 @@ class Tools:
         assert code == 1, said
         return said
 
+    def shows(self, expected: str, script: str, *arguments: str) -> None:
+        """Wait until the script prints this: a broker hears of a change after the tool that has asked for it."""
+        asked = self._addressed(script, arguments)
+        wait_until(
+            lambda: expected in self._controller.outcome(script, *asked)[1],
+            lambda: self._controller.outcome(script, *asked)[1],
+            every_s=0.1,
+        )
+
     def _addressed(self, script: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
         if script == "kafka-cluster.sh":  # it wants its subcommand first
             return (*arguments, "--bootstrap-server", self._broker.address)
@@ -81,8 +91,8 @@ def tools(controller: QuorumController, broker: JoinedBroker) -> Tools:
 def test_scram_credentials_are_set_and_described(tools: Tools) -> None:
     user = ("--entity-type", "users", "--entity-name", unique("user"))
     tools("kafka-configs.sh", "--alter", *user, "--add-config", "SCRAM-SHA-256=[iterations=8192,password=secret]")
-    told = tools("kafka-configs.sh", "--describe", *user)
-    assert f"SCRAM credential configs for user-principal '{user[-1]}' are SCRAM-SHA-256=iterations=8192" in told
+    told = f"SCRAM credential configs for user-principal '{user[-1]}' are SCRAM-SHA-256=iterations=8192"
+    tools.shows(told, "kafka-configs.sh", "--describe", *user)
 
 
 Describe = Callable[..., list[dict[str, Any]]]
@@ -110,8 +120,7 @@ def test_a_broker_that_is_gone_is_described_and_unregistered_through_another(
         return row["state"], row["out_of_sync"], row["lag"]
 
     with JoinedBroker(tmp_path / "data", controller, node_id=next(node_ids)) as gone:
-        assignment = f"{broker.node_id}:{gone.node_id}"
-        tools("kafka-topics.sh", "--create", "--topic", name, "--replica-assignment", assignment)
+        ClusterTopics(broker.address).create((broker.node_id, gone.node_id), name=name)
         producer = confluent.CLIENT.producer(broker.address)
         producer.send(name, b"one", partition=0)
         producer.flush()
@@ -124,7 +133,7 @@ def test_a_broker_that_is_gone_is_described_and_unregistered_through_another(
     (row,) = [each for each in describe("--under-replicated") if each["topic"] == name]
     assert (row["state"], row["in_sync"], row["lag"]) == ("under-replicated", [broker.node_id], {})
     wait_until(lambda: "1 lack a replica in sync" in broker.log)  # its lines are a second apart at least
-    tools("kafka-topics.sh", "--delete", "--topic", name)
+    ClusterTopics(broker.address).delete(name)
     said = tools("kafka-cluster.sh", "unregister", "--id", str(gone.node_id))
     assert f"Broker {gone.node_id} is no longer registered." in said
     wait_until(lambda: "has a leader and all its replicas in sync" in broker.log)
@@ -157,8 +166,9 @@ def test_topics_are_made_grown_moved_elected_and_deleted(tools: Tools, broker: J
     topic = ("--topic", name)
     tools("kafka-topics.sh", "--create", *topic, "--partitions", "2", "--replication-factor", "1")
     assert "already exists" in tools.refusal("kafka-topics.sh", "--create", *topic)
+    tools.shows("PartitionCount: 2", "kafka-topics.sh", "--describe", *topic)
     tools("kafka-topics.sh", "--alter", *topic, "--partitions", "3")
-    assert "PartitionCount: 3" in tools("kafka-topics.sh", "--describe", *topic)
+    tools.shows("PartitionCount: 3", "kafka-topics.sh", "--describe", *topic)
     plan = tmp_path / "plan.json"
     plan.write_text(
         json.dumps({"version": 1, "partitions": [{"topic": name, "partition": 0, "replicas": [broker.node_id]}]})
@@ -172,7 +182,7 @@ def test_topics_are_made_grown_moved_elected_and_deleted(tools: Tools, broker: J
     elected = tools("kafka-leader-election.sh", "--election-type", "preferred", *topic, "--partition", "0")
     assert f"Valid replica already elected for partitions {name}-0" in elected
     tools("kafka-topics.sh", "--delete", *topic)
-    assert "does not exist" in tools.refusal("kafka-topics.sh", "--describe", *topic)
+    tools.shows("does not exist", "kafka-topics.sh", "--describe", *topic)
 
 
 @pytest.mark.full
@@ -189,9 +199,9 @@ def test_settings_of_brokers_topics_groups_and_client_metrics_are_changed_and_de
     ):
         of = ("--entity-type", kind, "--entity-name", entity)
         tools("kafka-configs.sh", "--alter", *of, "--add-config", setting)
-        assert setting in tools("kafka-configs.sh", "--describe", *of)
+        tools.shows(setting, "kafka-configs.sh", "--describe", *of)
         if kind in ("groups", "client-metrics"):
-            assert setting in tools("kafka-configs.sh", "--describe", "--entity-type", kind)
+            tools.shows(setting, "kafka-configs.sh", "--describe", "--entity-type", kind)
         tools("kafka-configs.sh", "--alter", *of, "--delete-config", setting.partition("=")[0])
     assert "Unknown topic config name: bogus" in tools.refusal(
         "kafka-configs.sh", "--alter", "--entity-type", "topics", "--entity-name", name, "--add-config", "bogus=1"
@@ -214,6 +224,7 @@ def test_a_replica_that_moves_under_a_throttle_arrives_no_faster_than_that(
         producer.send(name, random.randbytes(10_000), partition=0)
     producer.flush()
     with JoinedBroker(tmp_path / "data", controller, node_id=next(node_ids)) as to:
+        ClusterTopics(broker.address).wait_for_brokers(to.node_id)
         plan = tmp_path / "plan.json"
         plan.write_text(
             json.dumps({"version": 1, "partitions": [{"topic": name, "partition": 0, "replicas": [to.node_id]}]})
@@ -253,6 +264,7 @@ def test_an_eosin_leader_sends_to_a_new_replica_of_apache_kafka_no_faster_than_i
     tools(*of_topic, "--add-config", f"leader.replication.throttled.replicas=0:{broker.node_id}")
     tools(*of_all, "--add-config", f"leader.replication.throttled.rate={rate}")
     with KafkaBroker(tmp_path / "kafka", controller, node_id=next(node_ids)) as to:
+        ClusterTopics(broker.address).wait_for_brokers(to.node_id)
         plan = tmp_path / "plan.json"
         replicas = [broker.node_id, to.node_id]
         plan.write_text(
@@ -338,7 +350,7 @@ def test_the_transaction_version_changes_under_committing_clients(tools: Tools, 
             for each in committers:
                 each.goes_on()
             tools("kafka-features.sh", action, "--feature", f"transaction.version={level}")
-            assert finalized(broker.address) == level
+            wait_until(lambda level=level: finalized(broker.address) == level)
             later = Committer(java.CLIENT, broker.address, name)  # it begins at this level
             later.start()
             later.goes_on()
@@ -379,6 +391,7 @@ def test_the_transaction_log_does_not_move_to_apache_kafka_while_two_phase_commi
         asyncio.run(asked_for_coordinator(eosin.address))
         plan = tmp_path / "plan.json"
         with KafkaBroker(tmp_path / "kafka", own_controller, node_id=2) as kafka:
+            ClusterTopics(eosin.address).wait_for_brokers(kafka.node_id)
             partition = {"topic": "__transaction_state", "partition": 0, "replicas": [kafka.node_id]}
             plan.write_text(json.dumps({"version": 1, "partitions": [partition]}))
             move = ("--execute", "--reassignment-json-file", str(plan))
@@ -390,10 +403,10 @@ def test_the_transaction_log_does_not_move_to_apache_kafka_while_two_phase_commi
 def test_quotas_are_set_and_described(tools: Tools) -> None:
     user = ("--entity-type", "users", "--entity-name", unique("user"))
     tools("kafka-configs.sh", "--alter", *user, "--add-config", "producer_byte_rate=1024")
-    assert "producer_byte_rate=1024.0" in tools("kafka-configs.sh", "--describe", *user)
+    tools.shows("producer_byte_rate=1024.0", "kafka-configs.sh", "--describe", *user)
     every_client = ("--entity-type", "clients", "--entity-default")
     tools("kafka-configs.sh", "--alter", *every_client, "--add-config", "consumer_byte_rate=2048")
-    assert "consumer_byte_rate=2048.0" in tools("kafka-configs.sh", "--describe", *every_client)
+    tools.shows("consumer_byte_rate=2048.0", "kafka-configs.sh", "--describe", *every_client)
     tools("kafka-configs.sh", "--alter", *every_client, "--delete-config", "consumer_byte_rate")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 from cluster_topics import ClusterTopics
-from joined_broker import JoinedBroker
+from joined_broker import JoinedBroker, replicated
 from kraft_node import QuorumController
 from real_clients import confluent
 from waiting import HANG_S, wait_until
@@ -19,7 +19,7 @@ from wire import unique
 
 CONTROLLER = {"broker.session.timeout.ms": "10000"}
 """One broker is held up for a second, and must stay in sync meanwhile; another is killed, and has to be missed."""
-_BROKER = {"replica.lag.time.max.ms": "60000", "replica.fetch.wait.max.ms": "50"}
+_BROKER = {**replicated(2, partitions=4), "replica.lag.time.max.ms": "60000", "replica.fetch.wait.max.ms": "50"}
 
 Pair = tuple[JoinedBroker, JoinedBroker]
 

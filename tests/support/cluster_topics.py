@@ -60,11 +60,18 @@ class ClusterTopics:
         self._command_config = command_config
 
     def create(
-        self, *partitions: Sequence[int], name: str | None = None, configs: Mapping[str, str] | None = None
+        self,
+        *partitions: Sequence[int],
+        name: str | None = None,
+        configs: Mapping[str, str] | None = None,
+        all_alive: bool = True,
     ) -> str:
         """Make a topic with these replicas of each partition, of which the first one leads: its name. All of the
-        brokers know it then."""
+        brokers know it then. Unless `all_alive` is false, it waits before for those that have just been started: who
+        is fenced would not lead and not be in sync."""
         name = name or unique("topic")
+        if all_alive:
+            self.wait_for_brokers(*(each for replicas in partitions for each in replicas))
         topic = CreatableTopic(
             name=name,
             num_partitions=-1,
@@ -85,6 +92,10 @@ class ClusterTopics:
             one = ClusterTopics(address, self._command_config)
             wait_until(lambda one=one: all(each.leader != NOBODY for each in one.partitions(name)))
         return name
+
+    def wait_for_brokers(self, *node_ids: int) -> None:
+        """Until all of these are told of: registered, and not fenced."""
+        wait_until(lambda: self._ask(lambda client: Admin(client).topics()).brokers.keys() >= set(node_ids))
 
     def delete(self, name: str) -> None:
         """Delete a topic."""
@@ -187,6 +198,7 @@ class ClusterTopics:
             check(answer.error_code, "listing moves", answer.error_message)
             return answer
 
+        self.wait_for_brokers(*(each for to in replicas.values() for each in to))
         self._ask(begin)
         wait_until(
             lambda: not self._ask(under_way).topics, lambda: f"not moved: {self._ask(under_way).topics}", every_s=0.1

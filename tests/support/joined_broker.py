@@ -23,6 +23,18 @@ QUICK: Final[Mapping[str, str]] = {
 """Times that make failures quick to notice, and internal topics that one broker can hold."""
 
 
+def replicated(brokers: int, *, partitions: int = 2, min_isr: int = 1) -> dict[str, str]:
+    """Settings of a cluster of so many brokers: the internal topics are on all of them, so that no broker that goes
+    takes a part of them along. They have few partitions, since each is made, led and followed."""
+    return {
+        "offsets.topic.num.partitions": str(partitions),
+        "offsets.topic.replication.factor": str(brokers),
+        "transaction.state.log.num.partitions": str(partitions),
+        "transaction.state.log.replication.factor": str(brokers),
+        "transaction.state.log.min.isr": str(min_isr),
+    }
+
+
 class JoinedBroker(BrokerProcess):
     """`eosin serve` as broker `node_id` of the controller's cluster. Its directory is formatted at its first start."""
 

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from joined_broker import JoinedBroker
+from joined_broker import JoinedBroker, replicated
 from kraft_node import SHORT_SESSIONS, KafkaBroker, QuorumController
 from real_clients import confluent
 from toolchains import skipped_without
@@ -36,13 +36,7 @@ from eosin.protocol.schemas.offset_fetch import OffsetFetchRequest, OffsetFetchR
 EOSIN: Final = 1
 KAFKA: Final = 2
 INTERNAL: Final = (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
-SETTINGS: Final = {
-    "offsets.topic.num.partitions": "1",
-    "offsets.topic.replication.factor": "2",
-    "transaction.state.log.num.partitions": "1",
-    "transaction.state.log.replication.factor": "2",
-    "transaction.state.log.min.isr": "1",
-}
+SETTINGS: Final = replicated(2, partitions=1)
 _LATER: Final = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,

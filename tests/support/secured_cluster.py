@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from certificates import Authority
 from free_ports import free_port
-from joined_broker import JoinedBroker
+from joined_broker import JoinedBroker, replicated
 from kraft_node import KafkaBroker, QuorumController
 from secured_clients import Access, Trust, sasl
 
@@ -107,9 +107,7 @@ class SecuredCluster:
                 **self.stores(self.key_store),
                 "authorizer.class.name": STANDARD_AUTHORIZER,
                 "super.users": SUPER_USERS,
-                "offsets.topic.replication.factor": "2",
-                "transaction.state.log.replication.factor": "2",
-                "transaction.state.log.min.isr": "2",
+                **replicated(2, min_isr=2),
                 **(settings or {}),
             },
         )

@@ -13,7 +13,7 @@ from typing import Final, Self, TypeVar
 
 from apache_kafka_cluster import dumped
 from asked_broker import KILLED, STOPPED
-from joined_broker import JoinedBroker
+from joined_broker import JoinedBroker, replicated
 from kraft_node import SHORT_SESSIONS, QuorumController
 from waiting import wait_until
 
@@ -29,9 +29,7 @@ BROKERS: Final = 3
 REPLICATED: Final[Mapping[str, str]] = {
     "default.replication.factor": str(BROKERS),
     "min.insync.replicas": "2",
-    "offsets.topic.replication.factor": str(BROKERS),
-    "transaction.state.log.replication.factor": str(BROKERS),
-    "transaction.state.log.min.isr": "2",
+    **replicated(BROKERS, partitions=4, min_isr=2),
 }
 _OF_TOPICS: Final = {name: REPLICATED[name] for name in ("default.replication.factor", "min.insync.replicas")}
 
