@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 from hand_made_broker import FEATURES, HandMadeBroker
@@ -13,7 +12,7 @@ from toolchains import skipped_without
 from waiting import HANG_S, until
 
 from eosin.broker.quorum.dialer import ControllerDialer
-from eosin.broker.quorum.follower import MetadataFollower, ObserverConfig, QuorumLost, QuorumUnreadable
+from eosin.broker.quorum.follower import MetadataFollower, ObserverConfig, QuorumLost
 from eosin.broker.quorum.image import ImageDelta, PartitionRegistration, ResourceType
 from eosin.client.addresses import Address
 from eosin.protocol.names import TopicPartition
@@ -220,12 +219,3 @@ async def test_a_broker_with_the_id_of_the_controller_is_refused(controller: Quo
     async with following(controller, controller.node_id) as made:
         with pytest.raises(QuorumLost, match=rf"node\.id {controller.node_id} is the id of a controller"):
             await asyncio.wait_for(made.task, HANG_S)
-
-
-async def test_a_feature_that_eosin_does_not_serve_stops_it_with_a_sentence(tmp_path: Path) -> None:
-    """cluster.md 1.6 and 1.8: Kafka's own default is level 1"""
-    with QuorumController(tmp_path / "controller", features={"group.version": None}) as controller:
-        async with following(controller, 1) as made:
-            with pytest.raises(QuorumUnreadable, match=r"group\.version at level 1, and this broker supports 0 to 0"):
-                await asyncio.wait_for(made.task, HANG_S)
-            assert not made.published

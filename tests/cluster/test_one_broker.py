@@ -1,15 +1,21 @@
 """One controller of Apache Kafka and one Eosin broker: real tools and clients, kills and restarts (cluster.md 11)."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hand_made_broker import HandMadeBroker
 from joined_broker import JoinedBroker
 from kraft_node import SHORT_SESSIONS, QuorumController, command_of_the_page
 from real_clients import confluent
 from wire import unique
+
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.broker_registration import BrokerRegistrationResponse
 
 CONTROLLER = SHORT_SESSIONS
 
@@ -157,6 +163,14 @@ def test_a_cluster_with_groups_of_other_kinds_is_refused_in_one_sentence(
         said = JoinedBroker(tmp_path / "data", controller, node_id=1).refusal()
         assert f"the cluster has {told} at level 1" in said
         assert f"--feature {told}=0" in said
+        assert asyncio.run(refusal_of_a_registration(controller)) == ErrorCode.UNSUPPORTED_VERSION
+
+
+async def refusal_of_a_registration(controller: QuorumController) -> int:
+    """What the controller answers to a broker that registers nevertheless (membership/test_registration.py)."""
+    async with HandMadeBroker(controller.address, controller.cluster_id, 2) as broker:
+        answer: BrokerRegistrationResponse = await broker.ask(ApiKey.BROKER_REGISTRATION, broker.registration())
+        return answer.error_code
 
 
 def test_another_cluster_s_directory_is_refused_in_one_sentence(

@@ -4,7 +4,7 @@ of their own. One of them is active; the others say so, and know who is."""
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, cast
+from typing import Any, Final, Self, cast
 
 from image_records import image_records
 from quorum_log import HOST, QuorumLog
@@ -30,7 +30,7 @@ from eosin.protocol.schemas.fetch_snapshot import FetchSnapshotRequest
 from eosin.protocol.types import Message
 from simulation.clock import EPOCH_MS
 from simulation.cluster.fabric import Fabric, HostProcess, Listening
-from simulation.loop import Scheduler
+from simulation.loop import Process, Scheduler
 
 CONTROLLERS: Final = (1000, 1001, 1002)
 """Their ids, and their ports."""
@@ -67,12 +67,9 @@ LONGEST_WAIT_MS: Final = 100
 
 
 class Controllers:
-    """All of them."""
+    """All of them, in one process."""
 
-    def __init__(
-        self, scheduler: Scheduler, fabric: Fabric, seed: str, *, features: dict[str, int], session_timeout_ms: int
-    ) -> None:
-        self._scheduler = scheduler
+    def __init__(self, process: Process, seed: str, *, features: dict[str, int], session_timeout_ms: int) -> None:
         chance = random.Random(f"{seed}/controllers")
         self.log = QuorumLog(cluster_id=CLUSTER_ID, leader=CONTROLLERS[0])
         self.model = ReassigningController(
@@ -81,22 +78,29 @@ class Controllers:
             new_id=lambda: chance.randbytes(16),
             session_timeout_ms=session_timeout_ms,
         )
-        self.process = HostProcess(scheduler, "controllers", host=HOST, fabric=fabric)  # type: ignore[abstract]
+        self.process = process
         self.is_out = False
         """Whether there is no active controller: nobody decides anything, and nothing is committed."""
         self.starved: set[int] = set()
         """Brokers that get no metadata for the time being; all else is answered."""
         self._changed = asyncio.Event()
+        self.process.call_soon(self._tick)
+
+    @classmethod
+    def on(cls, fabric: Fabric, scheduler: Scheduler, seed: str, **how: Any) -> Self:
+        """On a machine of the network between simulated ones."""
+        process = HostProcess(scheduler, "controllers", host=HOST, fabric=fabric)  # type: ignore[abstract]
+        made = cls(process, seed, **how)
         for node_id in CONTROLLERS:
             fabric.accepts[HOST, node_id] = lambda node_id=node_id: Listening(  # type: ignore[misc]
-                self.process, lambda: ControllerConnection(self, node_id)
+                process, lambda: ControllerConnection(made, node_id)
             )
-        self.process.call_soon(self._tick)
+        return made
 
     @property
     def now_ms(self) -> int:
         """By the controllers' clock."""
-        return EPOCH_MS + int(self._scheduler.now * 1000)
+        return EPOCH_MS + int(self.process.time() * 1000)
 
     def _tick(self) -> None:
         if not self.is_out:

@@ -58,9 +58,9 @@ class ClusterRun(Course):
         self.cluster = plan
         seed = f"{plan.clients.seed}/cluster"
         self.fabric = Fabric(self.scheduler, seed, delay_ms=plan.link_ms)
-        self.controllers = Controllers(
-            self.scheduler,
+        self.controllers = Controllers.on(
             self.fabric,
+            self.scheduler,
             seed,
             features={
                 "metadata.version": 30,
