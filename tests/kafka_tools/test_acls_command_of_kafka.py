@@ -28,8 +28,8 @@ def run(address: str) -> Run:
 
     def ran(*arguments: str) -> str:
         done = tools.run(COMMAND, "--bootstrap-server", address, *arguments)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        assert done.code == 0, done.out + done.err
+        return done.out
 
     return ran
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from kafka_dump import Dumped, Row, parse
 from kafka_tools import KafkaTools
+from real_clients import tools
 from toolchains import NotHere
 
 from eosin.broker.__main__ import main
@@ -57,8 +58,8 @@ def by_eosin(files: Iterable[Path]) -> tuple[dict[str, list[Row]], int]:
 def by_kafka(tools: KafkaTools, files: Iterable[Path], *options: str) -> Dumped:
     """What DumpLogSegments finds."""
     run = tools.dump(files, *options)
-    assert run.returncode == 0, run.stderr
-    return parse(run.stdout)
+    assert run.code == 0, run.err
+    return parse(run.out)
 
 
 def picked(rows: Iterable[Row], kind: str, fields: Iterable[str]) -> list[Row]:
@@ -153,8 +154,8 @@ def test_both_tools_find_the_same_index_rows_and_producers(
 def test_every_index_passes_the_sanity_check(kafka_tools: KafkaTools, directories: Any) -> None:
     indexes = [path for path in files_of(*directories) if path.suffix in (".index", ".timeindex")]
     run = kafka_tools.dump(indexes, "--index-sanity-check")
-    assert run.returncode == 0, run.stderr
-    told = [line for line in run.stdout.splitlines() if not line.startswith("Dumping ")]
+    assert run.code == 0, run.err
+    told = [line for line in run.out.splitlines() if not line.startswith("Dumping ")]
     assert len(told) == len(indexes)
     assert all(line.endswith((" passed sanity check.", " is empty.")) for line in told)
 
@@ -230,7 +231,7 @@ def test_a_file_that_is_damaged_for_one_tool_is_damaged_for_the_other(
     for path in damaged:
         assert any(row["type"] == "problem" for row in ours[str(path)]), path
     run = kafka_tools.dump(damaged)
-    theirs = run.stdout + run.stderr
+    theirs = run.out + run.err
     assert theirs.count("isvalid: false") == 1
     assert f"Mismatches in :{index}" in theirs
     assert "timestamp mismatch" in theirs
@@ -261,9 +262,10 @@ def without_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_a_missing_tool_is_named(without_tools: Path) -> None:
+    """As it is before the process of the tools runs."""
     with pytest.raises(NotHere, match="java is not installed"):
-        KafkaTools.find()
+        tools.command()
     (without_tools / "java").write_text("#!/bin/sh\n")
     os.chmod(without_tools / "java", 0o755)
     with pytest.raises(NotHere, match="mvn is not installed"):
-        KafkaTools.find()
+        tools.command()

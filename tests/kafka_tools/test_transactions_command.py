@@ -25,8 +25,8 @@ class Cluster:
         done = self.tools.run(
             "org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", self.scenario.bootstrap, *arguments
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        lines = [[cell.strip() for cell in line.split("\t") if cell.strip()] for line in done.stdout.splitlines()]
+        assert done.code == 0, done.out + done.err
+        lines = [[cell.strip() for cell in line.split("\t") if cell.strip()] for line in done.out.splitlines()]
         return [dict(zip(lines[0], line, strict=True)) for line in lines[1:] if line]
 
     def committed(self, partition: int) -> list[bytes | None]:

@@ -30,9 +30,7 @@ async def test_the_pair_of_whoever_keeps_a_transaction_is_where_apache_kafka_loo
             assert await second.recover() == state
             await second.complete(state)
     done = kafka_tools.dump((tmp_path / "data" / "__transaction_state-0").glob("*.log"), "--transaction-log-decoder")
-    values = [
-        json.loads(line.partition("payload: ")[2])["data"] for line in done.stdout.splitlines() if "payload" in line
-    ]
+    values = [json.loads(line.partition("payload: ")[2])["data"] for line in done.out.splitlines() if "payload" in line]
     told = [
         (
             each["transactionStatus"],

@@ -1,40 +1,32 @@
-"""Apache Kafka's own tools, run on files that Eosin wrote."""
+"""Apache Kafka's own tools, run on files that Eosin wrote: all in one process, since a JVM is slow to start."""
 
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
-import maven
-from waiting import HANG_S
+from real_clients import tools
+from real_clients.harness import Harness
+from real_clients.tools import Ran
 
-DUMP_LOG_SEGMENTS = "kafka.tools.DumpLogSegments"
+DUMP_LOG_SEGMENTS: Final = "kafka.tools.DumpLogSegments"
 
 
 class KafkaTools:
     """The tools, ready to run."""
 
-    def __init__(self, java: str, jars: Path) -> None:
-        self._java = java
-        self._jars = jars
+    def __init__(self, process: Harness) -> None:
+        self._process = process
 
     @classmethod
     def find(cls) -> "KafkaTools":
         """The tools, fetched if this is the first time. Raises maven.NotHere."""
-        java = maven.java("Apache Kafka's tools")
-        return cls(java, maven.jars("kafka-tools"))
+        return cls(tools.LAUNCHED.get())
 
-    def dump(self, files: Iterable[Path], *options: str) -> "subprocess.CompletedProcess[str]":
+    def dump(self, files: Iterable[Path], *options: str) -> Ran:
         """One run of DumpLogSegments over many files."""
         listed = ",".join(map(str, files))
         return self.run(DUMP_LOG_SEGMENTS, *options, "--files", listed)
 
-    def run(self, tool: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    def run(self, tool: str, *arguments: str) -> Ran:
         """One run of a tool."""
-        quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", maven.temporary())
-        return subprocess.run(
-            [self._java, *quick, "-cp", f"{self._jars}/*", tool, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=HANG_S,
-        )
+        return tools.ran(self._process, tool, arguments)

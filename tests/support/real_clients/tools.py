@@ -43,7 +43,7 @@ SCRIPTS: Final[Mapping[str, str]] = {
 }
 COPIER: Final = "org.apache.kafka.tools.TransactionalMessageCopier"
 """What Apache Kafka's own system tests copy topics with, exactly once."""
-_SMALL: Final = ("-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+_SMALL: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
 def release() -> str:
@@ -106,7 +106,7 @@ class KafkaScripts:
     def __init__(self, bootstrap: str) -> None:
         """Raises `toolchains.NotHere`."""
         self.bootstrap = bootstrap
-        self._process = _LAUNCHED.get()
+        self._process = LAUNCHED.get()
 
     def run(self, script: str, *arguments: str, given: str = "", code: int = 0) -> Ran:
         """One run, with `given` as its stdin. Fails unless it ends with `code`."""
@@ -123,4 +123,4 @@ class KafkaScripts:
         return Ran(done.returncode, done.stdout, done.stderr)
 
 
-_LAUNCHED: Final = launched(PROJECT)
+LAUNCHED: Final = launched(PROJECT)
