@@ -1,12 +1,10 @@
 """Elections by the controllers: preferred, from the eligible leader replicas, unclean (cluster.md 4.12)."""
 
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 
 import pytest
 from cluster_topics import NOBODY, ClusterTopics
-from joined_broker import JoinedBroker, replicated
+from joined_broker import JoinedBroker, replicated, stop_and_compare
 from kraft_node import SHORT_SESSIONS, QuorumController
 from real_clients import confluent
 from real_clients.base import read_all
@@ -95,16 +93,6 @@ class Watched:
             consumer.close()
 
 
-def compare(brokers: Brokers) -> None:
-    """Stop both; their logs have equal bytes."""
-    for each in brokers:
-        assert each.stop() == 0
-    directories = [f"--data-dir={each.data_dir}" for each in brokers]
-    command = [sys.executable, "-m", "eosin.broker", "compare", *directories]
-    compared = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert compared.returncode == 0, compared.stdout + compared.stderr
-
-
 def test_a_preferred_election_gives_a_partition_back_to_its_first_replica(
     controller: QuorumController, brokers: Brokers
 ) -> None:
@@ -143,7 +131,7 @@ def test_a_replica_that_is_eligible_leads_though_the_last_leader_is_gone(end: st
     assert topic.read(2) == [b"a", b"b"]
     topic.write(b"c")
     assert topic.read(3) == [b"a", b"b", b"c"]
-    compare(brokers)
+    stop_and_compare(*brokers)
 
 
 def test_an_unclean_election_gives_up_what_only_the_lost_leader_had(
@@ -168,4 +156,4 @@ def test_an_unclean_election_gives_up_what_only_the_lost_leader_had(
     first.start()
     topic.wait_for(isr={1, 2})
     assert topic.read(2) == [b"both", b"after"]
-    compare(brokers)
+    stop_and_compare(*brokers)

@@ -7,8 +7,6 @@ at the end.
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +17,7 @@ import confluent_kafka as ck
 import pytest
 from cluster_topics import ClusterTopics
 from free_ports import free_port
-from joined_broker import JoinedBroker, replicated
+from joined_broker import JoinedBroker, replicated, stop_and_compare
 from kraft_node import SHORT_SESSIONS, QuorumController
 from real_clients import confluent
 from real_clients.base import ClientRefused, read_all
@@ -101,12 +99,7 @@ class Cluster:
                 broker.start()
         wait_until(self.topics.are_in_sync)
         assert read(self.address, topic, len(sent)) == sent
-        for broker in self.brokers.values():
-            assert broker.stop() == 0
-        directories = [f"--data-dir={each.data_dir}" for each in self.brokers.values()]
-        command = [sys.executable, "-m", "eosin.broker", "compare", *directories]
-        compared = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert compared.returncode == 0, compared.stdout + compared.stderr
+        stop_and_compare(*self.brokers.values())
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,8 @@ from broker_process import BrokerProcess
 from kraft_node import QuorumController
 from waiting import HANG_S
 
+from eosin.broker.cli import compare
+
 QUICK: Final[Mapping[str, str]] = {
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "2000",
@@ -33,6 +35,13 @@ def replicated(brokers: int, *, partitions: int = 2, min_isr: int = 1) -> dict[s
         "transaction.state.log.replication.factor": str(brokers),
         "transaction.state.log.min.isr": str(min_isr),
     }
+
+
+def stop_and_compare(first: "JoinedBroker", second: "JoinedBroker") -> None:
+    """Stop both; their logs have equal bytes, as far as both are committed."""
+    for each in (first, second):
+        assert each.stop() == 0
+    assert compare.main([f"--data-dir={each.data_dir}" for each in (first, second)]) == 0
 
 
 class JoinedBroker(BrokerProcess):
