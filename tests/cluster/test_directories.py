@@ -85,41 +85,6 @@ def accept_loss(broker: JoinedBroker, partition: str) -> "subprocess.CompletedPr
     )
 
 
-@pytest.mark.full
-def test_a_log_that_was_deleted_is_not_led_before_it_is_copied_again(first: JoinedBroker, second: JoinedBroker) -> None:
-    topic = create(first, second)
-    sent = [b"%d" % number for number in range(200)]
-    produce((first, second), topic, sent[:100])
-    first.stop()
-    shutil.rmtree(partition_directory(first, topic))
-    produce((second,), topic, sent[100:])
-    first.start()
-    assert f"{topic}-0 is declared lost on this broker" in first.log
-    in_sync(second, topic, first, second)
-    second.kill()
-    try:
-        ClusterTopics(first.address).wait_for(topic, leader=first.node_id)
-        assert read_all(first.address, topic, 200) == sent
-    finally:
-        second.start()
-
-
-@pytest.mark.full
-def test_a_damaged_log_is_set_aside_and_copied_again(first: JoinedBroker, second: JoinedBroker) -> None:
-    topic = create(first, second)
-    sent = [b"%d" % number for number in range(100)]
-    produce((first, second), topic, sent)
-    first.stop()
-    (segment,) = partition_directory(first, topic).glob("*.log")
-    with segment.open("r+b") as file:
-        file.truncate(segment.stat().st_size // 2)
-    first.start()
-    assert f"{topic}-0 is declared lost on this broker" in first.log
-    in_sync(second, topic, first, second)
-    assert [each.name for each in first.data_dir.iterdir() if each.name.startswith(topic) and "-stray" in each.name]
-    assert read_all(second.address, topic, 100) == sent
-
-
 def test_an_only_copy_that_is_lost_stays_offline_until_its_loss_is_accepted(
     first: JoinedBroker, second: JoinedBroker
 ) -> None:
@@ -168,22 +133,3 @@ def test_a_broker_whose_directory_fails_ends_with_a_sentence_and_others_lead(
     assert f"the data directory {first.data_dir} has failed" in first.log
     assert "Traceback" not in first.log
     assert read_all(second.address, topic, 2) == [b"before", b"after"]
-
-
-@pytest.mark.full
-def test_a_broker_that_comes_back_with_an_empty_disk_follows_from_scratch(
-    first: JoinedBroker, second: JoinedBroker
-) -> None:
-    topic = create(first, second)
-    sent = [b"%d" % number for number in range(100)]
-    produce((first, second), topic, sent)
-    first.kill()
-    shutil.rmtree(first.data_dir)
-    first.start()
-    in_sync(second, topic, first, second)
-    second.kill()
-    try:
-        ClusterTopics(first.address).wait_for(topic, leader=first.node_id)
-        assert read_all(first.address, topic, 100) == sent
-    finally:
-        second.start()

@@ -258,20 +258,6 @@ def test_a_slow_link_between_brokers_keeps_the_follower_in_sync(cluster: Cluster
     cluster.settle(topic, sent)
 
 
-def test_a_topic_made_anew_while_a_broker_was_away_is_not_mixed_with_the_old_one(cluster: Cluster) -> None:
-    topic = cluster.create()
-    write(cluster.address, topic, *(b"old-%d" % number for number in range(20)))
-    cluster.brokers[2].kill()
-    left = ClusterTopics(cluster.brokers[1].address)
-    left.delete(topic)
-    wait_until(lambda: topic not in left.names())
-    left.create((1, 2), name=topic, all_alive=False)
-    write(cluster.address, topic, b"new")
-    cluster.brokers[2].start()
-    cluster.wait_for(topic, leader=1, isr={1, 2})
-    cluster.settle(topic, [b"new"])
-
-
 @pytest.mark.long
 def test_a_broker_that_was_away_longer_than_the_metadata_log_goes_back_finds_what_was_deleted(
     cluster: Cluster,

@@ -1,23 +1,15 @@
 """One controller of Apache Kafka and two Eosin brokers: partitions with two replicas (cluster.md 11)."""
 
-import os
-import signal
-import time
 from collections.abc import Iterator
-from pathlib import Path
 
-import confluent_kafka
 import pytest
 from cluster_topics import ClusterTopics
-from joined_broker import JoinedBroker, replicated, stop_and_compare
-from kraft_node import QuorumController
+from joined_broker import JoinedBroker, replicated
+from kraft_node import SHORT_SESSIONS, QuorumController
 from real_clients import confluent
-from waiting import HANG_S, wait_until
 from wire import unique
 
-CONTROLLER = {"broker.session.timeout.ms": "10000"}
-"""One broker is held up for a second, and must stay in sync meanwhile; another is killed, and has to be missed."""
-_BROKER = {**replicated(2, partitions=4), "replica.lag.time.max.ms": "60000", "replica.fetch.wait.max.ms": "50"}
+CONTROLLER = SHORT_SESSIONS
 
 Pair = tuple[JoinedBroker, JoinedBroker]
 
@@ -25,8 +17,12 @@ Pair = tuple[JoinedBroker, JoinedBroker]
 @pytest.fixture(scope="module")
 def both_brokers(controller: QuorumController, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     folder = tmp_path_factory.mktemp("brokers")
-    first = JoinedBroker(folder / "first", controller, node_id=1, durability="fsync", settings=_BROKER)
-    second = JoinedBroker(folder / "second", controller, node_id=2, durability="fsync", settings=_BROKER)
+    first = JoinedBroker(
+        folder / "first", controller, node_id=1, durability="fsync", settings=replicated(2, partitions=4)
+    )
+    second = JoinedBroker(
+        folder / "second", controller, node_id=2, durability="fsync", settings=replicated(2, partitions=4)
+    )
     with first, second:
         yield first, second
 
@@ -44,11 +40,6 @@ def create(pair: Pair, *, leader: int = 0) -> str:
     """A topic of one partition on both brokers, led by one of them."""
     replicas = [pair[(leader + each) % 2].node_id for each in range(2)]
     return ClusterTopics(",".join(each.address for each in pair)).create(replicas)
-
-
-def members(broker: JoinedBroker, topic: str) -> set[int]:
-    """The ISR, as a broker tells it."""
-    return set(ClusterTopics(broker.address).partition(topic).isr)
 
 
 def read_all(address: str, topic: str, count: int) -> list[bytes | None]:
@@ -75,15 +66,16 @@ def test_records_are_on_both_brokers_and_outlive_a_kill_of_their_leader(
     for value in sent[:100]:
         producer.send(topic, value, partition=0)
     producer.flush()
-    assert members(second, topic) == both(pair)
+    at_second = ClusterTopics(second.address)
+    at_second.wait_for(topic, isr=both(pair))
     first.kill()
     for value in sent[100:]:
         producer.send(topic, value, partition=0)
     producer.flush()
     assert read_all(second.address, topic, 200) == sent
-    assert members(second, topic) == {second.node_id}
+    assert at_second.partition(topic).isr == {second.node_id}
     first.start()
-    wait_until(lambda: members(second, topic) == both(pair), "the killed broker is not in sync again")
+    at_second.wait_for(topic, isr=both(pair))
     second.kill()
     ClusterTopics(first.address).wait_for(topic, leader=first.node_id)
     assert read_all(first.address, topic, 200) == sent
@@ -118,41 +110,3 @@ def test_a_transaction_spans_partitions_and_coordinators_on_both_brokers(
     for topic in topics:
         for broker in pair:
             assert read_all(broker.address, topic, 4) == committed
-
-
-def test_a_leader_that_comes_back_drops_what_was_never_committed(pair: Pair) -> None:
-    first, second = pair
-    topic = create(pair)
-    producer = confluent.CLIENT.producer(f"{first.address},{second.address}")
-    sent = [b"kept-%d" % number for number in range(10)]
-    for value in sent:
-        producer.send(topic, value, partition=0)
-    producer.flush()
-    alone = confluent_kafka.Producer({"bootstrap.servers": first.address, "acks": 1, "linger.ms": 0})
-    sent.append(b"kept-10")
-    alone.produce(topic, sent[-1], partition=0)
-    assert alone.flush(HANG_S) == 0
-    wait_until(lambda: holds(second, topic, sent[-1]), "the follower does not have what its leader has")
-    os.kill(second.pid, signal.SIGSTOP)
-    try:
-        time.sleep(1)  # its last fetch has had its answer by then: replica.fetch.wait.max.ms is 50
-        alone.produce(topic, b"never-committed", partition=0)
-        assert alone.flush(HANG_S) == 0
-        assert holds(first, topic, b"never-committed")
-        first.kill()
-    finally:
-        os.kill(second.pid, signal.SIGCONT)
-    sent.append(b"kept-11")
-    producer.send(topic, sent[-1], partition=0)
-    producer.flush()
-    first.start()
-    wait_until(lambda: members(second, topic) == both(pair), "the killed broker is not in sync again")
-    assert read_all(second.address, topic, 12) == sent
-    stop_and_compare(first, second)
-    assert not holds(first, topic, b"never-committed")
-
-
-def holds(broker: JoinedBroker, topic: str, value: bytes) -> bool:
-    """Whether the broker's log of the partition has these bytes."""
-    segments = (Path(broker.data_dir) / f"{topic}-0").glob("*.log")
-    return any(value in segment.read_bytes() for segment in segments)

@@ -60,8 +60,12 @@ class VirtualLoop(Process):
 
     def new_process(self, name: str) -> Process:
         """One more process of this world."""
-        self._processes.append(Process(self.scheduler, name))  # type: ignore[abstract]  # it is all that asyncio needs
-        return self._processes[-1]
+        return self.adopt(Process(self.scheduler, name))  # type: ignore[abstract]  # it is all that asyncio needs
+
+    def adopt(self, process: Process) -> Process:
+        """A process of this world that somebody else has made: its end is with that of the world."""
+        self._processes.append(process)
+        return process
 
     def _note(self, process: Process, context: dict[str, Any]) -> None:
         # asyncio's own streams (3.11) raise this in a callback when the task that serves a connection is cancelled.

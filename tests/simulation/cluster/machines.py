@@ -1,7 +1,6 @@
-"""A machine of a cluster: a whole broker that joins, over a network that others may cut."""
+"""Machines of a cluster: each a whole broker that joins."""
 
 import asyncio
-import random
 from collections.abc import Callable
 
 from eosin.broker.config.broker import BrokerConfig
@@ -37,13 +36,15 @@ class JoinedServer(Server):
         chance: Chance,
         disk: Disk,
         flusher: Flusher | None,
+        address: tuple[str, int],
         listening: Callable[["JoinedServer"], None],
     ) -> None:
         super().__init__(config, clock=clock, chance=chance, disk=disk, flusher=flusher)
+        self._address = address
         self._tell = listening
 
     def _advertised(self) -> tuple[Listener, ...]:
-        return (Listener(LISTENER, host_of(self.config.node_id), PORT),)
+        return (Listener(LISTENER, *self._address),)
 
     async def _bind(self) -> None:
         """There are no addresses."""
@@ -58,38 +59,45 @@ class JoinedServer(Server):
         return self._log_manager
 
 
-class ClusterMachine(Machine):
+class JoinedMachine(Machine):
     """One machine, whose broker comes back after a stop or a crash only when it is started."""
 
     def __init__(
-        self, scheduler: Scheduler, fabric: Fabric, node_id: int, *, config: BrokerConfig, seed: str, pace: Pace
+        self,
+        scheduler: Scheduler,
+        node_id: int,
+        address: tuple[str, int],
+        *,
+        config: BrokerConfig,
+        seed: str,
+        pace: Pace,
     ) -> None:
         super().__init__(scheduler, config=config, seed=f"{seed}/{node_id}", pace=pace)
         self.node_id = node_id
-        self.host = self.name = host_of(node_id)
+        self.address = address
         self.is_stopping = False
         self.is_unfenced = False
         """Whether its start has come to an end."""
-        self._fabric = fabric
         self._stop = asyncio.Event()
-        self._delays = random.Random(f"{seed}/{node_id}/starts")
-        fabric.accepts[self.host, PORT] = self._accept
-
-    def _accept(self) -> Listening | None:
-        server, process = self.server, self.process
-        if server is None or process is None or server.is_stopping:
-            return None
-        return Listening(process, lambda: Connection(server.host, LISTENER, process))
 
     def _new_process(self) -> Process:
         self._stop = asyncio.Event()
         self.is_stopping = self.is_unfenced = False
-        name = f"broker {self.node_id} ({self.starts})"
-        return HostProcess(self.scheduler, name, host=self.host, fabric=self._fabric)  # type: ignore[abstract]
+        return self._networked(f"broker {self.node_id} ({self.starts})")
+
+    def _networked(self, name: str) -> Process:
+        """A process that reaches controllers and other brokers."""
+        raise NotImplementedError
 
     def _new_server(self, chance: Chance, flusher: Flusher | None) -> Server:
         return JoinedServer(
-            self.config, clock=self.clock, chance=chance, disk=self.disk, flusher=flusher, listening=self._listening
+            self.config,
+            clock=self.clock,
+            chance=chance,
+            disk=self.disk,
+            flusher=flusher,
+            address=self.address,
+            listening=self._listening,
         )
 
     def _listening(self, server: Server) -> None:
@@ -133,3 +141,24 @@ class ClusterMachine(Machine):
         if self.process is not None:
             self.is_stopping = True
             self.process.call_soon(self._stop.set)
+
+
+class ClusterMachine(JoinedMachine):
+    """One in a network that others may cut."""
+
+    def __init__(
+        self, scheduler: Scheduler, fabric: Fabric, node_id: int, *, config: BrokerConfig, seed: str, pace: Pace
+    ) -> None:
+        super().__init__(scheduler, node_id, (host_of(node_id), PORT), config=config, seed=seed, pace=pace)
+        self.host = self.name = host_of(node_id)
+        self._fabric = fabric
+        fabric.accepts[self.host, PORT] = self._accept
+
+    def _accept(self) -> Listening | None:
+        server, process = self.server, self.process
+        if server is None or process is None or server.is_stopping:
+            return None
+        return Listening(process, lambda: Connection(server.host, LISTENER, process))
+
+    def _networked(self, name: str) -> Process:
+        return HostProcess(self.scheduler, name, host=self.host, fabric=self._fabric)  # type: ignore[abstract]
