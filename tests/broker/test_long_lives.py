@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fake_disk import FakeDisk
 from manual_clock import ManualClock
-from waiting import until
+from waiting import settled, until
 from wire import EARLIEST, Wire, data_offsets, now_ms, unique
 from wire_group import RawMember, commit_offset, fetch_offset
 from wire_producer import RawProducer, idempotent, transactional
@@ -72,11 +72,9 @@ class Broker:
         """Let time pass, in one jump; whatever came due has run afterwards."""
         self.clock.advance(ms)
         for _ in range(3):  # rounds that wait for one another: rolls, checkpoints, compaction, deletions
-            for _ in range(200):
-                await asyncio.sleep(0)
+            await settled()
             self.clock.advance(20_000)
-        for _ in range(200):
-            await asyncio.sleep(0)
+        await settled()
 
 
 async def test_unused_records_ids_and_groups_expire_by_the_clock_alone_and_stay_so_after_a_restart() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from data_broker import DataBroker, batch
 from manual_clock import ManualClock
+from waiting import settled
 
 from eosin.broker import partitions
 from eosin.broker.metadata.cluster import ConfigChange, PartitionState
@@ -53,7 +54,7 @@ async def test_a_partition_that_another_broker_leads_from_now_on_ends_the_fetche
     before = broker.cluster.partition_state(ORDERS)
     assert before is not None
     waiting = asyncio.ensure_future(broker.fetch(0, max_wait_ms=60_000))
-    await turns(3)
+    await settled()
     assert not waiting.done()
     broker.partitions.partition_changed(ORDERS, before, before._replace(leader_id=2, leader_epoch=9))
     assert (await waiting).error_code != ErrorCode.NONE
@@ -93,7 +94,7 @@ async def test_a_log_that_is_asked_for_before_its_turn_is_opened_at_once(monkeyp
     assert (await broker.produce(batch("a"), partition=29)).error_code == ErrorCode.NONE
     log = broker.log(partition=29)
     assert broker.partitions.get(TopicPartition("orders", 30)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    await turns(30)
+    await settled()
     assert sorted(opened(broker)) == list(range(30))
     assert broker.log(partition=29) is log
 
@@ -103,7 +104,7 @@ async def test_a_topic_that_is_deleted_while_its_logs_are_opened_leaves_none(mon
     await broker.cluster.create_topic("orders", partitions=30)
     await broker.cluster.delete_topic("orders")
     again = await broker.create_topic(partitions=3)
-    await turns(30)
+    await settled()
     assert opened(broker) == [0, 1, 2]
     assert {broker.log(partition=index).topic_id for index in range(3)} == {again.topic_id}
     assert len(broker.logs.logs_of("orders")) == 3
@@ -113,7 +114,7 @@ async def test_settings_that_change_while_logs_are_opened_hold_for_all_of_them(m
     broker = await opened_in_turns(monkeypatch)
     await broker.cluster.create_topic("orders", partitions=30)
     await broker.cluster.alter_topic_configs("orders", [ConfigChange("max.message.bytes", "1000")])
-    await turns(30)
+    await settled()
     assert {broker.log(partition=index).config.max_message_bytes for index in range(30)} == {1000}
 
 
@@ -124,7 +125,7 @@ async def test_partitions_that_are_added_while_others_are_opened_are_opened_too(
     await broker.cluster.create_topic("orders", partitions=30)
     await broker.cluster.create_partitions("orders", count=40)
     assert (await broker.produce(batch("a"), partition=39)).error_code == ErrorCode.NONE
-    await turns(30)
+    await settled()
     assert sorted(opened(broker)) == list(range(40))
 
 
@@ -138,11 +139,6 @@ async def test_new_logs_are_kept_from_the_garbage_collector_where_all_logs_are(m
     broker.partitions.freeze()
     await broker.cluster.create_partitions("orders", count=15)
     assert frozen == [6, 10, 14]
-
-
-async def turns(count: int) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 async def test_logs_follow_their_topics_settings() -> None:

@@ -133,7 +133,7 @@ class World:
         await self.broker.restart()
         log.release()
         self.broker.partitions.finish()
-        await self.broker.clock.run(200_000, turns=5)
+        await self.broker.clock.run(200_000)
         await asyncio.gather(*self._instances)
 
     def begin(self) -> None:
@@ -169,8 +169,8 @@ class World:
     def finish(self) -> None:
         self.broker.partitions.finish()
 
-    def wait(self) -> Awaitable[None]:
-        return self.broker.clock.run(self.random.choice((1, 6, 30, 600)), turns=3)
+    def wait(self) -> None:
+        self.broker.clock.advance(self.random.choice((1, 6, 30, 600)))
 
     def restart(self) -> Awaitable[object] | None:
         if self.random.random() < 0.5:

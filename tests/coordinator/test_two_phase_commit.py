@@ -89,7 +89,7 @@ async def test_it_waits_for_its_decision_as_long_as_it_takes(restarts: bool) -> 
     broker = await started()
     producer = await prepared(broker)
     for _ in range(3):
-        await broker.clock.run(100 * DAY_MS, turns=5)
+        await broker.clock.run(100 * DAY_MS)
         if restarts:
             await broker.restart()
     assert state(broker) is TransactionState.ONGOING
@@ -160,12 +160,12 @@ async def test_settings_of_a_new_instance_count_from_its_own_transactions_on(fir
     await first.add(ORDERS_0)
     await second.init(keeps=True)
     await broker.restart()
-    await broker.clock.run(61_000, turns=5)
+    await broker.clock.run(61_000)
     # Promised to one of them, so it holds for this one.
     assert state(broker) is TransactionState.ONGOING
     assert await second.commit() is NONE
     await second.add(ORDERS_0)
-    await broker.clock.run(61_000, turns=5)
+    await broker.clock.run(61_000)
     assert state(broker) is (TransactionState.COMPLETE_ABORT if first_is_two_phase else TransactionState.ONGOING)
 
 
@@ -174,9 +174,9 @@ async def test_an_ordinary_transaction_that_is_kept_times_out_as_before() -> Non
     first, second = Producer(broker, client_transaction_version=2), Producer(broker, client_transaction_version=2)
     await first.init()
     await first.add(ORDERS_0)
-    await broker.clock.run(30_000, turns=5)
+    await broker.clock.run(30_000)
     await second.init(keeps=True)
-    await broker.clock.run(31_000, turns=5)
+    await broker.clock.run(31_000)
     assert state(broker) is TransactionState.COMPLETE_ABORT
     assert await second.commit() is not NONE
     assert await second.init(second.pair) is NONE, "nobody has replaced it"
@@ -279,7 +279,7 @@ async def test_in_any_order_the_decision_of_the_external_coordinator_is_what_hap
         decided = pair
         committed.append(value)
         if chance.random() < 0.4:
-            await broker.clock.run(chance.choice((1, DAY_MS)), turns=5)
+            await broker.clock.run(chance.choice((1, DAY_MS)))
             continue  # it dies once it is decided: a later one commits
         assert await producer.commit() is NONE
     last = participant(broker)

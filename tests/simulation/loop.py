@@ -98,6 +98,11 @@ class Process(asyncio.AbstractEventLoop):
         return f"<Process {self.name}{'' if self._is_alive else ', killed'}>"
 
     @property
+    def _ready(self) -> "deque[asyncio.Handle]":
+        """What is ready of the whole world, by the name that it has in asyncio's own loops."""
+        return self._scheduler._ready
+
+    @property
     def is_alive(self) -> bool:
         """Whether it has not been killed."""
         return self._is_alive

@@ -15,6 +15,7 @@ from fake_disk import FakeDisk, Fault, Stopped
 from logs import Logs, appended, read_now
 from manual_flusher import ManualFlusher
 from manual_journal import JournalledLogs
+from waiting import settled
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -497,11 +498,6 @@ SMALL_FILES = [
 ]
 
 
-async def some_turns() -> None:
-    for _ in range(50):
-        await asyncio.sleep(0)
-
-
 @pytest.mark.parametrize("durability", [Durability.FSYNC, Durability.OS])
 @pytest.mark.parametrize(("work", "file"), SMALL_FILES)
 async def test_a_cut_that_finds_no_room_waits_for_it_and_leaves_a_log_that_starts(
@@ -519,7 +515,7 @@ async def test_a_cut_that_finds_no_room_waits_for_it_and_leaves_a_log_that_start
     logs.fake.faults.append(Fault("append", errno.ENOSPC, file, times=1000))
     working = asyncio.ensure_future(work(log))
     for look in range(3):
-        await some_turns()
+        await settled()
         assert (log.is_truncating, working.done(), log.failure) == (True, False, None)
         for seed in range(5 if durability is Durability.FSYNC else 1):
             disk = logs.fake.power_loss(random.Random(seed)) if seed else logs.fake.killed()
@@ -541,7 +537,7 @@ async def test_a_topic_that_is_deleted_while_its_cut_waits_for_room_is_gone_at_o
     log = await filled(logs)
     logs.fake.faults.append(Fault("append", errno.ENOSPC, "recovery-point-offset-checkpoint", times=1000))
     working = asyncio.ensure_future(cut(log))
-    await some_turns()
+    await settled()
     assert not working.done()
     logs.manager.delete_logs("orders")
     await working
@@ -554,7 +550,7 @@ async def test_a_stop_waits_for_no_room() -> None:
     log = await filled(logs)
     logs.fake.faults.append(Fault("append", errno.ENOSPC, "recovery-point-offset-checkpoint", times=1000))
     working = asyncio.ensure_future(cut(log))
-    await some_turns()
+    await settled()
     assert not working.done()
     with pytest.raises(OSError, match="failed write"):
         await logs.manager.close()
@@ -608,7 +604,7 @@ async def test_a_cut_waits_for_the_room_that_the_mark_of_the_journal_needs(offse
     logs.disk.faults.append(Fault("append", errno.ENOSPC, "eosin-journal-mark"))
     truncation = asyncio.ensure_future(log.truncate_to(offset))
     await logs.flusher.run()
-    await some_turns()
+    await settled()
     assert (truncation.done(), log.failure) == (False, None)
     found = await JournalledLogs(logs.disk.power_loss(), replicated=True).open()
     assert (found.failure, found.log_end_offset) == (None, 20)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from manual_clock import ManualClock
+from waiting import settled
 
 from eosin.broker.api import Api, ClientConnection, RequestContext, Services
 from eosin.broker.config.broker import BrokerConfig
@@ -296,5 +297,4 @@ def batch(
 
 async def settle() -> None:
     """Let the loop turn until nothing more happens by itself."""
-    for _ in range(20):
-        await asyncio.sleep(0)
+    await settled()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from fake_transport import FakeTransport
+from waiting import settled
 
 from eosin.broker.api import Api, Services
 from eosin.broker.connections.connection import Connection
@@ -59,7 +60,6 @@ class FakePeer:
         return messages
 
 
-async def turns(count: int = 3) -> None:
-    """Let the loop turn."""
-    for _ in range(count):
-        await asyncio.sleep(0)
+async def turns() -> None:
+    """Let the loop turn until nobody is ready any more."""
+    await settled()

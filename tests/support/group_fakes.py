@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 from manual_clock import ManualClock
+from waiting import settled
 
 from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.coordinator import GroupCoordinator
@@ -219,7 +220,7 @@ class Broker:
             self.log.append_marker(Marker(0, 0, commit=True, coordinator_epoch=0), now_ms=0)
         self.groups = self._coordinator()
         loading = asyncio.ensure_future(self.groups.load())
-        await turns(1)
+        await asyncio.sleep(0)
         yield self
         await loading
 
@@ -267,7 +268,6 @@ def subscription(*topics: str) -> bytes:
     return b"\x00\x00" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
 
 
-async def turns(count: int = 10) -> None:
-    """Let the loop turn."""
-    for _ in range(count):
-        await asyncio.sleep(0)
+async def turns() -> None:
+    """Let the loop turn until nobody is ready any more."""
+    await settled()

@@ -5,6 +5,8 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from waiting import settled
+
 from eosin.runtime.clock import Timer
 from eosin.runtime.running_time import RunningTime
 
@@ -77,21 +79,16 @@ class ManualClock:
         """Let `ms` milliseconds pass in which nothing runs; calls that came due meanwhile are late."""
         self._now_ms += ms
 
-    async def run(self, ms: float, *, turns: int = 20) -> None:
+    async def run(self, ms: float) -> None:
         """Move `ms` ahead one timer at a time, and let the loop turn in between so that sleepers act at their time."""
         end = self._now_ms + ms
         while True:
-            await _turn(turns)
+            await settled()
             if not self._timers or self._timers[0].due_ms > end:
                 break
             self.advance(max(0.0, self._timers[0].due_ms - self._now_ms))
         self._now_ms = end
-        await _turn(turns)
-
-
-async def _turn(turns: int) -> None:
-    for _ in range(turns):
-        await asyncio.sleep(0)
+        await settled()
 
 
 class TickingClock(ManualClock):

@@ -5,6 +5,7 @@ import asyncio
 from batches import NOW_MS, ORDERS, TOPIC_ID
 from fake_disk import FakeDisk
 from manual_clock import ManualClock
+from waiting import settled
 
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.chance import SeededChance
@@ -59,9 +60,8 @@ class ManualJournalFlusher(JournalFlusher):
         self._gathered()
 
     async def turns(self) -> None:
-        """A few turns of the event loop: what finds no room in the journal is tried otherwise in the next one."""
-        for _ in range(3):
-            await asyncio.sleep(0)
+        """Turns of the event loop: what finds no room in the journal is tried otherwise in the next one."""
+        await settled()
 
     async def run(self) -> None:
         """Do everything that there is to do."""

@@ -10,10 +10,11 @@ import inspect
 import linecache
 import time
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 HANG_S: Final = 120
 """How long anything in a test waits before it counts as hanging: for calls that take a limit of their own."""
+_MOST_TURNS: Final = 20_000
 
 Found = TypeVar("Found")
 
@@ -40,6 +41,17 @@ async def until(true: Callable[[], object], why: Callable[[], object] | str = ""
         if not limit.expired():
             raise
         raise AssertionError(_given_up(true, why)) from None
+
+
+async def settled() -> None:
+    """Let others work until nobody of this loop is ready to. Nothing waits here for time, a thread or a peer."""
+    loop: Any = asyncio.get_running_loop()
+    turns = 0
+    await asyncio.sleep(0)
+    while loop._ready:
+        turns += 1
+        assert turns < _MOST_TURNS, "somebody is always ready: an endless loop without a wait?"
+        await asyncio.sleep(0)
 
 
 def _given_up(true: Callable[[], object], why: Callable[[], object] | str) -> str:

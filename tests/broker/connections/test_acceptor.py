@@ -6,7 +6,7 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 import uvloop
 from broker_process import BrokerProcess
 from fake_peer import host_of
+from waiting import HANG_S, until
 
 from eosin.broker.connections.acceptor import ACCEPTS_PER_TURN, Acceptor, longest_backlog
 from eosin.broker.connections.connection import Connection
@@ -46,14 +47,6 @@ def accepting(bound: socket.socket, host: ConnectionHost) -> Acceptor:
     return Acceptor(bound, lambda: Connection(host, "PLAINTEXT", loop), host, "PLAINTEXT")
 
 
-async def until(true: Callable[[], object]) -> None:
-    for _ in range(500):
-        if true():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not come true in time")
-
-
 @pytest.mark.parametrize("make_loop", LOOPS, ids=["asyncio", "uvloop"])
 def test_a_storm_of_connections_leaves_turns_of_the_loop_to_others(make_loop: Any) -> None:
     async def storm() -> None:
@@ -73,7 +66,7 @@ def test_a_storm_of_connections_leaves_turns_of_the_loop_to_others(make_loop: An
             await until(lambda: not host.connections)
 
     with asyncio.Runner(loop_factory=make_loop) as runner:
-        runner.run(asyncio.wait_for(storm(), 20))
+        runner.run(asyncio.wait_for(storm(), HANG_S))
 
 
 @pytest.mark.parametrize("make_loop", LOOPS, ids=["asyncio", "uvloop"])
@@ -100,7 +93,7 @@ def test_a_client_that_does_not_fit_is_closed_and_the_next_one_fits_once_another
             await until(lambda: not host.connections)
 
     with asyncio.Runner(loop_factory=make_loop) as runner:
-        runner.run(asyncio.wait_for(full(), 20))
+        runner.run(asyncio.wait_for(full(), HANG_S))
 
 
 async def test_without_descriptors_it_pauses_and_goes_on_when_there_are_some_again(
@@ -113,7 +106,7 @@ async def test_without_descriptors_it_pauses_and_goes_on_when_there_are_some_aga
         resource.setrlimit(resource.RLIMIT_NOFILE, (client.fileno() + 1, hard))
         try:
             acceptor = accepting(bound, host)
-            await asyncio.sleep(0.25)
+            await until(lambda: caplog.records)
             assert not host.connections
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import random
+import select
 import socket
 from pathlib import Path
 from typing import Any
@@ -68,12 +69,12 @@ async def test_a_slow_client_gets_all_answers_whole_and_in_order(split: int, in_
     peer = FakePeer(host_of(shelf.api))
     peer.transport.read_slowly()
     peer.send(ApiKey.FETCH, 12, *fetches(2 * MIB, 15_000, MIB))
-    await turns(5)
+    await turns()
     assert peer.answers() == []
     for _ in range(100):
         peer.transport.read_all()
         peer.transport.read_slowly()
-        await turns(3)
+        await turns()
     answers = peer.answers()
     assert [answer.throttle_time_ms for answer in answers] == [0, 1, 2]
     sizes = [size - size % split for size in (2 * MIB, 15_000, MIB)]
@@ -86,7 +87,7 @@ async def test_a_client_that_reads_nothing_holds_one_piece_and_frees_it_when_it_
     peer = FakePeer(host)
     peer.transport.read_slowly()
     peer.send(ApiKey.FETCH, 12, *fetches(3 * MIB, 3 * MIB))
-    await turns(20)
+    await turns()
     assert shelf.begun == [0], "the next one waits until this one is taken"
     assert len(peer.transport.unsent) <= PIECE_BYTES + 200
     assert len(peer.transport.unsent) <= host.response_memory.held_bytes <= PIECE_BYTES + 200
@@ -105,7 +106,7 @@ async def test_memory_is_counted_until_a_slow_client_has_taken_it() -> None:
     peer.send(ApiKey.FETCH, 12, *fetches(MIB))
     assert MIB <= host.response_memory.held_bytes <= MIB + 200
     peer.transport.read_all()
-    await turns(50)
+    await turns()
     assert records_of(peer.answers()[0]) == CONTENT[:MIB]
     assert host.response_memory.held_bytes == 0
 
@@ -130,7 +131,7 @@ async def test_a_response_that_waits_for_an_earlier_one_is_counted_too() -> None
             first[-1].set_result(HeartbeatResponse())  # type: ignore[arg-type]
         else:
             peer.transport.lose()
-        await turns(50)
+        await turns()
         assert host.response_memory.held_bytes == 0
 
 
@@ -149,7 +150,7 @@ async def test_a_file_that_cannot_be_read_in_the_middle_of_an_answer_closes_the_
         disk.faults.append(Fault("read", 5))
         with caplog.at_level(logging.ERROR):
             peer.transport.read_all()
-            await turns(10)
+            await turns()
         assert peer.transport.aborted
         assert "in the middle of an answer" in caplog.text
         caplog.clear()
@@ -162,11 +163,11 @@ async def test_records_outside_the_cache_are_read_in_a_thread_while_the_client_m
     disk.cold = True
     peer = FakePeer(host_of(shelf.api))
     peer.send(ApiKey.FETCH, 12, *fetches(MIB))
-    await turns(200)
+    await turns()
     assert records_of(peer.answers()[0]) == CONTENT[:MIB]
     peer.send(ApiKey.FETCH, 12, *fetches(MIB))
     peer.transport.lose()
-    await turns(10)
+    await turns()
     assert shelf.file.pins == 0  # type: ignore[attr-defined]
 
 
@@ -179,7 +180,7 @@ async def test_a_connection_that_closes_sends_what_is_answered_first() -> None:
     for _ in range(30):
         peer.transport.read_all()
         peer.transport.read_slowly()
-        await turns(3)
+        await turns()
     assert records_of(peer.answers()[0]) == CONTENT[:MIB]
     assert peer.transport.is_closing()
 
@@ -230,11 +231,15 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         self.socket.close()
         self._server.close()
-        await asyncio.sleep(0.05)
+        await until(lambda: not self._host.connections)
 
     async def ask(self, *requests: FetchRequest) -> None:
         frames = [b"".join(encode_request(ApiKey.FETCH, 12, 1, "test", each)) for each in requests]
         await asyncio.get_running_loop().sock_sendall(self.socket, b"".join(frames))
+
+    def is_answered(self) -> bool:
+        """Whether there is something to read."""
+        return bool(select.select([self.socket], [], [], 0)[0])
 
     async def answer(self) -> FetchResponse:
         size = int.from_bytes(await self._exactly(4), "big")
@@ -272,15 +277,14 @@ def test_real_sockets_take_large_answers(
         host = host_of(shelf.api)
         async with Client(host) as client:
             await client.ask(*fetches(*sizes))
-            await asyncio.sleep(0.05)
+            await until(client.is_answered)
             for number, size in enumerate(sizes):
                 answer = await client.answer()
                 assert answer.throttle_time_ms == number
                 assert records_of(answer) == CONTENT[:size]
             assert host.response_memory.held_bytes == 0
             await client.ask(*fetches(*sizes))
-            await asyncio.sleep(0.05)  # and goes in the middle of them
-        await until(lambda: not host.connections)
+            await until(client.is_answered)  # and it goes in the middle of that
         assert host.response_memory.held_bytes == 0
 
     if sendfile is not None:

@@ -70,7 +70,7 @@ async def test_requests_in_pieces_of_any_size_are_answered_in_order(piece: int) 
     peer = FakePeer(host_of(beating(echo)))
     data = b"".join(peer.frame(BEAT, 4, beat) for beat in beats(*range(100)))
     peer.transport.feed(data, piece=piece)
-    await turns(10)
+    await turns()
     assert numbers(peer.answers()) == list(range(100))
 
 
@@ -106,7 +106,7 @@ async def test_a_request_behind_one_that_waits_does_not_begin_before_it() -> Non
 
     peer = FakePeer(host_of(beating(handle)))
     peer.send(BEAT, 4, *beats(1, 2, 3, 4))
-    await turns(20)
+    await turns()
     assert begun == [1, 2, 3, 4]
     assert numbers(peer.answers()) == [1, 2, 3, 4]
 
@@ -145,13 +145,13 @@ async def test_a_peer_that_does_not_read_its_answers_is_paused() -> None:
     peer = FakePeer(host_of(beating(verbose), write_buffer_bytes=100, max_frames_per_turn=4))
     peer.transport.read_slowly()
     peer.send(BEAT, 4, *beats(*range(1000)))
-    await turns(50)
+    await turns()
     # 16 bytes an answer: a hundred bytes and one turn's worth, whatever else was sent.
     assert len(begun) <= 12
     assert len(peer.transport.unsent) <= 12 * 16
     assert not peer.transport.reading
     peer.transport.read_all()
-    await turns(600)
+    await turns()
     assert numbers(peer.answers()) == list(range(1000))
     assert peer.transport.reading
 
@@ -196,7 +196,7 @@ async def test_one_fetch_of_a_connection_is_answered_before_the_next_is_begun() 
     await turns()
     assert begun == [0, 1]
     waiting[0].set_result(FetchResponse())
-    await turns(5)
+    await turns()
     assert begun == [0, 1, 0]
     assert gate.begun == [1, 2]
     gate.open(2)
@@ -216,10 +216,10 @@ async def test_a_fetch_waits_until_another_request_is_behind_it() -> None:
     api = Api(key=ApiKey.FETCH, versions=range(4, 18), handle=fetch, refuse=lambda *_: FetchResponse())
     peer = FakePeer(host_of(api, beating(echo)))
     peer.send(ApiKey.FETCH, 4, FetchRequest(max_wait_ms=7))
-    await turns(5)
+    await turns()
     assert not peer.transport.unsent
     peer.send(BEAT, 4, *beats(1))
-    await turns(5)
+    await turns()
     assert numbers(peer.answers()) == [7, 1]
 
 
@@ -234,7 +234,7 @@ async def test_one_connection_cannot_starve_another() -> None:
     greedy, modest = FakePeer(host), FakePeer(host)
     greedy.send(BEAT, 4, *[HeartbeatRequest(group_id="greedy")] * 500)
     modest.send(BEAT, 4, HeartbeatRequest(group_id="modest"))
-    await turns(100)
+    await turns()
     assert order.index("modest") == 10
     assert len(order) == 501
 
@@ -306,7 +306,7 @@ async def test_a_handler_that_fails_is_logged_and_answered_with_unknown_server_e
 
     peer = FakePeer(host_of(beating(handle)))
     peer.send(BEAT, 4, *beats(1, 2, 3))
-    await turns(10)
+    await turns()
     assert [answer.error_code for answer in peer.answers()] == [-1, -1, 0]
     assert [type(record.exc_info[1]) for record in caplog.records if record.exc_info] == [ZeroDivisionError, OSError]
 
@@ -353,7 +353,7 @@ async def test_a_handler_can_close_the_connection(awaited: bool, caplog: pytest.
 
     peer = FakePeer(host_of(beating(handle)))
     peer.send(BEAT, 4, *beats(1))
-    await turns(5)
+    await turns()
     assert peer.transport.is_closing()
     assert not caplog.records
 

@@ -73,7 +73,7 @@ async def test_memory_comes_back_with_each_response(tmp_path: Path, durability: 
         await until(are_answered, lambda: answers)
         codes = [each.responses[0].partition_responses[0].error_code for each in answers]
         assert codes == [ErrorCode.NONE] * 6
-        await turns(20)
+        await turns()
         assert memory.held_bytes == 0
         assert memory.waiting == 0
 

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 from fake_logs import FakeLog, FakeLogManager
+from waiting import settled
 
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.metadata.cluster import (
@@ -78,11 +79,6 @@ def metadata_log(logs: FakeLogManager) -> FakeLog:
 
 def retention(value: str | None, operation: int = ConfigOperation.SET) -> list[ConfigChange]:
     return [ConfigChange("retention.ms", value, operation)]
-
-
-async def soon() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 # The start
@@ -309,7 +305,7 @@ async def test_a_change_shows_when_it_is_durable_and_not_before() -> None:
     cluster, seen = await started(logs)
     metadata_log(logs).held = True
     creating = asyncio.ensure_future(cluster.create_topic("orders"))
-    await soon()
+    await settled()
     assert "orders" not in cluster.topics
     assert not creating.done()
     metadata_log(logs).release()
@@ -323,7 +319,7 @@ async def test_changes_of_one_topic_take_turns_and_of_two_topics_share_a_sync() 
     metadata_log(logs).held = True
     names = ["a", "a", "b", "c.d", "c_d"]
     creating = [asyncio.ensure_future(cluster.create_topic(name)) for name in names]
-    await soon()
+    await settled()
     assert metadata_log(logs).log_end_offset == 3 + 3
     metadata_log(logs).release()
     assert [outcome.error for outcome in await asyncio.gather(*creating)] == [
@@ -341,9 +337,9 @@ async def test_a_requester_that_goes_away_undoes_nothing() -> None:
     metadata_log(logs).held = True
     creating = asyncio.ensure_future(cluster.create_topic("orders"))
     waiting = asyncio.ensure_future(cluster.delete_topic("orders"))
-    await soon()
+    await settled()
     creating.cancel()
-    await soon()
+    await settled()
     assert not waiting.done()
     metadata_log(logs).held = False
     metadata_log(logs).release()
@@ -390,7 +386,7 @@ async def test_a_change_that_cannot_be_written_does_not_happen() -> None:
     cluster, seen = await started(logs)
     metadata_log(logs).held = True
     creating = asyncio.ensure_future(cluster.create_topic("orders"))
-    await soon()
+    await settled()
     metadata_log(logs).fail()
     assert (await creating).error == ErrorCode.KAFKA_STORAGE_ERROR
     assert (await cluster.create_topic("other")).error == ErrorCode.KAFKA_STORAGE_ERROR
@@ -413,10 +409,10 @@ async def test_a_block_is_durable_before_it_is_given_out() -> None:
     cluster, _ = await started(logs)
     metadata_log(logs).held = True
     asking = asyncio.ensure_future(cluster.allocate_block())
-    await soon()
+    await settled()
     assert not asking.done()
     asking.cancel()
-    await soon()
+    await settled()
     metadata_log(logs).held = False
     metadata_log(logs).release()
     assert await cluster.allocate_block() == range(1000, 2000)

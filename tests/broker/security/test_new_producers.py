@@ -138,6 +138,7 @@ def test_nobody_in_particular_has_no_rate() -> None:
     assert connection.pauses == 0
 
 
+@pytest.mark.virtual
 async def test_a_pause_does_not_end_what_a_login_holds() -> None:
     async with broker_of_users() as broker:
         connection = broker.peer(ALICE).connection

@@ -1,6 +1,7 @@
 """How often a small transaction waits for the disk, at durability fsync: docs/adr/0016."""
 
 import asyncio
+import random
 from collections import Counter
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 from batches import data
 from fake_disk import FakeDisk
 from fake_peer import FakePeer
+from simulation.machine import Pace, SimulatedFlusher
+from virtual_time import VirtualLoop
 from waiting import until
 
 from eosin.broker.config.broker import BrokerConfig
@@ -21,6 +24,8 @@ from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest,
 from eosin.protocol.types import Message
 from eosin.storage.disk.flusher import UNHURRIED_S
 from eosin.storage.journal.journal import FILE_PREFIX
+
+pytestmark = pytest.mark.virtual
 
 TRANSACTIONS = 10
 
@@ -86,11 +91,15 @@ async def syncs_of_transactions(transaction_version: int, *, journal_bytes: int)
     file at the top; and how often what nobody waits for may have been synced by itself meanwhile."""
     disk = FakeDisk()
     few = {"transaction_state_log_num_partitions": 1, "offsets_topic_num_partitions": 1}
-    # However slow the machine is, answers wait for markers: the next transaction would share its syncs with them.
+    # However slow the disk is, answers wait for markers: the next transaction would share its syncs with them.
     config = BrokerConfig(
         listeners=(), eosin_end_txn_marker_wait_ms=1000, eosin_journal_size_bytes=journal_bytes, **few
     )
-    server = Server(config, disk=disk)
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    server = Server(
+        config, clock=loop.clock, disk=disk, flusher=SimulatedFlusher(loop, random.Random(1), Pace(sync_ms=2))
+    )
     await server.startup()
     server.cluster.advertise("PLAINTEXT", "localhost", 9092)
     producer = _Producer(FakePeer(server.host), transaction_version=transaction_version)
@@ -98,10 +107,10 @@ async def syncs_of_transactions(transaction_version: int, *, journal_bytes: int)
     await producer.transact()
     await asyncio.sleep(2 * UNHURRIED_S)
     disk.calls.clear()
-    started = asyncio.get_running_loop().time()
+    started = loop.time()
     for _ in range(TRANSACTIONS):
         await producer.transact()
-    hurried = 1 + int((asyncio.get_running_loop().time() - started) / UNHURRIED_S)
+    hurried = 1 + int((loop.time() - started) / UNHURRIED_S)
     synced = [path.split("/") for call, path in disk.calls if call in ("sync", "sync_fixed")]
     syncs = Counter(names[-2] if names[-1].endswith(".log") else names[-1] for names in synced)
     await server.shutdown()

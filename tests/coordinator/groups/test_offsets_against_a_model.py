@@ -132,7 +132,7 @@ class Run:
     async def write(self, request: Awaitable[Any], fact: tuple[Any, ...]) -> None:
         """Start a request; what it says is a fact once it is in the log, durable or not."""
         task = asyncio.ensure_future(request)
-        await turns(3)
+        await turns()
         self.running.append(task)
         if not task.done() or not _failed(task.result()):
             self.note(fact)
