@@ -19,6 +19,7 @@ from broker_process import BrokerProcess
 from compiled_broker import compiled_package, compiled_sources, missing
 from confluent_kafka import Consumer, Producer
 from sources import ROOMS, ROOT, at, fail_for, name_of, outline, sources, text_of
+from waiting import HANG_S
 
 pytestmark = pytest.mark.process
 
@@ -201,14 +202,14 @@ def test_a_client_commits_and_aborts_at_a_compiled_broker(
     with BrokerProcess(tmp_path / "data", durability=durability) as broker:
         assert broker.ready_line.endswith(", compiled)\n")
         producer = Producer({"bootstrap.servers": broker.address, "transactional.id": "compiled"})
-        producer.init_transactions(20)
+        producer.init_transactions(HANG_S)
         for number in range(10):
             producer.begin_transaction()
             producer.produce("orders", value=f"{number}")
             if number % 2:
-                producer.abort_transaction(20)
+                producer.abort_transaction(HANG_S)
             else:
-                producer.commit_transaction(20)
+                producer.commit_transaction(HANG_S)
         assert committed(broker.address, 5) == [b"0", b"2", b"4", b"6", b"8"]
         assert "Traceback" not in broker.log
 
@@ -221,6 +222,6 @@ def committed(address: str, count: int) -> list[bytes | None]:
     )
     consumer.subscribe(["orders"])
     try:
-        return [message.value() for message in consumer.consume(count, timeout=30)]
+        return [message.value() for message in consumer.consume(count, timeout=HANG_S)]
     finally:
         consumer.close()

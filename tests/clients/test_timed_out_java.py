@@ -128,7 +128,7 @@ def happened(brokers: Brokers, meanwhile: str) -> Iterator[Situation]:
             for each, of_it in zip(asking, made, strict=True)
             for act, late in zip(ACTS, of_it, strict=True)
         }
-    wait_out(producers.values(), TIMEOUT_MS)
+    wait_out(producers.values())
     if meanwhile == RESTARTED:
         for broker in brokers.values():
             broker.restart()

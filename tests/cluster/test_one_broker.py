@@ -11,6 +11,7 @@ from hand_made_broker import HandMadeBroker
 from joined_broker import JoinedBroker
 from kraft_node import SHORT_SESSIONS, QuorumController, command_of_the_page
 from real_clients import confluent
+from waiting import HANG_S
 from wire import unique
 
 from eosin.protocol.errors import ErrorCode
@@ -148,7 +149,7 @@ def test_the_page_s_line_starts_a_broker(controller: QuorumController, node_ids:
             assert f"data {data_dir}" in process.stdout.readline()
         finally:
             process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(HANG_S) == 0
 
 
 @pytest.mark.full

@@ -122,11 +122,11 @@ async def fill_with_records(wire: Wire, partition: TopicPartition, process: Brok
 
 async def taken(wire: Wire, partition: TopicPartition, batch: Any) -> None:
     """Produce until that is taken, a few times a second."""
-    for _ in range(75):
-        if (await wire.produce(partition, batch)).error_code == NONE:
-            return
-        await asyncio.sleep(0.2)
-    raise AssertionError("no record is taken")
+
+    async def is_taken() -> bool:
+        return (await wire.produce(partition, batch)).error_code == NONE
+
+    await until(is_taken, every_s=0.2)
 
 
 @pytest.mark.parametrize("durability", [pytest.param("os", marks=pytest.mark.full), "fsync"])

@@ -29,6 +29,7 @@ from frame_fuzz import mutations, request_frames, sized
 from fuzz_security import SecuredTarget
 from guarded_broker import ADMIN
 from local_broker import local_broker
+from waiting import until
 
 from eosin.broker.config.broker import STANDARD_AUTHORIZER
 from eosin.broker.registry import APIS
@@ -181,11 +182,7 @@ async def _chunk_of_attacks(seed: int, size: int, outcome: Outcome) -> None:
         outcome.frames += size
         silent = await asyncio.to_thread(target.serves)
         outcome.failures += [f"a new client of listener {name} is not answered any more" for name in silent]
-        for _ in range(200):
-            if not target.open_connections():
-                return
-            await asyncio.sleep(0.05)
-        outcome.failures.append(f"{target.open_connections()} connections are left of all attacks")
+        await until(lambda: not target.open_connections(), "connections are left of all attacks")
 
 
 def _throw(port: int, frames: list[bytes]) -> int:

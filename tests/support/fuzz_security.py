@@ -21,6 +21,7 @@ from typing import Final, Self
 from certificates import Authority
 from frame_fuzz import damaged, sized
 from tls_broker import pem_text
+from waiting import HANG_S
 
 from eosin.broker.config.broker import STANDARD_AUTHORIZER
 from eosin.broker.config.sources import load_config
@@ -34,7 +35,6 @@ from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest
 from eosin.protocol.types import Message
 
 LISTENERS: Final = ("TLS", "LOGIN", "BOTH")
-_CLOSED_WITHIN_S: Final = 10.0
 _SECRET: Final = b"127.0.0.1"
 """In an answer to Metadata, which nobody may get before a login, and in nothing else."""
 _MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "GSSAPI", "", "ü" * 300)
@@ -135,7 +135,7 @@ class SecuredTarget:
 
     def _answers(self, listener: str) -> bool:
         try:
-            with socket.create_connection(("127.0.0.1", self._port(listener)), _CLOSED_WITHIN_S) as plain:
+            with socket.create_connection(("127.0.0.1", self._port(listener)), HANG_S) as plain:
                 client = (
                     plain if listener == "LOGIN" else self._trusting.wrap_socket(plain, server_hostname="localhost")
                 )
@@ -261,7 +261,7 @@ class _Peer:
     """A socket that says something and then hangs up."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), _CLOSED_WITHIN_S)
+        self._socket = socket.create_connection(("127.0.0.1", port), HANG_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def close(self) -> None:

@@ -6,13 +6,13 @@ says: no listener, no password.
         response = await broker.ask("User:alice", ApiKey.METADATA, MetadataRequest(...))
 """
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from fake_peer import FakePeer
 from local_broker import LISTENER, local_broker
+from waiting import settled, until
 
 from eosin.broker.config.broker import STANDARD_AUTHORIZER
 from eosin.broker.registry import BY_KEY
@@ -26,7 +26,6 @@ from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsReq
 from eosin.protocol.types import Message
 
 ADMIN: Final = "User:admin"
-_TURNS: Final = 20_000
 
 
 class GuardedBroker:
@@ -62,13 +61,16 @@ class GuardedBroker:
 
     async def answer(self, peer: FakePeer) -> Any:
         """The response that a connection waits for."""
-        for _ in range(_TURNS):
-            answers = peer.answers()
-            if answers:
-                assert len(answers) == 1
-                return answers[0]
-            await asyncio.sleep(0 if not self.server.host.running else 0.001)
-        raise AssertionError("no response")
+        await settled()
+        answers: list[Any] = []
+
+        def is_answered() -> bool:
+            answers.extend(peer.answers())
+            return bool(answers)
+
+        await until(is_answered, every_s=0.001)
+        (answer,) = answers
+        return answer
 
     async def grant(
         self,

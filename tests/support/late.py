@@ -1,12 +1,11 @@
 """Producers whose transactions run out of time together, and what their applications do too late.
 
-Of another broker (`asked_broker.py`) the same is asked, and it is waited for: Apache Kafka looks at deadlines at
+Of another broker (`asked_broker.py`) the same is asked. Their end is waited for: Apache Kafka looks at deadlines at
 intervals.
 """
 
 import asyncio
 import os
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
@@ -142,12 +141,10 @@ class OutOfTime(Protocol):
     transactional_id: str
 
 
-def wait_out(late: Iterable[OutOfTime], timeout_ms: int = TIMEOUT_MS) -> None:
+def wait_out(late: Iterable[OutOfTime]) -> None:
     """Until the transactions of these producers have timed out."""
-    time.sleep(timeout_ms / 1000 + 0.15)
-    if ANOTHER in os.environ:
-        for each in late:
-            asyncio.run(_until_ended(each.scenario.bootstrap, each.transactional_id))
+    for each in late:
+        asyncio.run(_until_ended(each.scenario.bootstrap, each.transactional_id))
 
 
 async def _until_ended(bootstrap: str, transactional_id: str) -> None:

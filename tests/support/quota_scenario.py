@@ -3,9 +3,10 @@
 Each request goes over a connection of its own, because a broker does not read from one that it has throttled.
 """
 
-import asyncio
 import uuid
 from typing import Any, Final
+
+from waiting import until
 
 from eosin.client.addresses import Address
 from eosin.client.connection import Connection
@@ -15,12 +16,14 @@ from eosin.protocol.names import ZERO_UUID
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas.alter_client_quotas import AlterClientQuotasRequest, EntityData, OpData, RequestEntryData
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
+from eosin.protocol.schemas.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from eosin.protocol.types import Message
 
 BATCH_BYTES: Final = 20_000
 _FETCH, _PRODUCE, _CREATE = 12, 9, 7
+_EXACT: Final = 0
 
 
 class QuotaScenario:
@@ -36,12 +39,23 @@ class QuotaScenario:
             return await connection.request(key, message, version=version, timeout_ms=60_000)
 
     async def limit(self, **values: float | None) -> None:
-        """Set quotas of the client id, None removes one, and give the broker time to take them up."""
+        """Set quotas of the client id, None removes one, and wait until the broker knows them."""
         ops = (OpData(key, 0.0 if value is None else value, value is None) for key, value in values.items())
         entry = RequestEntryData((EntityData("client-id", self.client_id),), tuple(ops))
         answer = await self.ask(ApiKey.ALTER_CLIENT_QUOTAS, AlterClientQuotasRequest((entry,)), 1, client_id="admin")
         assert answer.entries[0].error_code == ErrorCode.NONE, answer
-        await asyncio.sleep(0.5)
+        wanted = {key: value for key, value in values.items() if value is not None}
+
+        async def is_known() -> bool:
+            return {key: value for key, value in (await self._quotas()).items() if key in values} == wanted
+
+        await until(is_known)
+
+    async def _quotas(self) -> dict[str, float]:
+        """The quotas of the client id."""
+        asked = DescribeClientQuotasRequest((ComponentData("client-id", _EXACT, self.client_id),))
+        answer = await self.ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, asked, 1, client_id="admin")
+        return {each.key: each.value for entry in answer.entries or () for each in entry.values}
 
     async def create(
         self,
@@ -59,10 +73,12 @@ class QuotaScenario:
         """The topic, with so many batches."""
         answer = await self.create(self.topic, 1, client_id="admin")
         assert answer.topics[0].error_code == ErrorCode.NONE
-        for _ in range(100):
-            if (await self.produce(client_id="admin", size=1)).responses[0].partition_responses[0].error_code == 0:
-                break
-            await asyncio.sleep(0.1)
+
+        async def is_led() -> bool:
+            answer = await self.produce(client_id="admin", size=1)
+            return answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+        await until(is_led)
         for _ in range(batches):
             await self.produce(client_id="admin")
 

@@ -18,6 +18,7 @@ from virtual_time import VirtualLoop
 
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.sources import load_config
+from eosin.broker.server import Server
 
 HOST: Final = "127.0.0.1"
 DISK_BYTES: Final = 1 << 40
@@ -54,6 +55,12 @@ class VirtualBroker:
         config = load_config(flags={"eosin.durability": durability, **told, **SMALL, **settings}).config
         self._machine = _MachineInWorld(loop, replace(config, listeners=()), at)
         loop.network.listen(host, port, self._machine.accepted)
+
+    @property
+    def server(self) -> Server:
+        """The broker that serves."""
+        assert self._machine.server is not None
+        return self._machine.server
 
     async def start(self) -> None:
         """Start, and wait until it serves."""

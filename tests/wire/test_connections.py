@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from waiting import HANG_S
+from waiting import HANG_S, settled, until
 from wire import Connect, Wire, better_than_kafka, exchange, now_ms, produced, records, request_header
 
 from eosin.client.addresses import Address
@@ -82,7 +82,7 @@ async def test_a_malformed_frame_closes_its_own_connection_only(bootstrap: str, 
 @pytest.mark.parametrize("size", [-1, -(2**31), 2**31 - 1])
 async def test_an_impossible_frame_size_closes_its_own_connection_only(wire: Wire, other: Wire, size: int) -> None:
     other.connection.send_bytes(size.to_bytes(4, "big", signed=True) + b"x" * 100)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANG_S):
         await other.connection.wait_closed()
     assert (await wire.ask(VERSIONS, 3)).error_code == ErrorCode.NONE
 
@@ -97,7 +97,7 @@ async def test_a_frame_may_come_in_any_pieces(wire: Wire) -> None:
         writer.write(bytes((byte,)))
         await writer.drain()
         await asyncio.sleep(0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANG_S):
         size = int.from_bytes(await reader.readexactly(4), "big")
         assert (await reader.readexactly(size))[:4] == (2).to_bytes(4, "big")
     writer.close()
@@ -107,10 +107,14 @@ async def test_a_frame_may_come_in_any_pieces(wire: Wire) -> None:
 async def test_a_client_that_disconnects_does_not_undo_its_request(wire: Wire, other: Wire) -> None:
     partition = await wire.partition()
     gone = other.send(other.produce_request(partition, build_batch(records(1), timestamp=now_ms())), 11)
-    await asyncio.sleep(0.05)
+    await settled()  # it is sent
     await other.close()
     await asyncio.gather(gone, return_exceptions=True)
-    assert await wire.end_offset(partition) == 1
+
+    async def is_written() -> bool:
+        return await wire.end_offset(partition) == 1
+
+    await until(is_written)
 
 
 async def test_a_client_id_may_be_missing(connect: Connect) -> None:

@@ -22,11 +22,7 @@ from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
 NONE = ErrorCode.NONE
 UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
 
-pytestmark = [
-    pytest.mark.smoke,
-    pytest.mark.restarts,
-    pytest.mark.timeout(240),
-]  # another broker takes its time to come back
+pytestmark = [pytest.mark.smoke, pytest.mark.restarts]
 
 _LAST_ONLY: Final = "its snapshot has the last batch of each producer only, and an older repetition is a gap"
 

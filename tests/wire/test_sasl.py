@@ -12,6 +12,7 @@ from apache_kafka import ApacheKafka
 from broker_process import BrokerProcess
 from free_ports import free_port
 from toolchains import skipped_without
+from waiting import HANG_S
 
 from eosin.broker.cli import users
 from eosin.protocol.codec import decode_response, encode_request
@@ -40,7 +41,7 @@ class Peer:
     """One connection of raw requests."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=HANG_S)
 
     def close(self) -> None:
         self._socket.close()

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
-from waiting import HANG_S
+from waiting import HANG_S, wait_until
 
 from real_clients.base import (
     SESSION_TIMEOUT_MS,
@@ -35,7 +35,6 @@ _MOVING: Final = {
     ck.KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 }
 """librdkafka asks again a few times, and then leaves it to the application (docs/clients/python.md)."""
-_TRIES: Final = 50
 
 
 def _refused(error: ck.KafkaError) -> ClientRefused:
@@ -82,15 +81,16 @@ class ConfluentConsumer:
             raise _refused(refused.args[0]) from None
 
     def committed(self, topic: str, partition: int) -> int | None:
-        for tries_left in reversed(range(_TRIES)):
+        def committed() -> ck.TopicPartition | None:
             try:
-                offset = self.raw.committed([ck.TopicPartition(topic, partition)], timeout=HANG_S)[0].offset
+                (found,) = self.raw.committed([ck.TopicPartition(topic, partition)], timeout=HANG_S)
             except ck.KafkaException as refused:
-                if refused.args[0].code() not in _MOVING or not tries_left:
+                if refused.args[0].code() not in _MOVING:
                     raise _refused(refused.args[0]) from None
-                time.sleep(0.2)
-            else:
-                break
+                return None
+            return found
+
+        offset = wait_until(committed, every_s=0.2).offset
         return offset if offset >= 0 else None
 
     def end_offset(self, topic: str, partition: int) -> int:
