@@ -28,7 +28,7 @@ from eosin.pipeline.common.errors import (
 from eosin.pipeline.common.progress_marker import ProgressMarker, read_marker
 from eosin.protocol.keys import ApiKey
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.virtual
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from eosin.protocol.names import TopicPartition
 LOOPBACK = "127.0.0.1"
 
 
-@pytest.mark.process
+@pytest.mark.virtual
 async def test_all_tasks_of_a_batch_use_the_partition_count_of_the_driver() -> None:
     """Partitions that are added meanwhile would split the rows of one key between tasks."""
     pyarrow = pytest.importorskip("pyarrow")

@@ -14,7 +14,7 @@ from eosin.pipeline.sink.lease_client import BatchGivenUp, Leases
 from eosin.pipeline.sink.lease_server import LeaseAddress, LeaseServer
 from eosin.protocol.errors import ErrorCode
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.virtual
 
 LOOPBACK = "127.0.0.1"
 

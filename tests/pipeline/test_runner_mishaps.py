@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
-from broker_process import BrokerProcess
+from asked_broker import KILLED, STOPPED
 from pipeline_broker import served
 from runner_job import Job
+from virtual_broker import VirtualBroker
 from waiting import until
 
 from eosin.client.admin import Admin
@@ -22,7 +22,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord
 
-pytestmark = [pytest.mark.process, pytest.mark.slow]
+pytestmark = pytest.mark.virtual
 
 
 @pytest.fixture
@@ -220,22 +220,22 @@ async def test_a_run_that_is_cancelled_aborts_what_it_has_not_committed(job: Job
     await goes_on(job, 1)
 
 
-async def test_a_run_goes_on_when_its_broker_is_stopped_or_killed_and_started_again(tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path / "data") as broker:
-        job = await Job(broker.address).create()
-        job.settings |= {"commit.interval.ms": "50", "request.timeout.ms": "1000"}
-        runner = job.runner()
-        running = asyncio.create_task(runner.run())
-        for number, end in enumerate((broker.kill, broker.stop, broker.kill), 1):
-            await job.feed(*(f"{number}-{each:03}" for each in range(300)))
-            await until(lambda: job.records_in() > 300 * (number - 1))  # noqa: B023
-            end()  # while it reads, writes or commits the rest
-            await asyncio.to_thread(broker.start)
-        await until(lambda: job.records_in() == 900)
-        runner.stop()
-        await running
-        written = await job.written()
-        assert written == sorted(f"{number}-{each:03}" for number in (1, 2, 3) for each in range(300))
+async def test_a_run_goes_on_when_its_broker_is_stopped_or_killed_and_started_again() -> None:
+    broker = VirtualBroker({})
+    await broker.start()
+    job = await Job(broker.address).create()
+    job.settings |= {"commit.interval.ms": "50", "request.timeout.ms": "1000"}
+    runner = job.runner()
+    running = asyncio.create_task(runner.run())
+    for number, end in enumerate((KILLED, STOPPED, KILLED), 1):
+        await job.feed(*(f"{number}-{each:03}" for each in range(300)))
+        await until(lambda: job.records_in() > 300 * (number - 1))  # noqa: B023
+        await broker.restart(end)  # while it reads, writes or commits the rest
+    await until(lambda: job.records_in() == 900)
+    runner.stop()
+    await running
+    written = await job.written()
+    assert written == sorted(f"{number}-{each:03}" for number in (1, 2, 3) for each in range(300))
 
 
 # Records --------------------------------------------------------------------------------------------------------------

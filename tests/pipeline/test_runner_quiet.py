@@ -28,7 +28,7 @@ from eosin.protocol.schemas.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.virtual
 
 MINUTE_MS = 60_000
 REFRESH = {"eosin.offsets.refresh.interval.ms": "50"}

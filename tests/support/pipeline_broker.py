@@ -4,17 +4,22 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Self
 
+from virtual_time import VirtualLoop
 from waiting import HANG_S
 
 from eosin.broker.api import Api, CloseConnection, RequestContext
 from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.connections.connection import Connection
 from eosin.broker.request_hooks import ObservedRequest, RequestHooks
 from eosin.broker.server import Server
 from eosin.protocol.keys import ApiKey
 from eosin.runtime.clock import Clock, SystemClock
 
+LISTENER = "PLAINTEXT"
+HOST = "127.0.0.1"
 UNLIKE = frozenset({ApiKey.API_VERSIONS})
 """Not counted: they belong to the connection, and each lost one brings another."""
 
@@ -70,16 +75,45 @@ class Faults(RequestHooks):
 
 @asynccontextmanager
 async def served(faults: Faults | None = None, *, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Server]:
-    """A started broker in memory; `server.addresses[0]` is where it listens."""
+    """A started broker in memory; `server.addresses[0]` is where it listens. A virtual test has it in its own loop."""
     few = {"transaction_state_log_num_partitions": 2, "offsets_topic_num_partitions": 2}
-    listeners = ("PLAINTEXT://127.0.0.1:0",)
+    listeners = (f"{LISTENER}://{HOST}:0",)
     config = BrokerConfig(**{"listeners": listeners, "eosin_durability": "memory", **few, **settings})
-    server = Server(config, clock=clock, hooks=faults)
+    make = _VirtualServer if isinstance(asyncio.get_running_loop(), VirtualLoop) else Server
+    server = make(config, clock=clock, hooks=faults)
     await server.startup()
     try:
         yield server
     finally:
         await server.shutdown()
+
+
+class _VirtualServer(Server):
+    """One that listens on the virtual network of its loop."""
+
+    def __init__(self, config: BrokerConfig, **parts: Any) -> None:
+        super().__init__(replace(config, listeners=()), **parts)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self._loop = loop
+        (listener,) = config.listeners
+        self._at = HOST, int(listener.rpartition(":")[2]) or loop.network.free_port()
+
+    async def startup(self) -> None:
+        loop = self._loop
+        await super().startup()
+        self.cluster.advertise(LISTENER, *self._at)
+        loop.network.listen(*self._at, lambda: (loop, Connection(self.host, LISTENER, loop)))
+
+    async def shutdown(self) -> None:
+        self._loop.network.refuse(*self._at)
+        await super().shutdown()
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """HOST:PORT of its only listener."""
+        host, port = self._at
+        return (f"{host}:{port}",)
 
 
 class AheadClock(SystemClock):

@@ -23,6 +23,8 @@ LATENCY_S: Final = 0.0001
 _HIGH_WATER: Final = 64 * 1024
 """Bytes beyond which a writer pauses unless it says otherwise, as with asyncio's own transports."""
 
+_LAST_PORT: Final = 65535
+
 Accept = Callable[[], "tuple[Process, asyncio.BaseProtocol] | None"]
 """The process that takes a new connection, and its protocol; None refuses the connection."""
 
@@ -41,7 +43,12 @@ class Network:
         return next(self._free)
 
     def listen(self, host: str, port: int, accept: Accept) -> None:
-        """Ask `accept` for every connection to this address from now on."""
+        """Ask `accept` for every connection to this address from now on. Raises OSError if somebody listens there, and
+        OverflowError if there is no such port."""
+        if (host, port) in self._listening:
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+        if not 0 <= port <= _LAST_PORT:
+            raise OverflowError(f"there is no port {port}")
         self._listening[host, port] = accept
 
     def refuse(self, host: str, port: int) -> None:

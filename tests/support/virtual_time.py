@@ -2,7 +2,8 @@
 simulator. When nobody has anything to do, time jumps to what is due next. tests/conftest.py imports the hook of
 pytest-asyncio that gives such a test its loop.
 
-Always true: nothing on the loop opens a socket, starts a process or hands work to a thread; a test that waits for what
+Always true: nothing on the loop opens a socket, starts a process or hands work to a thread; a `SystemClock` tells the
+time of the loop; a test that waits for what
 never happens fails at once, with the line at which it waits; an exception that nobody has caught, in a callback or a
 task, fails it, too.
 """
@@ -20,6 +21,8 @@ import pytest
 from simulation.clock import SimulatedClock
 from simulation.loop import Process, Scheduler
 from virtual_network import End, Listening, Network
+
+from eosin.runtime import clock as runtime_clock
 
 _T = TypeVar("_T")
 HANGS_AFTER_S: Final = 3600.0
@@ -55,6 +58,8 @@ class VirtualLoop(Process):
         super().__init__(self.scheduler, "test")
         self.clock = SimulatedClock(self.scheduler)
         self.network = Network()
+        self._time_before = runtime_clock.time
+        runtime_clock.time = _Time(self.clock)  # type: ignore[assignment]
         self._processes: list[Process] = [self]
         self._uncaught: list[dict[str, Any]] = []
 
@@ -104,6 +109,7 @@ class VirtualLoop(Process):
         for process in self._processes:
             process.kill()
         self.network.close()
+        runtime_clock.time = self._time_before
         self._raise_uncaught()
 
     async def shutdown_asyncgens(self) -> None:
@@ -140,6 +146,22 @@ class VirtualLoop(Process):
         address = host, port or self.network.free_port()
         self.network.listen(*address, lambda: (self, protocol_factory()))
         return Listening(self.network, address)  # type: ignore[abstract]  # it is all that tests need
+
+
+class _Time:
+    """What `SystemClock` finds in the module `time`, for who was given no other clock."""
+
+    def __init__(self, clock: SimulatedClock) -> None:
+        self._clock = clock
+
+    def time_ns(self) -> int:
+        return self._clock.now_ms() * 1_000_000
+
+    def monotonic_ns(self) -> int:
+        return self._clock.elapsed_ms() * 1_000_000
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
 
 
 @functools.cache
