@@ -21,7 +21,8 @@ from eosin.protocol.records.batch import NewRecord
 
 PARTITIONS = 150
 KEYS = 5
-WORK_S = float(os.environ.get("EOSIN_DESCRIPTOR_SECONDS", "3"))
+COMMITS = int(os.environ.get("EOSIN_DESCRIPTOR_COMMITS", "40"))
+"""The work goes on until so many transactions were committed, however long a busy machine takes for them."""
 
 SETTINGS = {
     "log.cleaner.backoff.ms": "100",
@@ -31,11 +32,27 @@ SETTINGS = {
 }
 
 
+class Work:
+    """What all workers do together."""
+
+    def __init__(self) -> None:
+        self._left = COMMITS
+
+    @property
+    def is_done(self) -> bool:
+        return self._left <= 0
+
+    def committed(self) -> None:
+        """One transaction more."""
+        self._left -= 1
+
+
 class Worker:
     """A client that comes, commits transactions of records in several partitions, and goes, again and again."""
 
-    def __init__(self, bootstrap: str, number: int) -> None:
+    def __init__(self, bootstrap: str, number: int, work: Work) -> None:
         self._bootstrap = bootstrap
+        self._work = work
         self._number = number
         self._chance = random.Random(number)
         self._count = 0
@@ -43,22 +60,23 @@ class Worker:
         self.doubtful: list[bytes] = []
         self.refused = 0
 
-    async def run(self, until: float) -> None:
-        loop = asyncio.get_running_loop()
-        while loop.time() < until:
+    async def run(self) -> None:
+        while not self._work.is_done:
+            # Each needs two connections at a time, so that those who got one must give it up now and then; on a busy
+            # machine nobody would ever get two who gives up as early each time.
+            patience_ms = min(500 * 2**self.refused, 20_000)
             try:
-                async with Client(self._bootstrap, retry_timeout_ms=500, request_timeout_ms=20_000) as client:
-                    await self._stay(client, until)
+                async with Client(self._bootstrap, retry_timeout_ms=patience_ms, request_timeout_ms=20_000) as client:
+                    await self._stay(client)
             except ClientError:
                 self.refused += 1
-                # Each needs two connections at a time, so that those who got one must give it up now and then.
                 await asyncio.sleep(self._chance.random())
 
-    async def _stay(self, client: Client, until: float) -> None:
+    async def _stay(self, client: Client) -> None:
         producer = Producer(client, f"worker-{self._number}", transaction_timeout_ms=2000)
         await producer.init()
         for _ in range(3):
-            if asyncio.get_running_loop().time() > until:
+            if self._work.is_done:
                 return
             values = []
             producer.begin()
@@ -76,6 +94,7 @@ class Worker:
                 self.doubtful += values
                 raise
             self.committed += values
+            self._work.committed()
 
 
 async def _work(address: str, clients: int) -> list[Worker]:
@@ -87,11 +106,11 @@ async def _work(address: str, clients: int) -> list[Worker]:
             4,
             configs={"segment.ms": "300", "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"},
         )
-    workers = [Worker(address, number) for number in range(clients)]
-    until = asyncio.get_running_loop().time() + WORK_S
-    async with asyncio.TaskGroup() as group:
+    work = Work()
+    workers = [Worker(address, number, work) for number in range(clients)]
+    async with asyncio.timeout(HANG_S), asyncio.TaskGroup() as group:
         for worker in workers:
-            group.create_task(worker.run(until))
+            group.create_task(worker.run())
     return workers
 
 
