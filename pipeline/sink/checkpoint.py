@@ -21,7 +21,9 @@ class Checkpoint:
     def __init__(self, spark: "SparkSession", root: str) -> None:
         """`root` is a Hadoop path."""
         self._root = root
-        self._jvm: Any = spark._jvm
+        jvm: Any = spark._jvm
+        self._path: Any = jvm.org.apache.hadoop.fs.Path  # each dot is a call to Java
+        self._read: Any = jvm.org.apache.commons.io.IOUtils.toByteArray
         self._files: Any = self._path(root).getFileSystem(spark._jsc.hadoopConfiguration())
 
     def range_hash(self, batch: int) -> str:
@@ -33,7 +35,7 @@ class Checkpoint:
             )
         stream = self._files.open(path)
         try:
-            entry = bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+            entry = bytes(self._read(stream))
         finally:
             stream.close()
         return hashlib.sha256(entry).hexdigest()[:HASH_DIGITS]
@@ -57,6 +59,3 @@ class Checkpoint:
     def delete(self, file: str) -> None:
         """Delete a file, if it is there."""
         self._files.delete(self._path(f"{self._root}/{file}"), False)
-
-    def _path(self, text: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(text)

@@ -32,21 +32,31 @@ class Handovers:
         self._files = files
         self._folder = f"sink-{quote(pipeline, safe='')}"
         self._run = run
+        self._notes: dict[str, int] | None = None
+        """The batch of each file, as far as this run has seen: another sink that writes there fences this one."""
 
     def note(self, batch: int) -> bool:
         """Note that a batch is handed over. False if this run has handed it over before."""
-        return self._files.create(f"{self._folder}/{batch}.{self._run}")
+        name = f"{batch}.{self._run}"
+        if not self._files.create(f"{self._folder}/{name}"):
+            return False
+        self._known()[name] = batch
+        return True
 
     def last_before(self, batch: int) -> int | None:
         """The last batch before this one that was handed over, in any run; None if there was none."""
-        return max((each for each, _ in self._notes() if each < batch), default=None)
+        return max((each for each in self._known().values() if each < batch), default=None)
 
     def forget_before(self, batch: int) -> None:
         """Delete the notes of earlier batches: `batch` is committed."""
-        for each, name in self._notes():
-            if each < batch:
-                self._files.delete(f"{self._folder}/{name}")
+        known = self._known()
+        for name in [name for name, each in known.items() if each < batch]:
+            self._files.delete(f"{self._folder}/{name}")
+            del known[name]
 
-    def _notes(self) -> list[tuple[int, str]]:
-        numbered = ((name.partition(".")[0], name) for name in self._files.names(self._folder))
-        return [(int(number), name) for number, name in numbered if number.isdecimal()]
+    def _known(self) -> dict[str, int]:
+        """What is in the folder, listed once: listing for each batch would cost more than the notes."""
+        if self._notes is None:
+            numbered = {name: name.partition(".")[0] for name in self._files.names(self._folder)}
+            self._notes = {name: int(number) for name, number in numbered.items() if number.isdecimal()}
+        return self._notes

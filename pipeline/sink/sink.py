@@ -51,6 +51,15 @@ _UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hou
 
 
 @dataclass(frozen=True, slots=True)
+class _Run:
+    """One run of one query, and what its checkpoint knows."""
+
+    query: BatchQuery
+    checkpoint: Checkpoint
+    handovers: Handovers
+
+
+@dataclass(frozen=True, slots=True)
 class _RunningQuery:
     """One run of one query, and what the sink writes its batches with."""
 
@@ -125,6 +134,7 @@ class TxnSink:
         self._loop = LoopThread(f"sink {pipeline}")
         self._driver_route = DriverRoute(self._loop, max_rows=driver_max_rows)
         self._executors_route = ExecutorsRoute(self._loop, lease_port=lease_port)
+        self._run: _Run | None = None
         self._running: _RunningQuery | None = None
 
     def start(
@@ -180,17 +190,15 @@ class TxnSink:
             self._on_batch(report)
 
     def _write(self, frame: DataFrame, batch: int) -> tuple[bool, int, int]:
-        query = present_query(frame.sparkSession)
-        checkpoint = Checkpoint(frame.sparkSession, query.checkpoint)
-        handovers = Handovers(checkpoint, self.pipeline, query.run_id)
-        if not handovers.note(batch):
+        run = self._run_of(frame)
+        if not run.handovers.note(batch):
             raise self._called_twice(batch)
-        running = self._running_query(query, frame)
+        running = self._running_query(run.query, frame)
         transactions = running.transactions
-        hashed = checkpoint.range_hash(batch)
-        if transactions.is_committed(batch, hashed, handovers.last_before(batch)):
+        hashed = run.checkpoint.range_hash(batch)
+        if transactions.is_committed(batch, hashed, run.handovers.last_before(batch)):
             assert transactions.marker is not None
-            if checkpoint.has_state:
+            if run.checkpoint.has_state:
                 _compute(frame)
             return True, transactions.marker.rows, 0
         begun_ms = self._clock.elapsed_ms()
@@ -206,7 +214,7 @@ class TxnSink:
             self._loop.run(transactions.abort())
             raise
         self._loop.run(transactions.commit())
-        handovers.forget_before(batch)
+        run.handovers.forget_before(batch)
         return False, rows, self._clock.elapsed_ms() - begun_ms
 
     def _called_twice(self, batch: int) -> CalledTwice:
@@ -254,6 +262,13 @@ class TxnSink:
         return written.rows
 
     # --- taking the pipeline over
+
+    def _run_of(self, frame: DataFrame) -> _Run:
+        query = present_query(frame.sparkSession)
+        if self._run is None or self._run.query != query:
+            checkpoint = Checkpoint(frame.sparkSession, query.checkpoint)
+            self._run = _Run(query, checkpoint, Handovers(checkpoint, self.pipeline, query.run_id))
+        return self._run
 
     def _running_query(self, query: BatchQuery, frame: DataFrame) -> _RunningQuery:
         """The query of this batch. The first batch of each run takes the pipeline over."""

@@ -43,25 +43,24 @@ def test_a_second_call_is_known_by_its_run_whichever_sink_it_comes_from(files: F
 def test_the_last_batch_before_one_is_found_in_all_runs_and_not_in_what_others_have_put_there(
     files: FilesInMemory,
 ) -> None:
+    for file in ("orders/3.run-1", "orders/7.run-1", "orders/.5.run-1.crc", "orders/note", "totals/5.run-1"):
+        files.create(f"sink-{file}")
     notes = Handovers(files, "orders", "run-2")
-    assert notes.last_before(7) is None
-    notes.note(7)
-    assert notes.last_before(7) is None
-    Handovers(files, "orders", "run-1").note(3)
-    Handovers(files, "orders", "run-1").note(10)
-    files.create("sink-orders/.9.run-1.crc")
-    files.create("sink-orders/note")
-    files.create("sink-totals/5.run-1")
+    assert notes.last_before(3) is None
+    assert notes.note(7)
     assert notes.last_before(7) == 3
-    assert notes.last_before(11) == 10
+    assert notes.note(9)
+    assert [notes.last_before(each) for each in (9, 12)] == [7, 9]
 
 
 def test_a_note_is_kept_until_a_later_batch_is_committed(files: FilesInMemory) -> None:
-    notes = Handovers(files, "orders", "run-1")
-    for batch in (8, 9, 10):
+    files.create("sink-orders/7.run-1")
+    notes = Handovers(files, "orders", "run-2")
+    for batch in (8, 9):
         notes.note(batch)
-    notes.forget_before(10)
-    assert files.paths == ["sink-orders/10.run-1"]
+    notes.forget_before(9)
+    assert files.paths == ["sink-orders/9.run-2"]
+    assert notes.last_before(10) == 9
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "x:y"])
