@@ -75,6 +75,11 @@ class BatchTransactions:
         self._begun_ms = 0
         self._asked_to_commit = False
 
+    @property
+    def adopts(self) -> bool:
+        """Whether the next batch is written although checkpoint and output do not go together."""
+        return self._adopt
+
     async def start(self, query: str) -> ProgressMarker | None:
         """Take the pipeline over: fence any earlier driver, let its last transaction end, and read the marker. Raises a
         ClientError, ForeignMarker, BadProgressTopic or TimeoutError."""

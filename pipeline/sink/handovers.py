@@ -8,8 +8,10 @@ function once for each batch of a run, so a second call of one run is not a repl
 a later batch is committed.
 """
 
-from typing import Protocol
+from typing import Final, Protocol
 from urllib.parse import quote
+
+_TWICE: Final = "twice"
 
 
 class Files(Protocol):
@@ -26,7 +28,8 @@ class Files(Protocol):
 
 
 class Handovers:
-    """The notes of one pipeline, for one run of its query: a file for each, `<batch>.<id of the run>`."""
+    """The notes of one pipeline, for one run of its query: a file for each, `<batch>.<id of the run>`; and
+    `<batch>.twice` for a batch that lacks a second frame."""
 
     def __init__(self, files: Files, pipeline: str, run: str) -> None:
         self._files = files
@@ -42,6 +45,17 @@ class Handovers:
             return False
         self._known()[name] = batch
         return True
+
+    def note_second_frame(self, batch: int) -> None:
+        """Note that a batch is committed without a second frame that the sink was given for it."""
+        name = f"{batch}.{_TWICE}"
+        self._files.create(f"{self._folder}/{name}")
+        self._known()[name] = batch
+
+    @property
+    def lacks_a_frame(self) -> int | None:
+        """The last batch that is committed without its second frame; None if there is none."""
+        return max((each for name, each in self._known().items() if name.endswith(f".{_TWICE}")), default=None)
 
     def last_before(self, batch: int) -> int | None:
         """The last batch before this one that was handed over, in any run; None if there was none."""

@@ -192,9 +192,12 @@ class TxnSink:
     def _write(self, frame: DataFrame, batch: int) -> tuple[bool, int, int]:
         run = self._run_of(frame)
         if not run.handovers.note(batch):
-            raise self._called_twice(batch)
+            raise self._called_twice(batch, run.handovers)
         running = self._running_query(run.query, frame)
         transactions = running.transactions
+        lacking = run.handovers.lacks_a_frame
+        if lacking is not None and not transactions.adopts:
+            raise _lacks_a_frame(self.pipeline, lacking)
         hashed = run.checkpoint.range_hash(batch)
         if transactions.is_committed(batch, hashed, run.handovers.last_before(batch)):
             assert transactions.marker is not None
@@ -217,18 +220,15 @@ class TxnSink:
         run.handovers.forget_before(batch)
         return False, rows, self._clock.elapsed_ms() - begun_ms
 
-    def _called_twice(self, batch: int) -> CalledTwice:
+    def _called_twice(self, batch: int, handovers: Handovers) -> CalledTwice:
         """The error for a second call, which must not be taken for a replay: its frame would be lost without a word."""
-        called = f"sink {self.pipeline!r} was called twice for batch {batch}: "
         if self.failure is not None and not isinstance(self.failure, CalledTwice):
             return CalledTwice(
-                f"{called}the first call failed, and its error must end the query, whose restart writes the batch anew"
+                f"sink {self.pipeline!r} was called twice for batch {batch}: the first call failed, and its error must"
+                " end the query, whose restart writes the batch anew"
             )
-        return CalledTwice(
-            f"{called}it writes one frame for each batch, so union the frames (column topic says where each row goes),"
-            " or give each frame a sink with a name of its own; the first frame is committed, a restart does not write"
-            " the batch again, and the rows of this one are in no topic"
-        )
+        handovers.note_second_frame(batch)
+        return _lacks_a_frame(self.pipeline, batch)
 
     def _task(self, batch: int) -> str:
         return f"{self.pipeline} batch {batch}"
@@ -319,6 +319,14 @@ class TxnSink:
         running, self._running = self._running, None
         if running is not None:
             self._loop.run(running.client.close())
+
+
+def _lacks_a_frame(pipeline: str, batch: int) -> CalledTwice:
+    return CalledTwice(
+        f"sink {pipeline!r} was called twice for batch {batch}: it writes one frame for each batch, so union the frames"
+        " (column topic says where each row goes), or give each frame a sink with a name of its own; the first frame of"
+        " the batch is committed, and the rows of the second are in no topic: see to them, then adopt the checkpoint"
+    )
 
 
 def _compute(frame: DataFrame) -> None:

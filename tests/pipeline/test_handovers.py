@@ -63,6 +63,20 @@ def test_a_note_is_kept_until_a_later_batch_is_committed(files: FilesInMemory) -
     assert notes.last_before(10) == 9
 
 
+def test_a_frame_that_is_lacking_is_remembered_until_a_later_batch_is_committed(files: FilesInMemory) -> None:
+    first = Handovers(files, "orders", "run-1")
+    first.note(7)
+    assert first.lacks_a_frame is None
+    first.note_second_frame(7)
+    assert first.lacks_a_frame == 7
+    again = Handovers(files, "orders", "run-2")
+    again.note(8)
+    assert (again.lacks_a_frame, again.last_before(8)) == (7, 7)
+    again.forget_before(8)
+    assert again.lacks_a_frame is None
+    assert files.paths == ["sink-orders/8.run-2"]
+
+
 @pytest.mark.parametrize("name", ["a/b", "..", "x:y"])
 def test_any_name_of_a_pipeline_is_one_folder(files: FilesInMemory, name: str) -> None:
     notes = Handovers(files, name, "run-1")

@@ -323,6 +323,14 @@ def test_a_second_frame_of_one_batch_is_refused_in_each_run_and_not_taken_for_a_
         with pytest.raises(errors.CalledTwice, match=r"called twice for batch 0: .* union the frames"):
             pipeline.run_by_hand(good_and_bad)
     assert pipeline.visible() == once("good 1", "good 3")
+    # Other code does not bring the second frame back, so the restart must not skip its batch without a word.
+    with pytest.raises(errors.CalledTwice, match=r"rows of the second are in no topic: .* adopt the checkpoint"):
+        pipeline.run()
+    pipeline.input.add("bad 4")
+    assert pipeline.run(adopt_checkpoint=True) == [(0, True, 2), (1, False, 1)]
+    pipeline.input.add("good 5")
+    assert pipeline.run() == [(2, False, 1)]
+    assert pipeline.visible() == once("good 1", "good 3", "bad 4", "good 5")
 
 
 def test_a_function_may_leave_batches_out_also_just_before_a_restart(pipeline: Pipeline) -> None:
