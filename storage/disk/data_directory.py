@@ -176,6 +176,12 @@ class DataDirectory:
             durable=True,
         )
 
+    def forget_broker_epoch(self) -> None:
+        """What was acknowledged may be lost: no start claims the epoch of that run any more. Blocks. Raises OSError."""
+        if self._disk.size(f"{self.path}/{BROKER_EPOCH}") is not None:
+            self._disk.unlink(f"{self.path}/{BROKER_EPOCH}")
+            self._disk.sync_directory(self.path)
+
     def save_metadata_offset(self, offset: int) -> None:
         """Note how far the cluster's metadata have come: a quorum that has less was reset (cluster.md 3.7). Blocks.
         Raises OSError."""

@@ -22,7 +22,7 @@ from eosin.storage.journal.codec import (
     journal_id_of,
     places_of,
 )
-from eosin.storage.journal.journal import NOTE, decode_note, file_path
+from eosin.storage.journal.journal import FILE_PREFIX, NOTE, decode_note, file_path
 
 _PLACE_FIELDS: Final = 3
 WAY_OUT: Final = (
@@ -112,6 +112,13 @@ def find_journal(disk: Disk, data_dir: str) -> FoundJournal | None:
     DamagedJournal, OSError."""
     files = read_files(disk, data_dir)
     return None if files is None else FoundJournal(_live(files))
+
+
+def is_note_gone(disk: Disk, data_dir: str) -> bool:
+    """Whether there are files of a journal that no note names: somebody has preferred to start without it, though what
+    was acknowledged may be lost then. Blocks. Raises OSError."""
+    names = disk.list(data_dir)
+    return NOTE not in names and any(name.startswith(FILE_PREFIX) for name in names)
 
 
 def read_files(disk: Disk, data_dir: str) -> list[FoundFile] | None:

@@ -19,7 +19,7 @@ from eosin.storage.disk.data_directory import NO_BROKER_EPOCH, DataDirectory
 from eosin.storage.disk.delayed_delete import DelayedDelete
 from eosin.storage.disk.interfaces import WholeSync
 from eosin.storage.disk.space import is_no_space
-from eosin.storage.journal.found import FoundJournal, find_journal
+from eosin.storage.journal.found import FoundJournal, find_journal, is_note_gone
 from eosin.storage.journal.journal import remove_journal
 from eosin.storage.journal.leftovers import what_is_left
 from eosin.storage.log.config import LogConfig
@@ -94,6 +94,9 @@ class DirectoryLoader:
         self._cleaner_offsets.read()
         now_ms = self._clock.now_ms()
         journal = None if contents.is_clean else find_journal(self._disk, self._directory.path)
+        if journal is None and is_note_gone(self._disk, self._directory.path):
+            self._directory.forget_broker_epoch()
+            self.previous_broker_epoch = NO_BROKER_EPOCH
         if not contents.is_clean and contents.partitions:
             _LOG.info("the last stop was not clean: recovering %d partitions", len(contents.partitions))
         syncs = StartSyncs(self._disk)

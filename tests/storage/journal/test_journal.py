@@ -342,6 +342,20 @@ async def test_a_journal_that_is_not_there_after_an_unclean_stop_is_refused_with
     assert (await JournalledLogs(disk).open()).log_end_offset == 4, "whoever prefers the loss has said so"
 
 
+async def test_a_broker_that_lost_its_journal_claims_nothing_though_it_starts() -> None:
+    logs = JournalledLogs()
+    await journalled(logs)
+    await logs.manager.save_broker_epoch(40)
+    disk = logs.disk.killed()
+    kept = JournalledLogs(disk.killed())
+    await kept.open()
+    assert kept.manager.previous_broker_epoch == 40
+    disk.unlink(f"{DATA_DIR}/{NOTE}")
+    lost = JournalledLogs(disk)
+    await lost.open()
+    assert lost.manager.previous_broker_epoch == -1
+
+
 async def test_a_directory_of_a_version_without_a_journal_opens_as_before() -> None:
     logs = JournalledLogs(journal_bytes=0)
     expected = content(await journalled(logs))
