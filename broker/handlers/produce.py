@@ -178,6 +178,7 @@ def _append_one(
     """Append a valid batch, and set its outcome. Returns whether it is still to become durable."""
     if isinstance(valid, Refused):
         batch.outcome = valid
+        services.partitions.refused_batches.add(batch)
         return False
     producer_id = batch.header.producer_id
     refused_batches, new_producers = services.partitions.refused_batches, services.new_producers

@@ -1,9 +1,11 @@
-"""`RefusedBatches`: whose batches were refused for now by partitions that did not know their producers, so that nothing
-in flight behind the first of them is taken for the beginning of its producer (storage.md 5.2.6, KAFKA-14359).
+"""`RefusedBatches`: whose batches were refused by partitions that did not know their producers, so that nothing in flight
+behind the first of them is taken for the beginning of its producer (storage.md 5.2.6, KAFKA-14359).
 
 A client sends up to five batches of a partition before it hears of the first. If that one comes just before its topic,
 or the election of this broker, is known here, it is refused and comes again; but one behind it comes just after, and a
-log that does not know a producer takes any sequence. The first one would be out of order for good then.
+log that does not know a producer takes any sequence. The first one would be out of order for good then. Likewise with
+one that is refused for what it is: a batch that is too large comes again in pieces of the same sequences, and of one
+that is given up Java gives the sequences to what is behind it, whose repetition would be taken for a duplicate.
 
 Always true: a log that knows a producer judges by itself; what is remembered here only refuses, for a short while, what
 comes behind a batch that was refused before; and it is bounded, whatever clients send.
@@ -20,16 +22,20 @@ if TYPE_CHECKING:
     from eosin.protocol.names import Uuid
     from eosin.runtime.clock import Clock
 
-REFUSED_FOR_NOW: Final = frozenset(
+REFUSED: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.INVALID_TIMESTAMP,
     }
 )
-"""The errors after which clients send a batch again as it is."""
+"""The errors after which clients send a batch again as it is, or use its sequences again."""
 
 KEPT_MS: Final = 10_000
 """A batch is remembered for so long at least, and twice as long at most, after it was refused last: longer than those
@@ -57,9 +63,9 @@ class RefusedBatches:
         return len(self._recent) + len(self._older)
 
     def add(self, batch: "ProducedBatch") -> None:
-        """A batch was refused. Harmless for one that has no producer, or that clients do not send again."""
+        """A batch was refused. Harmless for one that has no producer, or whose sequences clients do not use again."""
         header, outcome = batch.header, batch.outcome
-        if header.producer_id < 0 or not isinstance(outcome, Refused) or outcome.error not in REFUSED_FOR_NOW:
+        if header.producer_id < 0 or not isinstance(outcome, Refused) or outcome.error not in REFUSED:
             return
         if not self._is_counting:
             self._count()
@@ -90,7 +96,7 @@ class RefusedBatches:
         return Refused(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"producer {header.producer_id} sent sequence {header.base_sequence} behind {awaited.lowest_sequence},"
-            " which was refused for now",
+            " which was refused",
         )
 
     def _count(self) -> None:

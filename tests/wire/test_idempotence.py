@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from wire import MAX_SEQUENCE, Wire, better_than_kafka, produced
-from wire_producer import RawProducer, idempotent
+from wire import MAX_SEQUENCE, Wire, better_than_kafka, headers, produced
+from wire_producer import RawProducer, idempotent, transactional
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -182,3 +182,31 @@ async def test_an_idempotent_producer_always_gets_a_new_id(wire: Wire, producer:
     assert answer.error_code == ErrorCode.NONE
     assert (answer.producer_id, answer.producer_epoch) != producer.pair
     assert answer.producer_epoch == 0
+
+
+@pytest.mark.parametrize("is_transactional", [True, False])
+@pytest.mark.parametrize("level", [1, 2])
+async def test_a_batch_that_is_too_large_comes_again_in_pieces_before_those_behind_it(
+    wire: Wire, is_transactional: bool, level: int
+) -> None:
+    """As the Java client splits a batch: 300 records in 20 kB batches."""
+    partition = await wire.partition(max_message_bytes="21000")
+    producer = await transactional(wire, level=level) if is_transactional else await idempotent(wire)
+    if is_transactional and level == 1:
+        assert await producer.add(partition) == ErrorCode.NONE
+    version = 12 if is_transactional and level == 2 else 11
+    large, behind = producer.batch(partition, 300, size=1000), producer.batch(partition, 10, size=1000)
+    answers = [wire.send(producer.request(partition, each), version) for each in (large, behind)]
+    codes = [produced(await each).error_code for each in answers]
+    assert codes == [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    for first in range(0, 300, 20):
+        piece = producer.batch(partition, 20, sequence=first, size=1000)
+        assert (await producer.resend(partition, piece, version=version)).error_code == ErrorCode.NONE
+    again = await producer.resend(partition, behind, version=version)
+    assert (again.error_code, again.base_offset) == (ErrorCode.NONE, 300)
+    if is_transactional:
+        await producer.commit()
+        await wire.until_stable(partition, 311)
+    found = await wire.fetch_committed(partition, max_bytes=1 << 20)
+    counted = [header.records_count for header in headers(found.records) if not header.is_control]
+    assert counted == [20] * 15 + [10]

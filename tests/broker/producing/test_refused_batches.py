@@ -1,4 +1,4 @@
-"""A producer's batches that overtake its first one, which was refused for now (storage.md 5.2.6, KAFKA-14359)."""
+"""A producer's batches that overtake its first one, which was refused (storage.md 5.2.6, KAFKA-14359)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -161,11 +161,26 @@ async def test_remembered_batches_are_bounded_and_the_oldest_is_forgotten() -> N
     assert await produced(broker, 1, producer_id=MOST) == OUT_OF_ORDER
 
 
-async def test_batches_without_a_producer_and_refusals_for_good_are_not_remembered() -> None:
+async def test_batches_without_a_producer_and_refusals_of_the_producer_are_not_remembered() -> None:
     broker = await DataBroker.started()
     assert (await broker.produce(batch("a"))).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    await broker.create_topic()
+    assert [await produced(broker, each) for each in (0, 2)] == [TAKEN, OUT_OF_ORDER]
+    assert len(broker.partitions.refused_batches) == 0
+
+
+async def test_the_sequences_of_a_batch_that_is_too_large_are_used_again_before_what_is_behind_it() -> None:
+    broker = await DataBroker.started()
     await broker.create_topic(max_message_bytes="100")
     large = batch("x" * 200, producer_id=PID, producer_epoch=0, base_sequence=0)
     assert (await broker.produce(large)).error_code == ErrorCode.MESSAGE_TOO_LARGE
-    assert len(broker.partitions.refused_batches) == 0
-    assert await produced(broker, 1) == TAKEN
+    assert [await produced(broker, each) for each in (1, 0, 1)] == [OUT_OF_ORDER, TAKEN, TAKEN]
+    assert await produced(broker, 1, epoch=1) == OUT_OF_ORDER, "the log knows the producer"
+
+
+async def test_who_takes_a_new_epoch_when_a_batch_was_refused_for_good_may_begin_anywhere() -> None:
+    broker = await DataBroker.started()
+    await broker.create_topic(max_message_bytes="100")
+    large = batch("x" * 200, producer_id=PID, producer_epoch=0, base_sequence=0)
+    assert (await broker.produce(large)).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert await produced(broker, 1, epoch=1) == TAKEN
