@@ -1,5 +1,5 @@
-"""`RefusedBatches`: whose batches were refused by partitions that did not know their producers, so that nothing in flight
-behind the first of them is taken for the beginning of its producer (storage.md 5.2.6, KAFKA-14359).
+"""`RefusedBatches`: whose batches were refused by partitions that did not know their producers, so that nothing in
+flight behind the first of them is taken for the beginning of its producer (storage.md 5.2.6, KAFKA-14359).
 
 A client sends up to five batches of a partition before it hears of the first. If that one comes just before its topic,
 or the election of this broker, is known here, it is refused and comes again; but one behind it comes just after, and a
