@@ -1,5 +1,8 @@
 """Apache Kafka's console tools show an operator what is there, and do what they are told."""
 
+import json
+from typing import Any
+
 import pytest
 from real_clients.tools import KafkaScripts
 from scenario import Scenario
@@ -13,6 +16,15 @@ def consumed(tools: KafkaScripts, topic: str, isolation: str, *more: str) -> lis
     """The values that the console consumer prints."""
     options = ("--isolation-level", isolation, "--timeout-ms", QUIET_MS, *more)
     return tools.run("kafka-console-consumer", "--topic", topic, *options).lines
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    """JSON objects that stand one behind the other."""
+    found, at = [], 0
+    while at < len(text):
+        value, at = json.JSONDecoder().raw_decode(text, at)
+        found.append(value)
+    return found
 
 
 def test_topics_are_made_shown_grown_and_deleted(tools: KafkaScripts, scenario: Scenario) -> None:
@@ -110,6 +122,20 @@ def test_groups_are_listed_described_reset_and_deleted(tools: KafkaScripts, scen
     tools.run("kafka-consumer-groups", "--delete-offsets", *of_it, "--topic", topic)
     tools.run("kafka-consumer-groups", "--delete", *of_it)
     assert group not in tools.run("kafka-consumer-groups", "--list").lines
+
+
+def test_committed_offsets_are_decoded_from_their_topic(tools: KafkaScripts, scenario: Scenario) -> None:
+    topic, group = scenario.topic(), scenario.name("group")
+    scenario.consumer(group=group).commit({(topic, 0): 7})
+    with_offsets = scenario.consumer(group=group)
+    producer = scenario.transactional()
+    producer.begin()
+    producer.send_offsets({(topic, 0): 9}, with_offsets)
+    producer.commit()
+    formatter = ("--formatter", "org.apache.kafka.tools.consumer.OffsetsMessageFormatter", "--from-beginning")
+    told = objects("".join(consumed(tools, "__consumer_offsets", "read_committed", *formatter)))
+    key = {"group": group, "topic": topic, "partition": 0}
+    assert [each["value"]["data"]["offset"] for each in told if each["key"]["data"] == key] == [7, 9]
 
 
 def test_the_versions_that_the_broker_speaks_are_shown(tools: KafkaScripts) -> None:
