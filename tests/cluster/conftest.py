@@ -13,10 +13,12 @@ from toolchains import skipped_without
 @pytest.fixture(scope="module")
 def controller(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumController]:
     """The controller that brokers of this module join, with the settings in its `CONTROLLER`. Another module's would
-    still list the log of transactions on brokers that are gone, and no client could begin a transaction."""
-    settings = getattr(request.module, "CONTROLLER", None)
+    still list the log of transactions on brokers that are gone, and no client could begin a transaction. With
+    `FORMATTED_BY_TOOL` its directory is no copy."""
+    settings, by_tool = getattr(request.module, "CONTROLLER", None), hasattr(request.module, "FORMATTED_BY_TOOL")
     with skipped_without():
-        made = QuorumController(tmp_path_factory.mktemp("controller") / "controller", settings=settings)
+        folder = tmp_path_factory.mktemp("controller") / "controller"
+        made = QuorumController(folder, settings=settings, by_tool=by_tool)
     with made:
         yield made
 

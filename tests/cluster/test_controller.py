@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from kraft_node import KafkaBroker, QuorumController
 
+FORMATTED_BY_TOOL = True
+"""The lines of the page run here each time. Other modules have copies of what they make."""
+
 
 def test_a_controller_formatted_by_the_page_leads_its_quorum(controller: QuorumController) -> None:
     status = controller.ask("kafka-metadata-quorum.sh", "describe", "--status")
