@@ -1,10 +1,10 @@
 """Metrics, health and `eosin explain` of brokers that have joined a cluster (console.md 3 and 4, cluster.md 14)."""
 
 import json
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
 
 import confluent_kafka
 import pytest
@@ -16,6 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from real_clients import confluent
 from waiting import HANG_S, wait_until
 from wire import unique
+
+from eosin.broker.__main__ import main
 
 CONTROLLER = SHORT_SESSIONS
 
@@ -36,7 +38,10 @@ def pair(controller: QuorumController, tmp_path_factory: pytest.TempPathFactory)
         yield first, second
 
 
-def scraped(broker: JoinedBroker) -> dict[tuple[str, frozenset[str]], float]:
+Told = dict[tuple[str, frozenset[str]], float]
+
+
+def scraped(broker: JoinedBroker) -> Told:
     """By name and label values."""
     with urllib.request.urlopen(f"http://{broker.http_address}/metrics", timeout=HANG_S) as answer:
         text = answer.read().decode()
@@ -47,8 +52,8 @@ def scraped(broker: JoinedBroker) -> dict[tuple[str, frozenset[str]], float]:
     }
 
 
-def number(broker: JoinedBroker, name: str, *labels: str) -> float | None:
-    return scraped(broker).get((name, frozenset(labels)))
+def number(told: Told, name: str, *labels: str) -> float | None:
+    return told.get((name, frozenset(labels)))
 
 
 def create(pair: Pair, leader: int) -> str:
@@ -58,15 +63,10 @@ def create(pair: Pair, leader: int) -> str:
 
 
 def explained(broker: JoinedBroker, subject: str) -> dict[str, object]:
-    done = subprocess.run(
-        [sys.executable, "-m", "eosin.broker", "explain", subject, "--json", "--bootstrap-server", broker.address],
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, object] = json.loads(done.stdout)
+    said = StringIO()
+    with redirect_stdout(said):
+        assert main(["explain", subject, "--json", "--bootstrap-server", broker.address]) == 0
+    found: dict[str, object] = json.loads(said.getvalue())
     return found
 
 
@@ -78,27 +78,28 @@ def test_brokers_of_a_cluster_tell_of_leaders_followers_and_who_lags(pair: Pair)
         producer.send(topic, b"record", partition=0)
     producer.flush()
     manager = "kafka_server_replicamanager_"
-    assert number(first, f"{manager}partitioncount") == number(second, f"{manager}partitioncount") == 2
-    for broker in pair:
-        assert number(broker, f"{manager}leadercount") == 1
-        assert number(broker, f"{manager}underreplicatedpartitions") == 0
-        assert number(broker, "kafka_controller_kafkacontroller_offlinepartitionscount") == 0
-        assert number(broker, "kafka_controller_kafkacontroller_activecontrollercount") == 0, "the controller's"
-        assert number(broker, "kafka_brokers") == 2
-        assert number(broker, "kafka_server_replicafetchermanager_maxlag", "Replica") == 0
-        assert number(broker, "kafka_topic_partition_leader", led, "0") == first.node_id
-        assert number(broker, "kafka_topic_partition_in_sync_replica", led, "0") == 2
-    assert number(first, "eosin_follower_max_lag_records", str(second.node_id)) == 0
+    for told in map(scraped, pair):
+        assert number(told, f"{manager}partitioncount") == 2
+        assert number(told, f"{manager}leadercount") == 1
+        assert number(told, f"{manager}underreplicatedpartitions") == 0
+        assert number(told, "kafka_controller_kafkacontroller_offlinepartitionscount") == 0
+        assert number(told, "kafka_controller_kafkacontroller_activecontrollercount") == 0, "the controller's"
+        assert number(told, "kafka_brokers") == 2
+        assert number(told, "kafka_server_replicafetchermanager_maxlag", "Replica") == 0
+        assert number(told, "kafka_topic_partition_leader", led, "0") == first.node_id
+        assert number(told, "kafka_topic_partition_in_sync_replica", led, "0") == 2
+    assert number(scraped(first), "eosin_follower_max_lag_records", str(second.node_id)) == 0
     second.kill()
-    wait_until(lambda: number(first, f"{manager}underreplicatedpartitions") == 2, lambda: scraped(first))
+    behind = f"{manager}underreplicatedpartitions"
+    wait_until(lambda: number(scraped(first), behind) == 2, lambda: scraped(first), every_s=0.1)
     told = scraped(first)
     assert told[f"{manager}isrshrinks_total", frozenset()] >= 1
     assert told[f"{manager}underminisrpartitioncount", frozenset()] == 2
     assert told["kafka_brokers", frozenset()] == 1
     assert told["kafka_topic_partition_under_replicated_partition", frozenset((led, "0"))] == 1
     second.start()
-    wait_until(lambda: number(first, f"{manager}underreplicatedpartitions") == 0, lambda: scraped(first))
-    assert (number(first, f"{manager}isrexpands_total") or 0) >= 1
+    wait_until(lambda: number(scraped(first), behind) == 0, lambda: scraped(first), every_s=0.1)
+    assert (number(scraped(first), f"{manager}isrexpands_total") or 0) >= 1
     with urllib.request.urlopen(f"http://{second.http_address}/readyz", timeout=HANG_S) as answer:
         assert json.load(answer) == {"ready": True}
 

@@ -28,6 +28,10 @@ _TRACKER: Final = "multiprocessing.resource_tracker"
 _UNPACKED: Final = (".so", ".so.lck")
 """A JVM unpacks native libraries when it first needs them, and removes them at its end."""
 _FIRST_PAUSE_S: Final = 0.01
+_SPARK: Final = "org.apache.spark."
+"""In the words of Spark's JVM. It has a connection, and here a thread of py4j, for each thread of its own that calls
+Python or is called: they are its own, and it ends them when it likes."""
+_ESTABLISHED: Final = "01"
 
 Things = dict[str, str]
 """What there is: each under a name that nothing later has, with words for people."""
@@ -68,8 +72,47 @@ def _new_since(before: Things) -> Things:
     return {
         name: what
         for name, what in things().items()
-        if name not in before and name not in _kept and not _is_of_kept(name)
+        if name not in before and name not in _kept and not _is_of_kept(name) and not _is_of_spark(name)
     }
+
+
+def _is_of_spark(name: str) -> bool:
+    """Whether it is a connection to Spark's JVM, which is kept, or a thread that serves one."""
+    jvms = [each for each, words in _kept.items() if each.startswith("process") and _SPARK in words]
+    if not jvms:
+        return False
+    kind, number, *_ = name.split()
+    if kind == "thread":
+        return int(number) in {each.native_id for each in threading.enumerate() if _serves_java(each)}
+    if kind == "descriptor":
+        theirs = {inode for each in jvms for inode in _sockets(each.removeprefix("process "))}
+        return name.split()[2] in _connected_to(theirs)
+    return False
+
+
+def _serves_java(thread: threading.Thread) -> bool:
+    target = getattr(thread, "_target", None)
+    return type(getattr(target, "__self__", None)).__module__.startswith("py4j.")
+
+
+def _sockets(process: str) -> Iterator[str]:
+    """Its sockets, as links to descriptors name them."""
+    for each in Path(f"/proc/{process}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if (target := os.readlink(each)).startswith("socket:"):
+                yield target
+
+
+def _connected_to(sockets: set[str]) -> set[str]:
+    """The sockets at the other ends of these, on this machine."""
+    ends = {}
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for row in Path(table).read_text().splitlines()[1:]:
+            _, here, there, state, *more = row.split()
+            if state == _ESTABLISHED:
+                # Of ::ffff:127.0.0.1 and 127.0.0.1 the last eight digits are the same.
+                ends[here[-13:], there[-13:]] = f"socket:[{more[5]}]"
+    return {own for (here, there), own in ends.items() if ends.get((there, here)) in sockets}
 
 
 def _is_of_kept(name: str) -> bool:

@@ -19,8 +19,8 @@ import pytest
 from leftovers import Things, kept, left_since, things
 
 NOT_YET: Final = (
-    *("tests/applications", "tests/clients", "tests/crash", "tests/pipeline"),
-    *("tests/test_compiled.py", "tests/test_docker_engine.py", "tests/test_packaging.py"),
+    "tests/pipelineX",
+    "tests/test_docker_engine.py",
 )
 """Not all of their modules have been looked at: what these leave is listed at the end of the run, and fails nothing.
 May only shrink."""
@@ -43,9 +43,12 @@ def pytest_configure() -> None:
     """Before anybody asks for a temporary folder, or starts a worker."""
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
     folder = tempfile.mkdtemp(prefix="eosin-")
-    os.environ["TMPDIR"] = os.environ["SPARK_LOCAL_DIRS"] = folder
-    for name in ("SPARK_SUBMIT_OPTS", "MAVEN_OPTS"):  # Java does not ask TMPDIR
-        os.environ[name] = f"{os.environ.get(name, '')} -Djava.io.tmpdir={folder}".strip()
+    os.environ["TMPDIR"] = folder
+    # Java does not ask TMPDIR, and removes its files, if ever, when it ends.
+    of_java = os.environ["SPARK_LOCAL_DIRS"] = os.path.join(folder, "java")
+    os.mkdir(of_java)
+    for name in ("SPARK_SUBMIT_OPTS", "MAVEN_OPTS"):
+        os.environ[name] = f"{os.environ.get(name, '')} -Djava.io.tmpdir={of_java}".strip()
     tempfile.tempdir = None  # it is read again
     descendants.end_with_me(folder)
 
