@@ -16,27 +16,47 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc"),
 ]
 
-CONFTEST = """
-import os, subprocess, pytest, leftovers
+CONFTEST = '''
+import os, subprocess, sys, pytest, leftovers
 leftovers._GONE_WITHIN_S = 0.1
 @pytest.fixture(scope="session")
 def shared():
     with subprocess.Popen(["sh", "-c", "sleep 1000 & wait"], start_new_session=True) as process:
         yield process
         os.killpg(process.pid, 9)
+LISTENS = """
+import socket
+listening, kept = socket.create_server(("127.0.0.1", 0)), []
+print(listening.getsockname()[1], flush=True)
+while True:
+    kept.append(listening.accept())
 """
+def port_of(*words):
+    with subprocess.Popen([sys.executable, "-c", LISTENS, *words], stdout=subprocess.PIPE, text=True) as process:
+        yield int(process.stdout.readline())
+        process.kill()
+@pytest.fixture(scope="session")
+def spark():
+    yield from port_of("org.apache.spark.deploy.SparkSubmit")
+@pytest.fixture(scope="session")
+def server():
+    yield from port_of()
+'''
 LEAVES = {
     "process": 'subprocess.Popen(["sh", "-c", "sleep 1001 &"]).wait()',
     "thread": 'threading.Thread(target=threading.Event().wait, name="reader", daemon=True).start()',
     "descriptors": "opened = [os.open(__file__, os.O_RDONLY) for _ in range(5)]",
     "file": 'tempfile.mkdtemp(prefix="mine-")',
     "nothing": "opened = [os.open(__file__, os.O_RDONLY) for _ in range(4)]",
+    "connections": "opened.extend(socket.create_connection(('127.0.0.1', server)) for _ in range(5))",
+    "spark": "opened.extend(socket.create_connection(('127.0.0.1', spark)) for _ in range(5))",
 }
 TOLD = {
     "process": r"process \d+: .*sleep 1001.*",
     "thread": r"thread reader",
     "descriptors": r"descriptor of \S+/test_descriptors.py",
     "file": r"\S+/mine-\S+",
+    "connections": r"descriptor of socket:\S+",
 }
 
 
@@ -45,7 +65,8 @@ def ran(folder: Path, modules: dict[str, str], *options: str) -> str:
     (folder / "pytest.ini").touch()
     (folder / "conftest.py").write_text(CONFTEST)
     for name, line in modules.items():
-        lines = ["import os, subprocess, tempfile, threading", "def test_first(shared):", f"    {line}"]
+        lines = ["import os, socket, subprocess, tempfile, threading", "opened = []"]
+        lines += ["def test_first(shared, spark, server):", f"    {line}"]
         (folder / f"test_{name}.py").write_text("\n".join([*lines, "def test_last():", "    pass"]))
     options = ("-p", "nothing_left", "-p", "no:cacheprovider", "-rA", "--basetemp", "base", *options)
     command = [sys.executable, "-m", "pytest", *options]

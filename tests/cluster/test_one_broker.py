@@ -60,7 +60,7 @@ def test_the_quorum_lists_the_broker_as_an_observer_without_lag(
     assert int(row[3]) <= 2, f"lag of {row}"
 
 
-def test_a_transaction_commits_its_records_and_offsets(broker: JoinedBroker) -> None:
+def test_a_transaction_commits_its_records_and_offsets_and_outlives_kill_9(broker: JoinedBroker) -> None:
     name, group = unique("topic"), unique("group")
     confluent.CLIENT.admin(broker.address).create_topic(name, 2)
     producer = confluent.CLIENT.producer(broker.address, transactional_id=unique("tx"))
@@ -77,6 +77,9 @@ def test_a_transaction_commits_its_records_and_offsets(broker: JoinedBroker) -> 
         else:
             producer.flush()
             producer.abort()
+    broker.kill()
+    broker.start()
+    assert consumer.committed(name, 0) == 1
     consumer.close()
     values = read_all(broker.address, name, 8)
     assert sorted(values) == sorted([b"kept-%d" % number for number in range(4)] * 2)

@@ -18,10 +18,7 @@ import descendants
 import pytest
 from leftovers import Things, kept, left_since, things
 
-NOT_YET: Final = (
-    "tests/pipelineX",
-    "tests/test_docker_engine.py",
-)
+NOT_YET: Final = ("tests/test_docker_engine.py",)
 """Not all of their modules have been looked at: what these leave is listed at the end of the run, and fails nothing.
 May only shrink."""
 
