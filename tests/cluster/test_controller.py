@@ -1,11 +1,8 @@
 """The controller that Eosin brokers join, as docs/cluster.md starts it, before any of them is there."""
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-from kraft_node import KafkaBroker, QuorumController
+from kraft_node import QuorumController
 
 FORMATTED_BY_TOOL = True
 """The lines of the page run here each time. Other modules have copies of what they make."""
@@ -24,12 +21,3 @@ def test_the_features_of_the_page_are_those_that_eosin_can_join(controller: Quor
     assert levels["transaction.version"] == "2"
     assert levels["eligible.leader.replicas.version"] == "1"
     assert levels["group.version"] == levels["share.version"] == levels["streams.version"] == "0"
-
-
-@pytest.mark.full
-def test_a_broker_of_apache_kafka_joins_the_same_cluster(
-    controller: QuorumController, node_ids: Iterator[int], tmp_path: Path
-) -> None:
-    with KafkaBroker(tmp_path / "kafka", controller, node_id=next(node_ids)) as kafka:
-        listed = kafka.run("kafka-cluster.sh", "list-endpoints", "--bootstrap-server", kafka.address)
-        assert str(kafka.port) in listed

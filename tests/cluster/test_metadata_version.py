@@ -81,17 +81,3 @@ def test_metadata_version_is_raised_under_a_client_that_commits(oldest: QuorumCo
 def _has_seen_all(address: str) -> bool:
     levels = features(address)
     return (levels["metadata.version"], levels.get("eligible.leader.replicas.version")) == (_NEWEST, 1)
-
-
-@pytest.mark.full
-def test_a_level_below_what_eosin_joins_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    with skipped_without():
-        made = QuorumController(tmp_path / "controller", features={"metadata.version": _OLDEST - 1})
-    with made:
-        broker = JoinedBroker(tmp_path / "broker", made, node_id=1)
-        *_, sentence = broker.refusal().strip().splitlines()
-    assert sentence == (
-        f"eosin serve: the cluster has metadata.version at level {_OLDEST - 1}, and this broker supports {_OLDEST} to"
-        f" {_NEWEST}: format the controllers with --feature metadata.version={_NEWEST}, or take the level there with"
-        " kafka-features.sh"
-    )

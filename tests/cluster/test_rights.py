@@ -1,12 +1,11 @@
 """Access control entries of a quorum of Apache Kafka, whose broker is Eosin (cluster.md 7, security.md 4)."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import confluent_kafka
 import pytest
 from joined_broker import JoinedBroker
-from kraft_node import SHORT_SESSIONS, QuorumController
+from kraft_node import QuorumController
 from toolchains import skipped_without
 from waiting import HANG_S
 from wire import unique
@@ -16,9 +15,8 @@ from eosin.broker.config.broker import STANDARD_AUTHORIZER
 
 @pytest.fixture(scope="module")
 def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumController]:
-    """One that decides as well: the broker passes requests on to it in the names of its clients. A broker that was kept
-    out may come again when its session is over."""
-    settings = {**SHORT_SESSIONS, "authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS"}
+    """One that decides as well: the broker passes requests on to it in the names of its clients."""
+    settings = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS"}
     with skipped_without():
         made = QuorumController(tmp_path_factory.mktemp("deciding") / "controller", settings=settings)
     with made:
@@ -62,19 +60,3 @@ def test_an_entry_that_kafka_acls_has_added_counts_at_once_and_goes_again(
     controller.run(*to, "--remove", "--force", *denial)
     assert produced(broker, topic) == 0
     assert topic not in controller.run(*to, "--list", "--topic", topic)
-
-
-@pytest.mark.full
-def test_a_broker_without_an_authorizer_stays_out_unless_it_is_told_to_serve_everybody(
-    broker: JoinedBroker, controller: QuorumController, node_ids: Iterator[int], tmp_path: Path
-) -> None:
-    to = ("kafka-acls.sh", "--bootstrap-server", broker.address)
-    denial = ("--deny-principal", "User:mallory", "--operation", "Write", "--topic", unique("topic"))
-    controller.run(*to, "--add", *denial)
-    node_id = next(node_ids)
-    without = JoinedBroker(tmp_path / "data", controller, node_id=node_id)
-    assert "access control entries (1), and this broker no authorizer to decide by them" in without.refusal()
-    told = {"eosin.ignore.acls": "true"}
-    with JoinedBroker(tmp_path / "data", controller, node_id=node_id, settings=told) as serving:
-        assert produced(serving, unique("topic")) == 0
-    controller.run(*to, "--remove", "--force", *denial)

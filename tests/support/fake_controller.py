@@ -84,7 +84,7 @@ class FakeController:
         ]
         if self.features.get(ELR):  # so that a default cannot change under the ELR
             bootstrap.append(records.ConfigRecord(ResourceType.BROKER, "", "min.insync.replicas", "1"))
-        self._write([records.BeginTransactionRecord("Bootstrap records"), *bootstrap, records.EndTransactionRecord()])
+        self.write([records.BeginTransactionRecord("Bootstrap records"), *bootstrap, records.EndTransactionRecord()])
 
     # The log and what it says
 
@@ -93,7 +93,7 @@ class FakeController:
         """The cluster now."""
         return self.replay.published
 
-    def _write(self, batch: Sequence[Message]) -> None:
+    def write(self, batch: Sequence[Message]) -> None:
         """One batch, committed at once."""
         if not batch:
             return
@@ -177,7 +177,7 @@ class FakeController:
                 log_dirs=tuple(sorted(request.log_dirs)),
             )
         )
-        self._write(batch)
+        self.write(batch)
         if not is_same:
             self.liveness[request.broker_id] = Liveness(epoch)
         return BrokerRegistrationResponse(broker_epoch=epoch)
@@ -238,7 +238,7 @@ class FakeController:
                     broker.node_id, broker.epoch, cordoned_log_dirs=request.cordoned_log_dirs
                 )
             )
-        self._write(batch)
+        self.write(batch)
         return BrokerHeartbeatResponse(
             is_caught_up=is_caught_up,
             is_fenced=self.image.brokers[broker.node_id].fenced,
@@ -291,7 +291,7 @@ class FakeController:
             if broker.fenced or (alive is not None and alive.contact_ms is None):
                 continue
             if not self._has_session(broker, now_ms):
-                self._write(list(self._fenced(broker)))
+                self.write(list(self._fenced(broker)))
                 return
 
     def become_active(self, leader: int, now_ms: int) -> None:
@@ -335,7 +335,7 @@ class FakeController:
                 )
                 if change is not None:
                     batch.append(change)
-        self._write(batch)
+        self.write(batch)
         return alter_partition.AlterPartitionResponse(
             topics=tuple(
                 alter_partition.ResponseTopicData(
@@ -409,7 +409,7 @@ class FakeController:
                     partitions.append(assign_replicas_to_dirs.ResponsePartitionData(each.partition_index, error))
                 topics.append(assign_replicas_to_dirs.ResponseTopicData(asked.topic_id, tuple(partitions)))
             answers.append(assign_replicas_to_dirs.ResponseDirectoryData(directory.id, tuple(topics)))
-        self._write(batch)
+        self.write(batch)
         return assign_replicas_to_dirs.AssignReplicasToDirsResponse(directories=tuple(answers))
 
     def _assigned(
@@ -465,7 +465,7 @@ class FakeController:
                 code = ErrorCode.ELECTION_NOT_NEEDED if change is None else ErrorCode.NONE
                 codes.append(elect_leaders.PartitionResult(index, code))
             results.append(elect_leaders.ReplicaElectionResult(named.topic, tuple(codes)))
-        self._write(batch)
+        self.write(batch)
         return elect_leaders.ElectLeadersResponse(replica_election_results=tuple(results))
 
     def move_leaders(
@@ -479,7 +479,7 @@ class FakeController:
             if partition.leader != NO_LEADER and members and topics(topic.name):
                 leader = choose(members)  # perhaps the same one, in a new epoch
                 batch.append(records.PartitionChangeRecord(index, topic.topic_id, leader=leader))
-        self._write(batch)
+        self.write(batch)
 
     # Topics and producer ids (cluster.md 5.2 and 6.6)
 
@@ -523,7 +523,7 @@ class FakeController:
                 )
             )
         if is_for_real:
-            self._write(batch)
+            self.write(batch)
         return create_topics.CreatableTopicResult(
             name=wanted.name,
             topic_id=topic_id,
@@ -562,7 +562,7 @@ class FakeController:
             if topic is None:
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if each.name else ErrorCode.UNKNOWN_TOPIC_ID
             else:
-                self._write([records.RemoveTopicRecord(topic.topic_id)])
+                self.write([records.RemoveTopicRecord(topic.topic_id)])
             results.append(
                 delete_topics.DeletableTopicResult(
                     name=each.name if topic is None else topic.name,
@@ -580,7 +580,7 @@ class FakeController:
         if broker.epoch != request.broker_epoch:
             return AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
         start = self.image.next_producer_id
-        self._write([records.ProducerIdsRecord(broker.node_id, broker.epoch, start + BLOCK)])
+        self.write([records.ProducerIdsRecord(broker.node_id, broker.epoch, start + BLOCK)])
         return AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=BLOCK)
 
     # All of them

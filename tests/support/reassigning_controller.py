@@ -42,7 +42,7 @@ class ReassigningController(FakeController):
                     continue  # nothing to cancel, or only unclean
                 after = self._with(before, left, (), (), isr)
             batch.append(self._difference(topic, name.partition, before, after))
-        self._write(batch)
+        self.write(batch)
 
     def alter_isrs(
         self, request: alter_partition.AlterPartitionRequest, now_ms: int
@@ -65,8 +65,8 @@ class ReassigningController(FakeController):
         )
         return alter_partition.AlterPartitionResponse(error_code=response.error_code, topics=topics)
 
-    def _write(self, batch: Sequence[Message]) -> None:
-        super()._write([self._completed(each) if isinstance(each, PartitionChangeRecord) else each for each in batch])
+    def write(self, batch: Sequence[Message]) -> None:
+        super().write([self._completed(each) if isinstance(each, PartitionChangeRecord) else each for each in batch])
 
     def _completed(self, change: PartitionChangeRecord) -> PartitionChangeRecord:
         """The same change, and the end of a reassignment if it brings that about."""

@@ -5,12 +5,15 @@ What it stands for is Apache Kafka's: `tests/broker/quorum/test_fake_controller.
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final
 
 from quorum_log import HOST
 from simulation.cluster.controllers import CLUSTER_ID, CONTROLLERS, ControllerConnection, Controllers
 from simulation.loop import Process
 from virtual_time import VirtualLoop
+
+from eosin.protocol.types import Message
 
 FEATURES: Final = {"metadata.version": 30, "eligible.leader.replicas.version": 1, "transaction.version": 2}
 
@@ -22,17 +25,24 @@ class VirtualControllers:
     address: Final = ",".join(f"{HOST}:{node_id}" for node_id in CONTROLLERS)
     """Of all, as `controller.quorum.bootstrap.servers` wants them."""
 
-    def __init__(self, *, session_timeout_ms: int = 3000) -> None:
+    def __init__(self, *, session_timeout_ms: int = 3000, features: Mapping[str, int] | None = None) -> None:
+        """`features` go over the levels of FEATURES."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualLoop), "without the mark `virtual`, ask a real controller (kraft_node.py)"
         self._loop = loop
         process = loop.new_process("controllers")
-        self.quorum = Controllers(process, "virtual", features=dict(FEATURES), session_timeout_ms=session_timeout_ms)
+        self.quorum = Controllers(
+            process, "virtual", features={**FEATURES, **(features or {})}, session_timeout_ms=session_timeout_ms
+        )
         for node_id in CONTROLLERS:
             loop.network.listen(HOST, node_id, lambda of=node_id: self._accept(of))
 
     def _accept(self, node_id: int) -> tuple[Process, ControllerConnection] | None:
         return None if self.quorum.is_out else (self.quorum.process, ControllerConnection(self.quorum, node_id))
+
+    def write(self, *records: Message) -> None:
+        """Have the controllers decide what a test says."""
+        self.quorum.write(records)
 
     def stop(self) -> None:
         """All of them go away: connections end, and new ones are refused, until `succeed`."""

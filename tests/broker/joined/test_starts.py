@@ -1,11 +1,13 @@
-"""The start of a broker of a quorum that cannot be: one sentence for each refusal (cluster.md 1.8, 2.3, 3.7). A real
-process says it behind the name of its command (`tests/cluster/test_one_broker.py`)."""
+"""Starts of a broker of a quorum: what it finds and leaves in its directory, and one sentence for each refusal
+(cluster.md 1.6, 1.8, 2.3, 3.7, 7.5). A real process says it behind the name of its command
+(`tests/cluster/test_one_broker.py`)."""
 
 import pytest
 from virtual_cluster import VirtualJoinedBroker
 from virtual_controllers import VirtualControllers
 
 from eosin.broker.start_error import StartError
+from eosin.protocol.schemas.records.metadata import AccessControlEntryRecord
 
 pytestmark = pytest.mark.virtual
 
@@ -60,3 +62,48 @@ async def test_without_controllers_an_empty_directory_is_not_formatted(controlle
     assert "no controller told the id of its cluster in 1500 ms" in str(refused.value)
     assert "(--cluster-id gives the id)" in str(refused.value)
     assert not broker.disk.is_directory(broker.data_dir)
+
+
+@pytest.mark.parametrize(
+    ("feature", "level", "told"),
+    [
+        ("streams.version", 1, "the cluster has streams.version at level 1, and this broker supports 0 to 0"),
+        ("metadata.version", 24, "the cluster has metadata.version at level 24, and this broker supports 25 to 30"),
+    ],
+)
+async def test_a_cluster_with_features_beyond_this_broker_is_refused(feature: str, level: int, told: str) -> None:
+    with pytest.raises(StartError) as refused:
+        await VirtualJoinedBroker(VirtualControllers(features={feature: level}), 1).start()
+    best = min(level, 0) if feature == "streams.version" else 30
+    assert str(refused.value) == (
+        f"{told}: format the controllers with --feature {feature}={best}, or take the level there with"
+        " kafka-features.sh"
+    )
+
+
+async def test_without_an_authorizer_it_stays_out_unless_it_is_told_to_serve_everybody(
+    controllers: VirtualControllers,
+) -> None:
+    entry = AccessControlEntryRecord(b"1" * 16, 2, "orders", 3, "User:mallory", "*", 4, 2)
+    controllers.write(entry)
+    broker = VirtualJoinedBroker(controllers, 1)
+    with pytest.raises(
+        StartError, match=r"access control entries \(1\), and this broker no authorizer to decide by them"
+    ):
+        await broker.start()
+    await VirtualJoinedBroker(controllers, 2, {"eosin.ignore.acls": "true"}).start()
+
+
+async def test_a_clean_stop_names_the_epoch_and_a_kill_does_not(controllers: VirtualControllers) -> None:
+    broker = VirtualJoinedBroker(controllers, 1)
+    epoch, clean = f"{broker.data_dir}/eosin.broker.epoch", f"{broker.data_dir}/.kafka_cleanshutdown"
+    await broker.start()
+    first = broker.disk.read_whole(epoch)
+    assert first.startswith(b'{"version":0,"brokerEpoch":')
+    await broker.stop()
+    assert broker.disk.read_whole(clean) == first
+    await broker.start()
+    assert broker.disk.size(clean) is None
+    assert broker.disk.read_whole(epoch) != first
+    broker.kill()
+    assert broker.disk.size(clean) is None

@@ -132,6 +132,11 @@ class Controllers:
         self.model.move_leaders(choose, topics=topics)
         self._told()
 
+    def write(self, batch: Sequence[Message]) -> None:
+        """What somebody else has asked of the controllers."""
+        self.model.write(batch)
+        self._told()
+
     def reassign(self, wanted: Mapping[TopicPartition, Sequence[int] | None]) -> None:
         """Replicas are to be elsewhere; None: as they were before."""
         self.model.reassign(wanted)
