@@ -1,13 +1,9 @@
 """What each client's application sees of commits, aborts and open transactions."""
 
-import threading
-import time
-
 import pytest
 from real_clients.base import ClientRefused, Received, read_all
 from real_clients.everyone import older_too
 from scenario import Scenario
-from waiting import HANG_S
 
 
 def values(records: list[Received]) -> list[bytes | None]:
@@ -135,27 +131,6 @@ def test_an_open_transaction_holds_readers_at_the_last_stable_offset(scenario: S
     slow.commit()
     assert values(reader.read(2)) == [b"slow", b"quick"]
     assert reader.end_offset(topic, 0) == 4, "two records and their two markers"
-
-
-def test_a_long_poll_across_an_abort_wakes_for_the_next_commit(scenario: Scenario) -> None:
-    topic = scenario.topic()
-    producer = scenario.transactional()
-    reader = scenario.reader(topic, max_wait_ms=20_000)
-    producer.begin()
-    producer.send(topic, b"aborted")
-    producer.flush()
-    found: list[Received] = []
-    reading = threading.Thread(target=lambda: found.extend(reader.read(1)))
-    started = time.monotonic()
-    reading.start()
-    time.sleep(0.5)
-    producer.abort()
-    producer.begin()
-    producer.send(topic, b"committed")
-    producer.commit()
-    reading.join(HANG_S)
-    assert values(found) == [b"committed"]
-    assert time.monotonic() - started < 12, "the poll was woken, it did not run out"
 
 
 def test_a_new_instance_aborts_what_the_last_one_left_open(scenario: Scenario) -> None:

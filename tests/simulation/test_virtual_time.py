@@ -1,6 +1,7 @@
 """The mark `virtual`: time that jumps, tests that hang, exceptions that nobody catches, a network without sockets."""
 
 import asyncio
+import os
 import socket
 import subprocess
 import time
@@ -13,6 +14,8 @@ from virtual_broker import OwnBroker, own_broker
 from virtual_network import LATENCY_S
 from virtual_time import Hangs, Real, Uncaught, VirtualLoop, now_ms, run
 from wire import Wire, exchange
+
+from eosin.runtime.clock import SystemClock
 
 pytestmark = pytest.mark.virtual
 
@@ -89,12 +92,22 @@ def test_an_error_of_the_test_itself_is_raised_as_it_is() -> None:
     [
         (socket.socket, "a socket"),
         (lambda: subprocess.run(["true"], check=True), "a process"),
+        (lambda: os.posix_spawn("/bin/true", ["true"], {}), "a process"),
         (lambda: asyncio.get_running_loop().run_in_executor(None, print), "a thread"),
     ],
 )
 async def test_nothing_real_is_opened_or_started(real: Callable[[], object], what: str) -> None:
     with pytest.raises(Real, match=f"{what} in a virtual test"):
         real()
+
+
+async def test_a_clock_of_the_system_tells_the_time_of_the_loop() -> None:
+    loop, clock = asyncio.get_running_loop(), SystemClock()
+    assert isinstance(loop, VirtualLoop)
+    began = clock.elapsed_ms(), clock.running_ms()
+    await asyncio.sleep(5)
+    assert clock.elapsed_ms() - began[0] == clock.running_ms() - began[1] == 5000
+    assert clock.now_ms() == loop.clock.now_ms()
 
 
 class Sink(asyncio.Protocol):

@@ -2,14 +2,13 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from batches import ORDERS, data
 from logs import Logs, appended
-from waiting import HANG_S, until
+from waiting import HANG_S, settled, until
 
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.server import Server
@@ -21,23 +20,27 @@ from eosin.storage.disk.system import SystemDisk
 from eosin.storage.log.context import Patience, StartGivenUp
 
 PARTITIONS = 20
-SLOW_S = 0.1
 
 
 class SlowDisk(SystemDisk):
-    """A disk on which it takes a while to list a partition's directory, so that a start lasts two seconds."""
+    """A disk on which no partition's directory is listed before `gate` is open."""
 
     def __init__(self) -> None:
         super().__init__()
         self.listed = 0
+        self.at_work = 0
+        """Threads that list, or wait for it."""
+        self.gate = threading.Event()
         self.begun = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
     def list(self, path: str) -> list[str]:
         if f"/{ORDERS.topic}-" in path:
             self.listed += 1
+            self.at_work += 1
             self._loop.call_soon_threadsafe(self.begun.set)
-            time.sleep(SLOW_S)
+            assert self.gate.wait(HANG_S)
+            self.at_work -= 1
         return super().list(path)
 
 
@@ -62,13 +65,23 @@ async def killed_with_records(directory: str) -> None:
     await logs.manager.close(clean=False)
 
 
-async def give_up(start: Callable[[], Awaitable[None]], disk: SlowDisk) -> None:
+async def given_up(start: Callable[[], Awaitable[None]], disk: SlowDisk) -> "asyncio.Future[None]":
+    """A start that is cancelled while a thread of it works on the disk."""
     starting = asyncio.ensure_future(start())
     async with asyncio.timeout(HANG_S):
         await disk.begun.wait()
     starting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await starting
+    await settled()
+    return starting
+
+
+def is_free(directory: str) -> bool:
+    """Whether nobody has the directory."""
+    try:
+        SystemDisk().lock(f"{directory}/{LOCK}").release()
+    except DirectoryInUse:
+        return False
+    return True
 
 
 async def test_the_lock_goes_when_no_thread_works_on_the_directory_any_more(tmp_path: Path) -> None:
@@ -76,15 +89,17 @@ async def test_the_lock_goes_when_no_thread_works_on_the_directory_any_more(tmp_
     await killed_with_records(directory)
     logs = Logs(disk=SlowDisk(), durability=Durability.OS, data_dir=directory)
     assert isinstance(logs.disk, SlowDisk)
-    await give_up(logs.manager.open, logs.disk)
-    with pytest.raises(DirectoryInUse):
-        SystemDisk().lock(f"{directory}/{LOCK}")
-    await logs.manager.close(clean=False)
-    listed = logs.disk.listed
-    assert listed < PARTITIONS // 2
-    SystemDisk().lock(f"{directory}/{LOCK}").release()
-    await asyncio.sleep(2 * SLOW_S)
-    assert logs.disk.listed == listed
+    starting = await given_up(logs.manager.open, logs.disk)
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    closing = asyncio.ensure_future(logs.manager.close(clean=False))
+    await settled()
+    assert not is_free(directory)
+    logs.disk.gate.set()
+    await closing
+    assert logs.disk.at_work == 0
+    assert logs.disk.listed < PARTITIONS // 2
+    assert is_free(directory)
     again = Logs(disk=SystemDisk(), durability=Durability.OS, data_dir=directory)
     await again.open()
     assert [log.log_end_offset for log in again.manager.logs.values()] == [1] * PARTITIONS
@@ -99,12 +114,14 @@ async def test_a_server_that_is_stopped_while_it_starts_leaves_the_directory_at_
     config = BrokerConfig(
         listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=(directory,), eosin_durability="os", node_id=0
     )
-    await give_up(Server(config, disk=disk).startup, disk)
-    listed = disk.listed
-    assert listed < PARTITIONS // 2
-    SystemDisk().lock(f"{directory}/{LOCK}").release()
-    await asyncio.sleep(2 * SLOW_S)
-    assert disk.listed == listed
+    starting = await given_up(Server(config, disk=disk).startup, disk)
+    assert not is_free(directory)
+    disk.gate.set()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert disk.at_work == 0
+    assert disk.listed < PARTITIONS // 2
+    assert is_free(directory)
 
 
 def test_a_scan_ends_at_the_next_read() -> None:
@@ -142,24 +159,30 @@ async def test_recovery_of_one_long_segment_is_given_up_too() -> None:
 
 async def test_a_checkpoint_whose_caller_is_cancelled_ends_before_the_directory_is_let_go(tmp_path: Path) -> None:
     class SlowSaves(SystemDisk):
-        writes = 0
-        begun = threading.Event()
+        at_work = 0
+        begun, gate = threading.Event(), threading.Event()
 
         def write_atomic(self, path: str, data: bytes, *, durable: bool = True) -> None:
+            self.at_work += 1
             self.begun.set()
-            time.sleep(SLOW_S)
+            assert self.gate.wait(HANG_S)
             super().write_atomic(path, data, durable=durable)
-            self.writes += 1
+            self.at_work -= 1
 
-    disk = SlowSaves()
-    logs = Logs(disk=disk, durability=Durability.OS, data_dir=str(tmp_path / "data"))
+    disk, directory = SlowSaves(), str(tmp_path / "data")
+    logs = Logs(disk=disk, durability=Durability.OS, data_dir=directory)
+    disk.gate.set()
     appended(logs.append(await logs.open(), data()))
     work = next(each for each in logs.manager.periodic_work() if each.name == "checkpoints")
     disk.begun.clear()
+    disk.gate.clear()
     round_ = asyncio.ensure_future(work.run())  # type: ignore[arg-type]
     await until(disk.begun.is_set)
     round_.cancel()
-    await logs.manager.close(clean=False)
-    writes = disk.writes
-    await asyncio.sleep(2 * SLOW_S)
-    assert disk.writes == writes
+    closing = asyncio.ensure_future(logs.manager.close(clean=False))
+    await settled()
+    assert not is_free(directory)
+    disk.gate.set()
+    await closing
+    assert disk.at_work == 0
+    assert is_free(directory)

@@ -14,6 +14,7 @@ from batches import ORDERS, TOPIC_ID, data, marker
 from fake_disk import FakeDisk, Fault
 from logs import DATA_DIR, Logs, appended, read_now
 from manual_clock import ManualClock
+from waiting import settled
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, uuid_from_text
@@ -319,8 +320,7 @@ async def test_a_log_that_cannot_be_deleted_stays_for_the_next_start(
     logs = await many_logs(7, monkeypatch)
     logs.fake.faults.append(Fault("rename", errno.EIO, path="orders-3"))
     logs.manager.deletions.begin("orders")
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await settled()
     assert put_away(logs) == 3
     assert [each.partition for each in logs.manager.logs_of("orders")] == [4, 5, 6]
     assert [each.getMessage().partition(",")[0] for each in caplog.records] == [

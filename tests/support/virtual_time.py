@@ -18,6 +18,7 @@ from contextvars import Context
 from typing import Any, Final, NoReturn, TypeVar
 
 import pytest
+from proof.kinds import REAL
 from simulation.clock import SimulatedClock
 from simulation.loop import Process, Scheduler
 from virtual_network import End, Listening, Network
@@ -27,14 +28,6 @@ from eosin.runtime import clock as runtime_clock
 _T = TypeVar("_T")
 HANGS_AFTER_S: Final = 3600.0
 """Virtual seconds after which a test is taken to wait for ever: the periodic work of a broker never ends by itself."""
-
-
-_REAL: Final[Mapping[str, str]] = {
-    "socket.__new__": "a socket",
-    "subprocess.Popen": "a process",
-    "os.fork": "a process",
-}
-"""What a virtual test has none of, by the name of Python's audit event."""
 
 
 class Hangs(AssertionError):
@@ -169,8 +162,8 @@ def _watch() -> None:
     """Look at what Python does from now on; such a look cannot be ended."""
 
     def look(event: str, _: object) -> None:
-        if event in _REAL and isinstance(asyncio._get_running_loop(), Process):
-            raise Real(f"{_REAL[event]} in a virtual test")
+        if event in REAL and isinstance(asyncio._get_running_loop(), Process):
+            raise Real(f"{REAL[event]} in a virtual test")
 
     sys.addaudithook(look)
 

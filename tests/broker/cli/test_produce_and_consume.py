@@ -3,8 +3,8 @@
 import base64
 import errno
 import signal
+import socket
 import subprocess
-import time
 from pathlib import Path
 from typing import IO
 
@@ -309,7 +309,9 @@ def test_a_broker_that_is_restarted_in_the_middle_loses_and_repeats_nothing(eosi
     wait_until(lambda: own.ok("consume", topic).lines)
     eosin.kill()
     feed(process, b"".join(b"%d\n" % number for number in range(1000, 2000)))
-    time.sleep(0.5)
+    with socket.create_server(("127.0.0.1", eosin.port)) as nobody:
+        nobody.settimeout(HANG_S)
+        nobody.accept()[0].close()  # it has seen that its broker is gone, and tries again
     eosin.start()
     assert process.stdin is not None
     process.stdin.close()

@@ -33,6 +33,8 @@ from eosin.protocol.schemas.elect_leaders import ElectLeadersRequest
 from eosin.protocol.schemas.records.metadata import RegisterControllerRecord
 from eosin.protocol.types import Message
 
+pytestmark = pytest.mark.virtual
+
 TRANSCRIPT = Path(__file__).parent / "transcripts" / "log-from-the-start.json"
 SESSION_MS = 1000
 

@@ -35,6 +35,8 @@ from eosin.protocol.schemas.records.metadata import (
 )
 from eosin.runtime.clock import SystemClock
 
+pytestmark = pytest.mark.virtual
+
 ID = bytes(range(16))
 OTHER_ID = bytes(range(16, 32))
 CONFIG = ObserverConfig(

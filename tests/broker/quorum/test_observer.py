@@ -32,6 +32,8 @@ from eosin.protocol.schemas.records import quorum
 from eosin.protocol.schemas.records.metadata import FeatureLevelRecord, NoOpRecord
 from eosin.protocol.types import Message
 
+pytestmark = pytest.mark.virtual
+
 DIRECTORY = bytes(range(16))
 A, B, C = Address("a", 1), Address("b", 2), Address("c", 3)
 AT_A, AT_B = NodeEndpoint(100, "a", 1), NodeEndpoint(101, "b", 2)

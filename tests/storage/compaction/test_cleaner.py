@@ -23,7 +23,7 @@ from compaction import (
     table,
 )
 from logs import DATA_DIR, Logs, appended, read_now
-from waiting import HANG_S
+from waiting import HANG_S, settled
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
@@ -559,7 +559,7 @@ async def test_a_broker_that_stops_waits_for_the_file_work_of_a_compaction_only(
     roll(logs, log)
     await logs.manager.checkpoint(force=True)
     work = asyncio.create_task(logs.manager.cleaner.round())
-    await asyncio.sleep(0.01)
+    await settled()
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work

@@ -8,12 +8,18 @@ and its fixtures did, never from the text of a failure.
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import pytest
 
-_PROCESSES: Final = frozenset({"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty"})
+SOCKET: Final = "socket.__new__"
+_POPEN: Final = "subprocess.Popen"
+REAL: Final[Mapping[str, str]] = {
+    SOCKET: "a socket",
+    **dict.fromkeys((_POPEN, "os.posix_spawn", "os.fork", "os.forkpty"), "a process"),
+}
+"""What makes a test a real one, by the name of Python's audit event."""
 _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 """Of sockets that count: each event loop has a pair of its own family for itself."""
 
@@ -29,10 +35,12 @@ _fixtures: dict[int, set[str]] = {}
 
 
 def _notice(event: str, args: tuple[Any, ...]) -> None:
-    if event == "subprocess.Popen":
+    if event not in REAL or (event == SOCKET and args[1] not in _FAMILIES):
+        return
+    if event == _POPEN:
         program = os.path.basename(os.fsdecode(args[0] or args[1][0]))
         _seen.append(_PROGRAMS.get(program, "process"))
-    elif event in _PROCESSES or (event == "socket.__new__" and args[1] in _FAMILIES):
+    else:
         _seen.append("process")
 
 

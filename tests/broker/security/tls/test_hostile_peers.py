@@ -140,8 +140,9 @@ def test_a_renegotiation_is_refused(world: World) -> None:
             *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
         assert process.stdin is not None
-        await until(lambda: bool(broker.connections))
-        await asyncio.sleep(0.3)  # it takes a command only where a read begins with it
+        assert process.stdout is not None
+        while b"Verify return code" not in await asyncio.wait_for(process.stdout.readline(), HANG_S):
+            pass  # it takes a command when it has told all about the connection
         process.stdin.write(b"R\n")
         out, _ = await asyncio.wait_for(process.communicate(), HANG_S)
         assert b"no renegotiation" in out
@@ -277,13 +278,14 @@ def test_garbage_in_place_of_a_record_ends_that_connection_alone(
 def test_a_reader_that_never_reads_holds_up_itself_alone(world: World, make_loop: Any) -> None:
     async def body(broker: TlsBroker) -> None:
         deaf = await broker.connect()
+        await deaf.ask()
         deaf.writer.transport.pause_reading()  # type: ignore[attr-defined]
         for _ in range(40_000):
             deaf.writer.write(framed(API_VERSIONS))
         other = await broker.connect()
+        await until(lambda: any(not each._transport.is_reading() for each in broker.connections))  # type: ignore[union-attr]
         for _ in range(20):
             await asyncio.wait_for(other.ask(), HANG_S)
-            await asyncio.sleep(0.02)
         held = [connection._transport.get_write_buffer_size() for connection in broker.connections]  # type: ignore[union-attr]
         assert max(held) < 2_097_152
 
