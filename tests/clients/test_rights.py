@@ -113,9 +113,7 @@ def test_a_right_on_the_id_that_goes_in_a_transaction_ends_it_without_a_trace(
 ) -> None:
     own, topic = (f"{what}-{uuid4().hex}" for what in ("own", "topic"))
     admin.create_topics([confluent_kafka.admin.NewTopic(topic, 1, 1)])[topic].result(HANG_S)
-    producer = confluent_kafka.Producer(
-        {"bootstrap.servers": broker.address, "transactional.id": own, "transaction.timeout.ms": 2000}
-    )
+    producer = confluent_kafka.Producer({"bootstrap.servers": broker.address, "transactional.id": own})
     producer.init_transactions(HANG_S)
     producer.begin_transaction()
     producer.produce(topic, b"lost")

@@ -1,6 +1,8 @@
 """Fetch with read_committed: the last stable offset, and exactly the aborted transactions that touch the range
 (transactions.md 6.6 to 6.8, 13.1)."""
 
+import asyncio
+
 import pytest
 from wire import READ_COMMITTED, Wire, better_than_kafka, data_offsets, headers, now_ms
 from wire_producer import RawProducer, transactional
@@ -80,6 +82,26 @@ async def test_a_reader_stops_at_the_first_open_transaction(
     assert data_offsets((await wire.fetch(partition)).records) == [0, 1, 2, 4]
     await end(wire, first, partition, commit=True)
     assert visible(await wire.fetch_committed(partition)) == [0, 1, 2, 4]
+
+
+async def test_long_polls_wake_for_an_abort_and_for_the_next_commit(
+    wire: Wire, other: Wire, partition: TopicPartition, first: RawProducer, second: RawProducer
+) -> None:
+    await first.append(partition)
+    began = asyncio.get_running_loop().time()
+    poll = asyncio.ensure_future(other.fetch_committed(partition, wait_ms=20_000))
+    await asyncio.sleep(0.5)
+    assert not poll.done()
+    await end(wire, first, partition, commit=False)
+    found = await poll
+    assert (aborted(found), visible(found)) == ([(first.producer_id, 0)], [])
+    poll = asyncio.ensure_future(other.fetch_committed(partition, 2, wait_ms=20_000))
+    await second.append(partition)
+    await asyncio.sleep(0.5)
+    assert not poll.done()
+    await end(wire, second, partition, commit=True)
+    assert visible(await poll, 2) == [2]
+    assert asyncio.get_running_loop().time() - began < 5, "no poll ran out"
 
 
 async def test_an_uncommitted_reader_gets_no_list_of_aborted_transactions(
