@@ -5,7 +5,7 @@ import contextlib
 import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -126,6 +126,18 @@ async def test_a_client_without_login_is_told_that_the_listener_may_ask_for_one(
                 await client.metadata()
 
 
+@pytest.fixture
+def threadless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A login is computed where it is asked for: a virtual test has no threads."""
+
+    async def here(work: Callable[..., Any], *arguments: Any) -> Any:
+        return work(*arguments)
+
+    monkeypatch.setattr(asyncio, "to_thread", here)
+
+
+@pytest.mark.virtual
+@pytest.mark.usefixtures("threadless")
 async def test_a_session_is_renewed_while_requests_go_on() -> None:
     """Longer than three sessions, with requests all the time and no other connection."""
     async with SaslStubBroker(lifetime_ms=1500) as broker:
@@ -151,6 +163,8 @@ async def slow_heartbeat(request: HeartbeatRequest, _: int) -> HeartbeatResponse
     return HeartbeatResponse()
 
 
+@pytest.mark.virtual
+@pytest.mark.usefixtures("threadless")
 async def test_a_renewal_that_is_refused_ends_the_connection_with_its_requests() -> None:
     async with (
         SaslStubBroker(lifetime_ms=1100) as broker,

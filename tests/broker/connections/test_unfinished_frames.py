@@ -2,12 +2,10 @@
 
 import asyncio
 import struct
-from typing import Any
 
 import pytest
 from fake_peer import FakePeer, host_of
-from local_broker import local_broker
-from waiting import HANG_S
+from virtual_broker import VirtualBroker
 
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.connections.refusal_log import RefusalLog
@@ -63,23 +61,23 @@ async def test_a_connection_that_is_not_read_is_in_the_middle_of_nothing() -> No
     assert peer.connection.unfinished() is None
 
 
-@pytest.mark.process
+@pytest.mark.virtual
 async def test_a_slow_loris_is_closed_after_its_login_too() -> None:
     """On a listener of nobody's: there the time for a login does not count."""
-    settings: dict[str, Any] = {"listeners": ("PLAINTEXT://127.0.0.1:0",), "eosin_frame_timeout_ms": 2000}
-    async with local_broker(**settings) as broker:
-        address = broker.addresses[0].rpartition(":")
-        loris, large, idle = [await asyncio.open_connection(address[0], int(address[2])) for _ in range(3)]
-        large[1].write(struct.pack(">ih", 50_000_000, ApiKey.PRODUCE))
-        reader, writer = loris
-        for byte in struct.pack(">ihh", 1000, ApiKey.METADATA, 12):
-            writer.write(bytes((byte,)))
-            await asyncio.sleep(0.3)
-        for closed in (reader, large[0]):
-            assert await asyncio.wait_for(closed.read(), HANG_S) == b""
-        assert not idle[0].at_eof(), "who has begun nothing may stay"
-        for _, opened in (loris, large, idle):
-            opened.close()
+    broker = VirtualBroker({"eosin.frame.timeout.ms": "2000"})
+    await broker.start()
+    host, _, port = broker.address.rpartition(":")
+    loris, large, idle = [await asyncio.open_connection(host, int(port)) for _ in range(3)]
+    large[1].write(struct.pack(">ih", 50_000_000, ApiKey.PRODUCE))
+    reader, writer = loris
+    for byte in struct.pack(">ihh", 1000, ApiKey.METADATA, 12):
+        writer.write(bytes((byte,)))
+        await asyncio.sleep(0.3)
+    for closed in (reader, large[0]):
+        assert await closed.read() == b""
+    assert not idle[0].at_eof(), "who has begun nothing may stay"
+    for _, opened in (loris, large, idle):
+        opened.close()
 
 
 def test_without_a_limit_nothing_is_looked_at() -> None:

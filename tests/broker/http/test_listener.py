@@ -168,7 +168,7 @@ async def test_a_stop_ends_a_long_answer_without_a_traceback(
 
     async def never(accept: str) -> None:
         has_begun.set()
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     async with observed_broker() as broker:
         assert broker.server.observability is not None
