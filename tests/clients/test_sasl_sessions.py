@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,21 @@ from eosin.broker.cli import users
 USER, PASSWORD = "alice", "secret"
 LIFETIME_MS = 2500
 LOAD_S = 7
+LONGER_MS = 10_000
+"""librdkafka renews a login after nine tenths of a session. A busy machine may need longer than a quarter of a second
+for it; the connection is closed then, which is no defect of anybody."""
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """Its sessions last 2.5 seconds."""
-    data_dir = tmp_path_factory.mktemp("sessions") / "data"
+    with serving(tmp_path_factory.mktemp("sessions") / "data", LIFETIME_MS) as process:
+        yield process
+
+
+@contextmanager
+def serving(data_dir: Path, lifetime_ms: int) -> Iterator[BrokerProcess]:
+    """A broker of such sessions."""
     file = data_dir.parent / "password"
     file.write_text(PASSWORD)
     for name in (USER, "gone"):
@@ -34,7 +44,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         data_dir,
         settings={
             "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT",
-            "connections.max.reauth.ms": str(LIFETIME_MS),
+            "connections.max.reauth.ms": str(lifetime_ms),
             "eosin.log.level": "debug",
         },
     )
@@ -46,6 +56,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 @pytest.fixture
 def access(broker: BrokerProcess) -> Access:
+    return access_to(broker)
+
+
+def access_to(broker: BrokerProcess) -> Access:
     return sasl(broker.address, "SCRAM-SHA-256", USER, PASSWORD)
 
 
@@ -54,20 +68,24 @@ def logins(broker: BrokerProcess) -> int:
 
 
 @pytest.mark.full
-def test_librdkafka_renews_its_login_under_load(broker: BrokerProcess, access: Access) -> None:
+def test_librdkafka_renews_its_login_under_load(tmp_path: Path) -> None:
     failures: list[Any] = []
-    producer = confluent_kafka.Producer(
-        {"bootstrap.servers": access.address, **access.librdkafka, "error_cb": failures.append, "linger.ms": 1}
-    )
-    before, sent, end = logins(broker), 0, time.monotonic() + LOAD_S
-    while time.monotonic() < end:
-        producer.produce("renewed", b"x", on_delivery=lambda error, _: failures.append(error) if error else None)
-        producer.poll(0.002)
-        sent += 1
-    assert producer.flush(HANG_S) == 0
-    assert failures == []
-    assert logins(broker) - before >= 4, "the first logins, and renewed ones"
-    assert sent > 500
+    with serving(tmp_path / "data", LONGER_MS) as broker:
+        access = access_to(broker)
+        producer = confluent_kafka.Producer(
+            {"bootstrap.servers": access.address, **access.librdkafka, "error_cb": failures.append, "linger.ms": 1}
+        )
+
+        def load() -> None:
+            producer.produce("renewed", b"x", on_delivery=lambda error, _: failures.append(error) if error else None)
+            producer.poll(0.002)
+
+        load()
+        wait_until(lambda: logins(broker) >= 2, lambda: broker.log)
+        first = logins(broker)
+        wait_until(lambda: [load()] and logins(broker) >= first + 3, lambda: broker.log, every_s=0)  # one of them twice
+        assert producer.flush(HANG_S) == 0
+        assert failures == []
 
 
 @pytest.mark.full
