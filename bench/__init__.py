@@ -7,5 +7,6 @@ and reported as a ratio.
 import sys
 from pathlib import Path
 
-# The broker process and its helpers are the ones that the tests use.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
+# The broker process and its helpers are the ones that the tests use; some of them need the simulation beside them.
+_TESTS = Path(__file__).resolve().parent.parent / "tests"
+sys.path[:0] = [str(_TESTS / "support"), str(_TESTS)]

@@ -32,6 +32,7 @@ NAMES = (
     "scale",
     "recorder",
     "seeing",
+    "page",
     "pipeline",  # before the audit: jars are for the first session of a process
     "audit",
     "fetch",

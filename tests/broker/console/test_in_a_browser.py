@@ -1,11 +1,8 @@
 """The console as developers see it: a browser looks at a broker that real clients use (console.md 5)."""
 
-import asyncio
 import os
 import re
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,14 +10,11 @@ from broker_process import BrokerProcess
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Position
 from console_browser import Watched, axe, chromium, findings
+from crowded_console import scrolled
 from demo_process import demo
-from playwright.sync_api import Browser, CDPSession, Page, expect
+from playwright.sync_api import Browser, Page, expect
 from toolchains import skipped_without
 from waiting import HANG_S
-from wire import Wire
-from wire_producer import transactional
-
-from eosin.protocol.names import TopicPartition
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 expect.set_options(timeout=HANG_S * 1000)
@@ -321,78 +315,14 @@ def test_a_page_asks_for_the_token_and_takes_the_one_of_its_address(browser: Bro
         process.stop()
 
 
-FRAME_CPU_MS = 60
-"""What the page may take of a core for one frame of changes; some 23 were measured, with scrolling."""
-
-
-async def _fill(address: str, *, ids: int, partitions: int) -> None:
-    wire = await Wire.open(address)
-    await wire.create_topic("wide", partitions=partitions)
-    for number in range(ids):
-        await wire.init(f"id-{number:05}", timeout_ms=60_000)
-    await wire.close()
-
-
-async def _work(address: str, seconds: float) -> int:
-    """Transactions one after the other, each of another id in another partition."""
-    wire = await Wire.open(address)
-    ended = asyncio.get_running_loop().time() + seconds
-    count = 0
-    while asyncio.get_running_loop().time() < ended:
-        made = await transactional(wire, f"id-{count % 10_000:05}")
-        await made.send(TopicPartition("wide", count % 1000))
-        await made.commit()
-        count += 1
-        await asyncio.sleep(0.01)
-    await wire.close()
-    return count
-
-
-def _cpu_ms(ticks: CDPSession) -> float:
-    found = {each["name"]: each["value"] for each in ticks.send("Performance.getMetrics")["metrics"]}
-    return 1000 * float(found["TaskDuration"])
-
-
 @pytest.mark.full
-def test_ten_thousand_ids_and_a_thousand_partitions_do_not_make_the_page_stutter(
+def test_ten_thousand_ids_and_a_thousand_partitions_stay_current_while_the_page_is_scrolled(
     browser: Browser, tmp_path: Path
 ) -> None:
-    process = BrokerProcess(tmp_path / "data", durability="memory")
-    process.options = ("--console", "--http", "0")
-    process.start()
-    worked: list[int] = []
-    try:
-        with ThreadPoolExecutor(1) as other:  # the browser's library has an event loop in this thread
-            other.submit(asyncio.run, _fill(process.address, ids=10_000, partitions=1000)).result(HANG_S)
-        watched = Watched(browser, process.http_address)
-        page = watched.open("transactions")
-        expect(page.locator("#count")).to_contain_text("10,000 of 10,000")
-        # The page's own time on a core, which grows little when the machine has other work, too.
-        ticks = page.context.new_cdp_session(page)
-        ticks.send("Performance.enable", {"timeDomain": "threadTicks"})
-        before, first = _cpu_ms(ticks), page.evaluate("eosinStore.version")
-        work = threading.Thread(target=lambda: worked.append(asyncio.run(_work(process.address, 8))))
-        work.start()
-        table = page.locator(".table")
-        for step in range(40):
-            table.evaluate("(view, top) => { view.scrollTop = top; }", step * 8000)
-            page.wait_for_timeout(100)
-            assert page.locator("tbody tr[data-index]").count() < 60
-        page.get_by_role("link", name="Partitions").click()
-        expect(page.locator("#count")).to_contain_text("1,000 of")
-        page.wait_for_timeout(2000)
-        page.get_by_role("link", name="Overview").click()
-        page.wait_for_timeout(1000)
-        work.join(HANG_S)
-        frames = page.evaluate("eosinStore.version") - first
-        cpu_ms = _cpu_ms(ticks) - before
-        print(f"{worked} transactions, {frames} frames, {cpu_ms:.0f} ms of a core")
-        assert worked[0] > 10
-        assert frames > 0
-        assert cpu_ms < FRAME_CPU_MS * (frames + 40), f"{frames} frames, and 40 steps of scrolling"
-        watched.close()
-    finally:
-        process.stop()
+    looked = scrolled(browser, tmp_path / "data", ids=10_000, partitions=1000)
+    assert looked.transactions > 10
+    assert looked.frames > 0
+    assert looked.most_rows < 60, "only what is in view is in the page"
 
 
 PICTURES = os.environ.get("CONSOLE_PICTURES", "")
