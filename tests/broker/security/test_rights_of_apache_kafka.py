@@ -18,6 +18,7 @@ from eosin.protocol.types import Message
 _CREATED = "a topic is created before the answer, where Apache Kafka says to ask again"
 _REPEATED = "each partition repeats the error of the request (groups.md 9)"
 _ANSWERED = "the request is refused with 42 (security.md 4.5.4), where Apache Kafka closes the connection"
+_DONE = "an abort where nothing has begun is done (transactions.md 4.5.1)"
 _JUDGED = "the entry is refused with 42 (security.md 4.5.3), where Apache Kafka has an unknown error"
 _UNKNOWN = ("of an unknown type", "with an unknown pattern", "with an unknown operation", "with an unknown permission")
 
@@ -37,6 +38,7 @@ DIFFERENT: Final = {
         for name in ("of any type", "with any pattern", "with a matching pattern", "with any operation")
     },
     ("CreateAcls, with any permission", "super user"): _JUDGED,
+    ("EndTxn", "all rights"): _DONE,
 }
 """Why Eosin answers otherwise, by case and variant."""
 
