@@ -135,13 +135,16 @@ class End(asyncio.Transport):
         *,
         send: Callable[[bytes], None],
         hang_up: Callable[[], None],
+        reset: Callable[[], None] | None = None,
     ) -> None:
-        """`protocol` lives in `process`. `send` takes what it writes, `hang_up` hears that it closes."""
+        """`protocol` lives in `process`. `send` takes what it writes, `hang_up` hears that it closes, `reset` that it
+        takes back what has not come over, where that is told apart."""
         super().__init__()
         self.process = process
         self._protocol = protocol
         self._send = send
         self._hang_up = hang_up
+        self._reset = reset or hang_up
         self._unread: deque[bytes] = deque()
         self._is_reading = True
         self._is_closing = False
@@ -187,10 +190,13 @@ class End(asyncio.Transport):
         return self._is_closing
 
     def close(self) -> None:
+        self._end(self._hang_up)
+
+    def _end(self, tell: Callable[[], None]) -> None:
         if not self._is_closing and self.process.is_alive:
             self._is_closing = True
             self.process.call_soon(self._protocol.connection_lost, None)
-            self._hang_up()
+            tell()
 
     def lost(self) -> None:
         """The other end is gone."""
@@ -199,7 +205,7 @@ class End(asyncio.Transport):
             self.process.call_soon(self._protocol.connection_lost, None)
 
     def abort(self) -> None:
-        self.close()
+        self._end(self._reset)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return ("10.0.0.1", 1) if name == "peername" else default

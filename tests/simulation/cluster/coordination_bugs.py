@@ -11,7 +11,9 @@ import msgspec
 from eosin.broker.peers import remote_markers
 from eosin.broker.peers.remote_markers import RemoteMarkers
 from eosin.broker.peers.remote_verifier import CoordinatorRoutes, RemoteVerifier
+from eosin.broker.transactions.coordinator_connections import CoordinatorConnections
 from eosin.broker.transactions.markers import MarkerKey
+from eosin.client.connection import _Stream
 from eosin.coordinator.groups.offsets.service import OffsetRequests
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.coordinator.transactions.log import encoder
@@ -103,4 +105,31 @@ def used_up_producer_id_begins_anew() -> Iterator[None]:
         patch("eosin.coordinator.transactions.effect_runner.decide", careless),
         patch.object(state, "check_transition", lenient),
     ):
+        yield
+
+
+@contextmanager
+def given_up_requests_arrive() -> Iterator[None]:
+    """A broker closes a link as any client closes a connection: what it has given up goes on (cluster.md 6.11.2)."""
+
+    def careless(self: Any) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    with patch.object(_Stream, "abort", careless):
+        yield
+
+
+@contextmanager
+def older_connections_taken() -> Iterator[None]:
+    """A leader takes markers from connections that their coordinator has replaced (cluster.md 6.11.3)."""
+    with patch.object(CoordinatorConnections, "takes", lambda *_: True):
+        yield
+
+
+@contextmanager
+def late_markers_taken() -> Iterator[None]:
+    """Markers that a coordinator has given up arrive, and are taken from a connection that it has replaced: neither end
+    keeps them out, as in Apache Kafka."""
+    with given_up_requests_arrive(), older_connections_taken():
         yield

@@ -2,7 +2,10 @@
 
 Bytes arrive whole and in order, each way on its own, and late: how late, a `Route` says, one for each pair of machines
 and each way. A route that is cut holds what is on its way, and what is sent meanwhile, until it is healed, as TCP does;
-a connection may break then. Always true: what one end has sent before it closed arrives before the close.
+a connection may break then. What was held goes on after a back-off of its connection's own, up to as long as it was
+held: a connection that was dialled during the cut may be there long before the one that it replaces. Always true: what
+one end has sent before it closed arrives before the close; what it has sent before a reset, and was not there yet,
+never does.
 """
 
 import asyncio
@@ -18,11 +21,13 @@ from simulation.network import End
 class Route:
     """One way from one machine to another."""
 
-    def __init__(self, chance: random.Random, *, delay_ms: float) -> None:
+    def __init__(self, chance: random.Random, backoff: random.Random, *, delay_ms: float) -> None:
         self._chance = chance
         self.delay_ms = delay_ms
         """How long anything takes at most."""
         self.is_cut = False
+        self.backoff = backoff
+        """Decides when what was held goes on."""
         self._held: list[Callable[[], None]] = []
 
     def delay(self) -> float:
@@ -67,8 +72,8 @@ class Fabric:
         """The way from one host to another."""
         route = self._routes.get((source, target))
         if route is None:
-            chance = random.Random(f"{self._seed}/{source}/{target}")
-            route = self._routes[source, target] = Route(chance, delay_ms=self._delay_ms)
+            chance, backoff = (random.Random(f"{self._seed}/{source}/{target}{of}") for of in ("", "/backoff"))
+            route = self._routes[source, target] = Route(chance, backoff, delay_ms=self._delay_ms)
         return route
 
     def heal(self) -> None:
@@ -85,7 +90,7 @@ class Fabric:
         try:
             end = await wire.connected
         except asyncio.CancelledError:
-            wire.give_up()
+            wire.take_back()
             raise
         return end, wire.protocol
 
@@ -97,19 +102,45 @@ class Flow:
         self._process = fabric.process
         self._route = route
         self._last = 0.0
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: deque[tuple[float, Callable[[], None]]] = deque()
+        """With when each is due."""
+        self._held_since: float | None = None
 
     def send(self, arrived: Callable[[], None]) -> None:
         """Call `arrived` when this has come over."""
-        self._waiting.append(arrived)
         self._last = max(self._last, self._process.time() + self._route.delay())
+        self._waiting.append((self._last, arrived))
         self._process.call_at(self._last, self._arrive)
 
+    def reset(self, arrived: Callable[[], None]) -> None:
+        """Forget what has not come over, and call `arrived` when this has."""
+        self._waiting.clear()
+        self.send(arrived)
+
     def _arrive(self) -> None:
-        if self._route.is_cut:
-            self._route.hold(lambda: self._process.call_later(self._route.delay(), self._arrive))
+        if self._held_since is not None:
             return
-        self._waiting.popleft()()
+        if self._route.is_cut:
+            self._held_since = self._process.time()
+            self._route.hold(self._back_off)
+        elif self._waiting and self._waiting[0][0] <= self._process.time():
+            self._waiting.popleft()[1]()
+
+    def _back_off(self) -> None:
+        """The route is healed, which nobody tells the sender: it tries again after ever longer pauses."""
+        assert self._held_since is not None
+        held_s = self._process.time() - self._held_since
+        self._process.call_later(self._route.backoff.random() * held_s, self._go_on)
+
+    def _go_on(self) -> None:
+        if self._route.is_cut:
+            self._route.hold(self._back_off)
+            return
+        self._held_since = None
+        now = self._process.time()
+        for due, _ in self._waiting:
+            if due <= now:  # one after the other: who reads has read all of it when it hears of the end
+                self._process.call_at(now, self._arrive)
 
 
 class Wire:
@@ -137,8 +168,12 @@ class Wire:
         self._there.send(self._arrived)
 
     def give_up(self) -> None:
-        """The end that dialled is gone."""
+        """The end that dialled is gone, and what it sent is on its way."""
         self._there.send(lambda: _lose(self._server_end))
+
+    def take_back(self) -> None:
+        """The end that dialled has reset the connection, or waits for it no longer."""
+        self._there.reset(lambda: _lose(self._server_end))
 
     def _arrived(self) -> None:
         listening = None if self._accept is None else self._accept()
@@ -171,6 +206,7 @@ class Wire:
             self.protocol,
             send=lambda data: self._there.send(lambda: _feed(self._server_end, data)),
             hang_up=self.give_up,
+            reset=self.take_back,
         )
         self.connected.set_result(self._client_end)
 

@@ -109,6 +109,12 @@ class JoinedMachine(Machine):
         """The replicas of the broker that listens."""
         return self.server.logs if isinstance(self.server, JoinedServer) else None
 
+    def sends_markers_to(self) -> list[int]:
+        """The brokers to which markers of this one are on their way."""
+        node = self.server._node if isinstance(self.server, JoinedServer) else None
+        targets = {} if node is None else node._other_brokers._targets
+        return [node_id for node_id, target in targets.items() if target._sending]
+
     def _startup(self, process: Process, server: Server) -> None:
         task = process.create_task(self._serve(server))
         task.add_done_callback(lambda ended: self._served(process, ended))

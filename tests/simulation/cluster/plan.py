@@ -39,9 +39,13 @@ RARER_FAULTS = (
     "all but one",
 )
 """What may happen besides, in every fourth run: the others stay what they were."""
-ALONE = frozenset({"empty disk", "power all but one"})
+LONG_CUT = "long cut"
+ALONE = frozenset({"empty disk", "power all but one", LONG_CUT})
 """Those with runs of their own (`ONLY`): each begins when the one before is over. An empty disk waits besides until
-every replica is in sync, since what one machine has lost others must have."""
+every replica is in sync, since what one machine has lost others must have. A long cut between two brokers begins when
+markers are on their way, and lasts until they are given up, while clients of the first protocol go on and on."""
+LONG_CUT_MS = 1200.0
+"""Longer than `request.timeout.ms`."""
 MAKES_STALE = frozenset(
     {
         "isolate",
@@ -111,9 +115,12 @@ def cluster_plan_of(seed: int, *, only: str | None = None) -> ClusterPlan:
         )
         for _ in range(chance.choice((1, 2, 3, 4)) if left else 0)
     )
+    if only == LONG_CUT:
+        faults = tuple(replace(fault, lasts_ms=LONG_CUT_MS + fault.lasts_ms) for fault in faults)
+        clients = replace(clients, apps=tuple(map(_steady, clients.apps)))
     # A deletion that comes late deletes what was created since: no protocol keeps it from that.
     deletions = 0 if any(fault.kind in LATE for fault in faults) else clients.deletions
-    is_tardy = seed % 16 in TARDY
+    is_tardy = seed % 16 in TARDY and only != LONG_CUT
     stall = TARDY_STALL if is_tardy else min(clients.stall, 0.02)
     if is_tardy:
         clients = replace(clients, apps=tuple(_impatient(app, seed) for app in clients.apps))
@@ -133,4 +140,15 @@ def _impatient(app: AppPlan, seed: int) -> AppPlan:
     late writes out."""
     version = {} if app.decides or not seed % 3 else {"version": 1}
     instances = tuple(replace(each, patience_ms=TARDY_PATIENCE_MS, **version) for each in app.instances)
+    return replace(app, instances=instances)
+
+
+def _steady(app: AppPlan) -> AppPlan:
+    """The same application, of the first protocol: it begins one transaction after the other, and gives up nothing."""
+    if app.decides:
+        return app
+    instances = tuple(
+        replace(each, transactions=6, version=1, timeout_ms=10_000, patience_ms=60_000.0, life_ms=1e9, successor_ms=1e9)
+        for each in app.instances[:1]
+    )
     return replace(app, instances=instances)

@@ -451,6 +451,7 @@ CLUSTER_BUGS: dict[str, Bug] = {
         coordination_bugs.next_producer_id_forgotten_over_a_failover,
         coordination_bugs.offsets_not_added_at_other_brokers,
         coordination_bugs.used_up_producer_id_begins_anew,
+        coordination_bugs.late_markers_taken,
         compaction_bugs.followers_compact_what_is_not_committed,
         compaction_bugs.followers_compact_markers_away,
         compaction_bugs.followers_take_aborted_values_for_the_latest,
@@ -473,6 +474,7 @@ CLUSTER_ONLY: dict[str, str] = {
     "replaced_member_may_commit": "clients cut off",
     "recovery_forgotten_over_a_failover": "election",
     "markers_for_brokers_out_of_reach_are_forgotten": "kill",
+    "late_markers_taken": "long cut",
     "next_producer_id_forgotten_over_a_failover": "election",
 }
 """The one kind of fault that strikes in the run of a bug that only that one shows, and seldom."""

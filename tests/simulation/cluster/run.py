@@ -43,6 +43,8 @@ SUCCEEDED_S = 1.6
 """So long after its disk was full nobody leads: a broker looks at its disk twice a second."""
 UNHURT_S = 5.0
 """A fault that needs every replica in sync waits for that no longer than this."""
+MARKERS_SOON_S = 1.0
+"""A long cut begins when markers are on their way, or after this."""
 CALM_S = 60.0
 """When faults are over, all replicas are in sync within this."""
 
@@ -267,6 +269,9 @@ class ClusterRun(Course):
                 await self._cut([(source, target)], seconds)
             case "cut from controllers":
                 await self._cut([(victim.host, HOST), (HOST, victim.host)], seconds)
+            case "long cut":
+                one, other = await self._markers_on_their_way()
+                await self._cut([(one, other), (other, one)], seconds)
             case "cut between brokers":
                 one, other = self._chance.sample([each.host for each in self._machines], 2)
                 await self._cut([(one, other), (other, one)], seconds)
@@ -410,6 +415,18 @@ class ClusterRun(Course):
         await asyncio.sleep(seconds)
         for way in ways:
             self.fabric.route(*way).heal()
+
+    async def _markers_on_their_way(self) -> tuple[str, str]:
+        """Wait until a broker has sent another one markers that are not there yet: the hosts of both. Any two brokers
+        when that does not come soon."""
+        until = self.scheduler.now + MARKERS_SOON_S
+        while self.scheduler.now < until:
+            for machine in self._machines:
+                for node_id in machine.sends_markers_to():
+                    return machine.host, host_of(node_id)
+            await asyncio.sleep(self.cluster.link_ms / 10_000)
+        one, other = self._chance.sample([each.host for each in self._machines], 2)
+        return one, other
 
     def _elect_another(self) -> None:
         """Leaderships move about, though nobody is ill."""

@@ -8,8 +8,11 @@ import pytest
 
 from simulation import bug_seeds
 from simulation.bug_seeds import IN_A_CLUSTER, PAGE, STALE, prove_caught
-from simulation.campaign import run_seed, run_seeds
+from simulation.campaign import first_caught, run_seed, run_seeds
+from simulation.cluster import coordination_bugs
+from simulation.cluster.plan import LONG_CUT
 from simulation.cluster.planted import CLUSTER_BUGS, CLUSTER_ONLY
+from simulation.planted import Bug
 
 SHORT = 16
 """Seeds of `make test`; the others are left to `make gate`."""
@@ -49,6 +52,24 @@ def test_power_that_two_of_three_machines_lose_at_once_takes_nothing_that_was_ac
     figures = run_seeds(range(8), of_cluster=True, only="power all but one")
     assert not figures.failures, "\n".join(str(failure) for failure in figures.failures)
     assert figures.counts["faults of kind power all but one"] > 0
+
+
+@pytest.mark.slow
+def test_what_brokers_gave_up_in_a_long_cut_ends_no_later_transaction() -> None:
+    figures = run_seeds(range(4), of_cluster=True, only=LONG_CUT)
+    assert not figures.failures, "\n".join(str(failure) for failure in figures.failures)
+    assert figures.counts["faults of kind long cut"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "missing", [coordination_bugs.given_up_requests_arrive, coordination_bugs.older_connections_taken]
+)
+def test_each_end_of_a_link_alone_keeps_late_markers_out(missing: Bug) -> None:
+    """Of the seeds that show what happens without both."""
+    seeds = bug_seeds.read()["cluster"]["late_markers_taken"]
+    with missing():
+        assert first_caught(seeds, of_cluster=True, only=LONG_CUT) is None
 
 
 def test_a_seed_of_a_cluster_replays_exactly() -> None:
