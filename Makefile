@@ -122,10 +122,10 @@ impacted: setup  ## those tests alone; ARGS=--list names their modules
 
 # Goes on where it stopped, its books in bench-results/. MIXED=1: one of the three brokers is Apache Kafka's.
 cluster-crash: setup bytecode  ## kill brokers and the controller of a cluster under copiers for ROUNDS rounds (MIXED=1, CLIENTS=java-4.4.0,eosin; needs Java)
-	$(BIN)/python tests/support/cluster_crash.py --rounds $(ROUNDS) --seed $(SEED) $(if $(MIXED),--form mixed) $(if $(CLIENTS),--clients $(CLIENTS)) $(ARGS)
+	PYTHONPATH=tests $(BIN)/python tests/support/cluster_crash.py --rounds $(ROUNDS) --seed $(SEED) $(if $(MIXED),--form mixed) $(if $(CLIENTS),--clients $(CLIENTS)) $(ARGS)
 
 cluster-clients: setup bytecode  ## the client suite against three Eosin brokers, everything with three replicas (ARGS="-k groups"; needs Java)
-	CLIENT_WORKERS=$(CLIENT_WORKERS) $(BIN)/python tests/support/cluster_clients.py $(ARGS)
+	PYTHONPATH=tests CLIENT_WORKERS=$(CLIENT_WORKERS) $(BIN)/python tests/support/cluster_clients.py $(ARGS)
 
 bench: setup bytecode  ## measure the budgets; a table, and JSON in bench-results/
 	$(WITH) $(BIN)/python -m bench $(ARGS)
@@ -139,7 +139,7 @@ crash: setup bytecode  ## kill -9 a broker ROUNDS times while clients work; goes
 	$(BIN)/python tests/support/crash_loop.py --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
 
 soak: setup bytecode  ## MINUTES of mixed clients and all that can happen to a broker; at the end nothing is lost, nothing has grown
-	$(BIN)/python tests/support/soak.py --minutes $(MINUTES) $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(ARGS)
+	PYTHONPATH=tests $(BIN)/python tests/support/soak.py --minutes $(MINUTES) $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(ARGS)
 
 proofs: setup  ## list the long proofs: `make proof-NAME` runs one, and enters it in docs/testing/books/NAME.json
 	@$(BIN)/python tests/support/prove_long.py

@@ -5,10 +5,10 @@
     python cluster_crash.py --rounds 20 --clients java-4.4.0,eosin,eosin
 
 A round copies the partitions of a topic to another, each by a client of its own, while one process after the other is
-killed, stopped or paused and comes back. The clients are three families in Python, which speak TV1, or those that are
-named: Java from 4 on and Eosin's own speak TV2. Then the copy must be the original, once each and in order. Five rounds
-are a series on a cluster of its own, which ends with a clean stop: the three data directories must agree below
-their high watermarks (cluster.md 8 and 11). Of the brokers three are Eosin's, or one is Apache Kafka's (`--form
+killed, stopped, paused or cut off and comes back. The clients are three families in Python, which speak TV1, or those
+that are named: Java from 4 on and Eosin's own speak TV2. Then the copy must be the original, once each and in order.
+Five rounds are a series on a cluster of its own, which ends with a clean stop: the three data directories must agree
+below their high watermarks (cluster.md 8 and 11). Of the brokers three are Eosin's, or one is Apache Kafka's (`--form
 mixed`), or all are, which tells what is the clients' own doing (`--form kafka`).
 
 The seed decides who goes away when, and for how long. Every other series is at durability fsync. The state file holds

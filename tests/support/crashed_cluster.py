@@ -4,7 +4,8 @@ who has which part at a moment, and processes that go away and come back.
     with CrashedCluster(folder, form="mixed", durability="os") as cluster:
         cluster.disturb(chance, copied)
 
-One process is away at a time, so that what asks for two replicas goes on.
+One process is away at a time, so that what asks for two replicas goes on. Brokers reach each other through proxies,
+which cut one off from the others for longer than requests between them are waited for (cluster.md 6.11).
 """
 
 import asyncio
@@ -24,8 +25,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
+from free_ports import free_port
 from joined_broker import JoinedBroker
 from kraft_node import SHORT_SESSIONS, KafkaBroker, QuorumController
+from tcp_proxy import TcpProxy
 from three_brokers import REPLICATED
 from waiting import HANG_S
 
@@ -49,18 +52,29 @@ FORMS: Final = {
     "kafka": (KAFKA, KAFKA, KAFKA),
 }
 """The programs that are the brokers 1, 2 and 3. What clients do to themselves, they do with the last form too."""
+NETWORK: Final = "network"
+"""Between the broker that leads and the others. Not where all brokers are Apache Kafka's: markers that they have given
+up arrive when a cut is over, and end later transactions."""
 PARTS: Final = {
     "leader": 3,
     "follower": 2,
     "transaction coordinator": 3,
     "group coordinator": 1,
     "controller": 1,
+    NETWORK: 2,
 }
 """Who is taken away, and how often."""
 PAUSED: Final = "paused"
 WAYS: Final = {"killed": 2, "stopped": 1, PAUSED: 2}
 """A paused process (SIGSTOP) comes back as one that has not noticed what it was deposed of meanwhile."""
 LONGEST_AWAY_S: Final = 6.0
+REQUEST_TIMEOUT_S: Final = 1.5
+"""Requests between brokers are given up after this, and cuts last longer."""
+_BETWEEN_BROKERS: Final = {
+    "inter.broker.listener.name": "REPLICATION",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,REPLICATION:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "request.timeout.ms": f"{REQUEST_TIMEOUT_S * 1000:.0f}",
+}
 _TOPICS: Final = {name: REPLICATED[name] for name in ("default.replication.factor", "min.insync.replicas")}
 
 
@@ -88,21 +102,31 @@ class CrashedCluster:
         self.controller = QuorumController(folder / "controller", settings={**_TOPICS, **SHORT_SESSIONS})
         self.brokers: dict[int, JoinedBroker | KafkaBroker] = {}
         """By their ids; those of Apache Kafka have the last ones."""
+        self._to_broker: dict[int, TcpProxy] = {}
+        """What others reach a broker through, by its id."""
         self._form = form
         self._durability = durability
         self._stack = ExitStack()
 
     def _broker(self, node_id: int, program: str) -> JoinedBroker | KafkaBroker:
-        folder = self.folder / f"broker-{node_id}"
+        folder, proxy = self.folder / f"broker-{node_id}", self._to_broker[node_id]
+        bound, told = f"127.0.0.1:{proxy.target}", proxy.address
+        settings = {**REPLICATED, **_BETWEEN_BROKERS}
         if program == KAFKA:
-            return KafkaBroker(folder, self.controller, node_id=node_id, settings=REPLICATED)
-        settings = {**REPLICATED, "eosin.slow.request.log.ms": "5000"}
-        return JoinedBroker(folder, self.controller, node_id=node_id, durability=self._durability, settings=settings)
+            port = free_port()
+            settings["listeners"] = f"PLAINTEXT://127.0.0.1:{port},REPLICATION://{bound}"
+            settings["advertised.listeners"] = f"PLAINTEXT://127.0.0.1:{port},REPLICATION://{told}"
+            return KafkaBroker(folder, self.controller, node_id=node_id, settings=settings, port=port)
+        settings["eosin.slow.request.log.ms"] = "5000"
+        broker = JoinedBroker(folder, self.controller, node_id=node_id, durability=self._durability, settings=settings)
+        broker.options = (*broker.options, "--listen", f"REPLICATION={bound}", "--advertise", f"REPLICATION={told}")
+        return broker
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(self.controller)
             for node_id, program in enumerate(FORMS[self._form], 1):
+                self._to_broker[node_id] = stack.enter_context(TcpProxy(free_port()))
                 self.brokers[node_id] = stack.enter_context(self._broker(node_id, program))
             self._stack = stack.pop_all()
         return self
@@ -163,8 +187,9 @@ class CrashedCluster:
     # --- away and back
 
     def disturb(self, chance: random.Random, of: Copied) -> None:
-        """Take one process away that has to do with what is copied, and bring it back after a while."""
-        part = chance.choices(tuple(PARTS), tuple(PARTS.values()))[0]
+        """Take one process away that has to do with what is copied, or cut it off, and bring it back after a while."""
+        parts = {part: weight for part, weight in PARTS.items() if part != NETWORK or self._form != "kafka"}
+        part = chance.choices(tuple(parts), tuple(parts.values()))[0]
         way = chance.choices(tuple(WAYS), tuple(WAYS.values()))[0]
         away_s = chance.uniform(0.2, LONGEST_AWAY_S)
         spare = chance.choice(tuple(self.brokers))
@@ -176,6 +201,12 @@ class CrashedCluster:
             (self.controller.kill if way == "killed" else self.controller.stop)()
             time.sleep(away_s)
             self.controller.start()
+            return
+        if part == NETWORK:
+            node_id = self.holder("leader", of) or spare
+            self.losses[f"network of the leader on {program_of(self.brokers[node_id])} cut"] += 1
+            with self._to_broker[node_id].cut(backoff=chance):
+                time.sleep(REQUEST_TIMEOUT_S + away_s)
             return
         node_id = self.holder(part, of) or spare
         broker = self.brokers[node_id]

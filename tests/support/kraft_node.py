@@ -265,12 +265,18 @@ class KafkaBroker(_Node):
     """A broker of Apache Kafka in the cluster of a controller: Eosin's peer in mixed clusters."""
 
     def __init__(
-        self, folder: Path, controller: QuorumController, *, node_id: int, settings: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        controller: QuorumController,
+        *,
+        node_id: int,
+        settings: Mapping[str, str] | None = None,
+        port: int | None = None,
     ) -> None:
         super().__init__(folder, heap_mb=256)
         self._controller = controller
         self.node_id = node_id
-        self.port = free_port()
+        self.port = port or free_port()
         self._settings = dict(settings or {})
 
     @property

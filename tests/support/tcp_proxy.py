@@ -1,12 +1,13 @@
 """A network that a test can cut and slow down: a TCP proxy on loopback, one for each address to be reached through it.
 
-What is cut waits and is delivered when the cut is healed, as TCP does it: nothing is lost or torn. A connection that is
-opened meanwhile seems to work, and nothing comes through.
+What is cut waits and is delivered when the cut is healed, as TCP does it: nothing is lost or torn, but for what its
+sender takes back by a reset. A connection that is opened meanwhile seems to work, and nothing comes through.
 """
 
 import asyncio
 import contextlib
 import os
+import random
 import threading
 from collections.abc import Coroutine, Iterator
 from enum import Flag, auto
@@ -43,6 +44,7 @@ class TcpProxy:
         self._healed.set()
         self._cut = Way(0)
         self._cut_pid: int | None = None
+        self._backoff: random.Random | None = None
         self._delay_s = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -52,8 +54,12 @@ class TcpProxy:
         return f"127.0.0.1:{self.port}"
 
     @contextlib.contextmanager
-    def cut(self, way: Way = Way.BOTH, *, pid: int | None = None) -> Iterator[None]:
-        """Let nothing through that way; with `pid`, only on connections that this process has opened."""
+    def cut(
+        self, way: Way = Way.BOTH, *, pid: int | None = None, backoff: random.Random | None = None
+    ) -> Iterator[None]:
+        """Let nothing through that way; with `pid`, only on connections that this process has opened. With `backoff`
+        each connection goes on later than the cut, up to as long as it was held."""
+        self._backoff = backoff
         self._call(self._set_cut(way, pid))
         try:
             yield
@@ -135,7 +141,12 @@ class TcpProxy:
             if self._delay_s:
                 await asyncio.sleep(self._delay_s)
             while self._cut & way and (self._cut_pid is None or _opened(self._cut_pid, peer)):
+                held_since = self._loop.time()
                 await self._healed.wait()
+                if self._backoff is not None:
+                    await asyncio.sleep(self._backoff.random() * (self._loop.time() - held_since))
+            if (reset := reader.exception()) is not None:
+                raise reset
             writer.write(data)
             await writer.drain()
 

@@ -39,16 +39,19 @@ def _package(proves: str, *words: str) -> Proof:
     return Proof(proves, (_PYTHON, "-m", *words), {"PYTHONPATH": f"{_SUPPORT}{os.pathsep}tests"})
 
 
+def _program(proves: str, name: str, *words: str) -> Proof:
+    """A program of `tests/support` that stands on the simulator's clock."""
+    return Proof(proves, (_PYTHON, f"{_SUPPORT}/{name}.py", *words), {"PYTHONPATH": "tests"})
+
+
 PROOFS: Final[Mapping[str, Proof]] = {
     "applications": _tests("Streams, Connect, MirrorMaker 2, Flink and Apache Kafka's programs", "tests/applications"),
     "clients": _tests("every client through every scenario and error", *on(3), "tests/clients"),
     "cluster": _tests("brokers that join controllers of Apache Kafka, minutes of kills too", "tests/cluster"),
-    "cluster-clients": Proof(
-        "the clients against three brokers with three replicas", (_PYTHON, f"{_SUPPORT}/cluster_clients.py")
-    ),
-    "cluster-crash": Proof(
-        "copies through kills of brokers and controllers of a cluster",
-        (_PYTHON, f"{_SUPPORT}/cluster_crash.py", "--rounds", "20", "--state", "{state}"),
+    "cluster-clients": _program("the clients against three brokers with three replicas", "cluster_clients"),
+    "cluster-crash": _program(
+        "copies through kills and cuts of brokers and controllers of a cluster",
+        *("cluster_crash", "--rounds", "20", "--state", "{state}"),
     ),
     "codecs": Proof(
         "many random messages through every codec",
@@ -67,9 +70,9 @@ PROOFS: Final[Mapping[str, Proof]] = {
     "misfortunes": _tests("kills, full disks, lost files, pauses and few descriptors at length", "tests/crash"),
     "model": _package("every order of two producers' requests, crashes and delays", "model"),
     "model-replication": _package("every order of what happens to replicas", "model.replication"),
-    "moves": Proof(
+    "moves": _program(
         "a group's coordinator moves under librdkafka",
-        (_PYTHON, f"{_SUPPORT}/coordinator_moves.py", "--from", "eosin", "--to", "eosin", "--repeats", "50"),
+        *("coordinator_moves", "--from", "eosin", "--to", "eosin", "--repeats", "50"),
     ),
     "simulate": _package(
         "a simulated broker under faults", "simulation", "--runs", "20000", "--state", "{state}", "--workers", "auto"
@@ -78,7 +81,7 @@ PROOFS: Final[Mapping[str, Proof]] = {
         "three simulated brokers under faults",
         *("simulation", "--cluster", "--runs", "5000", "--state", "{state}", "--workers", "auto"),
     ),
-    "soak": Proof("an hour of all that happens to a broker", (_PYTHON, f"{_SUPPORT}/soak.py", "--minutes", "60")),
+    "soak": _program("an hour of all that happens to a broker", "soak", "--minutes", "60"),
     "spark": _tests("pipelines on Spark", "-m", "spark", "tests/pipeline"),
 }
 
