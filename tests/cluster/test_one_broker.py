@@ -158,7 +158,7 @@ def test_a_cluster_with_groups_of_other_kinds_is_refused_in_one_sentence(tmp_pat
 
 
 async def refusal_of_a_registration(controller: QuorumController) -> int:
-    """What the controller answers to a broker that registers nevertheless (membership/test_registration.py)."""
+    """The controller's answer to a broker that registers nevertheless (membership/test_registration.py)."""
     async with HandMadeBroker(controller.address, controller.cluster_id, 2) as broker:
         answer: BrokerRegistrationResponse = await broker.ask(ApiKey.BROKER_REGISTRATION, broker.registration())
         return answer.error_code

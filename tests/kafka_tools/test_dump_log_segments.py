@@ -262,7 +262,7 @@ def without_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_a_missing_tool_is_named(without_tools: Path) -> None:
-    """As it is before the process of the tools runs."""
+    """Before the process of the tools runs."""
     with pytest.raises(NotHere, match="java is not installed"):
         tools.command()
     (without_tools / "java").write_text("#!/bin/sh\n")

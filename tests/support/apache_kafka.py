@@ -66,7 +66,7 @@ _TEMPLATE: Final = {
     "controller.quorum.voters": f"{formatted_nodes.TEMPLATE.node_id}@127.0.0.1:{formatted_nodes.TEMPLATE.port}",
     "listeners": f"PLAINTEXT://127.0.0.1:1,CONTROLLER://127.0.0.1:{formatted_nodes.TEMPLATE.port}",
 }
-"""Of a node as `kafka-storage.sh format` reads them: of the others it asks nothing."""
+"""The settings of a node that `kafka-storage.sh format` reads: of the others it asks nothing."""
 
 
 class ApacheKafka:

@@ -38,11 +38,11 @@ from eosin.protocol.schemas.list_partition_reassignments import (
 Found = TypeVar("Found")
 
 NOBODY: Final = -1
-"""In place of a leader."""
+"""The id in place of a leader's."""
 
 
 class Partition(NamedTuple):
-    """As a broker tells of it."""
+    """A partition, as a broker tells of it."""
 
     leader: int
     replicas: tuple[int, ...]
@@ -94,7 +94,7 @@ class ClusterTopics:
         return name
 
     def wait_for_brokers(self, *node_ids: int) -> None:
-        """Until all of these are told of: registered, and not fenced."""
+        """Wait until all of these are told of: registered, and not fenced."""
         wait_until(lambda: self._ask(lambda client: Admin(client).topics()).brokers.keys() >= set(node_ids))
 
     def delete(self, name: str) -> None:
@@ -102,7 +102,7 @@ class ClusterTopics:
         self._ask(lambda client: Admin(client).delete_topics([name]))
 
     def names(self) -> set[str]:
-        """Of all topics, internal ones too."""
+        """The names of all topics, internal ones too."""
         return set(self._ask(lambda client: Admin(client).topics()).topics)
 
     def settings(self, name: str) -> dict[str, str | None]:
@@ -144,7 +144,7 @@ class ClusterTopics:
         return only
 
     def wait_for(self, name: str, *, leader: int | None = None, isr: Iterable[int] | None = None) -> None:
-        """Until a broker tells of the topic's only partition so."""
+        """Wait until a broker tells of the topic's only partition so."""
         wanted = None if isr is None else frozenset(isr)
 
         def is_so() -> bool:
@@ -154,7 +154,7 @@ class ClusterTopics:
         wait_until(is_so, lambda: self.partition(name), every_s=0.1)
 
     def are_in_sync(self) -> bool:
-        """Whether every replica of every partition is."""
+        """True when every replica of every partition is."""
         found = self._ask(lambda client: Admin(client).topics())
         return all(
             len(each.in_sync) == len(each.replicas)

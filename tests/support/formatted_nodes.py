@@ -22,16 +22,16 @@ _HOST: Final = b"127.0.0.1"
 
 
 class Identity(NamedTuple):
-    """What one node has for itself."""
+    """The properties of a directory that are one node's alone."""
 
     cluster_id: str
     node_id: int
     port: int
-    """Where the voters find it, if it is a controller; in the template that of its first listener."""
+    """The port at which voters find it, if it is a controller."""
 
 
 TEMPLATE: Final = Identity("ZW9zaW4tdGVtcGxhdGUtMQ", 0x5EED, 0x5EED)
-"""Of the node that is formatted. Its ids are seen in the bytes of a file that has no others like them."""
+"""The node that is formatted: its ids are found in the bytes of a file that has no others like them."""
 
 
 class Tool(NamedTuple):
@@ -42,7 +42,7 @@ class Tool(NamedTuple):
 
 
 def new_id() -> str:
-    """Of a cluster or a directory, as `kafka-storage.sh random-uuid` would draw it."""
+    """The id of a new cluster or directory, as `kafka-storage.sh random-uuid` would draw it."""
     return uuid_text(SystemChance().uuid())
 
 

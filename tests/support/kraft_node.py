@@ -73,7 +73,7 @@ _QUICK_BROKER: Final = {
     "log.initial.task.delay.ms": "3600000",
 }
 _ALONE: Final = ("kafka-storage.sh",)
-"""What has a process of its own. The others share one: a JVM is slow to start."""
+"""Scripts that have a process of their own. The others share one: a JVM is slow to start."""
 _TOOLS: Final = tools.launched(PROJECT)
 _START_TIMEOUT_S: Final = 300
 """What hangs ends here. With twenty busy processes on two cores a broker has needed two minutes to listen."""
@@ -306,7 +306,7 @@ class KafkaBroker(_Node):
 
 
 def _of_broker(node_id: int, port: int, controllers: str) -> dict[str, str]:
-    """What makes a node a broker that listens there."""
+    """The settings of a broker that listens there."""
     listener = f"PLAINTEXT://127.0.0.1:{port}"
     return {
         "process.roles": "broker",
@@ -332,7 +332,7 @@ def _of_controller(node_id: int, port: int) -> dict[str, str]:
 
 
 def options_of_format() -> list[str]:
-    """Those of the page's line behind the id and the file."""
+    """The options of the page's line behind the id and the file."""
     line = command_of_the_page("kafka-storage.sh format")
     given = ["kafka-storage.sh", "format", "-t", "$ID", "-c", "controller.properties"]
     assert line[: len(given)] == given, f"docs/cluster.md formats by {line}"

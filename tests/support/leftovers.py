@@ -29,7 +29,7 @@ _UNPACKED: Final = (".so", ".so.lck")
 """A JVM unpacks native libraries when it first needs them, and removes them at its end."""
 _FIRST_PAUSE_S: Final = 0.01
 _SPARK: Final = "org.apache.spark."
-"""In the words of Spark's JVM. It has a connection, and here a thread of py4j, for each thread of its own that calls
+"""A word of Spark's JVM. It has a connection, and here a thread of py4j, for each thread of its own that calls
 Python or is called: they are its own, and it ends them when it likes."""
 _ESTABLISHED: Final = "01"
 
@@ -77,7 +77,7 @@ def _new_since(before: Things) -> Things:
 
 
 def _is_of_spark(name: str) -> bool:
-    """Whether it is a connection to Spark's JVM, which is kept, or a thread that serves one."""
+    """True for a connection to Spark's JVM, which is kept, and for a thread that serves one."""
     jvms = [each for each, words in _kept.items() if each.startswith("process") and _SPARK in words]
     if not jvms:
         return False

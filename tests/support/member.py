@@ -34,18 +34,18 @@ from eosin.runtime.chance import SystemChance
 from eosin.runtime.clock import Clock, SystemClock
 
 SESSION_TIMEOUT_MS: Final = 3000
-"""Of the controllers that it joins."""
+"""The session timeout of the controllers that it joins."""
 _INTERVAL_MS: Final = 500
 
 
 class Controllers(Protocol):
-    """Whose cluster it is: real ones or those of a virtual test."""
+    """The owners of a cluster: real ones or those of a virtual test."""
 
     cluster_id: str
 
     @property
     def address(self) -> str:
-        """Of one or several."""
+        """host:port of one or several."""
 
 
 class Member:

@@ -87,7 +87,7 @@ class VirtualJoinedBroker:
 
     @property
     def disk(self) -> SimulatedDisk:
-        """What it has, under the paths that the broker uses; to be changed while it is down."""
+        """Its files, under the paths that the broker uses; to be changed while it is down."""
         return self._machine.disk
 
     @property
@@ -110,7 +110,7 @@ class VirtualJoinedBroker:
 
     @property
     def runs(self) -> bool:
-        """Whether its process does."""
+        """True while its process does."""
         return self._machine.process is not None
 
     async def start(self) -> None:
@@ -188,7 +188,7 @@ class VirtualPair:
         return TopicPartition(topic.name, 0)
 
     def now(self, partition: TopicPartition) -> PartitionRegistration:
-        """As the controllers have it."""
+        """The partition as the controllers have it."""
         return self.controllers.quorum.model.image.topics[partition.topic].partitions[partition.partition]
 
     async def led_by(self, partition: TopicPartition, node_id: int) -> None:

@@ -23,7 +23,7 @@ class VirtualControllers:
 
     cluster_id: Final = CLUSTER_ID
     address: Final = ",".join(f"{HOST}:{node_id}" for node_id in CONTROLLERS)
-    """Of all, as `controller.quorum.bootstrap.servers` wants them."""
+    """The addresses of all, as `controller.quorum.bootstrap.servers` wants them."""
 
     def __init__(self, *, session_timeout_ms: int = 3000, features: Mapping[str, int] | None = None) -> None:
         """`features` go over the levels of FEATURES."""

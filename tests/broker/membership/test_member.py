@@ -18,7 +18,7 @@ async def controllers() -> VirtualControllers:
 
 
 async def sessions_pass(count: float) -> None:
-    """As long as it takes for so many of them to end."""
+    """Wait so long that so many of them end, one after the other."""
     await asyncio.sleep(count * SESSION_TIMEOUT_MS / 1000)
 
 

@@ -88,7 +88,7 @@ class Controllers:
 
     @classmethod
     def on(cls, fabric: Fabric, scheduler: Scheduler, seed: str, **how: Any) -> Self:
-        """On a machine of the network between simulated ones."""
+        """Make them on a machine of the network between simulated ones."""
         process = HostProcess(scheduler, "controllers", host=HOST, fabric=fabric)  # type: ignore[abstract]
         made = cls(process, seed, **how)
         for node_id in CONTROLLERS:
@@ -133,7 +133,7 @@ class Controllers:
         self._told()
 
     def write(self, batch: Sequence[Message]) -> None:
-        """What somebody else has asked of the controllers."""
+        """Decide what somebody else has asked of the controllers."""
         self.model.write(batch)
         self._told()
 
