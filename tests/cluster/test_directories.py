@@ -2,9 +2,9 @@
 4.18, 4.19, 8)."""
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,8 @@ from kraft_node import SHORT_SESSIONS, QuorumController
 from real_clients import confluent
 from waiting import wait_until
 from wire import unique
+
+from eosin.broker.__main__ import main
 
 CONTROLLER = SHORT_SESSIONS
 
@@ -76,13 +78,12 @@ def partition_directory(broker: JoinedBroker, topic: str) -> Path:
     return broker.data_dir / f"{topic}-0"
 
 
-def accept_loss(broker: JoinedBroker, partition: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "eosin.broker", "partition", "accept-loss", partition, "--data-dir", broker.data_dir],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def accept_loss(broker: JoinedBroker, partition: str) -> tuple[int, str]:
+    """The exit code of the command, and what it says of an error."""
+    said = StringIO()
+    with redirect_stderr(said):
+        code = main(["partition", "accept-loss", partition, "--data-dir", str(broker.data_dir)])
+    return code, said.getvalue()
 
 
 def test_an_only_copy_that_is_lost_stays_offline_until_its_loss_is_accepted(
@@ -92,12 +93,11 @@ def test_an_only_copy_that_is_lost_stays_offline_until_its_loss_is_accepted(
     produce((first,), topic, [b"gone"])
     first.stop()
     shutil.rmtree(partition_directory(first, topic))
-    assert "waits for no decision" in accept_loss(first, f"{topic}-0").stderr
+    assert "waits for no decision" in accept_loss(first, f"{topic}-0")[1]
     first.start()
     wait_until(lambda: f"eosin partition accept-loss {topic}-0" in first.log, every_s=0.3)
     ClusterTopics(second.address).wait_for(topic, leader=NOBODY)
-    accepted = accept_loss(first, f"{topic}-0")
-    assert (accepted.returncode, accepted.stderr) == (0, "")
+    assert accept_loss(first, f"{topic}-0") == (0, "")
     ClusterTopics(second.address).wait_for(topic, leader=first.node_id)
     produce((first,), topic, [b"new"])
     assert read_all(first.address, topic, 1) == [b"new"]
