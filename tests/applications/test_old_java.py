@@ -33,5 +33,7 @@ def test_an_old_java_client_commits_each_record_once_though_it_aborts_each_trans
         [*command, "OldCopier", *arguments], capture_output=True, text=True, timeout=HANG_S, check=False
     )
     assert (done.returncode, done.stdout.split("\n")[:-1]) == (0, ["committed 10", "committed 6"]), done.stderr
+    feed.send(target, b"behind the copy")
+    feed.flush()
     reader = scenario.reader(target)
-    assert [each.value for each in read_all(reader, len(written))] == written
+    assert [each.value for each in read_all(reader, len(written) + 1)] == [*written, b"behind the copy"]
