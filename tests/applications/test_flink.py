@@ -1,12 +1,14 @@
 """Flink copies a topic exactly once though it is killed, whichever way its sink names its transactions."""
 
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from real_clients import flink
 from scenario import Scenario
 from toolchains import skipped_without
-from waiting import wait_until
+from waiting import HANG_S, wait_until
 
 RECORDS = 200
 COPIED_BY_THEN = 20
@@ -41,3 +43,37 @@ def test_records_are_copied_once_though_the_job_is_killed(
         wait_until(lambda: read() >= RECORDS)
         read()
     assert sorted(copied) == list(range(RECORDS)), job.log
+
+
+def test_jobs_that_read_up_to_an_end_come_to_it(bootstrap: str, scenario: Scenario, tmp_path: Path) -> None:
+    """Whatever the end is: no job waits for a record where there is a marker."""
+    feed = scenario.transactional()
+
+    def filled(*transactions: bool) -> str:
+        """A topic with a transaction of two records for each, committed or not."""
+        topic = scenario.topic()
+        for number, commit in enumerate(transactions):
+            feed.begin()
+            for each in (1, 2):
+                feed.send(topic, f"{number}.{each}".encode())
+            feed.commit() if commit else feed.abort()
+        return topic
+
+    in_an_hour = str(round(time.time() * 1000) + 3_600_000)
+    of_two, ends_aborted, aborted, empty = filled(True, True), filled(True, False), filled(False), filled()
+    jobs = [
+        (of_two, "latest", ["0.1", "0.2", "1.1", "1.2"]),
+        (ends_aborted, "latest", ["0.1", "0.2"]),
+        (aborted, "latest", []),
+        (empty, "latest", []),
+        (of_two, in_an_hour, ["0.1", "0.2", "1.1", "1.2"]),
+        (aborted, in_an_hour, []),
+        (of_two, "1", []),
+    ]
+    with skipped_without():
+        command = [*flink.command(tmp_path), "Bounded", bootstrap]
+    for topic, end, _ in jobs:
+        command += [topic, end]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines() == [f"{topic} {each}" for topic, _, values in jobs for each in (*values, "ended")]

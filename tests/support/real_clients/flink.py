@@ -1,4 +1,5 @@
-"""Apache Flink: the program of `tests/harnesses/flink`, a cluster of one process that copies a topic exactly once."""
+"""Apache Flink: the programs of `tests/harnesses/flink`. One is a cluster of one process that copies a topic exactly
+once."""
 
 import subprocess
 from pathlib import Path
@@ -15,6 +16,16 @@ POOLING: Final = "POOLING"
 """Ids that are used again."""
 _OPENED: Final = ("--add-opens=java.base/java.util=ALL-UNNAMED", "--add-opens=java.base/java.lang=ALL-UNNAMED")
 _JAVA: Final = 17
+
+
+def command(folder: Path) -> list[str]:
+    """How Java is run with Flink and our programs, up to the name of one; `folder` is for its temporary files. Raises
+    `toolchains.NotHere`."""
+    virtual_machine, *options = java.command(
+        java.classes(SOURCES, RELEASE, runs_on=_JAVA), f"{java.jars(SOURCES, RELEASE)}/*", folder=folder
+    )
+    options = ["-Xmx384m" if each.startswith("-Xmx") else each for each in options]
+    return [virtual_machine, *_OPENED, *options]
 
 
 class Copier:
@@ -35,15 +46,8 @@ class Copier:
         """Its files are in `folder`. Raises `toolchains.NotHere`. A `timeout_ms` of 0 is Flink's own, an hour."""
         self._folder = folder
         (self._folder / "checkpoints").mkdir(parents=True)
-        virtual_machine, *options = java.command(
-            java.classes(SOURCES, RELEASE, runs_on=_JAVA), f"{java.jars(SOURCES, RELEASE)}/*", folder=folder
-        )
-        options = ["-Xmx384m" if each.startswith("-Xmx") else each for each in options]
         arguments = [bootstrap, source, target, str(self._folder / "checkpoints"), naming]
-        self._command = [
-            *(virtual_machine, *_OPENED, *options, "Copier"),
-            *(*arguments, str(timeout_ms), str(pause_ms)),
-        ]
+        self._command = [*command(folder), "Copier", *arguments, str(timeout_ms), str(pause_ms)]
         self._log = self._folder / "stderr"
 
     @property
