@@ -17,8 +17,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -53,7 +53,7 @@ FORMS: Final = {
 }
 """The programs that are the brokers 1, 2 and 3. What clients do to themselves, they do with the last form too."""
 NETWORK: Final = "network"
-"""Between the broker that leads and the others. Not where all brokers are Apache Kafka's: markers that they have given
+"""Of the broker that leads, to the others. Not where all brokers are Apache Kafka's: markers that they have given
 up arrive when a cut is over, and end later transactions."""
 PARTS: Final = {
     "leader": 3,
@@ -193,52 +193,27 @@ class CrashedCluster:
         way = chance.choices(tuple(WAYS), tuple(WAYS.values()))[0]
         away_s = chance.uniform(0.2, LONGEST_AWAY_S)
         spare = chance.choice(tuple(self.brokers))
+        away: AbstractContextManager[None]
         if part == "controller":
             self.losses[f"controller {way}"] += 1
-            if way == PAUSED:
-                _pause(self.controller.pid, away_s)
-                return
-            (self.controller.kill if way == "killed" else self.controller.stop)()
-            time.sleep(away_s)
-            self.controller.start()
-            return
-        if part == NETWORK:
-            node_id = self.holder("leader", of) or spare
-            self.losses[f"network of the leader on {program_of(self.brokers[node_id])} cut"] += 1
-            with self._to_broker[node_id].cut(backoff=chance):
-                time.sleep(REQUEST_TIMEOUT_S + away_s)
-            return
-        node_id = self.holder(part, of) or spare
-        broker = self.brokers[node_id]
-        self.losses[f"{part} on {program_of(broker)} {way}"] += 1
-        if way == PAUSED:
-            _pause(broker.pid, away_s)
-            return
-        if way == "killed":
-            broker.kill()
+            away = _without(self.controller, way)
         else:
-            self._end(broker)
-        time.sleep(away_s)
-        self._bring_back(broker)
+            node_id = self.holder("leader" if part == NETWORK else part, of) or spare
+            broker = self.brokers[node_id]
+            if part == NETWORK:
+                self.losses[f"leader on {program_of(broker)} cut off"] += 1
+                away_s += REQUEST_TIMEOUT_S
+                away = self._to_broker[node_id].cut(backoff=chance)
+            else:
+                self.losses[f"{part} on {program_of(broker)} {way}"] += 1
+                away = _without(broker, way)
+        with away:
+            time.sleep(away_s)
 
     def stop(self) -> None:
         """A clean stop of all brokers."""
         for broker in self.brokers.values():
-            self._end(broker)
-
-    @staticmethod
-    def _end(broker: JoinedBroker | KafkaBroker) -> None:
-        if isinstance(broker, KafkaBroker):
-            broker.stop()
-        elif broker.running and (code := broker.stop()):
-            raise Violation(f"broker {broker.node_id} ended with {code}:\n{broker.log[-3000:]}")
-
-    @staticmethod
-    def _bring_back(broker: JoinedBroker | KafkaBroker) -> None:
-        if isinstance(broker, KafkaBroker):
-            broker.start()
-        else:
-            broker.start()
+            _stop(broker)
 
     # --- what is on the disks
 
@@ -267,13 +242,29 @@ class CrashedCluster:
         return batches
 
 
-def _pause(pid: int, seconds: float) -> None:
-    """Let a process stand still for so long."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        time.sleep(seconds)
-    finally:
-        os.kill(pid, signal.SIGCONT)
+@contextmanager
+def _without(node: JoinedBroker | KafkaBroker | QuorumController, way: str) -> Iterator[None]:
+    """A process is away meanwhile."""
+    if way == PAUSED:
+        os.kill(node.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(node.pid, signal.SIGCONT)
+        return
+    if way == "killed":
+        node.kill()
+    else:
+        _stop(node)
+    yield
+    node.start()
+
+
+def _stop(node: JoinedBroker | KafkaBroker | QuorumController) -> None:
+    if not isinstance(node, JoinedBroker):
+        node.stop()
+    elif node.running and (code := node.stop()):
+        raise Violation(f"broker {node.node_id} ended with {code}:\n{node.log[-3000:]}")
 
 
 async def _partitions(client: Client, *topics: str) -> list[MetadataResponsePartition]:
