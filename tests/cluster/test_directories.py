@@ -133,3 +133,26 @@ def test_a_broker_whose_directory_fails_ends_with_a_sentence_and_others_lead(
     assert f"the data directory {first.data_dir} has failed" in first.log
     assert "Traceback" not in first.log
     assert read_all(second.address, topic, 2) == [b"before", b"after"]
+
+
+@pytest.mark.full
+def test_an_empty_copy_does_not_count_while_another_broker_has_a_full_one(
+    first: JoinedBroker, second: JoinedBroker
+) -> None:
+    topic = create(first, second)
+    sent = [b"%d" % number for number in range(100)]
+    produce((first, second), topic, sent)
+    second.kill()
+    in_sync(first, topic, first)  # the controllers hear of it last
+    first.kill()
+    shutil.rmtree(first.data_dir)
+    first.start()
+    second.start()
+    wait_until(lambda: f"broker {second.node_id} runs and has a copy" in first.log, every_s=0.3)
+    code, said = accept_loss(first, f"{topic}-0")
+    assert code == 2
+    assert f"--election-type unclean --topic {topic} --partition 0" in said
+    wait_until(lambda: f"{topic}-0 has no leader: the controllers wait for" in second.log, every_s=0.3)
+    ClusterTopics(second.address).elect(topic, unclean=True)
+    in_sync(second, topic, first, second)
+    assert read_all(first.address, topic, 100) == sent
