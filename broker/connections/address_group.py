@@ -1,6 +1,9 @@
 """`address_group`: what counts as one address where connections are counted (security.md 5.7)."""
 
+from functools import lru_cache
 
+
+@lru_cache(maxsize=1000)
 def address_group(host: str) -> str:
     """An IPv4 address itself, or the /64 of an IPv6 one; whatever is neither counts as it is."""
     if ":" not in host:

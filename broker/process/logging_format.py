@@ -2,7 +2,8 @@
 
     2026-05-17T08:30:00.123Z INFO  broker.server: stopping signal=SIGTERM
 
-Facts of an event go into `extra=fields(key=value)`, so that both forms can show them.
+Facts of an event go into `extra=fields(key=value)`, so that both forms can show them. A value with a blank, `=` or a quote
+stands in quotes, so that none of what a peer sent passes for another field.
 """
 
 import json
@@ -14,6 +15,8 @@ from typing import Any, Final
 
 _FIELDS: Final = "eosin_fields"
 _PREFIX: Final = "eosin."
+_MARKS: Final = ' ="'
+"""A value that holds one of them is quoted."""
 
 
 def fields(**facts: Any) -> Mapping[str, Any]:
@@ -41,7 +44,7 @@ class TextFormatter(logging.Formatter):
         name = record.name.removeprefix(_PREFIX)
         line = f"{_when(record)} {record.levelname:<7} {name}: {_single_line(record.getMessage())}"
         for key, value in getattr(record, _FIELDS, {}).items():
-            line += f" {key}={_single_line(str(value))}"
+            line += f" {key}={_as_value(str(value))}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
@@ -66,3 +69,14 @@ class JsonFormatter(logging.Formatter):
 def _single_line(text: str) -> str:
     """Text from a peer may hold line ends, which would let it forge log lines."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def _as_value(text: str) -> str:
+    """Text as the value of a field, in quotes where it would be read as more than that."""
+    line = _single_line(text)
+    return quoted(text) if not line or any(mark in line for mark in _MARKS) else line
+
+
+def quoted(text: str) -> str:
+    """Text from a peer as a part of a message: where it ends is plain to see."""
+    return '"' + _single_line(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'

@@ -15,7 +15,7 @@ from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.connections.limits import close_if_too_many
 from eosin.broker.exchange import Exchange
 from eosin.broker.handlers import sasl_authenticate, sasl_handshake
-from eosin.broker.process.logging_format import fields
+from eosin.broker.process.logging_format import fields, quoted
 from eosin.broker.security import audit
 from eosin.broker.security.sasl.exchanges import Authenticated, NewExchange, ServerExchange
 from eosin.broker.security.sasl.failure_delays import FailureDelays
@@ -167,7 +167,7 @@ class SaslGate:
             self._exchange = self._listener.exchanges[request.mechanism]()
             self._unauthenticated.stage = request.mechanism
         else:
-            self._note("a SASL mechanism that is not enabled", audit.shown(request.mechanism))
+            self._note("a SASL mechanism that is not enabled", quoted(audit.shown(request.mechanism)))
             self._connection.end_after_answers()
         return SaslHandshakeResponse(error_code=error, mechanisms=tuple(self._listener.exchanges))
 

@@ -4,6 +4,8 @@ import json
 import logging
 import sys
 
+import pytest
+
 from eosin.broker.process.logging_format import JsonFormatter, TextFormatter, fields
 
 
@@ -31,6 +33,27 @@ def test_line_ends_in_what_a_peer_sent_do_not_forge_lines() -> None:
     assert "\n" not in line
     assert r"a\n2026 ERROR forged" in line
     assert r"name=x\ty" in line
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("orders", "orders"),
+        ("x principal=User:admin", '"x principal=User:admin"'),
+        ("a=b", '"a=b"'),
+        ('say "no"', r'"say \"no\""'),
+        ('a"b', r'"a\"b"'),
+        ("a\\ b", r'"a\\ b"'),
+        ("", '""'),
+        ("x\ny", r"x\ny"),
+        ("x\u00a0y=1", r'"x\xa0y=1"'),
+        ("C:\\logs", r"C:\logs"),
+    ],
+)
+def test_a_value_cannot_pass_for_another_field(value: str, shown: str) -> None:
+    assert TextFormatter().format(record("denied", resource=value, rule="none")).endswith(
+        f": denied resource={shown} rule=none"
+    )
 
 
 def test_a_traceback_follows_its_line() -> None:
