@@ -1,6 +1,5 @@
 """What AlterConfigs and IncrementalAlterConfigs have in common: each resource is changed on its own, all or nothing."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from eosin.broker.config.loggers import change_levels
 from eosin.broker.config.resources import NO_BROKER, NO_GROUP_SETTINGS, ResourceType, broker_of, unsupported
 from eosin.broker.config.store_reloads import is_store, reload_stores
+from eosin.broker.many_items import done_for_each
 from eosin.broker.metadata.cluster import ConfigChange, Outcome
 from eosin.broker.security.config_rights import refusal_of
 from eosin.broker.security.resources import Operation
@@ -36,18 +36,16 @@ async def alter(
     """Change the resources side by side. One outcome each; a resource that is named twice is refused each time, and
     one whose settings the client may not change is left alone."""
     times = Counter((each.resource_type, each.resource_name) for each in resources)
-    return await asyncio.gather(
-        *(
-            _alter(
-                each,
-                context,
-                services,
-                replace=replace,
-                validate_only=validate_only,
-                named_twice=times[each.resource_type, each.resource_name] > 1,
-            )
-            for each in resources
-        )
+    return await done_for_each(
+        resources,
+        lambda each: _alter(
+            each,
+            context,
+            services,
+            replace=replace,
+            validate_only=validate_only,
+            named_twice=times[each.resource_type, each.resource_name] > 1,
+        ),
     )
 
 

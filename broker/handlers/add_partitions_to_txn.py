@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.many_items import ITEMS_PER_TURN, made_for_each
 from eosin.broker.security.access import Access, Right, on_each
 from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.broker.transactions.timeout_errors import timeout_error_for
@@ -44,7 +45,10 @@ async def handle(
     partitions = [
         TopicPartition(topic.name, index) for topic in request.v3_and_below_topics for index in topic.partitions
     ]
-    at_fault = _at_fault(partitions, context, services)
+    faults = (_fault(each, context, services) for each in partitions)
+    many = len(partitions) > ITEMS_PER_TURN
+    errors = await made_for_each(faults, len(partitions), context, services) if many else faults
+    at_fault = {each: error for each, error in zip(partitions, errors, strict=True) if error}
     if at_fault:
         return _answer(request, ErrorCode.OPERATION_NOT_ATTEMPTED, at_fault)
     if not partitions:
@@ -134,18 +138,14 @@ def _check(request: AddPartitionsToTxnRequest, context: RequestContext) -> Error
     return ErrorCode.NONE if owns else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-def _at_fault(
-    partitions: Sequence[TopicPartition], context: RequestContext, services: Services
-) -> dict[TopicPartition, ErrorCode]:
-    """Partitions that no client may add. Leaders of the others, and whether these can be written, do not matter."""
-    at_fault = {}
-    may = context.session.may
-    for partition in partitions:
-        if partition.topic in INTERNAL_TOPICS or not may(Operation.WRITE, ResourceType.TOPIC, partition.topic):
-            at_fault[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif services.partitions.get(partition) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            at_fault[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return at_fault
+def _fault(partition: TopicPartition, context: RequestContext, services: Services) -> ErrorCode:
+    """Why no client may add a partition. Leaders of the others, and whether these can be written, do not matter."""
+    topic = partition.topic
+    if topic in INTERNAL_TOPICS or not context.session.may(Operation.WRITE, ResourceType.TOPIC, topic):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if services.partitions.get(partition) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
 
 
 def _answer(

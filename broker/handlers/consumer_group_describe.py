@@ -5,6 +5,7 @@ DescribeGroups for such a group then, so classic groups stay describable.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.many_items import made_for_each
 from eosin.broker.security.access import Access, on_each
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.unserved_groups import GroupProtocol
@@ -17,7 +18,7 @@ from eosin.protocol.schemas.consumer_group_describe import (
 )
 
 
-def respond(
+async def handle(
     request: ConsumerGroupDescribeRequest, context: RequestContext, services: Services
 ) -> ConsumerGroupDescribeResponse:
     groups = (
@@ -26,7 +27,8 @@ def respond(
         else _refusal(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         for group_id in request.group_ids
     )
-    return ConsumerGroupDescribeResponse(groups=tuple(groups))
+    count = len(request.group_ids)
+    return ConsumerGroupDescribeResponse(groups=tuple(await made_for_each(groups, count, context, services)))
 
 
 def refuse(
@@ -42,7 +44,7 @@ def _refusal(group_id: str, error: ErrorCode, text: str | None = None) -> Descri
 API = Api(
     key=ApiKey.CONSUMER_GROUP_DESCRIBE,
     versions=range(0, 2),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
     access=Access((on_each(Operation.DESCRIBE, ResourceType.GROUP),)),
 )

@@ -4,10 +4,10 @@
 The internal topics never grow: which partition an id belongs to depends on their number.
 """
 
-import asyncio
 from collections import Counter
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.many_items import done_for_each
 from eosin.broker.metadata.cluster import Outcome
 from eosin.broker.security.access import Access, on_each
 from eosin.broker.security.resources import Operation, ResourceType
@@ -26,11 +26,11 @@ async def handle(
 ) -> CreatePartitionsResponse:
     times = Counter(topic.name for topic in request.topics)
     wanted = {topic.name: topic for topic in request.topics}
-    results = await asyncio.gather(
-        *(
-            _grow(topic, context, services, named_twice=times[topic.name] > 1, validate_only=request.validate_only)
-            for topic in wanted.values()
-        )
+    results = await done_for_each(
+        list(wanted.values()),
+        lambda topic: _grow(
+            topic, context, services, named_twice=times[topic.name] > 1, validate_only=request.validate_only
+        ),
     )
     return CreatePartitionsResponse(results=tuple(results))
 

@@ -5,12 +5,12 @@ count or replication factor of -1 means the broker's default (v4+ clients send i
 A name that a request holds twice is refused once. The timeout is not needed: nothing here waits for another broker.
 """
 
-import asyncio
 from collections import Counter
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.entries import topic_entries
+from eosin.broker.many_items import done_for_each
 from eosin.broker.metadata.cluster import Outcome, Topic
 from eosin.broker.metadata.topics import MAX_PARTITIONS_PER_CHANGE
 from eosin.broker.security.access import Access, on_each, or_the_next, silently
@@ -25,9 +25,6 @@ from eosin.protocol.schemas.create_topics import (
     CreateTopicsResponse,
 )
 
-TOPICS_AT_ONCE: Final = 50
-"""Topics of a request whose records share a sync: they take a few milliseconds in one turn of the event loop."""
-
 
 async def handle(request: CreateTopicsRequest, context: RequestContext, services: Services) -> CreateTopicsResponse:
     wanted = {topic.name: topic for topic in request.topics}
@@ -36,20 +33,14 @@ async def handle(request: CreateTopicsRequest, context: RequestContext, services
     may = context.session.may
     all_open = may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True)
     times = Counter(topic.name for topic in request.topics)
-    topics = list(wanted.values())
-    results: list[CreatableTopicResult] = []
-    for first in range(0, len(topics), TOPICS_AT_ONCE):
-        # Side by side, so that one sync makes all of them durable.
-        results += await asyncio.gather(
-            *(
-                _named_twice(topic)
-                if times[topic.name] > 1
-                else _create(topic, context, services, validate_only=request.validate_only)
-                if all_open or may(Operation.CREATE, ResourceType.TOPIC, topic.name)
-                else _denied(topic)
-                for topic in topics[first : first + TOPICS_AT_ONCE]
-            )
-        )
+    results = await done_for_each(
+        list(wanted.values()),
+        lambda topic: _named_twice(topic)
+        if times[topic.name] > 1
+        else _create(topic, context, services, validate_only=request.validate_only)
+        if all_open or may(Operation.CREATE, ResourceType.TOPIC, topic.name)
+        else _denied(topic),
+    )
     return CreateTopicsResponse(topics=tuple(results))
 
 

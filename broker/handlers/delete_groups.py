@@ -4,7 +4,10 @@ A group with members is 68, one that does not exist 69. The offsets that open tr
 Answers once that is durable.
 """
 
+from itertools import compress
+
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.many_items import made_for_each
 from eosin.broker.security.access import Access, on_each
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
@@ -14,7 +17,9 @@ from eosin.protocol.schemas.delete_groups import DeletableGroupResult, DeleteGro
 
 async def handle(request: DeleteGroupsRequest, context: RequestContext, services: Services) -> DeleteGroupsResponse:
     names = list(dict.fromkeys(request.groups_names))
-    mine = [name for name in names if context.session.may(Operation.DELETE, ResourceType.GROUP, name)]
+    may = context.session.may
+    allowed = (may(Operation.DELETE, ResourceType.GROUP, name) for name in names)
+    mine = list(compress(names, await made_for_each(allowed, len(names), context, services)))
     errors = dict(zip(mine, await services.groups.delete_groups(mine), strict=True))
     denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
     results = (DeletableGroupResult(name, errors.get(name, denied)) for name in names)

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.many_items import made_for_each
 from eosin.broker.security.access import Access, on_each
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
@@ -57,12 +58,14 @@ class _Deletion:
 
 async def handle(request: DeleteRecordsRequest, context: RequestContext, services: Services) -> DeleteRecordsResponse:
     """Move every partition's start, save all of them at once, and wait for the replicas of all side by side."""
-    deletions = [
+    wanted = (
         _Deletion(topic.name, each, ErrorCode.NONE if is_open else ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         for topic in request.topics
         for is_open in (context.session.may(Operation.DELETE, ResourceType.TOPIC, topic.name),)
         for each in topic.partitions
-    ]
+    )
+    count = sum(len(topic.partitions) + 1 for topic in request.topics)
+    deletions = await made_for_each(wanted, count, context, services)
     await in_turns(deletions, partial(_move, services=services), services.clock)
     await _save([each for each in deletions if not each.error])
     led = services.led_partitions

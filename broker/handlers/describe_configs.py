@@ -11,6 +11,7 @@ from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.entries import ConfigEntry, ConfigSource, broker_entries, cluster_wide_entries, topic_entries
 from eosin.broker.config.loggers import logger_entries
 from eosin.broker.config.resources import NO_BROKER, ResourceType, broker_of, unsupported
+from eosin.broker.many_items import made_for_each
 from eosin.broker.metadata.cluster import Outcome
 from eosin.broker.metadata.topics import unknown_topic
 from eosin.broker.security.access import Access
@@ -28,10 +29,12 @@ from eosin.protocol.schemas.describe_configs import (
 )
 
 
-def respond(request: DescribeConfigsRequest, context: RequestContext, services: Services) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        results=tuple(_describe(each, request, context, services) for each in request.resources)
-    )
+async def handle(
+    request: DescribeConfigsRequest, context: RequestContext, services: Services
+) -> DescribeConfigsResponse:
+    described = (_describe(each, request, context, services) for each in request.resources)
+    results = await made_for_each(described, len(request.resources), context, services)
+    return DescribeConfigsResponse(results=tuple(results))
 
 
 def _describe(
@@ -107,7 +110,7 @@ def refuse(request: DescribeConfigsRequest, context: RequestContext, error: Erro
 API = Api(
     key=ApiKey.DESCRIBE_CONFIGS,
     versions=range(0, 5),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
     access=Access(config_rights(Operation.DESCRIBE_CONFIGS)),
 )

@@ -6,6 +6,7 @@ v4 has static members.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.many_items import made_for_each
 from eosin.broker.security.access import Access, on_each
 from eosin.broker.security.authorized_operations import NOT_ASKED
 from eosin.broker.security.resources import Operation, ResourceType
@@ -20,7 +21,7 @@ from eosin.protocol.schemas.describe_groups import (
 )
 
 
-def respond(request: DescribeGroupsRequest, context: RequestContext, services: Services) -> DescribeGroupsResponse:
+async def handle(request: DescribeGroupsRequest, context: RequestContext, services: Services) -> DescribeGroupsResponse:
     asked, session = request.include_authorized_operations, context.session
     groups = (
         _describe(group_id, context, services, session.operations(ResourceType.GROUP, group_id) if asked else NOT_ASKED)
@@ -28,7 +29,8 @@ def respond(request: DescribeGroupsRequest, context: RequestContext, services: S
         else DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
         for group_id in request.groups
     )
-    return DescribeGroupsResponse(groups=tuple(groups))
+    described = await made_for_each(groups, len(request.groups), context, services)
+    return DescribeGroupsResponse(groups=tuple(described))
 
 
 def _describe(group_id: str, context: RequestContext, services: Services, operations: int) -> DescribedGroup:
@@ -81,7 +83,7 @@ def refuse(request: DescribeGroupsRequest, context: RequestContext, error: Error
 API = Api(
     key=ApiKey.DESCRIBE_GROUPS,
     versions=range(0, 7),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
     access=Access((on_each(Operation.DESCRIBE, ResourceType.GROUP),)),
 )

@@ -7,9 +7,11 @@ open transaction starts (-1 for none). A partition that cannot be asked has an e
 have, a partition that does not exist, or one of which this broker has no replica.
 """
 
+from itertools import islice
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.many_items import made_for_each
 from eosin.broker.security.access import Access, on_each
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
@@ -24,19 +26,18 @@ from eosin.protocol.schemas.describe_producers import (
 )
 
 
-def respond(
+async def handle(
     request: DescribeProducersRequest, context: RequestContext, services: Services
 ) -> DescribeProducersResponse:
     """Each partition's answer."""
-    topics = (
-        TopicResponse(
-            topic.name,
-            tuple(
-                _partition(TopicPartition(topic.name, index), context, services) for index in topic.partition_indexes
-            ),
-        )
+    answers = (
+        _partition(TopicPartition(topic.name, index), context, services)
         for topic in request.topics
+        for index in topic.partition_indexes
     )
+    count = sum(len(topic.partition_indexes) for topic in request.topics)
+    made = iter(await made_for_each(answers, count, context, services))
+    topics = (TopicResponse(topic.name, tuple(islice(made, len(topic.partition_indexes)))) for topic in request.topics)
     return DescribeProducersResponse(topics=tuple(topics))
 
 
@@ -65,7 +66,7 @@ def refuse(request: DescribeProducersRequest, context: RequestContext, error: Er
 API: Final = Api(
     key=ApiKey.DESCRIBE_PRODUCERS,
     versions=range(0, 1),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
     access=Access((on_each(Operation.READ, ResourceType.TOPIC),)),
 )

@@ -6,10 +6,12 @@ replicas; a broker alone has none. A partition whose leader is away, or has no l
 came by, has leader -1 and no error, as with Apache Kafka.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.many_items import made_for_each
 from eosin.broker.metadata.cluster import Cluster, Topic, leader_seen
 from eosin.broker.metadata.topics import unknown_topic
 from eosin.broker.security.access import Access, on_each, silently
@@ -28,45 +30,58 @@ from eosin.protocol.schemas.describe_topic_partitions import (
 PAGE_PARTITIONS_MAX: Final = 2000
 
 
-def respond(
+async def handle(
     request: DescribeTopicPartitionsRequest, context: RequestContext, services: Services
 ) -> DescribeTopicPartitionsResponse:
     start = request.cursor
     if start is not None and start.partition_index < 0:
         return refuse(request, context, ErrorCode.INVALID_REQUEST)
     named = {topic.name for topic in request.topics}
-    names = sorted(
-        named or context.session.filter(Operation.DESCRIBE, ResourceType.TOPIC, tuple(services.cluster.topics))
-    )
+    names = sorted(named or await _known(context, services))
     if start is not None:
         names = [name for name in names if name >= start.topic_name]
     room = max(1, min(request.response_partition_limit, PAGE_PARTITIONS_MAX))
-    topics, cursor = _page(names, start, context, services.cluster, room=room)
+    page = _page(names, start, context, services.cluster, room=room)
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    cursor: Cursor | None = None
+    for each in await made_for_each(page, len(names), context, services):
+        if isinstance(each, Cursor):
+            cursor = each
+        else:
+            topics.append(each)
     return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=cursor)
+
+
+async def _known(context: RequestContext, services: Services) -> Iterable[str]:
+    """The topics that the client may know of."""
+    names, may = tuple(services.cluster.topics), context.session.may
+    allowed = (may(Operation.DESCRIBE, ResourceType.TOPIC, name, quiet=True) for name in names)
+    return compress(names, await made_for_each(allowed, len(names), context, services))
 
 
 def _page(
     names: Sequence[str], start: Cursor | None, context: RequestContext, cluster: Cluster, *, room: int
-) -> tuple[list[DescribeTopicPartitionsResponseTopic], Cursor | None]:
-    page: list[DescribeTopicPartitionsResponseTopic] = []
+) -> Iterator[DescribeTopicPartitionsResponseTopic | Cursor]:
+    """The topics of one response, and at the end the cursor of the next one, if there is more."""
     for name in names:
         first = start.partition_index if start is not None and name == start.topic_name else 0
         if room == 0:
-            return page, Cursor(name, first)
+            yield Cursor(name, first)
+            return
         if not context.session.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
             denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            page.append(DescribeTopicPartitionsResponseTopic(error_code=denied, name=name))
+            yield DescribeTopicPartitionsResponseTopic(error_code=denied, name=name)
             continue
         topic = cluster.topics.get(name)
         if topic is None:
-            page.append(DescribeTopicPartitionsResponseTopic(error_code=unknown_topic(name).error, name=name))
+            yield DescribeTopicPartitionsResponseTopic(error_code=unknown_topic(name).error, name=name)
             continue
         indexes = range(first, min(topic.partitions, first + room))
-        page.append(_topic(topic, indexes, context, cluster))
+        yield _topic(topic, indexes, context, cluster)
         if indexes.stop < topic.partitions:
-            return page, Cursor(name, indexes.stop)
+            yield Cursor(name, indexes.stop)
+            return
         room -= len(indexes)
-    return page, None
 
 
 def _topic(
@@ -110,7 +125,7 @@ def refuse(
 API = Api(
     key=ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     versions=range(0, 1),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
     access=Access(
         (on_each(Operation.DESCRIBE, ResourceType.TOPIC), silently(Operation.DESCRIBE, ResourceType.TOPIC, "of all"))

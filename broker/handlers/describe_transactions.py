@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.many_items import made_for_each
 from eosin.broker.security.access import Access, on_each, silently
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.coordinator.transactions.rules.listing import TransactionDescription
@@ -23,12 +24,15 @@ from eosin.protocol.schemas.describe_transactions import (
 )
 
 
-def respond(
+async def handle(
     request: DescribeTransactionsRequest, context: RequestContext, services: Services
 ) -> DescribeTransactionsResponse:
     """Each id's answer, in the order of the request."""
-    states = (_state(transactional_id, context, services) for transactional_id in request.transactional_ids)
-    return DescribeTransactionsResponse(transaction_states=tuple(states))
+    ids = request.transactional_ids
+    states = (_state(transactional_id, context, services) for transactional_id in ids)
+    return DescribeTransactionsResponse(
+        transaction_states=tuple(await made_for_each(states, len(ids), context, services))
+    )
 
 
 def _state(transactional_id: str, context: RequestContext, services: Services) -> TransactionState:
@@ -71,7 +75,7 @@ def refuse(
 API: Final = Api(
     key=ApiKey.DESCRIBE_TRANSACTIONS,
     versions=range(0, 1),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
     access=Access(
         (

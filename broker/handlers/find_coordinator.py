@@ -12,6 +12,7 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.metadata.cluster import Endpoint
+from eosin.broker.many_items import made_for_each
 from eosin.broker.security.access import Access, on_each
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
@@ -25,13 +26,13 @@ TRANSACTION: Final = 1
 FIRST_MANY_KEYS: Final = 4
 
 
-def respond(request: FindCoordinatorRequest, context: RequestContext, services: Services) -> FindCoordinatorResponse:
+async def handle(
+    request: FindCoordinatorRequest, context: RequestContext, services: Services
+) -> FindCoordinatorResponse:
     if context.api_version >= FIRST_MANY_KEYS:
-        return FindCoordinatorResponse(
-            coordinators=tuple(
-                _coordinator(key, _found(key, request.key_type, context, services)) for key in request.coordinator_keys
-            )
-        )
+        keys = request.coordinator_keys
+        found = (_coordinator(key, _found(key, request.key_type, context, services)) for key in keys)
+        return FindCoordinatorResponse(coordinators=tuple(await made_for_each(found, len(keys), context, services)))
     return _single(_coordinator(request.key, _found(request.key, request.key_type, context, services)))
 
 
@@ -88,7 +89,7 @@ def refuse(request: FindCoordinatorRequest, context: RequestContext, error: Erro
 API = Api(
     key=ApiKey.FIND_COORDINATOR,
     versions=range(0, 7),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
     access=Access(
         (

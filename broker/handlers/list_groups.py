@@ -4,7 +4,10 @@ v4 can ask for groups in some states (KIP-518), v5 for some types (KIP-848), in 
 `classic`. While offsets partitions are being loaded the answer is 14 with what is known so far.
 """
 
+from itertools import compress
+
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.many_items import made_for_each
 from eosin.broker.security.access import Access, or_the_next, silently
 from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
@@ -12,16 +15,15 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 
-def respond(request: ListGroupsRequest, context: RequestContext, services: Services) -> ListGroupsResponse:
+async def handle(request: ListGroupsRequest, context: RequestContext, services: Services) -> ListGroupsResponse:
     error, listed = services.groups.list_groups(states=request.states_filter, types=request.types_filter)
     session = context.session
     if not session.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True):
-        open_groups = frozenset(
-            session.filter(Operation.DESCRIBE, ResourceType.GROUP, [each.group_id for each in listed])
-        )
-        listed = [each for each in listed if each.group_id in open_groups]
+        may = session.may
+        allowed = (may(Operation.DESCRIBE, ResourceType.GROUP, each.group_id, quiet=True) for each in listed)
+        listed = list(compress(listed, await made_for_each(allowed, len(listed), context, services)))
     groups = (ListedGroup(each.group_id, each.protocol_type, each.state, each.group_type) for each in listed)
-    return ListGroupsResponse(error_code=error, groups=tuple(groups))
+    return ListGroupsResponse(error_code=error, groups=tuple(await made_for_each(groups, len(listed), context, services)))
 
 
 def refuse(request: ListGroupsRequest, context: RequestContext, error: ErrorCode) -> ListGroupsResponse:
@@ -31,7 +33,7 @@ def refuse(request: ListGroupsRequest, context: RequestContext, error: ErrorCode
 API = Api(
     key=ApiKey.LIST_GROUPS,
     versions=range(0, 6),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
     access=Access(
         (

@@ -14,14 +14,16 @@ topic id, its names are not looked at, as in Kafka; a topic is never created by 
 
 import asyncio
 from collections.abc import Sequence
+from itertools import compress
 from typing import Final
 
 from msgspec.structs import replace as with_fields
 
 from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.many_items import done_for_each, made_for_each
 from eosin.broker.metadata.answers import FEW_PARTITIONS, Kind
-from eosin.broker.metadata.cluster import Cluster, Topic, leader_seen
-from eosin.broker.metadata.topics import unknown_topic
+from eosin.broker.metadata.cluster import Cluster, Outcome, Topic, leader_seen
+from eosin.broker.metadata.topics import MAX_PARTITIONS_PER_CHANGE, unknown_topic
 from eosin.broker.security.access import Access, on_each, or_the_next, silently
 from eosin.broker.security.authorized_operations import NOT_ASKED, cluster_operations
 from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
@@ -52,8 +54,8 @@ async def handle(
         return refuse(request, context, ErrorCode.INVALID_REQUEST)
     ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
     if ids:
-        topics = [_by_id(topic_id, request, context, services.cluster) for topic_id in ids]
-        return _answer(request, context, services, topics)
+        by_id = (_by_id(topic_id, request, context, services.cluster) for topic_id in ids)
+        return _answer(request, context, services, await made_for_each(by_id, len(ids), context, services))
     names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
     if context.session.authorizer is not None:
         return await _answer_by_rights(request, context, services, names)
@@ -61,7 +63,14 @@ async def handle(
         missing = [name for name in names if name not in services.cluster.topics]
         if missing:
             return await _create_and_answer(request, context, services, names, missing)
-    return _answer(request, context, services, [_by_name(name, request, context, services.cluster) for name in names])
+    return await _answer_by_name(request, context, services, names)
+
+
+async def _answer_by_name(
+    request: MetadataRequest, context: RequestContext, services: Services, names: Sequence[str]
+) -> MetadataResponse:
+    topics = (_by_name(name, request, context, services.cluster) for name in names)
+    return _answer(request, context, services, await made_for_each(topics, len(names), context, services))
 
 
 async def _all_topics(
@@ -111,46 +120,54 @@ async def _answer_by_rights(
     """Topics by name, for a client with rights: of one without DESCRIBE it learns nothing, and one that does not exist
     is only created for whoever may create it (security.md 4.7)."""
     session, known = context.session, services.cluster.topics
-    shown = [name for name in names if session.may(Operation.DESCRIBE, ResourceType.TOPIC, name)]
+    allowed = (session.may(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in names)
+    shown = list(compress(names, await made_for_each(allowed, len(names), context, services)))
     missing: list[str] = []
     if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
         missing = [name for name in shown if name not in known]
     if missing and not session.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True):
-        mine = [name for name in missing if session.may(Operation.CREATE, ResourceType.TOPIC, name)]
-        shown = [name for name in shown if name in mine or name not in missing]
+        allowed = (session.may(Operation.CREATE, ResourceType.TOPIC, name) for name in missing)
+        mine = list(compress(missing, await made_for_each(allowed, len(missing), context, services)))
+        denied = frozenset(missing).difference(mine)
+        shown = [name for name in shown if name not in denied]
         missing = mine
     if missing:
         response = await _create_and_answer(request, context, services, shown, missing)
     else:
-        topics = [_by_name(name, request, context, services.cluster) for name in shown]
-        response = _answer(request, context, services, topics)
-    refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    hidden = (MetadataResponseTopic(error_code=refused, name=name) for name in names if name not in shown)
-    return with_fields(response, topics=(*response.topics, *hidden))
+        response = await _answer_by_name(request, context, services, shown)
+    refused, told = ErrorCode.TOPIC_AUTHORIZATION_FAILED, frozenset(shown)
+    hidden = (MetadataResponseTopic(error_code=refused, name=name) for name in names if name not in told)
+    return with_fields(
+        response, topics=(*response.topics, *await made_for_each(hidden, len(names), context, services))
+    )
+
+
+async def _created(missing: Sequence[str], context: RequestContext, services: Services) -> list[Outcome]:
+    return await done_for_each(
+        missing,
+        lambda name: services.cluster.create_automatically(name, context.client_host, context.session.principal),
+    )
 
 
 async def _create_and_answer(
     request: MetadataRequest, context: RequestContext, services: Services, names: Sequence[str], missing: Sequence[str]
 ) -> MetadataResponse:
-    # Side by side, so that one sync makes all of them durable.
-    outcomes = await asyncio.gather(
-        *(
-            services.cluster.create_automatically(name, context.client_host, context.session.principal)
-            for name in missing
-        )
-    )
+    if len(missing) * services.config.num_partitions > MAX_PARTITIONS_PER_CHANGE:
+        outcomes = [Outcome(ErrorCode.POLICY_VIOLATION)] * len(missing)  # as CreateTopics, which would create none
+    else:
+        outcomes = await _created(missing, context, services)
     failed = {
         name: outcome.error
         for name, outcome in zip(missing, outcomes, strict=True)
         if outcome.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
     }
-    topics = [
+    topics = (
         MetadataResponseTopic(error_code=failed[name], name=name)
         if name in failed
         else _by_name(name, request, context, services.cluster)
         for name in names
-    ]
-    return _answer(request, context, services, topics)
+    )
+    return _answer(request, context, services, await made_for_each(topics, len(names), context, services))
 
 
 def _by_name(name: str, request: MetadataRequest, context: RequestContext, cluster: Cluster) -> MetadataResponseTopic:

@@ -12,6 +12,7 @@ from typing import Final
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.settings import LONG_MAX
 from eosin.broker.metadata.group_topics import partition_count, topic_name
+from eosin.broker.many_items import made_for_each
 from eosin.broker.security.access import Access, on_each, on_the_group
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.coordinator.groups.offsets.service import Committer
@@ -32,7 +33,7 @@ FIRST_TOPIC_ID_VERSION: Final = 10
 async def handle(request: OffsetCommitRequest, context: RequestContext, services: Services) -> OffsetCommitResponse:
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
     names = [topic_name(services, topic.name, topic.topic_id, by_id=by_id) for topic in request.topics]
-    refused = [_refusal(name, context) for name in names]
+    refused = await made_for_each((_refusal(name, context) for name in names), len(names), context, services)
     counts = [
         0 if name is None or error is not None else partition_count(services, name)
         for name, error in zip(names, refused, strict=True)

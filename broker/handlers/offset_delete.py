@@ -10,6 +10,7 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.metadata.group_topics import partition_count
+from eosin.broker.many_items import made_for_each
 from eosin.broker.security.access import Access, on_each, on_the_group
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
@@ -27,7 +28,9 @@ DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 async def handle(request: OffsetDeleteRequest, context: RequestContext, services: Services) -> OffsetDeleteResponse:
-    is_open = [context.session.may(Operation.READ, ResourceType.TOPIC, topic.name) for topic in request.topics]
+    may, named = context.session.may, request.topics
+    allowed = (may(Operation.READ, ResourceType.TOPIC, topic.name) for topic in named)
+    is_open = await made_for_each(allowed, len(named), context, services)
     counts = [
         partition_count(services, topic.name) if each else 0
         for topic, each in zip(request.topics, is_open, strict=True)

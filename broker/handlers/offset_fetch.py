@@ -10,12 +10,14 @@ of its partitions, and is left out of everything. (v0 read offsets from ZooKeepe
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import Final
 
 import msgspec
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.metadata.group_topics import topic_name
+from eosin.broker.many_items import made_for_each
 from eosin.broker.security.access import Access, on_each, silently
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.coordinator.groups.offsets.service import NO_COMMIT, FetchedOffset
@@ -85,7 +87,8 @@ async def _fetch(
         shown = frozenset(session.filter(Operation.DESCRIBE, ResourceType.TOPIC, names))
         return error, [each for each in found if each.partition.topic in shown]
     names = dict.fromkeys(each.topic for each in wanted)
-    shown = frozenset(name for name in names if session.may(Operation.DESCRIBE, ResourceType.TOPIC, name))
+    allowed = (session.may(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in names)
+    shown = frozenset(compress(names, await made_for_each(allowed, len(names), context, services)))
     error, found = await services.groups.offsets.fetch(
         group_id, [each for each in wanted if each.topic in shown], require_stable=require_stable, who=context
     )

@@ -6,10 +6,12 @@ makes no difference here. v4 is the first flexible version. Answers the largest 
 its end; for the current epoch that is the log end; (-1, -1) when nothing is known of it (storage.md section 17).
 """
 
+from itertools import islice
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.fetching.fetch_pass import check_leader_epoch
+from eosin.broker.many_items import made_for_each
 from eosin.broker.security.access import Access, on_each, or_the_next
 from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
@@ -24,25 +26,26 @@ from eosin.protocol.schemas.offset_for_leader_epoch import (
 )
 
 
-def respond(
+async def handle(
     request: OffsetForLeaderEpochRequest, context: RequestContext, services: Services
 ) -> OffsetForLeaderEpochResponse:
     """Look every partition up."""
     session = context.session
     all_open = session.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True)
+    answers = (
+        _answer(topic.topic, each, services)
+        if is_open
+        else EpochEndOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED, each.partition)
+        for topic in request.topics
+        for is_open in (all_open or session.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic),)
+        for each in topic.partitions
+    )
+    count = sum(len(topic.partitions) + 1 for topic in request.topics)
+    made = iter(await made_for_each(answers, count, context, services))
     return OffsetForLeaderEpochResponse(
         topics=tuple(
-            OffsetForLeaderTopicResult(
-                topic.topic,
-                tuple(
-                    _answer(topic.topic, each, services)
-                    if is_open
-                    else EpochEndOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED, each.partition)
-                    for each in topic.partitions
-                ),
-            )
+            OffsetForLeaderTopicResult(topic.topic, tuple(islice(made, len(topic.partitions))))
             for topic in request.topics
-            for is_open in (all_open or session.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic),)
         )
     )
 
@@ -75,7 +78,7 @@ def refuse(
 API: Final = Api(
     key=ApiKey.OFFSET_FOR_LEADER_EPOCH,
     versions=range(2, 5),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
     access=Access(
         (

@@ -10,6 +10,7 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.metadata.group_topics import partition_count
+from eosin.broker.many_items import made_for_each
 from eosin.broker.security.access import Access, on_each, on_the_group, on_the_transactional_id
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.transactions.timeout_errors import timeout_error_for
@@ -33,7 +34,9 @@ DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 async def handle(
     request: TxnOffsetCommitRequest, context: RequestContext, services: Services
 ) -> TxnOffsetCommitResponse:
-    is_open = [context.session.may(Operation.READ, ResourceType.TOPIC, topic.name) for topic in request.topics]
+    may, named = context.session.may, request.topics
+    allowed = (may(Operation.READ, ResourceType.TOPIC, topic.name) for topic in named)
+    is_open = await made_for_each(allowed, len(named), context, services)
     counts = [
         partition_count(services, topic.name) if each else 0
         for topic, each in zip(request.topics, is_open, strict=True)

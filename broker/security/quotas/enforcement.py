@@ -19,6 +19,7 @@ from eosin.broker.security.quotas.table import Limit, QuotaKey, QuotaTable, plai
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.fetch import FetchRequest, FetchResponse
+from eosin.protocol.types import Message
 from eosin.runtime.clock import Clock, stopwatch_ns
 
 if TYPE_CHECKING:
@@ -50,6 +51,12 @@ _REQUEST_PAUSE_MAX_MS: Final = 1000
 """Of the quota of time, as in Kafka: one sample."""
 _PARTITION_BYTES: Final = 40
 """What the response of a Fetch has beside the records, about, for each partition."""
+
+
+MANY_ITEMS: Final = 10_000
+"""Names, partitions and the like in one request: beyond, it costs its time before it runs. Each takes a byte or more."""
+ITEM_NS: Final = 10_000
+"""What one of them takes, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +116,8 @@ class QuotaEnforcement(RequestHooks):
         observed.begun_ns = self._ns()
         if key is ApiKey.FETCH:
             return self._bounded_fetch(observed)
+        if observed.size_bytes > MANY_ITEMS and key is not ApiKey.PRODUCE and self._is_too_much(observed):
+            return Verdict(error=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         if self._mutations is not None and self._mutations.counts(key):
             limit = self._limit(QuotaKey.CONTROLLER_MUTATION_RATE, observed)
             if limit is not None:
@@ -173,6 +182,19 @@ class QuotaEnforcement(RequestHooks):
             self._sessions.drop(response.session_id)
         return FetchResponse(session_id=0 if is_new else response.session_id), throttle_ms
 
+    def _is_too_much(self, observed: ObservedRequest) -> bool:
+        """Take the time that a request of many items will need before it runs, for it runs in turns; or refuse it, when
+        its client is over its quota already."""
+        items = items_in(observed.request)
+        limit = None if items <= MANY_ITEMS else self._limit(QuotaKey.REQUEST_PERCENTAGE, observed)
+        if limit is None:
+            return False
+        key, now_ms = QuotaKey.REQUEST_PERCENTAGE, self._clock.elapsed_ms()
+        if self._buckets.use(key, limit, 0, now_ms):
+            return True
+        self._buckets.use(key, limit, items * ITEM_NS / 1e9 * 100, now_ms)
+        return False
+
     def _worked(self, observed: ObservedRequest, now_ms: int) -> int:
         """The loop's time that the request took, in percent of all of it."""
         limit = self._limit(QuotaKey.REQUEST_PERCENTAGE, observed)
@@ -186,3 +208,12 @@ class QuotaEnforcement(RequestHooks):
 def _is_follower(observed: ObservedRequest) -> bool:
     request: FetchRequest = observed.request
     return request.replica_id >= 0 or request.replica_state.replica_id >= 0
+
+
+def items_in(part: Any) -> int:
+    """How many items the lists of a request have, and the lists in these."""
+    if isinstance(part, tuple):
+        return len(part) + (sum(map(items_in, part)) if part and isinstance(part[0], Message) else 0)
+    if isinstance(part, Message):
+        return sum(items_in(getattr(part, name)) for name in part.__struct_fields__)
+    return 0

@@ -44,7 +44,7 @@ class _Counted:
 
 @dataclass(slots=True)
 class _Missing:
-    """Topics that a Metadata request may create."""
+    """Topics that a Metadata request may create; none when it may not."""
 
     limit: Limit
     names: list[str]
@@ -66,8 +66,7 @@ class TopicMutations:
         """Take tokens for each topic while there are any, and refuse the rest where the client understands that."""
         key, version = observed.api.key, observed.context.api_version
         if key is ApiKey.METADATA:
-            self._note_missing(observed, limit)
-            return None
+            return self._take_for_missing(observed, limit, now_ms)
         bucket = self._buckets.tokens(limit, now_ms)
         topics = _topics(observed.request, key, version)
         is_strict = version >= _STRICT_FROM[key]
@@ -105,22 +104,30 @@ class TopicMutations:
         throttle_ms = bucket.throttle_ms(limit.bound, now_ms) if pauses else 0
         return replace(response, **{_RESULTS[key]: tuple(results)}), throttle_ms
 
-    def _note_missing(self, observed: ObservedRequest, limit: Limit) -> None:
-        request = observed.request
-        if request.allow_auto_topic_creation and request.topics:
-            known = self._cluster.topics
-            missing = [each.name for each in request.topics if each.name is not None and each.name not in known]
-            if missing:
-                observed.quota = _Missing(limit, missing)
+    def _take_for_missing(self, observed: ObservedRequest, limit: Limit, now_ms: int) -> Verdict | None:
+        """Take tokens for all topics that a request may create, before it does. Several at once are not created while
+        there are none: their client is told that they do not exist, and to pause."""
+        request, known = observed.request, self._cluster.topics
+        if not request.allow_auto_topic_creation or not request.topics:
+            return None
+        names = dict.fromkeys(each.name for each in request.topics if each.name is not None and each.name not in known)
+        if not names:
+            return None
+        bucket = self._buckets.tokens(limit, now_ms)
+        if len(names) > 1 and bucket.tokens(limit.bound, now_ms) < 0:
+            observed.quota = _Missing(limit, [])
+            return Verdict(request=replace(request, allow_auto_topic_creation=False))
+        bucket.take(len(names) * self._default_partitions, limit.bound, now_ms)
+        observed.quota = _Missing(limit, list(names))
+        return None
 
     def _created(self, missing: _Missing, now_ms: int) -> int:
-        """Count those of the topics that exist now; how long to pause."""
+        """Give back what was taken for topics that do not exist now; how long to pause."""
+        bucket, bound = self._buckets.tokens(missing.limit, now_ms), missing.limit.bound
         found = [topic for name in missing.names if (topic := self._cluster.topics.get(name)) is not None]
-        if not found:
-            return 0
-        bucket = self._buckets.tokens(missing.limit, now_ms)
-        bucket.take(sum(topic.partitions for topic in found), missing.limit.bound, now_ms)
-        return bucket.throttle_ms(missing.limit.bound, now_ms)
+        taken = len(missing.names) * self._default_partitions
+        bucket.take(sum(topic.partitions for topic in found) - taken, bound, now_ms)
+        return bucket.throttle_ms(bound, now_ms) if found or not missing.names else 0
 
     def _cost(self, topic: Any, key: ApiKey) -> float:
         """Partitions that come or go."""

@@ -6,7 +6,7 @@ import pytest
 from admin_broker import AdminBroker, refused
 
 from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.handlers import create_topics
+from eosin.broker import many_items
 from eosin.broker.handlers.create_topics import API
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.create_topics import (
@@ -96,7 +96,7 @@ async def test_a_dry_run_creates_nothing_but_tells_what_would_be() -> None:
 
 
 async def test_topics_of_one_request_are_created_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(create_topics, "TOPICS_AT_ONCE", 2)
+    monkeypatch.setattr(many_items, "CHANGES_AT_ONCE", 2)
     broker = await AdminBroker.started()
     internal = len(broker.cluster.topics)
     there: list[int] = []

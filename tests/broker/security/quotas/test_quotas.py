@@ -6,10 +6,12 @@ import pytest
 from quota_scenario import BATCH_BYTES, QuotaScenario
 from virtual_broker import VirtualBroker
 
+from eosin.broker.security.quotas.enforcement import MANY_ITEMS
 from eosin.client.addresses import Address
 from eosin.client.connection import Connection
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.describe_groups import DescribeGroupsRequest
 from eosin.protocol.schemas.end_txn import EndTxnRequest
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -122,3 +124,24 @@ async def test_a_topic_that_is_refused_for_another_reason_costs_nothing(scenario
     for _ in range(3):
         answer = await scenario.create("not/a/name", 15)
         assert (answer.topics[0].error_code, answer.throttle_time_ms) == (ErrorCode.INVALID_TOPIC_EXCEPTION, 0)
+
+
+async def test_several_topics_that_come_by_being_named_come_while_there_are_tokens(scenario: QuotaScenario) -> None:
+    await scenario.limit(controller_mutation_rate=1)
+    told = []
+    for each in range(2):
+        names = tuple(MetadataRequestTopic(name=f"{scenario.topic}-{each}-{index}") for index in range(30))
+        answer = await scenario.ask(ApiKey.METADATA, MetadataRequest(topics=names, allow_auto_topic_creation=True), 9)
+        told.append(({topic.error_code for topic in answer.topics}, answer.throttle_time_ms > 0))
+    assert told == [({ErrorCode.NONE}, True), ({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}, True)]
+
+
+async def test_a_request_of_many_names_costs_its_time_before_it_runs(scenario: QuotaScenario) -> None:
+    await scenario.limit(request_percentage=0.001)
+    names = tuple(f"group-{index}" for index in range(MANY_ITEMS + 1))
+    many, few = DescribeGroupsRequest(groups=names), DescribeGroupsRequest(groups=names[:1])
+    first, second, small = [await scenario.ask(ApiKey.DESCRIBE_GROUPS, each, 5) for each in (many, many, few)]
+    assert {group.error_code for group in first.groups} == {ErrorCode.NONE}
+    assert first.throttle_time_ms > 0
+    assert {group.error_code for group in second.groups} == {ErrorCode.THROTTLING_QUOTA_EXCEEDED}
+    assert small.groups[0].error_code == ErrorCode.NONE, "what is small may overdraw"
