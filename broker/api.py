@@ -43,6 +43,10 @@ class ClientConnection(Protocol):
     number: int
     """Higher than that of every connection that was accepted before it."""
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether it has ended."""
+
     def pause_for(self, pause_ms: int) -> None:
         """Read nothing from it, and begin none of its requests, for so long."""
 

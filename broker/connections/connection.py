@@ -276,6 +276,11 @@ class Connection(asyncio.BufferedProtocol):
         return not (self._frames or self._decoder.begun_bytes or transport.get_write_buffer_size())
 
     @property
+    def is_gone(self) -> bool:
+        """Whether its socket is closed."""
+        return self._transport is None
+
+    @property
     def requests(self) -> int:
         """How many requests came."""
         return self._decoder.finished

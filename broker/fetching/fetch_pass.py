@@ -173,6 +173,13 @@ class FetchPass:
         if self._hopeless == len(wanted):
             self.settled = True  # there is nothing to wait for
 
+    def is_hopeless(self, some: Sequence[Wanted]) -> bool:
+        """Whether any of `some` does not exist, or is denied to the consumer."""
+        if not self._hopeless:
+            return False
+        asked = set(map(id, some))
+        return any(each.error in WAITING_ERRORS and id(each.wanted) in asked for each in self.partitions)
+
     @property
     def has_enough(self) -> bool:
         """Whether the fetch may be answered now."""

@@ -1,7 +1,8 @@
 """Fetch sessions (KIP-227; storage.md section 16): what a consumer wants, remembered, so that each fetch says only what
 changed and each answer carries only what is new.
 
-`FetchSessions` owns the sessions, at most `slots` of them. Always true: a session's epoch moves on when a request is
+`FetchSessions` owns the sessions, at most `slots` of them, with so many partitions and bytes. Always true: who holds most
+gives way, and never the newest to the oldest alone; a session ends with its connection, or when it is not used; a session's epoch moves on when a request is
 accepted, not when it is answered, so a request sent twice is noticed; and a partition's place in its session is its
 turn: whoever was answered with data goes to the end.
 """
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.chance import Chance
-from eosin.runtime.clock import Clock
+from eosin.runtime.clock import Clock, Timer
 
 if TYPE_CHECKING:
+    from eosin.broker.api import ClientConnection
     from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
     from eosin.storage.log.partition_log import PartitionLog
 
@@ -25,6 +27,20 @@ NO_SESSION: Final = 0
 
 MIN_EVICTION_MS: Final = 120_000
 """A session younger than this keeps its slot; one idle for longer loses it to whoever comes next (Kafka's constant)."""
+
+MAX_PARTITIONS: Final = 10_000
+"""Of one session of a consumer. Whoever wants more names them with each fetch."""
+MAX_BYTES: Final = 128 << 20
+"""Of all sessions, about."""
+SHARES: Final = 2
+"""One user has this part of all bytes at most."""
+PARTITION_BYTES: Final = 1024
+"""What a partition of a session takes, with its name."""
+
+IDLE_MS: Final = 600_000
+"""A session that was not used for so long is forgotten."""
+LOOK_MS: Final = 30_000
+"""Between two looks for such sessions, and for those whose connection is gone."""
 
 _MAX_EPOCH: Final = 2**31 - 1
 
@@ -87,16 +103,29 @@ class Wanted:
 class FetchSession:
     """One session: its partitions, in the order in which they are read."""
 
-    __slots__ = ("created_ms", "epoch", "last_used_ms", "owner", "partitions", "session_id", "uses_topic_ids")
+    __slots__ = (
+        "connection",
+        "created_ms",
+        "epoch",
+        "held_bytes",
+        "is_follower",
+        "last_used_ms",
+        "owner",
+        "partitions",
+        "session_id",
+        "uses_topic_ids",
+    )
 
-    def __init__(
-        self, session_id: int, *, uses_topic_ids: bool, wanted: Iterable[Wanted], now_ms: int, owner: Hashable
-    ) -> None:
+    def __init__(self, session_id: int, fetch: "FullFetch", *, now_ms: int) -> None:
         self.session_id = session_id
-        self.owner = owner
+        self.connection = fetch.connection
+        """The last one that it was used on."""
+        self.held_bytes = 0
+        self.is_follower = fetch.is_follower
+        self.owner = fetch.owner
         """The user that opened it: nobody else may go on with it, or end it (security.md 6.2)."""
-        self.uses_topic_ids = uses_topic_ids
-        self.partitions: dict[Hashable, Wanted] = {each.key: each for each in wanted}
+        self.uses_topic_ids = fetch.uses_topic_ids
+        self.partitions: dict[Hashable, Wanted] = {each.key: each for each in fetch.wanted}
         self.epoch = 1
         """The epoch that the next request must carry."""
         self.created_ms = now_ms
@@ -114,11 +143,20 @@ class FetchSession:
 class FullFetch:
     """A request that names everything it wants. `wants_session` when the answer may open a session."""
 
-    __slots__ = ("owner", "uses_topic_ids", "wanted", "wants_session")
+    __slots__ = ("connection", "is_follower", "owner", "uses_topic_ids", "wanted", "wants_session")
 
     def __init__(
-        self, wanted: Sequence[Wanted], *, wants_session: bool, uses_topic_ids: bool, owner: Hashable = None
+        self,
+        wanted: Sequence[Wanted],
+        *,
+        wants_session: bool,
+        uses_topic_ids: bool,
+        owner: Hashable = None,
+        connection: "ClientConnection | None" = None,
     ) -> None:
+        self.connection = connection
+        self.is_follower = False
+        """Whether a broker of the cluster asks, which may want any number of partitions."""
         self.wanted = wanted
         self.owner = owner
         self.wants_session = wants_session
@@ -128,10 +166,12 @@ class FullFetch:
 class IncrementalFetch:
     """A request within a session. `wanted` is everything the session held when it came."""
 
-    __slots__ = ("session", "wanted")
+    __slots__ = ("added", "session", "wanted")
 
-    def __init__(self, session: FetchSession) -> None:
+    def __init__(self, session: FetchSession, added: Sequence[Wanted] = ()) -> None:
         self.session = session
+        self.added = added
+        """What the session did not hold before."""
         self.wanted: Sequence[Wanted] = tuple(session.partitions.values())
 
 
@@ -143,48 +183,102 @@ class FetchSessions:
         self._clock = clock
         self._chance = chance
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self._held: dict[Hashable, int] = {}
+        """Bytes by owner."""
+        self.held_bytes = 0
+        self._look: Timer | None = None
+        """Forgets sessions, while there are any."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def begin(
-        self, request: "FetchRequest", *, uses_topic_ids: bool, owner: Hashable = None
+        self,
+        request: "FetchRequest",
+        *,
+        uses_topic_ids: bool,
+        owner: Hashable = None,
+        connection: "ClientConnection | None" = None,
     ) -> FullFetch | IncrementalFetch | ErrorCode:
         """What a request of `owner` wants, with the help of its session if it has one; or the error of the whole
         request."""
         epoch = request.session_epoch  # below the initial one: a full fetch that closes its session and wants none
         if epoch > INITIAL_EPOCH:
-            return self._continue(request, uses_topic_ids=uses_topic_ids, owner=owner)
+            return self._continue(request, uses_topic_ids=uses_topic_ids, owner=owner, connection=connection)
         if request.session_id != NO_SESSION and self._owned(request.session_id, owner) is not None:
-            del self._sessions[request.session_id]
-        wanted = _wanted(request, uses_topic_ids=uses_topic_ids)
-        return FullFetch(wanted, wants_session=epoch == INITIAL_EPOCH, uses_topic_ids=uses_topic_ids, owner=owner)
+            self.drop(request.session_id)
+        return FullFetch(
+            _wanted(request, uses_topic_ids=uses_topic_ids),
+            wants_session=epoch == INITIAL_EPOCH,
+            uses_topic_ids=uses_topic_ids,
+            owner=owner,
+            connection=connection,
+        )
 
     def open(self, fetch: FullFetch) -> FetchSession | None:
         """A session for the partitions of a full fetch, when it wants one and there is room."""
-        if not fetch.wants_session or not self._make_room(len(fetch.wanted)):
+        if not fetch.wants_session:
             return None
-        session_id = self._new_id()
-        session = FetchSession(
-            session_id,
-            uses_topic_ids=fetch.uses_topic_ids,
-            wanted=fetch.wanted,
-            now_ms=self._clock.now_ms(),
-            owner=fetch.owner,
-        )
-        self._sessions[session_id] = session
+        session = FetchSession(self._new_id(), fetch, now_ms=self._clock.now_ms())
+        if not self._fits(session) or not self._make_room(len(session.partitions)):
+            return None
+        self._sessions[session.session_id] = session
+        self._count(session)
+        if self._look is None:
+            self._look = self._clock.call_later(LOOK_MS, self._forget)
         return session
 
     def drop(self, session_id: int) -> None:
-        """Forget a session whose first response was not sent."""
-        self._sessions.pop(session_id, None)
+        """Forget a session: its first response was not sent, or it has ended."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.partitions.clear()
+            self._count(session)
+
+    def _forget(self) -> None:
+        """Drop sessions that are not used, and those whose connection is gone."""
+        now_ms = self._clock.now_ms()
+        for session in list(self._sessions.values()):
+            home = session.connection
+            if now_ms - session.last_used_ms > IDLE_MS or (home is not None and home.is_gone):
+                self.drop(session.session_id)
+        self._look = self._clock.call_later(LOOK_MS, self._forget) if self._sessions else None
+
+    def _count(self, session: FetchSession) -> None:
+        """Count what a session holds now."""
+        more = len(session.partitions) * PARTITION_BYTES - session.held_bytes
+        session.held_bytes += more
+        self.held_bytes += more
+        held = self._held.pop(session.owner, 0) + more
+        if held:
+            self._held[session.owner] = held
+
+    def _fits(self, session: FetchSession) -> bool:
+        """Whether a session may hold its partitions; those of whoever holds most end for it."""
+        more = len(session.partitions) * PARTITION_BYTES - session.held_bytes
+        if session.is_follower:
+            return True
+        mine = self._held.get(session.owner, 0) + more
+        if len(session.partitions) > MAX_PARTITIONS or mine > MAX_BYTES // SHARES:
+            return False
+        while self.held_bytes + more > MAX_BYTES:
+            most = max(self._held, key=self._held.__getitem__)
+            if self._held[most] <= mine:
+                return False
+            self.drop(next(key for key, each in self._sessions.items() if each.owner == most))
+        return True
 
     def _owned(self, session_id: int, owner: Hashable) -> FetchSession | None:
         session = self._sessions.get(session_id)
         return session if session is not None and session.owner == owner else None
 
     def _continue(
-        self, request: "FetchRequest", *, uses_topic_ids: bool, owner: Hashable
+        self,
+        request: "FetchRequest",
+        *,
+        uses_topic_ids: bool,
+        owner: Hashable,
+        connection: "ClientConnection | None",
     ) -> FullFetch | IncrementalFetch | ErrorCode:
         session = self._owned(request.session_id, owner)
         if session is None:
@@ -193,14 +287,21 @@ class FetchSessions:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.uses_topic_ids != uses_topic_ids:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-        _apply(request, session)
-        if not session.partitions:
-            del self._sessions[session.session_id]
-            return FullFetch((), wants_session=False, uses_topic_ids=uses_topic_ids)
+        session.connection = connection
+        added: Sequence[Wanted] = ()
+        if request.topics or request.forgotten_topics_data:
+            added = _apply(request, session)
+            if not session.partitions:
+                self.drop(session.session_id)
+                return FullFetch((), wants_session=False, uses_topic_ids=uses_topic_ids)
+            if added and not self._fits(session):
+                self.drop(session.session_id)
+                return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+            self._count(session)
         session.epoch = session.epoch + 1 if session.epoch < _MAX_EPOCH else 1
         session.last_used_ms = self._clock.now_ms()
         self._sessions.move_to_end(session.session_id)
-        return IncrementalFetch(session)
+        return IncrementalFetch(session, added)
 
     def _make_room(self, size: int) -> bool:
         """Whether a session of `size` partitions may open; drops another one for it if that is fair."""
@@ -214,7 +315,7 @@ class FetchSessions:
         # Among sessions that are all in use the larger one wins: it saves more. Equal ones would only evict each other.
         outweighed = now_ms - oldest.created_ms > MIN_EVICTION_MS and len(oldest.partitions) < size
         if idle or outweighed:
-            del self._sessions[oldest.session_id]
+            self.drop(oldest.session_id)
             return True
         return False
 
@@ -233,9 +334,10 @@ def _wanted(request: "FetchRequest", *, uses_topic_ids: bool) -> list[Wanted]:
     ]
 
 
-def _apply(request: "FetchRequest", session: FetchSession) -> None:
-    """Bring the session's partitions up to date: changed and added ones, then forgotten ones."""
+def _apply(request: "FetchRequest", session: FetchSession) -> list[Wanted]:
+    """Bring the session's partitions up to date: changed and added ones, then forgotten ones. Returns those added."""
     partitions = session.partitions
+    added: list[Wanted] = []
     for topic in request.topics:
         name = topic.topic_id if session.uses_topic_ids else topic.topic
         for partition in topic.partitions:
@@ -245,7 +347,9 @@ def _apply(request: "FetchRequest", session: FetchSession) -> None:
                 known.update(partition)
             else:
                 partitions[key] = Wanted(topic, partition, key=key)
+                added.append(partitions[key])
     for forgotten in request.forgotten_topics_data:
         name = forgotten.topic_id if session.uses_topic_ids else forgotten.topic
         for index in forgotten.partitions:
             partitions.pop((name, index), None)
+    return added

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, cast
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.quorum import RACK_AWARE
 from eosin.broker.fetching.fetch_pass import UNKNOWN, FetchLimits, FetchPass, PartitionFetch
-from eosin.broker.fetching.sessions import FullFetch, IncrementalFetch
+from eosin.broker.fetching.sessions import FetchSession, FullFetch, IncrementalFetch
 from eosin.broker.metadata.cluster import NO_LEADER
 from eosin.broker.security.access import Access, of_a_replica, on_each
 from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
@@ -65,6 +65,7 @@ async def handle(request: FetchRequest, context: RequestContext, services: Servi
         request,
         uses_topic_ids=context.api_version >= FIRST_TOPIC_ID_VERSION,
         owner=(context.session.principal, context.listener),
+        connection=context.connection,
     )
     if isinstance(fetch, ErrorCode):
         return FetchResponse(error_code=fetch)
@@ -137,7 +138,7 @@ def _response(
     context: RequestContext,
     services: Services,
 ) -> FetchResponse:
-    session = services.fetch_sessions.open(fetch) if isinstance(fetch, FullFetch) else fetch.session
+    session = _session(fetch, found, limits, services)
     only_news = isinstance(fetch, IncrementalFetch)
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
     topics: dict[str | Uuid, list[PartitionData]] = {}
@@ -168,6 +169,24 @@ def _response(
         ),
         node_endpoints=_endpoints(leaders, context, services) if leaders else (),
     )
+
+
+def _session(
+    fetch: FullFetch | IncrementalFetch, found: FetchPass, limits: FetchLimits, services: Services
+) -> FetchSession | None:
+    """The session that goes on with the response. None is kept for partitions that do not exist or are denied: a client
+    that asks for such ones names all that it wants with each fetch."""
+    sessions = services.fetch_sessions
+    if isinstance(fetch, IncrementalFetch):
+        if fetch.added and limits.follower is None and found.is_hopeless(fetch.added):
+            sessions.drop(fetch.session.session_id)
+            return None
+        return fetch.session
+    if limits.follower is not None:
+        fetch.is_follower = True
+    elif fetch.wants_session and found.is_hopeless(fetch.wanted):
+        return None
+    return sessions.open(fetch)
 
 
 def _count(topics: Mapping[str | Uuid, Sequence[PartitionData]], traffic: "TrafficStats", services: Services) -> None:

@@ -1,9 +1,19 @@
 """Fetch sessions (KIP-227): opening, going on, ending, and who loses a slot."""
 
+from typing import Any, cast
+
+import pytest
 from manual_clock import ManualClock
 
+from eosin.broker.fetching import sessions
 from eosin.broker.fetching.sessions import (
+    IDLE_MS,
+    LOOK_MS,
+    MAX_BYTES,
+    MAX_PARTITIONS,
     MIN_EVICTION_MS,
+    PARTITION_BYTES,
+    SHARES,
     FetchSession,
     FetchSessions,
     FullFetch,
@@ -36,13 +46,21 @@ def request(
     )
 
 
+class Home:
+    """A connection."""
+
+    is_gone = False
+
+
 class Broker:
     def __init__(self, slots: int = 10) -> None:
         self.clock = ManualClock()
         self.sessions = FetchSessions(slots=slots, clock=self.clock, chance=SeededChance(1))
 
-    def open(self, *partitions: int) -> FetchSession | None:
-        fetch = self.sessions.begin(request(*partitions), uses_topic_ids=False)
+    def open(self, *partitions: int, owner: str | None = None, connection: Home | None = None) -> FetchSession | None:
+        fetch = self.sessions.begin(
+            request(*partitions), uses_topic_ids=False, owner=owner, connection=cast(Any, connection)
+        )
         assert isinstance(fetch, FullFetch)
         return self.sessions.open(fetch)
 
@@ -218,3 +236,92 @@ def test_the_least_recently_used_session_goes_first() -> None:
     broker.must_open(0)
     assert isinstance(broker.go_on(older, epoch=2), IncrementalFetch)
     assert broker.go_on(newer) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_fetch_of_too_many_partitions_has_no_session() -> None:
+    broker = Broker()
+    assert broker.open(*range(MAX_PARTITIONS + 1)) is None
+    broker.must_open(*range(MAX_PARTITIONS))
+
+
+def test_a_session_that_grows_too_large_ends() -> None:
+    broker = Broker()
+    session = broker.must_open(0)
+    grown = broker.go_on(session, *range(MAX_PARTITIONS + 1))
+    assert grown == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(broker.sessions), broker.sessions.held_bytes) == (0, 0)
+
+
+def test_sessions_never_hold_more_than_their_bytes_and_a_user_never_more_than_its_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Filled by one user, and then by many."""
+    monkeypatch.setattr(sessions, "MAX_BYTES", 4000 * PARTITION_BYTES)
+    broker = Broker(slots=100_000)
+    for _ in range(100):
+        broker.open(*range(100), owner="mallory")
+    assert broker.sessions.held_bytes <= sessions.MAX_BYTES // SHARES
+    alice = broker.open(*range(100), owner="alice")
+    assert alice is not None, "there is room for others"
+    for each in range(100):
+        broker.open(*range(100), owner=f"user-{each}")
+        assert broker.sessions.held_bytes <= sessions.MAX_BYTES
+    assert broker.sessions.held_bytes > sessions.MAX_BYTES // 2
+    assert MAX_BYTES <= 256 << 20
+
+
+def test_who_holds_most_gives_way_to_who_holds_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "MAX_BYTES", 300 * PARTITION_BYTES)
+    monkeypatch.setattr(sessions, "SHARES", 1)
+    broker = Broker()
+    first, _ = (broker.open(*range(100), owner="mallory") for _ in range(2))
+    bob = broker.open(*range(100), owner="bob")
+    assert broker.open(*range(50), owner="alice") is not None
+    assert first is not None
+    assert bob is not None
+    assert isinstance(broker.go_on(first, epoch=1), ErrorCode), "the oldest one of whoever holds most"
+    assert len(broker.sessions) == 3
+    assert broker.open(*range(200), owner="bob") is None, "nobody gives way to who would hold most"
+
+
+def test_a_session_that_is_not_used_is_forgotten() -> None:
+    broker = Broker()
+    used, _ = broker.must_open(0), broker.must_open(0)
+    broker.clock.advance(IDLE_MS - LOOK_MS)
+    broker.go_on(used)
+    broker.clock.advance(2 * LOOK_MS)
+    assert len(broker.sessions) == 1
+    broker.clock.advance(IDLE_MS)
+    assert (len(broker.sessions), broker.sessions.held_bytes) == (0, 0)
+    assert not broker.clock.pending, "where there is nothing, nobody looks"
+
+
+def test_a_session_goes_with_its_connection() -> None:
+    broker, left, stays = Broker(), Home(), Home()
+    broker.open(0, 1, connection=left)
+    broker.open(0, connection=stays)
+    left.is_gone = True
+    broker.clock.advance(LOOK_MS)
+    assert len(broker.sessions) == 1
+
+
+def test_a_session_that_is_continued_on_another_connection_stays() -> None:
+    broker, left, again = Broker(), Home(), Home()
+    session = broker.open(0, connection=left)
+    assert session is not None
+    left.is_gone = True
+    broker.sessions.begin(
+        request(session=session.session_id, epoch=1), uses_topic_ids=False, connection=cast(Any, again)
+    )
+    broker.clock.advance(LOOK_MS)
+    assert len(broker.sessions) == 1
+
+
+def test_bytes_are_given_back_with_what_a_session_forgets() -> None:
+    broker = Broker()
+    session = broker.must_open(0, 1, 2)
+    before = broker.sessions.held_bytes
+    broker.go_on(session, 3, forget=(0, 1), epoch=1)
+    assert broker.sessions.held_bytes == before * 2 // 3
+    broker.go_on(session, forget=(2, 3), epoch=2)
+    assert broker.sessions.held_bytes == 0

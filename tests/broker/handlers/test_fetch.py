@@ -510,12 +510,41 @@ async def test_a_moved_watermark_or_log_start_is_news() -> None:
 async def test_an_error_is_repeated_until_it_is_over() -> None:
     broker = await broker_with_records("a")
     session = Session(broker)
-    await session.fetch(wanted(0), wanted(4))
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert [partitions_of(await session.fetch(wanted(0, 1)))[4].error_code for _ in range(2)] == [unknown] * 2
-    await broker.cluster.create_partitions("orders", count=5)
-    assert partitions_of(await session.fetch())[4].high_watermark == 0
+    await session.fetch(wanted(0, 2))
+    beyond = ErrorCode.OFFSET_OUT_OF_RANGE
+    assert [partitions_of(await session.fetch())[0].error_code for _ in range(2)] == [beyond] * 2
+    await broker.produce(batch("b"))
+    assert partitions_of(await session.fetch())[0].high_watermark == 2
     assert partitions_of(await session.fetch()) == {}
+
+
+async def test_no_session_is_kept_for_partitions_that_do_not_exist() -> None:
+    broker = await broker_with_records("a")
+    session = Session(broker)
+    response = await session.fetch(wanted(0), wanted(4))
+    assert partitions_of(response)[4].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert session.session_id == 0
+
+
+async def test_a_session_ends_when_partitions_are_added_that_do_not_exist() -> None:
+    broker = await broker_with_records("a")
+    session = Session(broker)
+    await session.fetch(wanted(0))
+    assert session.session_id > 0
+    response = await session.fetch(wanted(4))
+    assert partitions_of(response)[4].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert session.session_id == 0, "which tells the client to name all that it wants"
+    assert len(broker.services.fetch_sessions) == 0
+
+
+async def test_a_session_goes_on_when_a_partition_of_it_is_deleted() -> None:
+    broker = await broker_with_records("a")
+    session = Session(broker)
+    await session.fetch(wanted(0, 1))
+    await broker.cluster.delete_topic("orders")
+    for _ in range(2):
+        assert partitions_of(await session.fetch())[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert session.session_id > 0
 
 
 async def test_a_topic_that_came_back_under_another_id_is_still_unknown_to_its_old_sessions() -> None:
