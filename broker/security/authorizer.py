@@ -12,6 +12,8 @@ fault in here allows nothing, it ends the connection that asked (security.md 6.5
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from sys import getsizeof
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
@@ -28,6 +30,12 @@ log = logging.getLogger(__name__)
 
 REMEMBERED: Final = 4096
 """Resources of one kind of which the answers are remembered, for each principal and address."""
+REMEMBERED_CHARS: Final = 256
+"""Of a longer name no answer is remembered: topics have 249 at most, and a peer may ask about 32 KiB."""
+REMEMBERED_BYTES: Final = 32 << 20
+"""Of all principals and addresses together, about."""
+_ENTRY_BYTES: Final = 100
+"""What an answer takes beside its name."""
 
 _ANY_NAME: Final = "hardcode"
 """The name that Kafka asks about first where any name will do (security.md 4.3.5)."""
@@ -58,7 +66,7 @@ class DecisionLog(Protocol):
 class Answers:
     """What the sessions of one principal and address were answered, and by which index."""
 
-    __slots__ = ("__weakref__", "any_of", "host", "index", "is_super", "permitted", "principal")
+    __slots__ = ("__weakref__", "any_of", "host", "index", "is_super", "kept_bytes", "permitted", "principal")
 
     def __init__(self, principal: str, host: str | None, *, is_super: bool) -> None:
         self.principal = principal
@@ -70,6 +78,15 @@ class Answers:
         """By resource type: the operations on each resource, as a set of bits."""
         self.any_of: dict[tuple[int, int], bool] = {}
         """By resource type and operation."""
+        self.kept_bytes = 0
+        """Of `permitted`."""
+
+    def forget(self) -> None:
+        """Remember nothing."""
+        for of_kind in self.permitted:
+            of_kind.clear()
+        self.any_of.clear()
+        self.kept_bytes = 0
 
 
 class StandardAuthorizer:
@@ -85,6 +102,8 @@ class StandardAuthorizer:
         self._default = EVERYTHING if allow_everyone else 0
         self._log = log
         self._answers: WeakValueDictionary[tuple[str, str], Answers] = WeakValueDictionary()
+        self._kept_bytes = 0
+        """Of all answers, or more: what sessions took with them is counted until somebody looks."""
 
     def change(self, *, added: Sequence[Acl] = (), removed: Sequence[Acl] = ()) -> None:
         """Follow a change of the entries; the next question is answered by it."""
@@ -159,23 +178,48 @@ class StandardAuthorizer:
             session.decisions = answers
         if answers.index is not self.index:
             answers.index = self.index
-            for of_kind in answers.permitted:
-                of_kind.clear()
-            answers.any_of.clear()
+            answers.forget()
         return answers
 
     def _remember(self, answers: Answers, kind: int, name: str) -> int:
         permitted, of_kind = self._ask(answers, kind, name), answers.permitted[kind]
+        if len(name) > REMEMBERED_CHARS:
+            return permitted
         if len(of_kind) >= REMEMBERED:
             of_kind.clear()
+            answers.kept_bytes = sum(map(_bytes_of, chain.from_iterable(answers.permitted)))
         of_kind[name] = permitted
+        size = _bytes_of(name)
+        answers.kept_bytes += size
+        self._kept_bytes += size
+        if self._kept_bytes > REMEMBERED_BYTES:
+            self._make_room()
         return permitted
+
+    @property
+    def kept_bytes(self) -> int:
+        """What the answers take that are remembered, about."""
+        return sum(each.kept_bytes for each in self._answers.values())
+
+    def _make_room(self) -> None:
+        """Whoever has most of it forgets its answers, until half of the room is free."""
+        kept = sorted(self._answers.values(), key=lambda answers: answers.kept_bytes)
+        left = sum(answers.kept_bytes for answers in kept)
+        while left > REMEMBERED_BYTES // 2:
+            most = kept.pop()
+            left -= most.kept_bytes
+            most.forget()
+        self._kept_bytes = left
 
     def _ask(self, answers: Answers, kind: int, name: str) -> int:
         if answers.is_super:
             return EVERYTHING
         permitted = self.index.permitted(kind, name, answers.principal, answers.host)
         return self._default if permitted is None else permitted
+
+
+def _bytes_of(name: str) -> int:
+    return getsizeof(name) + _ENTRY_BYTES
 
 
 def _closed(session: "Session") -> CloseConnection:

@@ -10,7 +10,8 @@ from call_counter import CallCounter
 
 from eosin.broker.security.acl_index import AclIndex, host_key
 from eosin.broker.security.acls import Acl, PatternType, Permission
-from eosin.broker.security.authorizer import REMEMBERED, StandardAuthorizer
+from eosin.broker.security import authorizer as module
+from eosin.broker.security.authorizer import REMEMBERED, REMEMBERED_CHARS, StandardAuthorizer
 from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.broker.security.session import Principal, Session
 
@@ -168,6 +169,32 @@ def test_remembered_decisions_have_a_limit() -> None:
     for number in range(3 * REMEMBERED):
         assert alice.may(Operation.READ, TOPIC, f"t{number}")
         assert sum(map(len, alice.decisions.permitted)) <= REMEMBERED
+
+
+def test_of_long_names_no_answer_is_remembered() -> None:
+    authorizer = authorizer_of(allow(Operation.READ, "t", pattern=PatternType.PREFIXED))
+    alice = session(authorizer)
+    assert alice.may(Operation.READ, TOPIC, "t" * REMEMBERED_CHARS)
+    before = authorizer.kept_bytes
+    for number in range(100):
+        assert alice.may(Operation.READ, TOPIC, f"t{number}" + "x" * 32_000)
+    assert authorizer.kept_bytes == before
+
+
+def test_remembered_decisions_of_all_addresses_together_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REMEMBERED_BYTES", 1_000_000)
+    authorizer = authorizer_of(allow(Operation.READ, "t", pattern=PatternType.PREFIXED))
+    small = session(authorizer, host="10.0.1.1")
+    assert small.may(Operation.READ, TOPIC, "t")
+    sessions = [session(authorizer, host=f"10.0.0.{number}") for number in range(20)]
+    for each in sessions:
+        for number in range(500):
+            assert each.may(Operation.READ, TOPIC, f"t{number}" + "x" * 200)
+        assert authorizer.kept_bytes <= module.REMEMBERED_BYTES
+    assert authorizer.kept_bytes > module.REMEMBERED_BYTES // 4, "it is used"
+    assert sum(map(len, small.decisions.permitted)) == 1, "who has little keeps it"
+    del sessions, each
+    assert authorizer.kept_bytes < 1000, "answers go with their sessions"
 
 
 def test_a_decision_names_the_entry_that_decided() -> None:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 import pytest
 from manual_clock import ManualClock
 
+from eosin.broker.process.log_budget import LINES, MAX_CAUSES, WINDOW_MS
 from eosin.broker.process.logging_format import TextFormatter
 from eosin.broker.security.authorizer import Decision
-from eosin.broker.security.decision_log import KEPT_CHARS, LINES_PER_WINDOW, MAX_KINDS, WINDOW_MS, LoggedDecisions
+from eosin.broker.security.decision_log import KEPT_CHARS, MAX_KINDS, LoggedDecisions
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.security.session import Principal, Session
 
@@ -60,11 +61,11 @@ def test_a_request_of_200_000_names_has_a_few_lines_and_their_count(log: Log) ->
     for index in range(200_000):
         log.deny(MALLORY, f"group-{index}")
     log.clock.advance(WINDOW_MS)
-    assert len(log.lines) == LINES_PER_WINDOW + 1
-    assert f"left_out={200_000 - LINES_PER_WINDOW}" in log.lines[-1]
+    assert len(log.lines) == LINES + 1
+    assert f"left_out={200_000 - LINES}" in log.lines[-1]
     assert "User:mallory" in log.lines[-1]
     assert sum(map(len, log.lines)) < 10_000
-    assert log.explained == LINES_PER_WINDOW, "nobody works for a line that is not written"
+    assert log.explained == LINES, "nobody works for a line that is not written"
 
 
 def test_a_flood_that_goes_on_has_one_line_for_each_window(log: Log) -> None:
@@ -72,7 +73,7 @@ def test_a_flood_that_goes_on_has_one_line_for_each_window(log: Log) -> None:
         for index in range(1000):
             log.deny(MALLORY, f"group-{window}-{index}")
         log.clock.advance(WINDOW_MS)
-    assert len(log.lines) == LINES_PER_WINDOW + 10
+    assert len(log.lines) == LINES + 10
     log.clock.advance(2 * WINDOW_MS)
     log.deny(MALLORY, "afterwards")
     assert "resource=afterwards" in log.lines[-1]
@@ -98,7 +99,7 @@ def test_so_many_addresses_leave_no_more_behind_than_there_is_room_for(log: Log)
     for index in range(3 * MAX_KINDS):
         host = f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}"
         log.deny(Session(principal=MALLORY.principal, host=host), "orders")
-    assert log.decisions.floods <= MAX_KINDS
+    assert log.decisions.floods <= MAX_CAUSES
     log.clock.advance(2 * WINDOW_MS)
     assert log.decisions.floods == 0, "who asks no more is forgotten"
 
@@ -106,4 +107,11 @@ def test_so_many_addresses_leave_no_more_behind_than_there_is_room_for(log: Log)
 def test_addresses_of_one_ipv6_network_count_as_one(log: Log) -> None:
     for index in range(1000):
         log.deny(Session(principal=MALLORY.principal, host=f"2001:db8::{index:x}"), f"group-{index}")
-    assert len(log.lines) == LINES_PER_WINDOW
+    assert len(log.lines) == LINES
+
+
+def test_equal_denials_use_up_no_lines(log: Log) -> None:
+    for _ in range(1000):
+        log.deny(MALLORY, "orders")
+    log.deny(MALLORY, "payments")
+    assert [line.partition(" resource=")[2].partition(" ")[0] for line in log.lines] == ["orders", "payments"]
