@@ -93,7 +93,7 @@ class Services:
     transactions: "TransactionCoordinator"
     groups: "GroupCoordinator"
     metadata_answers: "MetadataAnswers"
-    unserved_groups: UnservedGroups = field(default_factory=UnservedGroups)
+    unserved_groups: UnservedGroups = field(init=False)
     large_batches: LargeBatches = field(init=False)
     gone_partitions: GonePartitions = field(init=False)
     response_memory: ResponseMemory = field(default_factory=ResponseMemory)
@@ -114,6 +114,7 @@ class Services:
     """Loads the key store and the trust store of a listener again; None without TLS."""
 
     def __post_init__(self) -> None:
+        self.unserved_groups = UnservedGroups(self.clock)
         self.large_batches = LargeBatches(self.clock)
         self.gone_partitions = GonePartitions(self.clock)
 

@@ -3,13 +3,17 @@
 Apache Kafka announces their APIs whatever its features say, and answers UNSUPPORTED_VERSION in the body while the
 feature is at level 0. Eosin does the same: a client that finds one of these APIs missing may wait for it without end
 (librdkafka takes it for a coordinator that has died), while this error ends it at once. The client shows the sentence
-here; the log has one line for each group that asks.
+here; the log has one line for each group that asks, and of one address a bounded number in a second.
 """
 
 import logging
 from collections import OrderedDict
 from enum import Enum
 from typing import TYPE_CHECKING, Final
+
+from eosin.broker.connections.address_group import address_group
+from eosin.broker.process.log_budget import LogBudget
+from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
     from eosin.broker.api import RequestContext
@@ -40,14 +44,15 @@ class GroupProtocol(Enum):
 class UnservedGroups:
     """Which groups have asked for a protocol that is not served. Always true: at most `MAX_GROUPS` are kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._budget = LogBudget(clock, _tell_left_out)
         # By the hash of the name: a name may have 32 KiB, and a collision costs a line of the log.
         self._told: OrderedDict[tuple[GroupProtocol, int], None] = OrderedDict()
 
     def refused(self, protocol: GroupProtocol, group_id: str, context: "RequestContext") -> str:
         """The sentence for a member of `group_id`, whose first request is told in the log, too."""
         key = (protocol, hash(group_id))
-        if key not in self._told:
+        if key not in self._told and self._budget.takes(address_group(context.client_host), context):
             _logger.warning(
                 "group %.100r of client %.100r at %s: %s",
                 group_id,
@@ -55,8 +60,17 @@ class UnservedGroups:
                 context.client_host,
                 protocol.value,
             )
-            if len(self._told) >= MAX_GROUPS:
-                self._told.popitem(last=False)
+        if key not in self._told and len(self._told) >= MAX_GROUPS:
+            self._told.popitem(last=False)
         self._told[key] = None
         self._told.move_to_end(key)
         return protocol.value
+
+
+def _tell_left_out(context: "RequestContext", left_out: int) -> None:
+    _logger.warning(
+        "client %.100r at %s and others of its address: %d more requests for group protocols that are not served",
+        context.client_id,
+        context.client_host,
+        left_out,
+    )

@@ -24,9 +24,23 @@ def fields(**facts: Any) -> Mapping[str, Any]:
     return {_FIELDS: facts}
 
 
+def facts_of(record: logging.LogRecord) -> Mapping[str, Any]:
+    """The facts of a record."""
+    found: Mapping[str, Any] = getattr(record, _FIELDS, {})
+    return found
+
+
+def add_facts(record: logging.LogRecord, **facts: Any) -> None:
+    """Tell more in a record that was made already."""
+    setattr(record, _FIELDS, {**facts_of(record), **facts})
+
+
 def setup_logging(*, level: str, form: str = "text") -> None:
     """Send every log line of this process to stderr, from `level` (debug, info, warning, error) on."""
+    from eosin.broker.process.repeated_faults import RepeatedFaults  # which knows the fields of this module
+
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(RepeatedFaults())
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # asyncio tells of its selector and of slow callbacks at levels that say nothing to an operator.
@@ -43,7 +57,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         name = record.name.removeprefix(_PREFIX)
         line = f"{_when(record)} {record.levelname:<7} {name}: {_single_line(record.getMessage())}"
-        for key, value in getattr(record, _FIELDS, {}).items():
+        for key, value in facts_of(record).items():
             line += f" {key}={_as_value(str(value))}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
@@ -60,7 +74,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        event |= getattr(record, _FIELDS, {})
+        event |= facts_of(record)
         if record.exc_info:
             event["traceback"] = self.formatException(record.exc_info)
         return json.dumps(event, default=str)

@@ -40,7 +40,7 @@ class AdminBroker:
                 cluster=self.cluster,
                 clock=self.clock,
                 partitions=partitions,
-                unserved_groups=UnservedGroups(),
+                unserved_groups=UnservedGroups(self.clock),
                 metadata_answers=MetadataAnswers(self.cluster, self.clock, limit_bytes=100_000_000),
             ),
         )

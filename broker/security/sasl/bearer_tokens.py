@@ -53,6 +53,10 @@ class TokenRules:
     """How far the clocks may differ."""
 
 
+_UNREADABLE: Final = (jwt.PyJWTError, ValueError, TypeError, AttributeError, RecursionError)
+"""What the library raises for JSON of any types, nested to any depth."""
+
+
 class PublicKey(NamedTuple):
     """One key of those who sign tokens."""
 
@@ -131,10 +135,10 @@ class TokenReader:
             return Failure("the token is no signed JSON web token of a bounded length")
         try:
             header = jwt.get_unverified_header(token)
-        except jwt.PyJWTError:
+        except _UNREADABLE:
             return Failure("the token's header cannot be read")
         algorithm, kid = header.get("alg"), header.get("kid")
-        if algorithm not in self._rules.algorithms:
+        if not isinstance(algorithm, str) or algorithm not in self._rules.algorithms:
             return Failure("the token is signed by an algorithm that is not accepted")
         if not isinstance(kid, str) or not 0 < len(kid) <= MAX_KID_CHARS:
             return Failure("the token does not name its key")
@@ -145,7 +149,7 @@ class TokenReader:
             return Failure("the token's key is not for its algorithm")
         try:
             claims: Mapping[str, Any] = jwt.decode(token, key=key.key, algorithms=[algorithm], options=_SIGNATURE_ONLY)
-        except jwt.PyJWTError:
+        except _UNREADABLE:
             return Failure("the token's signature is wrong")
         return kid, key, claims
 

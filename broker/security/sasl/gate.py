@@ -7,17 +7,18 @@ wrong inside ends that connection (security.md 6.5.5). The peer is told one text
 has the cause.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from eosin.broker.api import Api, RequestContext, Services
+from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.connections.limits import close_if_too_many
 from eosin.broker.exchange import Exchange
 from eosin.broker.handlers import sasl_authenticate, sasl_handshake
 from eosin.broker.process.logging_format import fields, quoted
 from eosin.broker.security import audit
-from eosin.broker.security.sasl.exchanges import Authenticated, NewExchange, ServerExchange
+from eosin.broker.security.sasl.exchanges import Authenticated, NewExchange, ServerExchange, Step
 from eosin.broker.security.sasl.failure_delays import FailureDelays
 from eosin.broker.security.sasl.raw_exchange import RawExchange
 from eosin.broker.security.sasl.states import Authentication, State, Verdict
@@ -35,8 +36,12 @@ if TYPE_CHECKING:
     from eosin.broker.connections.host import ConnectionHost
     from eosin.broker.security.unauthenticated_peers import UnauthenticatedPeer
 
+log: Final = logging.getLogger(__name__)
+
 USER: Final = "User"
 """The type of every principal that SASL proves."""
+EXCHANGE_MS: Final = 10_000
+"""How long a renewal may take; a first login has the deadline of unauthenticated peers."""
 LINGER_MS: Final = 30_000
 """How long after its session has expired a connection with nothing but a waiting Fetch stays open."""
 
@@ -65,6 +70,7 @@ class SaslGate:
 
     __slots__ = (
         "_connection",
+        "_deadline",
         "_exchange",
         "_expiry",
         "_host",
@@ -91,6 +97,8 @@ class SaslGate:
         self._unauthenticated = unauthenticated
         self._expiry: Timer | None = None
         """Looks at the connection after its session has expired."""
+        self._deadline: Timer | None = None
+        """Of a renewal under way."""
 
     # Called by the connection
 
@@ -104,6 +112,7 @@ class SaslGate:
         """The connection is gone."""
         self._unauthenticated.end()
         self._forget_expiry()
+        self._forget_deadline()
         self._exchange = None
 
     def admits(self, frame: memoryview) -> bool:
@@ -160,12 +169,15 @@ class SaslGate:
         self, request: SaslHandshakeRequest, context: RequestContext, services: Services
     ) -> SaslHandshakeResponse:
         now_ms = services.clock.elapsed_ms()
+        is_renewal = self._states.state is State.READY
         error = self._states.handshake(request.mechanism, version=context.api_version, now_ms=now_ms)
         if error is ErrorCode.ILLEGAL_SASL_STATE:
             return SaslHandshakeResponse(error_code=error)
         if error is ErrorCode.NONE:
             self._exchange = self._listener.exchanges[request.mechanism]()
             self._unauthenticated.stage = request.mechanism
+            if is_renewal:
+                self._deadline = services.clock.call_later(EXCHANGE_MS, self._renewal_is_late)
         else:
             self._note("a SASL mechanism that is not enabled", quoted(audit.shown(request.mechanism)))
             self._connection.end_after_answers()
@@ -182,13 +194,12 @@ class SaslGate:
         connection.hold()
         answer: SaslAuthenticateResponse | None = None
         try:
-            step = await exchange.step(request.auth_bytes)
-            match step:
-                case Challenge():
+            match await self._step(exchange, request.auth_bytes):
+                case Challenge() as step:
                     answer = SaslAuthenticateResponse(auth_bytes=step.token)
-                case Authenticated():
+                case Authenticated() as step:
                     answer = await self._succeeded(step)
-                case Failure():
+                case Failure() as step:
                     answer = await self._failed(step.reason)
             return answer
         finally:
@@ -196,6 +207,19 @@ class SaslGate:
                 self._states.failed()
                 connection.end_after_answers()
             connection.release()
+
+    async def _step(self, exchange: ServerExchange, token: bytes) -> Step:
+        """The outcome of a step. A fault of the broker is a failed login like any other, delayed and counted: whoever
+        has found one must not repeat it a thousand times a second."""
+        try:
+            return await exchange.step(token)
+        except CloseConnection:
+            raise
+        except Exception:
+            connection = self._connection
+            facts = fields(mechanism=self._states.mechanism, peer=connection.peer, listener=connection.listener)
+            log.exception("a login failed by a fault of the broker", extra=facts)
+            return Failure("a fault of the broker, see above")
 
     async def _succeeded(self, proof: Authenticated) -> SaslAuthenticateResponse:
         states, listener, connection = self._states, self._listener, self._connection
@@ -206,6 +230,7 @@ class SaslGate:
         if not states.succeeded(proof.user, has_expiry=bool(lifetime_ms)):
             return await self._failed("another user than that of the session")
         self._exchange = None
+        self._forget_deadline()
         clock = self._host.services.clock
         principal = Principal(USER, proof.user)
         session = Session(
@@ -242,6 +267,7 @@ class SaslGate:
         mechanism, connection = self._states.mechanism, self._connection
         self._states.failed()
         self._exchange = None
+        self._forget_deadline()
         self._unauthenticated.hold()
         self._note(f"authentication failed with {mechanism}", reason)
         delay_ms = self._listener.failures.failed(connection.session.host)
@@ -276,8 +302,19 @@ class SaslGate:
         """The session has expired a while ago, and no request came that would have shown it."""
         self._expiry = None
         connection = self._connection
-        if self._has_expired() and self._states.state is State.READY:
+        if self._has_expired():
             (connection.close if connection.waits_for_records else connection.end_after_answers)()
+
+    def _renewal_is_late(self) -> None:
+        self._deadline = None
+        self._note("a renewal of its session was begun and not finished", "")
+        self._states.failed()
+        self._connection.close()
+
+    def _forget_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
     def _forget_expiry(self) -> None:
         if self._expiry is not None:

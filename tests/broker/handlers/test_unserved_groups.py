@@ -3,6 +3,7 @@
 import logging
 
 import pytest
+from manual_clock import ManualClock
 from admin_broker import AdminBroker, refused
 
 from eosin.broker.api import Api, RequestContext
@@ -19,6 +20,7 @@ from eosin.broker.handlers import (
     streams_group_describe,
     streams_group_heartbeat,
 )
+from eosin.broker.process.log_budget import LINES, WINDOW_MS
 from eosin.broker.unserved_groups import MAX_GROUPS, GroupProtocol, UnservedGroups
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.alter_share_group_offsets import AlterShareGroupOffsetsRequest
@@ -96,7 +98,7 @@ async def test_a_member_that_is_refused_has_joined_nothing(api: Api) -> None:
 
 
 def test_each_group_is_told_once_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    groups = UnservedGroups()
+    groups = UnservedGroups(ManualClock())
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             for protocol in GroupProtocol:
@@ -107,11 +109,24 @@ def test_each_group_is_told_once_in_the_log(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_the_number_of_remembered_groups_is_limited(caplog: pytest.LogCaptureFixture) -> None:
-    groups = UnservedGroups()
+    clock = ManualClock()
+    groups = UnservedGroups(clock)
     with caplog.at_level(logging.WARNING):
         for number in range(MAX_GROUPS + 1):
             groups.refused(GroupProtocol.SHARE, f"g{number}", CONTEXT)
+            clock.advance(WINDOW_MS)
         groups.refused(GroupProtocol.SHARE, f"g{MAX_GROUPS}", CONTEXT)
         assert len(caplog.messages) == MAX_GROUPS + 1
         groups.refused(GroupProtocol.SHARE, "g0", CONTEXT)
     assert len(caplog.messages) == MAX_GROUPS + 2
+
+
+def test_a_client_that_makes_up_groups_has_a_few_lines_and_their_count(caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock()
+    groups = UnservedGroups(clock)
+    with caplog.at_level(logging.WARNING):
+        for number in range(10_000):
+            groups.refused(GroupProtocol.SHARE, f"g{number}", CONTEXT)
+        clock.advance(WINDOW_MS)
+    assert len(caplog.messages) == LINES + 1
+    assert str(10_000 - LINES) in caplog.messages[-1]

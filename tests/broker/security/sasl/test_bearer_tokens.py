@@ -99,6 +99,19 @@ def signed_with_the_public_key() -> str:
     return (head + b"." + part(hmac.digest(public, head, hashlib.sha256))).decode()
 
 
+ODD: tuple[Any, ...] = (["RS256"], {"RS256": "RS256"}, 5, None, True)
+"""What is no text."""
+
+
+def headed(header: Any) -> str:
+    """A token with a header of any type."""
+    return headed_by(json.dumps(header).encode())
+
+
+def headed_by(header: bytes) -> str:
+    return base64.urlsafe_b64encode(header).rstrip(b"=").decode() + ".e30.c2ln"
+
+
 @pytest.mark.parametrize(
     ("made", "why"),
     [
@@ -109,6 +122,13 @@ def signed_with_the_public_key() -> str:
         (lambda: unsigned(), "algorithm that is not accepted"),
         (lambda: signed_with_the_public_key(), "algorithm that is not accepted"),
         (lambda: ISSUED.token(algorithm="RS384"), "algorithm that is not accepted"),
+        *[(lambda odd=odd: headed({"alg": odd, "kid": "rsa"}), "header cannot be read|not accepted") for odd in ODD],
+        *[(lambda odd=odd: headed({"alg": "RS256", "kid": odd}), "cannot be read|not name its key") for odd in ODD],
+        *[(lambda odd=odd: headed(odd), "cannot be read|not accepted") for odd in (*ODD, "RS256")],
+        (lambda: headed_by(b"[" * 40_000), "header cannot be read"),
+        (lambda: headed_by(b"{\"alg\": 1" + b"0" * 40_000 + b"}"), "header cannot be read|not accepted"),
+        *[(lambda odd=odd: ISSUED.token(aud=odd), "for another audience|cannot be read|signature") for odd in ODD],
+        *[(lambda odd=odd: ISSUED.token(exp=odd), "has expired") for odd in (*ODD[:2], True)],
         (lambda: ISSUED.token(header={"kid": "nobody"}), "key is not known"),
         (lambda: ISSUED.token(header={"kid": "k" * 1001}), "does not name its key"),
         (lambda: ISSUED.token(header={"kid": ""}), "does not name its key"),

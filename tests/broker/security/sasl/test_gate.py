@@ -12,6 +12,7 @@ from waiting import until
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.security.sasl.exchanges import Authenticated, Step
+from eosin.broker.security.sasl.gate import EXCHANGE_MS
 from eosin.protocol.codec import encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.frame_memory import FrameMemory
@@ -366,11 +367,17 @@ async def test_an_error_inside_ends_the_connection_and_lets_nobody_in(
         async def step(self, token: bytes) -> Step:
             raise RuntimeError("inside")
 
-    peer = SaslBroker(users(), beats.api, exchanges={"PLAIN": Broken}).peer()
-    await peer.handshake("PLAIN")
-    assert (await peer.token(b"x")).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert peer.is_closed
+    broker = SaslBroker(users(), beats.api, exchanges={"PLAIN": Broken})
+    for _ in range(3):
+        peer = broker.peer()
+        await peer.handshake("PLAIN")
+        peer.send(ApiKey.SASL_AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=b"x"))
+        await passed(broker, 6_250)
+        (answer,) = peer.answers()
+        assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED, "no other than that of a wrong password"
+        assert peer.is_closed
     assert "inside" in caplog.text
+    assert broker.listener.failures.failed(peer.connection.session.host) > 400, "each is a failed login of its address"
 
 
 async def test_a_failure_is_in_the_log_once_with_its_cause(
@@ -430,6 +437,36 @@ async def test_a_silent_connection_is_closed_half_a_minute_after_its_session(sho
     assert not peer.is_closed
     await passed(short, 1)
     assert peer.is_closed
+
+
+async def test_a_renewal_that_is_begun_and_not_finished_ends_the_connection(short: SaslBroker) -> None:
+    """Its parked Fetch would go on to receive records for ever."""
+    peer = short.peer()
+    await peer.scram("alice")
+    await passed(short, 1_000)
+    assert (await peer.handshake()).error_code == 0
+    await passed(short, EXCHANGE_MS - 1)
+    assert not peer.is_closed
+    await passed(short, 1)
+    assert peer.is_closed
+
+
+async def test_a_renewal_begun_after_the_end_keeps_nothing_open(short: SaslBroker) -> None:
+    peer = short.peer()
+    await peer.scram("alice")
+    for _ in range(3):
+        await passed(short, 16_000)
+        if not peer.is_closed:
+            await peer.handshake()
+    assert peer.is_closed
+
+
+async def test_a_renewal_in_time_leaves_no_deadline_behind(short: SaslBroker) -> None:
+    peer = short.peer()
+    for _ in range(5):
+        await peer.scram("alice")
+        await passed(short, EXCHANGE_MS + 1_000)
+    assert not peer.is_closed
 
 
 async def test_nobody_else_may_take_a_session_over(short: SaslBroker) -> None:
