@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from eosin.broker.partitions import Partitions
     from eosin.broker.recorder.recorder import FlightRecorder
     from eosin.broker.replication.led_partitions import LedPartitions
+    from eosin.broker.security.group_shares import GroupShares
     from eosin.broker.security.new_producers import NewProducers
     from eosin.coordinator.groups.coordinator import GroupCoordinator
     from eosin.coordinator.transactions.coordinator import TransactionCoordinator
@@ -106,6 +107,8 @@ class Services:
     """In a cluster of several machines: what followers and acks=all depend on. None for a broker that is alone."""
     authorizer: Authorizer | None = None
     """What sessions are made with; None where every peer may do everything."""
+    group_shares: "GroupShares | None" = None
+    """Limits the memory of groups by user; None without such a limit."""
     new_producers: "NewProducers | None" = None
     """Limits the transactional ids and producers that clients may add."""
     acls: "AclEntries | None" = None

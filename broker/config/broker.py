@@ -336,6 +336,12 @@ class BrokerConfig(SaslSettings):
     eosin_group_member_metadata_max_bytes: int = setting(
         1_048_576, "Protocol metadata that one member may bring along.", kind=INT, at_least=1
     )
+    eosin_principal_group_bytes_max: int = setting(
+        268_435_456,
+        "What members of groups bring along, and are assigned, of one user together; 0: no limit.",
+        kind=LONG,
+        at_least=0,
+    )
     eosin_disk_reserve_bytes: int = setting(
         16 * 1024 * 1024,
         "Held back in the data directory for the time when the disk is full, so that deletion, checkpoints, a stop and"

@@ -16,6 +16,13 @@ from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupRespons
 
 
 async def handle(request: JoinGroupRequest, context: RequestContext, services: Services) -> JoinGroupResponse:
+    shares = services.group_shares
+    if shares is not None:
+        size = sum(len(protocol.metadata) for protocol in request.protocols)
+        if not shares.admits(context, request.group_id, size) and not await shares.admits_after_count(
+            context, request.group_id, size
+        ):
+            return refuse(request, context, ErrorCode.GROUP_MAX_SIZE_REACHED)
     has_rebalance_timeout = context.api_version >= 1
     result = await services.groups.join(
         request.group_id,

@@ -17,6 +17,13 @@ FIRST_PROTOCOL_VERSION: Final = 5
 
 
 async def handle(request: SyncGroupRequest, context: RequestContext, services: Services) -> SyncGroupResponse:
+    shares = services.group_shares
+    if shares is not None and request.assignments:
+        size = sum(len(each.assignment) for each in request.assignments)
+        if not shares.admits(context, request.group_id, size) and not await shares.admits_after_count(
+            context, request.group_id, size
+        ):
+            return refuse(request, context, ErrorCode.GROUP_MAX_SIZE_REACHED)
     result = await services.groups.sync(
         request.group_id,
         generation_id=request.generation_id,

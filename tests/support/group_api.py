@@ -7,6 +7,8 @@ from group_fakes import Broker
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.metadata.cluster import Topic
+from eosin.broker.security.group_shares import GroupShares
+from eosin.broker.security.session import NOBODY
 from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.protocol.codec import decode_request, decode_request_header, decode_response, encode_request, encode_response
@@ -24,6 +26,9 @@ class GroupApis(Broker):
     def __init__(self, config: GroupConfig | None = None) -> None:
         super().__init__(config)
         self.topics = dict(TOPICS)
+        self.shares: GroupShares | None = None
+        """How much one user's groups may hold; None: anything."""
+        self.session = NOBODY
 
     async def call(self, api: Api, version: int, request: Any, *, client_id: str | None = "c") -> Any:
         """What the client gets back."""
@@ -32,6 +37,7 @@ class GroupApis(Broker):
             groups=self.groups,
             cluster=SimpleNamespace(topics=self.topics, topic_by_id=self._topic_by_id),
             clock=self.clock,
+            group_shares=self.shares,
             transactions=SimpleNamespace(refusal=lambda _, error, **producer: Reply(error)),
         )
         return _leave(api, version, await api.response(decoded, context, _as_services(services)))
@@ -49,7 +55,9 @@ class GroupApis(Broker):
         frame = b"".join(encode_request(api.key, version, 7, client_id, request))[4:]
         header = decode_request_header(frame)
         decoded = decode_request(api.key, version, frame, header.body_offset)
-        return RequestContext(version, header.client_id, "/10.0.0.9", "PLAINTEXT"), decoded
+        return RequestContext(
+            version, header.client_id, "/10.0.0.9", "PLAINTEXT", session=self.session
+        ), decoded
 
 
 def _as_services(services: Any) -> Services:

@@ -3,7 +3,8 @@
 The store is the one of SCRAM, so no password is kept anywhere; PBKDF2 makes a check cost milliseconds, which two
 threads spend and never the event loop. A good pair of user and password is remembered for a while, as a keyed hash that
 changes with the credential, so that a storm of reconnects costs nothing. Only a user who is not in the store may have a
-password in the listener's `sasl.jaas.config`.
+password in the listener's `sasl.jaas.config`. Always true: a failure takes the same work and the same time, whoever it
+was about, so names of users cannot be tried out.
 """
 
 import asyncio
@@ -30,6 +31,8 @@ MAX_WAITING: Final = 256
 on it."""
 MAX_REMEMBERED: Final = 10_000
 REMEMBERED_MS: Final = 600_000
+ANSWER_MS: Final = 100
+"""A failure is answered so long after the start of its check, or a multiple of it: longer than a check takes."""
 
 
 class PasswordChecks:
@@ -53,12 +56,15 @@ class PasswordChecks:
     async def is_good(self, login: PlainLogin, others: Mapping[str, str]) -> bool:
         """Whether the password is the user's. `others` are passwords of users who are not in the store. Raises
         CloseConnection when too many checks wait."""
-        if not self._credentials.of(login.user) and login.user in others:
-            return hmac.compare_digest(_hash(login.password), _hash(others[login.user]))
-        credential = find(self._credentials, login.user, Mechanism.SCRAM_SHA_512) or find_or_fake(
-            self._credentials, login.user, Mechanism.SCRAM_SHA_256
+        listed = None if self._credentials.of(login.user) else others.get(login.user)
+        # Whoever is not in the store costs what those cost whom our own tools made.
+        credential = (
+            find(self._credentials, login.user, Mechanism.SCRAM_SHA_512)
+            or find(self._credentials, login.user, Mechanism.SCRAM_SHA_256)
+            or find_or_fake(self._credentials, login.user, Mechanism.SCRAM_SHA_512)
         )
-        pair = b"\0".join((login.user.encode("utf-8"), login.password.encode("utf-8"), credential.stored_key))
+        proof = credential.stored_key if listed is None else _hash(listed)
+        pair = b"\0".join((login.user.encode("utf-8"), login.password.encode("utf-8"), proof))
         remembered = hmac.digest(self._key, pair, "sha256")
         now_ms = self._clock.elapsed_ms()
         if self._good.get(remembered, now_ms) > now_ms:
@@ -73,10 +79,22 @@ class PasswordChecks:
             is_good = await loop.run_in_executor(self._threads, is_password_of, credential, login.password)
         finally:
             self._waiting -= 1
-        is_good = is_good and bool(self._credentials.of(login.user))  # a user may be deleted meanwhile
+        if listed is None:
+            is_good = is_good and bool(self._credentials.of(login.user))  # a user may be deleted meanwhile
+        else:
+            is_good = hmac.compare_digest(_hash(login.password), _hash(listed))
         if is_good:
             self._remember(remembered)
         return is_good
+
+    def started(self) -> int:
+        """The time at which a check begins."""
+        return self._clock.elapsed_ms()
+
+    async def time_to_fail(self, began_ms: int) -> None:
+        """Wait until a failed check is answered that began then: how long it took tells nobody anything."""
+        took_ms = self._clock.elapsed_ms() - began_ms
+        await self._clock.sleep(ANSWER_MS - took_ms % ANSWER_MS)
 
     def _remember(self, what: bytes) -> None:
         self._good.pop(what, None)
@@ -94,11 +112,13 @@ class PlainExchange:
 
     async def step(self, token: bytes) -> Step:
         """Judge the password."""
+        began_ms = self._checks.started()
         login = read_plain(token)
         if isinstance(login, Failure):
             return login
         if await self._checks.is_good(login, self._others):
             return Authenticated(login.user)
+        await self._checks.time_to_fail(began_ms)
         return Failure("the password is wrong, or there is no such user")
 
 

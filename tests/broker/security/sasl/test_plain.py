@@ -6,15 +6,17 @@ import threading
 import pytest
 from manual_clock import ManualClock
 from sasl_peer import PASSWORD, users
-from waiting import HANG_S
+from waiting import HANG_S, settled, until
 
 from eosin.broker.api import CloseConnection
 from eosin.broker.security.sasl import plain
-from eosin.broker.security.sasl.exchanges import Authenticated
-from eosin.broker.security.sasl.plain import MAX_WAITING, REMEMBERED_MS, PasswordChecks, PlainExchange
+from eosin.broker.security.credentials import StoredCredential
+from eosin.broker.security.sasl.exchanges import Authenticated, Step
+from eosin.broker.security.sasl.lookup import DEFAULT_ITERATIONS
+from eosin.broker.security.sasl.plain import ANSWER_MS, MAX_WAITING, REMEMBERED_MS, PasswordChecks, PlainExchange
 from eosin.protocol.sasl.plain import PlainLogin, plain_message
-from eosin.protocol.sasl.scram_credentials import ScramCredential, is_password_of
-from eosin.protocol.sasl.steps import Failure
+from eosin.protocol.sasl.scram_credentials import ScramCredential, credential_of, is_password_of
+from eosin.protocol.sasl.steps import Failure, Mechanism
 
 
 class Counted:
@@ -22,11 +24,13 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.threads: list[str] = []
+        self.credentials: list[ScramCredential] = []
         self.go_on = threading.Event()
         self.go_on.set()
         monkeypatch.setattr(plain, "is_password_of", self._check)
 
     def _check(self, credential: ScramCredential, password: str) -> bool:
+        self.credentials.append(credential)
         self.threads.append(threading.current_thread().name)
         self.go_on.wait(HANG_S)
         return is_password_of(credential, password)
@@ -37,12 +41,24 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     return Counted(monkeypatch)
 
 
+async def outcome(checks: PasswordChecks, clock: ManualClock, user: str, password: str, **others: str) -> Step:
+    """What an exchange comes to, however long it takes."""
+    step = asyncio.ensure_future(PlainExchange(checks, others).step(plain_message(user, password)))
+
+    def is_over() -> bool:
+        clock.advance(ANSWER_MS)
+        return step.done()
+
+    await until(is_over)
+    return step.result()
+
+
 async def test_the_store_decides(counted: Counted) -> None:
-    checks = PasswordChecks(users("alice"), ManualClock())
-    exchange = PlainExchange(checks, {})
-    assert await exchange.step(plain_message("alice", PASSWORD)) == Authenticated("alice")
+    clock = ManualClock()
+    checks = PasswordChecks(users("alice"), clock)
+    assert await outcome(checks, clock, "alice", PASSWORD) == Authenticated("alice")
     for user, password in (("alice", "wrong"), ("bob", PASSWORD)):
-        assert isinstance(await PlainExchange(checks, {}).step(plain_message(user, password)), Failure)
+        assert isinstance(await outcome(checks, clock, user, password), Failure)
     assert len(counted.threads) == 3, "who is not there costs as much as who is"
     assert all(name.startswith("eosin-password") for name in counted.threads)
     checks.close()
@@ -71,6 +87,53 @@ async def test_a_password_of_the_settings_is_for_users_who_have_no_other(counted
     assert await checks.is_good(PlainLogin("carol", "of the settings"), others)
     assert not await checks.is_good(PlainLogin("carol", "wrong"), others)
     assert not await checks.is_good(PlainLogin("alice", "of the settings"), others)
+    checks.close()
+
+
+async def test_every_failure_costs_the_same_work(counted: Counted) -> None:
+    """Names cannot be tried out: users of the store, of the settings, and those who are not there."""
+    clock, store = ManualClock(), users("old")
+    made = credential_of(Mechanism.SCRAM_SHA_512, PASSWORD, b"s" * 24, DEFAULT_ITERATIONS)
+    store.put("alice", 2, StoredCredential(made.salt, made.stored_key, made.server_key, made.iterations))
+    checks = PasswordChecks(store, clock)
+    for user in ("alice", "nobody", "carol"):
+        assert isinstance(await outcome(checks, clock, user, "wrong", carol="of the settings"), Failure)
+    work = {(each.mechanism, each.iterations) for each in counted.credentials}
+    assert (len(counted.threads), work) == (3, {(Mechanism.SCRAM_SHA_512, DEFAULT_ITERATIONS)})
+    checks.close()
+
+
+@pytest.mark.parametrize("took_ms", [0, 3, ANSWER_MS - 1])
+async def test_a_failure_is_answered_at_a_fixed_time_from_the_start_of_its_check(
+    took_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    checks = PasswordChecks(users("alice"), clock)
+
+    def check(credential: ScramCredential, password: str) -> bool:
+        clock.pause(took_ms)
+        return False
+
+    monkeypatch.setattr(plain, "is_password_of", check)
+    step = asyncio.ensure_future(PlainExchange(checks, {}).step(plain_message("alice", "wrong")))
+    await until(lambda: clock.pending == 1)
+    clock.advance(ANSWER_MS - took_ms - 1)
+    await settled()
+    assert not step.done()
+    clock.advance(1)
+    await settled()
+    assert step.done()
+    checks.close()
+
+
+async def test_a_good_password_of_the_settings_is_remembered_too(counted: Counted) -> None:
+    clock = ManualClock()
+    checks = PasswordChecks(users(), clock)
+    for _ in range(3):
+        assert await checks.is_good(PlainLogin("carol", "of the settings"), {"carol": "of the settings"})
+    assert len(counted.threads) == 1
+    assert not await checks.is_good(PlainLogin("carol", "of the settings"), {"carol": "changed"})
+    assert not await checks.is_good(PlainLogin("carol", "of the settings"), {})
     checks.close()
 
 

@@ -1,0 +1,110 @@
+"""`GroupShares`: how much memory one user may fill with the members of groups (security.md 6.2).
+
+A member brings up to 1 MiB of metadata, and there may be a million groups. Always true: who stays below seven eighths of
+its share is never refused, for before a refusal the user's groups are counted as they are; users are told apart where
+they prove who they are, all others share one.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from eosin.broker.process.log_budget import LogBudget
+from eosin.broker.process.logging_format import fields
+from eosin.broker.security.audit import log, shown
+from eosin.coordinator.groups.rules.group import Group
+from eosin.runtime.turns import in_turns
+
+if TYPE_CHECKING:
+    from eosin.broker.api import RequestContext
+    from eosin.broker.security.session import Principal
+    from eosin.coordinator.groups.coordinator import GroupCoordinator
+    from eosin.runtime.clock import Clock
+
+MEMBER_BYTES: Final = 1000
+"""What a member takes beside its metadata and its assignment; and so a group without members."""
+COUNT_AGAIN_MS: Final = 10_000
+"""Between two counts of one user's groups that found little room: each of them takes time."""
+LITTLE: Final = 8
+"""Less than this part of a share is little room."""
+
+
+class _Share:
+    __slots__ = ("full_ms", "groups", "held_bytes")
+
+    def __init__(self) -> None:
+        self.groups: dict[str, None] = {}
+        self.held_bytes = 0
+        """What the groups hold, or more: of members that are gone until they are counted again."""
+        self.full_ms: int | None = None
+        """When a count found little room."""
+
+
+class GroupShares:
+    """The shares of one broker."""
+
+    def __init__(self, clock: "Clock", groups: "GroupCoordinator", *, max_bytes: int) -> None:
+        """`max_bytes`: of one user."""
+        self._clock = clock
+        self._groups = groups
+        self._max_bytes = max_bytes
+        self._shares: "dict[Principal, _Share]" = {}
+        self._budget = LogBudget(clock, _tell_left_out, lines=1)
+
+    def admits(self, context: "RequestContext", group_id: str, size: int) -> bool:
+        """Whether the user may bring so many bytes more to a group, as far as is known; counts them if it may."""
+        principal = context.session.principal
+        share = self._shares.get(principal)
+        if share is None:
+            share = self._shares[principal] = _Share()
+        size += MEMBER_BYTES + 2 * len(group_id)
+        if share.held_bytes + size > self._max_bytes:
+            return False
+        share.held_bytes += size
+        share.groups.setdefault(group_id)
+        return True
+
+    async def admits_after_count(self, context: "RequestContext", group_id: str, size: int) -> bool:
+        """The same, after a look at all of the user's groups, a few in each turn of the event loop."""
+        principal = context.session.principal
+        share, now_ms = self._shares[principal], self._clock.elapsed_ms()
+        if share.full_ms is None or now_ms - share.full_ms >= COUNT_AGAIN_MS:
+            await self._count(share)
+            little = self._max_bytes - share.held_bytes < self._max_bytes // LITTLE
+            share.full_ms = now_ms if little else None
+            if self.admits(context, group_id, size):
+                return True
+        if self._budget.takes(principal, context):
+            _tell_left_out(context, 1)
+        return False
+
+    def held_bytes(self, principal: "Principal") -> int:
+        """What a user's groups are counted with."""
+        share = self._shares.get(principal)
+        return 0 if share is None else share.held_bytes
+
+    async def _count(self, share: _Share) -> None:
+        held = 0
+
+        def look(group_id: str) -> None:
+            nonlocal held
+            found = self._groups.describe(group_id)
+            if isinstance(found, Group) and found.members:
+                held += _size(found)
+            else:
+                share.groups.pop(group_id, None)
+
+        await in_turns(list(share.groups), look, self._clock)
+        share.held_bytes = held
+
+
+def _size(group: Group) -> int:
+    size = MEMBER_BYTES + 2 * len(group.group_id)
+    for member in group.members.values():
+        size += MEMBER_BYTES + len(member.assignment) + sum(len(metadata) for _, metadata in member.protocols)
+    return size
+
+
+def _tell_left_out(context: "RequestContext", refused: int) -> None:
+    log.warning(
+        "a user's groups hold as much as they may (eosin.principal.group.bytes.max)",
+        extra=fields(principal=shown(context.session.principal), host=context.session.host, refused=refused),
+    )

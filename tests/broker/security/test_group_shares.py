@@ -1,0 +1,84 @@
+"""Groups of one user fill its share of the memory, and no more (security.md 6.2)."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from group_api import GroupApis
+from group_fakes import turns
+
+from eosin.broker.handlers import join_group, leave_group, sync_group
+from eosin.broker.security.group_shares import COUNT_AGAIN_MS, GroupShares
+from eosin.broker.security.session import NOBODY, Principal
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from eosin.protocol.schemas.leave_group import LeaveGroupRequest, MemberIdentity
+from eosin.protocol.schemas.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+FULL = ErrorCode.GROUP_MAX_SIZE_REACHED
+MALLORY, ALICE = (replace(NOBODY, principal=Principal("User", name)) for name in ("mallory", "alice"))
+SHARE = 100_000
+
+
+@pytest.fixture
+async def apis() -> GroupApis:
+    apis = GroupApis()
+    await apis.started()
+    apis.shares = GroupShares(apis.clock, apis.groups, max_bytes=SHARE)
+    return apis
+
+
+async def join(apis: GroupApis, group_id: str, size: int = 10_000, *, session: Any = MALLORY) -> Any:
+    """A member of version 0, which is one at once."""
+    apis.session = session
+    protocols = (JoinGroupRequestProtocol("range", b"x" * size),)
+    return await apis.call(join_group.API, 0, JoinGroupRequest(group_id, 10_000, 60_000, "", None, "consumer", protocols))
+
+
+def held(apis: GroupApis) -> int:
+    return sum(
+        len(metadata)
+        for group in apis.groups.live_groups()
+        for member in group.members.values()
+        for _, metadata in member.protocols
+    )
+
+
+async def test_the_metadata_of_one_user_is_bounded_and_another_goes_on(apis: GroupApis) -> None:
+    codes = [(await join(apis, f"g-{index}")).error_code for index in range(30)]
+    assert set(codes) == {ErrorCode.NONE, FULL}
+    assert SHARE // 2 < held(apis) <= SHARE
+    assert (await join(apis, "mine", session=ALICE)).error_code == ErrorCode.NONE
+
+
+async def test_a_member_that_joins_again_and_again_fills_nothing(apis: GroupApis) -> None:
+    for _ in range(30):
+        answer = await join(apis, "g")
+        assert answer.error_code == ErrorCode.NONE
+        apis.session = MALLORY
+        left = LeaveGroupRequest("g", answer.member_id, (MemberIdentity(answer.member_id),))
+        await apis.call(leave_group.API, 0, left)
+        await turns()
+
+
+async def test_there_is_room_again_when_members_have_left(apis: GroupApis) -> None:
+    members = [(await join(apis, f"g-{index}")) for index in range(30)]
+    assert members[-1].error_code == FULL
+    for index, answer in enumerate(members):
+        left = LeaveGroupRequest(f"g-{index}", answer.member_id, (MemberIdentity(answer.member_id),))
+        await apis.call(leave_group.API, 0, left)
+    await turns()
+    assert (await join(apis, "again")).error_code == FULL, "the groups were counted just now"
+    apis.clock.advance(COUNT_AGAIN_MS)
+    assert (await join(apis, "again")).error_code == ErrorCode.NONE
+
+
+async def test_assignments_count_like_metadata(apis: GroupApis) -> None:
+    leader = await join(apis, "g", 10)
+    request = SyncGroupRequest(
+        "g",
+        leader.generation_id,
+        leader.member_id,
+        assignments=(SyncGroupRequestAssignment(leader.member_id, b"x" * SHARE),),
+    )
+    assert (await apis.call(sync_group.API, 0, request)).error_code == FULL
