@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,14 @@ from eosin.broker.config.settings import SettingError
 from eosin.broker.config.sources import LoadedConfig, load_config
 from eosin.broker.process.descriptors import LEAST_LIMIT, descriptor_limit
 from eosin.broker.process.logging_format import fields, setup_logging
-from eosin.broker.security.process import UnsafeDirectory, check_directory, hide_memory, keep_files_private
+from eosin.broker.security.process import (
+    UnsafeDirectory,
+    check_directory,
+    exposed,
+    files_with_secrets,
+    hide_memory,
+    keep_files_private,
+)
 from eosin.broker.version import VERSION, is_compiled
 
 if TYPE_CHECKING:
@@ -57,6 +64,8 @@ def main(arguments: Sequence[str]) -> int:
             "everybody on this machine sees the password in the command line: use --add-scram-file for users, and"
             " --config for settings"
         )
+    for warning in _exposed(arguments, config):
+        log.warning(warning)
     keep_files_private()
     try:
         for warning in check_directory(config.data_dir) if config.data_dir is not None else ():
@@ -168,6 +177,15 @@ def _first_users(arguments: Sequence[str], config: BrokerConfig) -> "Sequence[Fi
     if options.add_scram_file is not None:
         users += users_in_file(options.add_scram_file, key="--add-scram-file")
     return users
+
+
+def _exposed(arguments: Sequence[str], config: BrokerConfig) -> Iterable[str]:
+    """Warnings about files with secrets that others may read."""
+    options = parser().parse_args(arguments)
+    paths = [each for each in (config.eosin_http_token_file, options.add_scram_file) if each]
+    if options.config is not None:
+        paths += files_with_secrets(_read(options.config), options.config)
+    return exposed(paths)
 
 
 def _listeners(flag: str, texts: Sequence[str] | None) -> str | None:
