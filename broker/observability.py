@@ -6,7 +6,8 @@ Always true: a broker that is not asked for it imports none of it, and keeps not
 
 import asyncio
 import logging
-from collections.abc import Callable
+import platform
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,7 @@ from eosin.broker.recorder.group_recorder import GroupRecorder
 from eosin.broker.recorder.notable_file import WRITE_MS, NotableFile
 from eosin.broker.recorder.notable_log import NotableLog
 from eosin.broker.recorder.recorder import DEFAULT_BYTES, FlightRecorder
+from eosin.broker.security.open_listeners import is_open
 from eosin.broker.start_error import StartError
 from eosin.runtime.clock import Clock
 
@@ -74,6 +76,7 @@ class Observability:
         self.console: Console | None = None
         self._tracing = _tracing(config)
         self._is_private = True
+        self._own_names: Collection[str] = ()
         self._stores = _stores(config, clock)
         self._token = _token(config)
         self.address = ""
@@ -90,6 +93,7 @@ class Observability:
         self._bound = bound
         self.address = listener.address
         self._is_private = is_loopback(listener)
+        self._own_names = own_names(self._config, listener)
 
     def observe(self, services: "Services", disk: "Disk", background: "Background") -> None:
         """Begin to record. What an earlier start has kept is taken back in the background."""
@@ -205,10 +209,10 @@ class Observability:
         guard = Guard(
             told,
             clock=self._clock,
-            allowed_hosts=config.eosin_http_allowed_hosts,
+            allowed_hosts=(*config.eosin_http_allowed_hosts, *self._own_names),
             token=self._token,
-            public_metrics=config.eosin_http_public_metrics,
-            is_private=self._is_private,
+            public_metrics=config.eosin_http_public_metrics or (self._is_private and self._token is None),
+            is_private=self._is_private and any(is_open(config, name) for name in config.protocols),
             knows_session=None if sessions is None else sessions.knows,
         )
         stores = self._stores
@@ -259,7 +263,7 @@ class Observability:
     def _sessions(self) -> "Sessions":
         from eosin.broker.console.sessions import Sessions
 
-        return Sessions(self._clock, port=self.address.rpartition(":")[2])
+        return Sessions(self._clock, port=self.address.rpartition(":")[2], is_secure=self._config.eosin_http_ssl_enable)
 
     @property
     def has_certificates(self) -> bool:
@@ -312,6 +316,12 @@ def _stores(config: BrokerConfig, clock: Clock) -> "StoreWatch[TlsSettings, Buil
         return StoreWatch(http_tls_settings(config), clock, build=build_context)
     except StoreError as refused:
         raise StartError(f"eosin.http.listener cannot speak TLS: {refused}") from None
+
+
+def own_names(config: BrokerConfig, listener: Listener) -> Collection[str]:
+    """The names of this machine: its own, and those by which the listeners are known."""
+    advertised = [each.host for each in config.told_listeners]
+    return {platform.node().lower(), listener.host.lower(), *map(str.lower, advertised)} - {""}
 
 
 def _start_stats(config: BrokerConfig) -> "StartStats | None":

@@ -18,9 +18,12 @@ MOST: Final = 100
 class Sessions:
     """The sessions of one broker's console."""
 
-    def __init__(self, clock: Clock, *, port: str, secret: Callable[[], str] = secrets.token_urlsafe) -> None:
-        """`port` is that of the listener: browsers send a host's cookies to all of its ports. `secret` makes a new
-        session's name."""
+    def __init__(
+        self, clock: Clock, *, port: str, is_secure: bool = False, secret: Callable[[], str] = secrets.token_urlsafe
+    ) -> None:
+        """`port` is that of the listener: browsers send a host's cookies to all of its ports. `is_secure`: it speaks TLS,
+        and the cookie goes over nothing else. `secret` makes a new session's name."""
+        self._secure = "; Secure" if is_secure else ""
         self._clock = clock
         self._cookie = f"eosin-{port}"
         self._secret = secret
@@ -34,7 +37,7 @@ class Sessions:
             del self._ends[next(iter(self._ends))]
         name = self._secret()
         self._ends[name] = now_ms + LIFE_MS
-        return f"{self._cookie}={name}; Path=/; HttpOnly; SameSite=Strict; Max-Age={LIFE_MS // 1000}"
+        return f"{self._cookie}={name}; Path=/; HttpOnly; SameSite=Strict; Max-Age={LIFE_MS // 1000}{self._secure}"
 
     def knows(self, cookie: str) -> bool:
         """Whether a Cookie header names a session that has not ended."""

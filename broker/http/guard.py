@@ -24,7 +24,6 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 HEALTH: Final = frozenset({"/livez", "/readyz"})
 METRICS: Final = "/metrics"
 _READING: Final = frozenset({"GET", "HEAD"})
-_PRIVATE_ENDS: Final = (".localhost", ".local", ".internal")
 _HOST: Final = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9._-]+))(?::(?P<port>[0-9]{1,5}))?")
 PAGE: Final = "/"
 STATIC: Final = "/static/"
@@ -41,15 +40,15 @@ SAFE_HEADERS: Final = (
 
 
 def host_is_private(host: str, allowed: Collection[str]) -> bool:
-    """Whether a `Host` header names an address, a name that no public DNS has, or one of `allowed`: rebinding needs a
-    public name."""
+    """Whether a `Host` header names an address, this machine, or one of `allowed`. Any other name may be pointed here by
+    whoever answers for it: `x.local` by everybody in the network, `x` by a search domain."""
     found = _HOST.fullmatch(host)
     if found is None:
         return False
     if found["six"] is not None:
         return _is_address(found["six"])
     name = found["host"].lower().rstrip(".")
-    return name in allowed or "." not in name or name.endswith(_PRIVATE_ENDS) or _is_address(name)
+    return name == "localhost" or name in allowed or _is_address(name)
 
 
 def _is_address(text: str) -> bool:
@@ -102,6 +101,8 @@ class Guard:
             if key == b"host" and key in headers:
                 return 400, "a request has one Host header"
             headers[key] = value
+        if b"content-length" in headers and b"transfer-encoding" in headers:
+            return 400, "a request says once how long it is"
         path, method = scope["path"], scope["method"]
         host = headers.get(b"host", b"").decode("latin-1")
         if path not in HEALTH and not host_is_private(host, self._allowed):
@@ -160,6 +161,8 @@ class Guard:
 async def _refuse(send: Send, status: int, why: str) -> None:
     body = json.dumps({"error": why}).encode() + b"\n"
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *SAFE_HEADERS]
+    if status == 400:  # a proxy may have read another request than this
+        headers.append((b"connection", b"close"))
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": status, "headers": headers})

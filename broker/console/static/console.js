@@ -25,7 +25,7 @@ function place() {
   const [page = "", ...name] = location.hash.replace(/^#\/?/, "").split("/");
   let decoded = "";
   try { decoded = decodeURIComponent(name.join("/")); } catch { /* a broken link leads to the list */ }
-  return page in PAGES || (page in BELOW && decoded) ? { page, name: decoded } : { page: "", name: "" };
+  return Object.hasOwn(PAGES, page) || (Object.hasOwn(BELOW, page) && decoded) ? { page, name: decoded } : { page: "", name: "" };
 }
 
 function theme() {

@@ -248,16 +248,19 @@ AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 async def test_with_an_authorizer_the_console_reads_what_its_principal_may_read(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("correct-horse")
     async with (
         observed_broker(
-            eosin_console_enable=True, authorizer_class_name=AUTHORIZER, super_users="User:admin"
+            eosin_console_enable=True,
+            authorizer_class_name=AUTHORIZER,
+            super_users="User:admin",
+            eosin_http_token_file=str(tmp_path / "token"),
         ) as broker,
-        client(broker) as http,
+        client(broker, authorization="Bearer correct-horse") as http,
     ):
         answer = await http.get("partitions/orders-0/records")
         assert answer.status_code == 403
         assert answer.json()["error"].startswith("User:ANONYMOUS may not read topic orders")
-    (tmp_path / "token").write_text("correct-horse")
     async with (
         observed_broker(
             eosin_console_enable=True,

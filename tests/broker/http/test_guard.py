@@ -56,16 +56,12 @@ def guard(**how: Any) -> Guard:
         "[fe80::1]",
         "localhost",
         "localhost:80",
-        "broker",
-        "eosin.localhost",
-        "laptop.local",
-        "kafka.svc.cluster.local:9",
-        "host.docker.internal",
+        "LOCALHOST.",
         "eosin.example.com",
         "EOSIN.example.com.",
     ],
 )
-def test_a_host_that_no_public_dns_can_point_here_is_served(host: str) -> None:
+def test_a_host_that_nobody_else_can_point_here_is_served(host: str) -> None:
     assert host_is_private(host, {"eosin.example.com"})
 
 
@@ -74,6 +70,11 @@ def test_a_host_that_no_public_dns_can_point_here_is_served(host: str) -> None:
     [
         "",
         "evil.example",
+        "broker",
+        "eosin.localhost",
+        "laptop.local",
+        "kafka.svc.cluster.local:9",
+        "host.docker.internal",
         "127.0.0.1.evil.example",
         "localhost.evil.example",
         "local.evil.example",
@@ -172,6 +173,12 @@ async def test_a_second_host_header_is_refused() -> None:
 
     await asked(scope, None, send)  # type: ignore[arg-type]
     assert sent[0]["status"] == 400
+
+
+async def test_a_request_that_says_twice_how_long_it_is_is_refused_and_the_connection_closed() -> None:
+    status, headers, _ = await ask(guard(), content_length="5", transfer_encoding="chunked")
+    assert (status, headers["connection"]) == (400, "close")
+    assert (await ask(guard(), content_length="5"))[0] == 200
 
 
 async def test_every_answer_says_that_nothing_may_be_made_of_it() -> None:

@@ -17,6 +17,7 @@ from eosin.broker.config.settings import SettingError
 from eosin.broker.config.sources import load_config
 from eosin.broker.server import Server
 from eosin.broker.start_error import StartError
+from eosin.broker.config.broker import STANDARD_AUTHORIZER
 from eosin.client.http import HttpError
 
 pytestmark = pytest.mark.process
@@ -186,6 +187,17 @@ async def test_with_a_token_the_facts_are_told_to_who_has_it(tmp_path: Path) -> 
         assert (await broker.get("metrics")).status == 401
         assert (await broker.get("metrics", token="correct-horse")).status == 200
         assert (await broker.get("readyz")).status == 200
+
+
+async def test_a_secured_broker_tells_users_of_its_machine_nothing_without_a_token() -> None:
+    """Where every client must prove who it is, a local user without a proof sees no topics, ids and principals."""
+    async with observed_broker(
+        eosin_console_enable=True, authorizer_class_name=STANDARD_AUTHORIZER, super_users="User:admin"
+    ) as broker:
+        for path in ("api/v1/stream", "api/v1/transactions/x", "api/v1/topics"):
+            assert (await broker.get(path)).status == 403, path
+        assert (await broker.get("readyz")).status == 200
+        assert (await broker.get("metrics")).status == 200
 
 
 WITHOUT_EXTRA = """
