@@ -39,7 +39,7 @@ async def made_for_each(
         for each in items:
             made.append(each)
             left -= 1
-            if left == 0 or (left % 16 == 0 and clock.elapsed_ms() >= until_ms):
+            if left == 0 or clock.elapsed_ms() >= until_ms:
                 await asyncio.sleep(0)
                 left, until_ms = ITEMS_PER_TURN, clock.elapsed_ms() + TURN_MS
         return made

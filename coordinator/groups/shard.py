@@ -14,6 +14,7 @@ from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.effect_runner import EffectRunner
 from eosin.coordinator.groups.log.confirmations import Confirmations
 from eosin.coordinator.groups.log.loader import Loader
+from eosin.coordinator.groups.log.records import REMEMBERED_CHARS
 from eosin.coordinator.groups.log.writer import LogWriter, Settled
 from eosin.coordinator.groups.offsets.commits import Commits, Key
 from eosin.coordinator.groups.rules.events import DeleteFailed, Deleting, Loaded, Unloaded
@@ -213,7 +214,7 @@ def _report(what: str, error: ErrorCode, _: int) -> None:
 
 _REMEMBERED_GROUPS: Final = 4_096
 
-_partition_for: Final = lru_cache(maxsize=_REMEMBERED_GROUPS)(partition_for)
+remembered_partition: Final = lru_cache(maxsize=_REMEMBERED_GROUPS)(partition_for)
 """Group ids come again and again, and Java's hash is a loop over their characters."""
 
 
@@ -247,7 +248,9 @@ class Shards:
 
     def partition_for(self, group_id: str) -> int:
         """The partition that coordinates a group."""
-        return _partition_for(group_id, self._logs.partition_count)
+        count = self._logs.partition_count
+        remembers = len(group_id) <= REMEMBERED_CHARS
+        return remembered_partition(group_id, count) if remembers else partition_for(group_id, count)
 
     def observe(self, observer: GroupObserver) -> None:
         """Tell `observer` of every decision from now on."""

@@ -11,6 +11,8 @@ from eosin.broker.security.quotas.rate import SampledRate, TokenBucket, throttle
 from eosin.broker.security.quotas.table import Limit, QuotaKey
 
 MOST: Final = 100_000
+KEPT_CHARS: Final = 256
+"""Of a client id: those that begin alike share a bucket."""
 IDLE_MS: Final = 3_600_000
 
 _Name = tuple[QuotaKey, str, str]
@@ -52,7 +54,7 @@ class QuotaBuckets:
 
     def tokens(self, limit: Limit, now_ms: int) -> TokenBucket:
         """The bucket of those who share a quota of changes to topics."""
-        name = (QuotaKey.CONTROLLER_MUTATION_RATE, *limit.shared_by)
+        name = _name(QuotaKey.CONTROLLER_MUTATION_RATE, limit)
         found = self._tokens.get(name)
         if found is None:
             found = self._tokens[name] = TokenBucket()
@@ -61,7 +63,7 @@ class QuotaBuckets:
         return found
 
     def _rate(self, key: QuotaKey, limit: Limit, now_ms: int) -> SampledRate:
-        name = (key, *limit.shared_by)
+        name = _name(key, limit)
         found = self._rates.get(name)
         if found is None:
             found = self._rates[name] = SampledRate(window_num=self._window_num, sample_ms=self._sample_ms)
@@ -76,3 +78,8 @@ class QuotaBuckets:
             if len(buckets) <= self._most and now_ms - oldest.last_ms < IDLE_MS:
                 return
             buckets.popitem(last=False)
+
+
+def _name(key: QuotaKey, limit: Limit) -> _Name:
+    user, client_id = limit.shared_by
+    return key, user, client_id[:KEPT_CHARS]

@@ -35,6 +35,9 @@ class FailureDelays:
         self._last: OrderedDict[str, _Last] = OrderedDict()
         """The address that failed longest ago first."""
 
+    def __len__(self) -> int:
+        return len(self._last)
+
     def failed(self, host: str) -> int:
         """Count one more failure; how long to hold its answer back, in ms."""
         if not self._delay_ms:

@@ -22,7 +22,7 @@ from eosin.broker.security.sasl.exchanges import Authenticated, NewExchange, Ser
 from eosin.broker.security.sasl.failure_delays import FailureDelays
 from eosin.broker.security.sasl.raw_exchange import RawExchange
 from eosin.broker.security.sasl.states import Authentication, State, Verdict
-from eosin.broker.security.session import Principal, SecurityProtocol, Session
+from eosin.broker.security.session import ANONYMOUS, Principal, SecurityProtocol, Session
 from eosin.protocol.codec import RequestHeader, decode_request, decode_request_header
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -227,12 +227,14 @@ class SaslGate:
         assert mechanism is not None
         ends = [each for each in (listener.max_reauth_ms.get(mechanism, 0), proof.expires_in_ms) if each]
         lifetime_ms = min(ends, default=0)
+        principal = Principal(USER, proof.user)
+        if principal == ANONYMOUS:
+            return await self._failed("a user who is called as those who prove nothing")
         if not states.succeeded(proof.user, has_expiry=bool(lifetime_ms)):
             return await self._failed("another user than that of the session")
         self._exchange = None
         self._forget_deadline()
         clock = self._host.services.clock
-        principal = Principal(USER, proof.user)
         session = Session(
             principal=principal,
             listener=connection.listener,

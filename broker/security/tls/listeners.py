@@ -151,11 +151,14 @@ class TlsListener:
             return ANONYMOUS
         try:
             name = rfc2253(subject_of(certificate))
-            return Principal("User", self._rules.user(name))
+            principal = Principal("User", self._rules.user(name))
         except UnusableName as unusable:
             raise PeerRefused(f"the client's certificate names nobody: {unusable}") from None
         except NoRule as none:
             raise PeerRefused(f"ssl.principal.mapping.rules: {none}", audit.shown(name)) from None
+        if principal == ANONYMOUS:
+            raise PeerRefused("the client's certificate names the user of those who show none", audit.shown(name))
+        return principal
 
 
 class TlsListeners:

@@ -35,6 +35,8 @@ MAX_BATCH_BYTES: Final = 512 * 1024
 
 _REMEMBERED_KEYS: Final = 4_096
 """A group commits the same partitions again and again."""
+REMEMBERED_CHARS: Final = 256
+"""Of a longer group id nothing is remembered: a client may take 32 KiB for each."""
 
 
 # Writing
@@ -114,8 +116,14 @@ def _codec(config: GroupConfig) -> Compression:
     return Compression(config.offsets_topic_compression_codec)
 
 
-@lru_cache(maxsize=_REMEMBERED_KEYS)
 def _offset_key(group_id: str, partition: TopicPartition) -> bytes:
+    remembers = len(group_id) <= REMEMBERED_CHARS
+    return remembered_key(group_id, partition) if remembers else remembered_key.__wrapped__(group_id, partition)
+
+
+@lru_cache(maxsize=_REMEMBERED_KEYS)
+def remembered_key(group_id: str, partition: TopicPartition) -> bytes:
+    """The key of an offset's record."""
     return encode_key(OffsetCommitKey(group=group_id, topic=partition.topic, partition=partition.partition))
 
 
@@ -161,7 +169,8 @@ def read(record: Record | KeyValue) -> OffsetWritten | GroupWritten | None:
 
     Raises DecodeError when it is damaged.
     """
-    key = _known_key(record.key or b"")
+    raw = record.key or b""
+    key = known_key(raw) if len(raw) <= 4 * REMEMBERED_CHARS else known_key.__wrapped__(raw)
     match key:
         case OffsetCommitKey():
             partition = TopicPartition(key.topic, key.partition)
@@ -177,7 +186,7 @@ def read(record: Record | KeyValue) -> OffsetWritten | GroupWritten | None:
 
 
 @lru_cache(maxsize=_REMEMBERED_KEYS)
-def _known_key(key: bytes) -> OffsetCommitKey | GroupMetadataKey | None:
+def known_key(key: bytes) -> OffsetCommitKey | GroupMetadataKey | None:
     """A key, decoded once for the many records of a log that have it."""
     known: OffsetCommitKey | GroupMetadataKey | None = decode_key(KINDS, key)
     return known

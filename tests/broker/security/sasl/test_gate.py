@@ -380,6 +380,22 @@ async def test_an_error_inside_ends_the_connection_and_lets_nobody_in(
     assert broker.listener.failures.failed(peer.connection.session.host) > 400, "each is a failed login of its address"
 
 
+async def test_nobody_logs_in_as_the_user_of_those_who_prove_nothing(beats: Beats) -> None:
+    """The limits of single users do not hold for it, and entries may give it what nobody has to prove."""
+
+    class Nobody:
+        async def step(self, token: bytes) -> Step:
+            return Authenticated("ANONYMOUS")
+
+    broker = SaslBroker(users(), beats.api, exchanges={"OAUTHBEARER": Nobody})
+    peer = broker.peer()
+    await peer.handshake("OAUTHBEARER")
+    assert await peer.token(b"t") is None
+    await passed(broker, 6_250)
+    assert [each.error_code for each in peer.answers()] == [ErrorCode.SASL_AUTHENTICATION_FAILED]
+    assert peer.is_closed
+
+
 async def test_a_failure_is_in_the_log_once_with_its_cause(
     broker: SaslBroker, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -182,5 +182,6 @@ async def test_rules_give_names_and_a_name_without_a_rule_is_refused(
         assert await user_of(broker, world.authority.issue("billing-svc")) == Principal("User", "BILLING")
         with caplog.at_level(logging.WARNING):
             assert await refused(broker, world.authority.issue("mallory"))
+            assert await refused(broker, world.authority.issue("anonymous-svc")), "the user of those who show none"
     assert "ssl.principal.mapping.rules: no rule is for the name: CN=mallory" in caplog.text
-    assert caplog.text.count("closing a connection") == 1
+    assert caplog.text.count("closing a connection") == 2
