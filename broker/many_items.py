@@ -23,9 +23,7 @@ CHANGES_AT_ONCE: Final = 50
 """Changes of the cluster whose records share a sync: they take a few milliseconds in one turn of the event loop."""
 
 
-async def made_for_each(
-    items: Iterable[_T], count: int, context: "RequestContext", services: "Services"
-) -> list[_T]:
+async def made_for_each(items: Iterable[_T], count: int, context: "RequestContext", services: "Services") -> list[_T]:
     """All of `items`, which is lazy: each is made as it is taken. `count` tells about how many there are."""
     if count <= ITEMS_PER_TURN:
         return list(items)

@@ -456,7 +456,9 @@ class BrokerConfig(SaslSettings):
         kind=STRING,
     )
     eosin_http_allowed_hosts: tuple[str, ...] = setting(
-        (), "Names besides addresses, localhost and this machine's own by which the HTTP listener may be asked.", kind=LIST
+        (),
+        "Names besides addresses, localhost and this machine's own by which the HTTP listener may be asked.",
+        kind=LIST,
     )
     eosin_http_public_metrics: bool = setting(
         False, "Whether /metrics needs no token, as health needs none.", kind=BOOLEAN

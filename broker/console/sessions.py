@@ -21,8 +21,8 @@ class Sessions:
     def __init__(
         self, clock: Clock, *, port: str, is_secure: bool = False, secret: Callable[[], str] = secrets.token_urlsafe
     ) -> None:
-        """`port` is that of the listener: browsers send a host's cookies to all of its ports. `is_secure`: it speaks TLS,
-        and the cookie goes over nothing else. `secret` makes a new session's name."""
+        """`port` is that of the listener: browsers send a host's cookies to all of its ports. `is_secure`: it speaks
+        TLS, and the cookie goes over nothing else. `secret` makes a new session's name."""
         self._secure = "; Secure" if is_secure else ""
         self._clock = clock
         self._cookie = f"eosin-{port}"

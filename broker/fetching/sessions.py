@@ -1,14 +1,14 @@
 """Fetch sessions (KIP-227; storage.md section 16): what a consumer wants, remembered, so that each fetch says only what
 changed and each answer carries only what is new.
 
-`FetchSessions` owns the sessions, at most `slots` of them, with so many partitions and bytes. Always true: who holds most
-gives way, and never the newest to the oldest alone; a session ends with its connection, or when it is not used; a session's epoch moves on when a request is
-accepted, not when it is answered, so a request sent twice is noticed; and a partition's place in its session is its
-turn: whoever was answered with data goes to the end.
+`FetchSessions` owns the sessions, at most `slots` of them, with so many partitions and bytes. Always true: who holds
+most gives way, and never the newest to the oldest alone; a session ends with its connection, or when it is not used;
+a session's epoch moves on when a request is accepted, not when it is answered, so a request sent twice is noticed;
+and a partition's place in its session is its turn: whoever was answered with data goes to the end.
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.protocol.errors import ErrorCode

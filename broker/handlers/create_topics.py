@@ -6,7 +6,6 @@ A name that a request holds twice is refused once. The timeout is not needed: no
 """
 
 from collections import Counter
-from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.entries import topic_entries
@@ -35,11 +34,13 @@ async def handle(request: CreateTopicsRequest, context: RequestContext, services
     times = Counter(topic.name for topic in request.topics)
     results = await done_for_each(
         list(wanted.values()),
-        lambda topic: _named_twice(topic)
-        if times[topic.name] > 1
-        else _create(topic, context, services, validate_only=request.validate_only)
-        if all_open or may(Operation.CREATE, ResourceType.TOPIC, topic.name)
-        else _denied(topic),
+        lambda topic: (
+            _named_twice(topic)
+            if times[topic.name] > 1
+            else _create(topic, context, services, validate_only=request.validate_only)
+            if all_open or may(Operation.CREATE, ResourceType.TOPIC, topic.name)
+            else _denied(topic)
+        ),
     )
     return CreateTopicsResponse(topics=tuple(results))
 

@@ -11,8 +11,8 @@ came in on. The answer may be out of date when it arrives: NOT_COORDINATOR is th
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.metadata.cluster import Endpoint
 from eosin.broker.many_items import made_for_each
+from eosin.broker.metadata.cluster import Endpoint
 from eosin.broker.security.access import Access, on_each
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode

@@ -23,7 +23,9 @@ async def handle(request: ListGroupsRequest, context: RequestContext, services: 
         allowed = (may(Operation.DESCRIBE, ResourceType.GROUP, each.group_id, quiet=True) for each in listed)
         listed = list(compress(listed, await made_for_each(allowed, len(listed), context, services)))
     groups = (ListedGroup(each.group_id, each.protocol_type, each.state, each.group_type) for each in listed)
-    return ListGroupsResponse(error_code=error, groups=tuple(await made_for_each(groups, len(listed), context, services)))
+    return ListGroupsResponse(
+        error_code=error, groups=tuple(await made_for_each(groups, len(listed), context, services))
+    )
 
 
 def refuse(request: ListGroupsRequest, context: RequestContext, error: ErrorCode) -> ListGroupsResponse:

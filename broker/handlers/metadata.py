@@ -137,9 +137,7 @@ async def _answer_by_rights(
         response = await _answer_by_name(request, context, services, shown)
     refused, told = ErrorCode.TOPIC_AUTHORIZATION_FAILED, frozenset(shown)
     hidden = (MetadataResponseTopic(error_code=refused, name=name) for name in names if name not in told)
-    return with_fields(
-        response, topics=(*response.topics, *await made_for_each(hidden, len(names), context, services))
-    )
+    return with_fields(response, topics=(*response.topics, *await made_for_each(hidden, len(names), context, services)))
 
 
 async def _created(missing: Sequence[str], context: RequestContext, services: Services) -> list[Outcome]:

@@ -11,8 +11,8 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.settings import LONG_MAX
-from eosin.broker.metadata.group_topics import partition_count, topic_name
 from eosin.broker.many_items import made_for_each
+from eosin.broker.metadata.group_topics import partition_count, topic_name
 from eosin.broker.security.access import Access, on_each, on_the_group
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.coordinator.groups.offsets.service import Committer

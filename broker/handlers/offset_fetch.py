@@ -16,8 +16,8 @@ from typing import Final
 import msgspec
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.metadata.group_topics import topic_name
 from eosin.broker.many_items import made_for_each
+from eosin.broker.metadata.group_topics import topic_name
 from eosin.broker.security.access import Access, on_each, silently
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.coordinator.groups.offsets.service import NO_COMMIT, FetchedOffset

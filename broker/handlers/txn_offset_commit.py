@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.metadata.group_topics import partition_count
 from eosin.broker.many_items import made_for_each
+from eosin.broker.metadata.group_topics import partition_count
 from eosin.broker.security.access import Access, on_each, on_the_group, on_the_transactional_id
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.transactions.timeout_errors import timeout_error_for

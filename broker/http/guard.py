@@ -40,8 +40,8 @@ SAFE_HEADERS: Final = (
 
 
 def host_is_private(host: str, allowed: Collection[str]) -> bool:
-    """Whether a `Host` header names an address, this machine, or one of `allowed`. Any other name may be pointed here by
-    whoever answers for it: `x.local` by everybody in the network, `x` by a search domain."""
+    """Whether a `Host` header names an address, this machine, or one of `allowed`. Any other name may be pointed here
+    by whoever answers for it: `x.local` by everybody in the network, `x` by a search domain."""
     found = _HOST.fullmatch(host)
     if found is None:
         return False

@@ -1,8 +1,8 @@
 """`RepeatedFaults`: a filter of the log for tracebacks. A client that has found a fault of the broker may cause it a
 thousand times a second.
 
-Always true: of one message, API and type of exception there is one traceback in `SAME_FAULT_S`, and the next one says how
-many were left out; the kinds that are told apart are bounded.
+Always true: of one message, API and type of exception there is one traceback in `SAME_FAULT_S`, and the next one says
+how many were left out; the kinds that are told apart are bounded.
 """
 
 import logging

@@ -2,9 +2,9 @@
 
 Denials are told at INFO, those that a rule calls quiet and all grants at DEBUG. Always true: equal denials have one
 line in 10 seconds, and the next one counts what was left out; a principal and address has a bounded number of
-lines in a second, and then one with the count (`LogBudget`), for one request may name 200,000 groups; what is left out costs neither
-a line nor an explanation; what is kept is bounded in bytes. What peers sent is escaped, so that none of them can forge
-a line.
+lines in a second, and then one with the count (`LogBudget`), for one request may name 200,000 groups; what is left out
+costs neither a line nor an explanation; what is kept is bounded in bytes. What peers sent is escaped, so that none of
+them can forge a line.
 """
 
 import logging

@@ -1,8 +1,8 @@
 """`GroupShares`: how much memory one user may fill with the members of groups (security.md 6.2).
 
-A member brings up to 1 MiB of metadata, and there may be a million groups. Always true: who stays below seven eighths of
-its share is never refused, for before a refusal the user's groups are counted as they are; users are told apart where
-they prove who they are, all others share one.
+A member brings up to 1 MiB of metadata, and there may be a million groups. Always true: who stays below seven eighths
+of its share is never refused, for before a refusal the user's groups are counted as they are; users are told apart
+where they prove who they are, all others share one.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -46,7 +46,7 @@ class GroupShares:
         self._clock = clock
         self._groups = groups
         self._max_bytes = max_bytes
-        self._shares: "dict[Principal, _Share]" = {}
+        self._shares: dict[Principal, _Share] = {}
         self._budget = LogBudget(clock, _tell_left_out, lines=1)
 
     def admits(self, context: "RequestContext", group_id: str, size: int) -> bool:

@@ -1,4 +1,4 @@
-"""Whatever clients may fill is bounded: the table of docs/ARCHITECTURE.md, and those of its rows without a better place."""
+"""Whatever clients may fill is bounded: the table of docs/ARCHITECTURE.md, and rows of it without a better place."""
 
 import re
 from pathlib import Path

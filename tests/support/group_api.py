@@ -55,9 +55,7 @@ class GroupApis(Broker):
         frame = b"".join(encode_request(api.key, version, 7, client_id, request))[4:]
         header = decode_request_header(frame)
         decoded = decode_request(api.key, version, frame, header.body_offset)
-        return RequestContext(
-            version, header.client_id, "/10.0.0.9", "PLAINTEXT", session=self.session
-        ), decoded
+        return RequestContext(version, header.client_id, "/10.0.0.9", "PLAINTEXT", session=self.session), decoded
 
 
 def _as_services(services: Any) -> Services:

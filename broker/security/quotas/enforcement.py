@@ -54,7 +54,7 @@ _PARTITION_BYTES: Final = 40
 
 
 MANY_ITEMS: Final = 10_000
-"""Names, partitions and the like in one request: beyond, it costs its time before it runs. Each takes a byte or more."""
+"""Names, partitions and the like in one request: beyond, it costs its time before it runs. Each has a byte or more."""
 ITEM_NS: Final = 10_000
 """What one of them takes, about."""
 

@@ -3,8 +3,8 @@
 import logging
 
 import pytest
-from manual_clock import ManualClock
 from admin_broker import AdminBroker, refused
+from manual_clock import ManualClock
 
 from eosin.broker.api import Api, RequestContext
 from eosin.broker.handlers import (

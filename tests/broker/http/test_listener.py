@@ -12,12 +12,11 @@ import pytest
 from observed_broker import ObservedBroker, observed_broker
 from waiting import HANG_S
 
-from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.config.broker import STANDARD_AUTHORIZER, BrokerConfig
 from eosin.broker.config.settings import SettingError
 from eosin.broker.config.sources import load_config
 from eosin.broker.server import Server
 from eosin.broker.start_error import StartError
-from eosin.broker.config.broker import STANDARD_AUTHORIZER
 from eosin.client.http import HttpError
 
 pytestmark = pytest.mark.process

@@ -51,8 +51,10 @@ def test_line_ends_in_what_a_peer_sent_do_not_forge_lines() -> None:
     ],
 )
 def test_a_value_cannot_pass_for_another_field(value: str, shown: str) -> None:
-    assert TextFormatter().format(record("denied", resource=value, rule="none")).endswith(
-        f": denied resource={shown} rule=none"
+    assert (
+        TextFormatter()
+        .format(record("denied", resource=value, rule="none"))
+        .endswith(f": denied resource={shown} rule=none")
     )
 
 

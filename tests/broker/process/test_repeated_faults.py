@@ -12,7 +12,7 @@ from eosin.broker.process.repeated_faults import MAX_KINDS, SAME_FAULT_S, Repeat
 def fault(at_s: float, *, api: str = "FETCH", error: type[Exception] = ValueError) -> logging.LogRecord:
     try:
         raise error("odd")
-    except Exception:
+    except error:
         info = sys.exc_info()
     record = logging.getLogger("eosin.broker.exchange").makeRecord(
         "eosin.broker.exchange", logging.ERROR, "file", 1, "a request failed", (), info, extra=dict(fields(api=api))

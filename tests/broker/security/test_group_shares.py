@@ -32,7 +32,9 @@ async def join(apis: GroupApis, group_id: str, size: int = 10_000, *, session: A
     """A member of version 0, which is one at once."""
     apis.session = session
     protocols = (JoinGroupRequestProtocol("range", b"x" * size),)
-    return await apis.call(join_group.API, 0, JoinGroupRequest(group_id, 10_000, 60_000, "", None, "consumer", protocols))
+    return await apis.call(
+        join_group.API, 0, JoinGroupRequest(group_id, 10_000, 60_000, "", None, "consumer", protocols)
+    )
 
 
 def held(apis: GroupApis) -> int:

@@ -9,8 +9,8 @@ from sasl_peer import PASSWORD, users
 from waiting import HANG_S, settled, until
 
 from eosin.broker.api import CloseConnection
-from eosin.broker.security.sasl import plain
 from eosin.broker.security.credentials import StoredCredential
+from eosin.broker.security.sasl import plain
 from eosin.broker.security.sasl.exchanges import Authenticated, Step
 from eosin.broker.security.sasl.lookup import DEFAULT_ITERATIONS
 from eosin.broker.security.sasl.plain import ANSWER_MS, MAX_WAITING, REMEMBERED_MS, PasswordChecks, PlainExchange
