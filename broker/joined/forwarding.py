@@ -123,7 +123,6 @@ class Forwarding:
         from_image: Mapping[ApiKey, Responder] = {
             ApiKey.API_VERSIONS: self._tell_versions,
             ApiKey.DESCRIBE_CLUSTER: answers.tell_cluster,
-            ApiKey.DESCRIBE_CONFIGS: answers.tell_configs,
             ApiKey.LIST_CONFIG_RESOURCES: answers.list_resources,
         }
         own_parts: Mapping[ApiKey, Callable[..., Any]] = {
@@ -144,6 +143,7 @@ class Forwarding:
                 for key in FORWARDED
             },
             **{int(key): replace(served[key], respond=respond) for key, respond in from_image.items()},
+            int(ApiKey.DESCRIBE_CONFIGS): replace(served[ApiKey.DESCRIBE_CONFIGS], handle=answers.tell_configs),
             int(ApiKey.ADD_PARTITIONS_TO_TXN): add_partitions_to_txn.BETWEEN_BROKERS,
         }
         return self._apis

@@ -83,11 +83,11 @@ class ImageAnswers:
         told: ListConfigResourcesResponse = with_fields(response, config_resources=response.config_resources + found)
         return told
 
-    def tell_configs(
+    async def tell_configs(
         self, request: DescribeConfigsRequest, context: RequestContext, services: Services
     ) -> DescribeConfigsResponse:
         """What a broker alone says, with the settings that groups and subscriptions were given."""
-        response = describe_configs.respond(request, context, services)
+        response = await describe_configs.handle(request, context, services)
         told: DescribeConfigsResponse = with_fields(
             response,
             results=tuple(
