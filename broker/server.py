@@ -98,7 +98,7 @@ class Server:
         self.clock = clock or SystemClock()
         self.chance = chance or SystemChance()
         is_volatile = config.data_dir is None
-        self._disk = disk or (MemoryDisk() if is_volatile else SystemDisk())
+        self._disk = disk or (MemoryDisk(has_threads=True) if is_volatile else SystemDisk())
         self._descriptors = _descriptors_of(config)
         self._flusher = flusher
         self._hooks = _hooks(config, hooks)

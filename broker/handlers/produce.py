@@ -34,6 +34,7 @@ from eosin.broker.transactions.verification import VerificationRequest, translat
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.records.budget import Budget
 from eosin.protocol.schemas.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -45,7 +46,7 @@ from eosin.protocol.schemas.produce import (
 )
 from eosin.runtime.clock import stopwatch_ns
 from eosin.storage.log.log_results import Appended, Refused
-from eosin.storage.log.validation import QUICK_BYTES, QUICK_RECORDS, ValidBatch, validate_quickly
+from eosin.storage.log.validation import QUICK_WORK, ValidBatch, validate_quickly
 
 if TYPE_CHECKING:
     from eosin.broker.producing.large_batches import Checked
@@ -120,7 +121,7 @@ def _append_small(
     large_batches = services.large_batches
     waiting: list[ProducedBatch] = []
     large: list[Checked] = []
-    records_left = QUICK_RECORDS
+    budget = Budget(QUICK_WORK)
     batches_left = BATCHES_AT_ONCE
     for topic in produced.topics:
         for batch in topic.batches:
@@ -130,16 +131,7 @@ def _append_small(
                     large.append((batch, Unchecked.SMALL))
                     continue
                 batches_left -= 1
-                valid = validate_quickly(
-                    batch.records,
-                    batch.log.config,
-                    now_ms,
-                    batch.header,
-                    records=records_left,
-                    size=QUICK_BYTES // len(produced.topics) // len(topic.batches),
-                )
-                if valid is not None:
-                    records_left -= batch.header.records_count
+                valid = validate_quickly(batch.records, batch.log.config, now_ms, batch.header, budget)
                 if (
                     valid is None
                     or (large_batches.waiting and batch.log in large_batches.waiting)
@@ -164,7 +156,7 @@ async def _append_large(
             waiting.append(batch)
         batch.records = None
 
-    await services.large_batches.append(large, append, now_ms=now_ms)
+    await services.large_batches.append(large, append, now_ms=now_ms, owner=context.session.owner)
     return waiting
 
 

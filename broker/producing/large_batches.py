@@ -1,22 +1,28 @@
 """`LargeBatches`: batches that are not appended in the turn of their request, and in their place all the same.
 
-There are three kinds. A megabyte on the wire may hold 64 MiB, or some hundred thousand records; in the event loop their
-check would hold up every other client for up to a second, so a thread does it. The first batch of a partition creates a
-directory and files, and a thousand of them hold up others as long; so a few are appended in each turn of the loop,
-however many connections they come from, and none of them waits for a check of others. And a request with thousands of
-batches appends some hundreds of them in each turn. Always true: a log's batches are appended in the order in which
-their requests came, since whatever comes for a log while one of its batches waits here waits behind it; and one batch
-is checked by a thread at a time, so what is decompressed in memory is one batch's.
+There are three kinds. A kilobyte on the wire may hold 64 MiB, or some hundred thousand records or headers; in the event
+loop their check would hold up every other client for up to a second, so a thread does it. The first batch of a
+partition creates a directory and files, and a thousand of them hold up others as long; so a few are appended in each
+turn of the loop, however many connections they come from, and none of them waits for a check of others. And a request
+with thousands of batches appends some hundreds of them in each turn.
+
+Always true: a log's batches are appended in the order in which their requests came, since whatever comes for a log
+while one of its batches waits here waits behind it; one batch is checked by a thread at a time, so what is decompressed
+in memory is one batch's; and users who have batches to be checked take turns, so one who sends many waits for himself.
+A check that nobody waits for any more ends.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from eosin.protocol.records.budget import Budget
 from eosin.runtime.clock import Clock
+from eosin.runtime.round_robin import RoundRobin
+from eosin.runtime.thread_rest import ThreadRest
 from eosin.runtime.turns import TurnQueue
-from eosin.storage.log.validation import QUICK_BYTES, QUICK_RECORDS, validate_client_batch, validate_quickly
+from eosin.storage.log.validation import QUICK_WORK, validate_client_batch, validate_quickly
 
 
 class Unchecked(Enum):
@@ -47,20 +53,24 @@ FIRST_BATCHES_AT_ONCE: Final = 25
 class LargeBatches:
     """The requests with batches that wait, by log."""
 
-    __slots__ = ("_checking", "_first_batches", "waiting")
+    __slots__ = ("_first_batches", "checks", "waiting")
 
     def __init__(self, clock: Clock) -> None:
         self.waiting: dict[PartitionLog, asyncio.Future[None]] = {}
         """The last request that each log has waiting. For readers: almost always empty."""
-        self._checking: asyncio.Lock | None = None
+        self.checks = RoundRobin()
+        """Whose turn it is to have what takes long computed in a thread: of batches here, and of others who read
+        them."""
         self._first_batches = TurnQueue(clock, steps_per_turn=FIRST_BATCHES_AT_ONCE)
 
     def takes_first_batch(self) -> bool:
         """Whether the first batch of a partition may be appended in this turn of the loop: the caller does it now."""
         return self._first_batches.take()
 
-    async def append(self, batches: "Sequence[Checked]", append: "Append", *, now_ms: int) -> None:
-        """Check and append `batches` of one request, behind what their logs have waiting already."""
+    async def append(
+        self, batches: "Sequence[Checked]", append: "Append", *, now_ms: int, owner: Hashable = None
+    ) -> None:
+        """Check and append `batches` of one request of `owner`, behind what their logs have waiting already."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         logs = {batch.log for batch, _ in batches}
         earlier = {self.waiting[log] for log in logs if log in self.waiting}
@@ -74,7 +84,7 @@ class LargeBatches:
                 if checked is Unchecked.SMALL:
                     checked = _checked_quickly(batch, now_ms)
                 if checked is Unchecked.LARGE:
-                    checked = await self._check(batch, now_ms)
+                    checked = await self._check(batch, now_ms, owner)
                 assert not isinstance(checked, Unchecked)
                 if batch.log.segments.active is None:
                     await self._append_first(batch, checked, append)
@@ -96,14 +106,16 @@ class LargeBatches:
             if self.waiting[log] is turn:
                 del self.waiting[log]
 
-    async def _check(self, batch: "ProducedBatch", now_ms: int) -> "ValidBatch | Refused":
-        if self._checking is None:
-            self._checking = asyncio.Lock()
+    async def _check(self, batch: "ProducedBatch", now_ms: int, owner: Hashable) -> "ValidBatch | Refused":
         assert batch.records is not None
-        async with self._checking:
-            return await batch.log.context.disk.off_loop(
-                validate_client_batch, batch.records, batch.log.config, now_ms, batch.header
-            )
+        rest = ThreadRest()
+        async with self.checks.turn(owner):
+            try:
+                return await batch.log.context.disk.compute(
+                    validate_client_batch, batch.records, batch.log.config, now_ms, batch.header, rest.take
+                )
+            finally:
+                rest.give_up()
 
     async def _append_first(self, batch: "ProducedBatch", checked: "ValidBatch | Refused", append: "Append") -> None:
         appended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -119,8 +131,7 @@ def _checked_quickly(batch: "ProducedBatch", now_ms: int) -> "ValidBatch | Refus
         batch.log.config,
         now_ms,
         batch.header,
-        records=QUICK_RECORDS // BATCHES_AT_ONCE,
-        size=QUICK_BYTES // BATCHES_AT_ONCE,
+        Budget(QUICK_WORK // BATCHES_AT_ONCE),
     )
     return Unchecked.LARGE if checked is None else checked
 

@@ -85,6 +85,11 @@ class Session:
     """The API that is being asked for, and the client id: for the log, and never for a decision (security.md 1.4)."""
     client_id: str | None = None
 
+    @property
+    def owner(self) -> Principal | str:
+        """On whose account the peer has work done: its user, or the address of one who proved nothing."""
+        return self.host if self.principal == ANONYMOUS else self.principal
+
     def asking(self, api: str, client_id: str | None) -> "Session":
         """The session as the log of decisions sees it in requests of one API."""
         return self if self.authorizer is None else replace(self, api=api, client_id=client_id)

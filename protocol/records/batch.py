@@ -7,14 +7,15 @@ puts them together and is the one to import from. Always true: no bytes raise an
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from eosin.protocol.records.budget import RECORD_WORK, Budget
 from eosin.protocol.records.compression import (
-    MAX_DECOMPRESSED_BYTES,
     BytesLike,
     Compression,
     CorruptRecords,
     TooLarge,
     compress,
     decompress,
+    most_inflated,
 )
 from eosin.protocol.records.control import ControlRecord, ControlType, build_control_batch, parse_control_record
 from eosin.protocol.records.fields import NewRecord, Record, decode_record, encode_record, encode_values
@@ -92,30 +93,36 @@ __all__ = [
 ]
 
 
-def records_payload(batch: BytesLike, header: BatchHeader, limit: int = MAX_DECOMPRESSED_BYTES) -> BytesLike:
-    """The records of a whole batch back to back, decompressed to at most `limit` bytes, uncopied when they are not
-    compressed."""
+def records_payload(
+    batch: BytesLike, header: BatchHeader, limit: int | None = None, budget: Budget | None = None
+) -> BytesLike:
+    """The records of a whole batch back to back, decompressed to at most `limit` bytes (`most_inflated`), uncopied when
+    they are not compressed. Raises CorruptRecords, BudgetSpent."""
     if header.size > len(batch):
         raise CorruptRecords(f"a batch of {header.size} bytes in {len(batch)}")
-    return decompress(header.compression, memoryview(batch)[HEADER_BYTES : header.size], limit)
+    if limit is None:
+        limit = most_inflated(header.size)
+    return decompress(header.compression, memoryview(batch)[HEADER_BYTES : header.size], limit, budget)
 
 
-def iter_records(batch: BytesLike, *, limit: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
+def iter_records(batch: BytesLike, *, limit: int | None = None, budget: Budget | None = None) -> Iterator[Record]:
     """The records of the batch that `batch` starts with, in order; none for a batch that compaction has emptied.
 
-    Decompresses to at most `limit` bytes. Raises CorruptRecords, possibly after some records. Does not look at the
-    checksum. With log append time every record has the batch's timestamp.
+    Decompresses to at most `limit` bytes (`most_inflated`). Raises CorruptRecords or BudgetSpent, possibly after some
+    records. Does not look at the checksum. With log append time every record has the batch's timestamp.
     """
     header = read_header(batch)
     if not header.records_count:
         return
-    data = bytes(records_payload(batch, header, limit))
+    data = bytes(records_payload(batch, header, limit, budget))
     if not 0 < header.records_count <= len(data):
         raise CorruptRecords(f"{header.records_count} records in {len(data)} bytes")
     position = 0
     for _ in range(header.records_count):
+        if budget is not None:
+            budget.take(RECORD_WORK)
         record, position = decode_record(
-            data, position, base_offset=header.base_offset, base_timestamp=header.base_timestamp
+            data, position, base_offset=header.base_offset, base_timestamp=header.base_timestamp, budget=budget
         )
         if header.is_log_append_time:
             record = Record(record.offset, header.max_timestamp, record.key, record.value, record.headers)

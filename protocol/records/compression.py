@@ -2,7 +2,8 @@
 
 Owns the framing that Kafka's clients expect around each codec and the bound on the decompressed size of a block. Always
 true: whatever the input, `decompress` returns at most `limit` bytes or raises `CorruptRecords`, and it never allocates
-for a size that a block merely claims. The codecs themselves are libraries, each imported when it is first used: a
+for a size that a block merely claims; its time is linear in the bytes of a batch, and the caller's `Budget` ends it.
+The codecs themselves are libraries, each imported when it is first used: a
 broker that sees no compressed batch does without their 2 MiB.
 """
 
@@ -11,13 +12,17 @@ import zlib
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
+from eosin.protocol.records.budget import BLOCK_WORK, MEMBER_WORK, Budget, BudgetSpent
+
 if TYPE_CHECKING:
     import zstandard
 
 BytesLike = bytes | bytearray | memoryview
 
 MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
-"""The most that one batch may decompress to by default: 64 times Kafka's default `max.message.bytes`."""
+"""What a batch of any size may decompress to: 64 times Kafka's default `max.message.bytes`."""
+_MAX_RATIO: Final = 64
+_MAX_INT32: Final = 2**31 - 1
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -31,6 +36,9 @@ _LZ4_MIN_HC_LEVEL: Final = 3
 KAFKA_LZ4_DEFAULT_LEVEL: Final = 9
 """Kafka's number for "the fast compressor" (KIP-390), although 9 is a high-compression level elsewhere."""
 _PROBE_BYTES: Final = 256 * 1024
+_GZIP_PIECE_BYTES: Final = 64 * 1024
+_GZIP_SMALL_PIECE_BYTES: Final = 512
+"""The first piece of each further member: what is left of a piece is copied at the end of a member."""
 
 
 class CorruptRecords(Exception):
@@ -59,8 +67,18 @@ class Compression(IntEnum):
         return "uncompressed" if self is Compression.NONE else self.name.lower()
 
 
+_WORK_PER_BYTE_IN: Final = (0, 45, 2, 2, 25)
+"""By codec, for the worst that can be sent: blocks that hold nothing but a table of their own."""
+_WORK_PER_BYTE_OUT: Final = (0, 2, 1, 1, 1)
+
 COMPRESSION_BY_CONFIG_NAME: Final = {codec.config_name: codec for codec in Compression}
 """`compression.type` to codec, without `producer`, which is none of them."""
+
+
+def most_inflated(size: int) -> int:
+    """The most bytes that a batch of `size` bytes may decompress to. One rule for who writes a batch and for all who
+    read it, and of the batch alone: settings change, and a reader may not know them."""
+    return max(MAX_DECOMPRESSED_BYTES, min(_MAX_RATIO * size, _MAX_INT32))
 
 
 def compress(codec: Compression, data: BytesLike, level: int | None = None) -> bytes:
@@ -81,45 +99,73 @@ def compress(codec: Compression, data: BytesLike, level: int | None = None) -> b
             return zstandard.ZstdCompressor(level=3 if level is None else level).compress(data)
 
 
-def decompress(codec: Compression, data: BytesLike, limit: int = MAX_DECOMPRESSED_BYTES) -> BytesLike:
+def decompress(
+    codec: Compression, data: BytesLike, limit: int = MAX_DECOMPRESSED_BYTES, budget: Budget | None = None
+) -> BytesLike:
     """The bytes inside a block of `codec`: all of it, at most `limit` bytes.
 
-    Raises `TooLarge` beyond the limit and `CorruptRecords` for anything that is not exactly one whole block. Without
-    compression, `data` itself.
+    Raises `TooLarge` beyond the limit, `CorruptRecords` for anything that is not exactly one whole block, and
+    `BudgetSpent`. Without compression, `data` itself.
     """
+    if codec is Compression.NONE:
+        if len(data) > limit:
+            raise TooLarge(limit)
+        return data
+    if budget is None:
+        budget = Budget()
+    budget.take(_WORK_PER_BYTE_IN[codec] * len(data))
+    per_byte = _WORK_PER_BYTE_OUT[codec]
+    room = min(limit, budget.left // per_byte)
+    try:
+        plain = _decompress(codec, data, room, budget)
+    except TooLarge:
+        if room < limit:
+            raise BudgetSpent from None
+        raise
+    budget.take(per_byte * len(plain))
+    return plain
+
+
+def _decompress(codec: Compression, data: BytesLike, limit: int, budget: Budget) -> bytes:
     match codec:
-        case Compression.NONE:
-            if len(data) > limit:
-                raise TooLarge(limit)
-            return data
         case Compression.GZIP:
-            return _decompress_gzip(data, limit)
+            return _decompress_gzip(memoryview(data), limit, budget)
         case Compression.SNAPPY:
-            return _decompress_snappy(memoryview(data), limit)
+            return _decompress_snappy(memoryview(data), limit, budget)
         case Compression.LZ4:
             return _decompress_lz4(data, limit)
-        case Compression.ZSTD:
+        case _:
             return _decompress_zstd(data, limit)
 
 
-def _decompress_gzip(data: BytesLike, limit: int) -> bytes:
-    members = []
-    room = limit
-    while True:  # a gzip stream may hold several members
+def _decompress_gzip(data: memoryview, limit: int, budget: Budget) -> bytes:
+    """All members of a stream, fed in pieces: a library that was given the whole rest would copy it at the end of each
+    member."""
+    parts: list[bytes] = []
+    position, end, room = 0, len(data), limit
+    piece_bytes = _GZIP_PIECE_BYTES
+    while True:
+        budget.take(MEMBER_WORK)
         inflate = zlib.decompressobj(_GZIP_WINDOW_BITS)
-        try:
-            member = inflate.decompress(data, room + 1)
-        except zlib.error as error:
-            raise CorruptRecords(f"gzip: {error}") from error
-        room -= len(member)
-        if room < 0:
-            raise TooLarge(limit)
-        if not inflate.eof:
-            raise CorruptRecords("gzip: the stream ends early")
-        members.append(member)
-        data = inflate.unused_data
-        if not data:
-            return members[0] if len(members) == 1 else b"".join(members)
+        while not inflate.eof:
+            if position == end:
+                raise CorruptRecords("gzip: the stream ends early")
+            after = min(end, position + piece_bytes)
+            try:
+                part = inflate.decompress(data[position:after], room + 1)
+            except zlib.error as error:
+                raise CorruptRecords(f"gzip: {error}") from error
+            room -= len(part)
+            if room < 0:
+                raise TooLarge(limit)
+            if part:
+                parts.append(part)
+            position = after
+            piece_bytes = min(2 * piece_bytes, _GZIP_PIECE_BYTES)
+        position -= len(inflate.unused_data)
+        if position == end:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+        piece_bytes = _GZIP_SMALL_PIECE_BYTES
 
 
 def _compress_xerial(data: memoryview) -> bytes:
@@ -132,7 +178,7 @@ def _compress_xerial(data: memoryview) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(data: memoryview, limit: int) -> bytes:
+def _decompress_snappy(data: memoryview, limit: int, budget: Budget) -> bytes:
     """Both forms that clients send: snappy-java's stream, and a single raw block."""
     if bytes(data[:8]) != _XERIAL_MAGIC:
         return _decompress_raw_snappy(data, limit, limit)
@@ -142,6 +188,7 @@ def _decompress_snappy(data: memoryview, limit: int) -> bytes:
     parts = []
     position, end, room = len(_XERIAL_HEADER), len(data), limit
     while position < end:
+        budget.take(BLOCK_WORK)
         start = position + 4
         position = start + int.from_bytes(data[position:start], "big")
         if start > end or position > end:
@@ -163,11 +210,16 @@ def _decompress_raw_snappy(block: memoryview, room: int, limit: int) -> bytes:
         raise CorruptRecords(str(error)) from error
 
 
+def is_fast_lz4(level: int) -> bool:
+    """Whether `compression.lz4.level` stands for the fast compressor."""
+    return level == KAFKA_LZ4_DEFAULT_LEVEL or level < _LZ4_MIN_HC_LEVEL
+
+
 def _compress_lz4(data: BytesLike, level: int | None) -> bytes:
     import lz4.frame  # type: ignore[import-untyped]
 
     # Independent blocks, and no content size: older Kafka clients know neither of the alternatives.
-    fast = level is None or level == KAFKA_LZ4_DEFAULT_LEVEL or level < _LZ4_MIN_HC_LEVEL
+    fast = level is None or is_fast_lz4(level)
     return lz4.frame.compress(  # type: ignore[no-any-return]
         data,
         compression_level=0 if fast else level,

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from eosin.protocol.records.budget import HEADER_WORK, Budget
 from eosin.protocol.records.compression import CorruptRecords
 
 Header = tuple[str, bytes | None]
@@ -19,6 +20,7 @@ _TEXT_ERRORS: Final = "surrogateescape"
 _NULL: Final = b"\x01"
 """The length of a null field: -1."""
 _SHORT_VARINTS: Final = tuple(bytes((zigzag,)) for zigzag in range(0x80))
+_HEADERS_AT_ONCE: Final = 1000
 _MAX_UVARINT: Final = {32: (35, 2**32), 64: (70, 2**64)}
 
 
@@ -144,8 +146,10 @@ def encode_headers(headers: Sequence[Header]) -> bytes:
     return b"".join(parts)
 
 
-def decode_record(data: bytes, position: int, *, base_offset: int, base_timestamp: int) -> tuple[Record, int]:
-    """The record at `position`, and the position after it. `base_timestamp` in ms."""
+def decode_record(
+    data: bytes, position: int, *, base_offset: int, base_timestamp: int, budget: Budget | None = None
+) -> tuple[Record, int]:
+    """The record at `position`, and the position after it. `base_timestamp` in ms; `budget` is for its headers."""
     length, position = read_varint(data, position)
     end = position + length
     if length < 0 or end > len(data):
@@ -155,7 +159,7 @@ def decode_record(data: bytes, position: int, *, base_offset: int, base_timestam
     offset_delta, position = read_varint(data, position)
     key, position = _read_bytes(data, position)
     value, position = _read_bytes(data, position)
-    headers, position = _read_headers(data, position)
+    headers, position = _read_headers(data, position, budget)
     if position != end:
         raise CorruptRecords(f"a record of {length} bytes holds fields of {length + position - end}")
     return Record(base_offset + offset_delta, base_timestamp + timestamp_delta, key, value, headers), end
@@ -173,14 +177,16 @@ def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
     return data[position:end], end
 
 
-def _read_headers(data: bytes, position: int) -> tuple[tuple[Header, ...], int]:
+def _read_headers(data: bytes, position: int, budget: Budget | None) -> tuple[tuple[Header, ...], int]:
     count, position = read_varint(data, position)
     if not count:
         return (), position
     if not 0 < count <= len(data) - position:
         raise CorruptRecords(f"{count} headers in a record")
     headers = []
-    for _ in range(count):
+    for index in range(count):
+        if budget is not None and index % _HEADERS_AT_ONCE == 0:
+            budget.take(HEADER_WORK * min(_HEADERS_AT_ONCE, count - index))
         name, position = _read_bytes(data, position)
         if name is None:
             raise CorruptRecords("a header without a key")

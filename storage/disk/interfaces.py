@@ -198,3 +198,7 @@ class Disk(Protocol):
 
     async def off_loop(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Run blocking work where it does not hold up the event loop."""
+
+    async def compute(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Run work that takes long for what it computes, not for the disk, and changes nothing: in a thread on a disk
+        without files, too."""

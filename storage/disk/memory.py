@@ -1,5 +1,6 @@
 """`MemoryDisk`: a disk without files, for durability `memory` and for tests."""
 
+import asyncio
 import errno
 import os
 from collections.abc import Callable, Sequence
@@ -78,12 +79,13 @@ class MemoryLock:
 
 
 class MemoryDisk:
-    """`Disk` in memory. Starts empty; nothing blocks, nothing runs elsewhere."""
+    """`Disk` in memory. Starts empty; nothing blocks, nothing runs elsewhere but what computes."""
 
     volatile = True
 
-    def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
-        """`now_ms` gives the times for `modified_ms`."""
+    def __init__(self, now_ms: Callable[[], int] = lambda: 0, *, has_threads: bool = False) -> None:
+        """`now_ms` gives the times for `modified_ms`; `has_threads`: what computes long does so in a thread."""
+        self._has_threads = has_threads
         self.open_files = OpenFiles()
         self._now_ms = now_ms
         self._files: dict[str, bytearray] = {}
@@ -180,6 +182,11 @@ class MemoryDisk:
 
     async def off_loop(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         return function(*args, **kwargs)
+
+    async def compute(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        if self._has_threads:
+            return await asyncio.to_thread(function, *args, **kwargs)
+        return await self.off_loop(function, *args, **kwargs)
 
 
 def _rename_keys(table: dict[str, Any], old: str, new: str) -> None:

@@ -479,6 +479,9 @@ class SystemDisk:
         result: _T = await run(*args, **kwargs)
         return result
 
+    async def compute(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return await self.off_loop(function, *args, **kwargs)
+
 
 def _is_in_event_loop() -> bool:
     try:

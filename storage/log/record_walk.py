@@ -7,6 +7,7 @@ records and only looks at where their fields lie. Always true: `first_fault` fin
 
 from typing import Final
 
+from eosin.protocol.records.budget import HEADER_WORK, RECORD_WORK, Budget
 from eosin.protocol.records.compression import CorruptRecords
 from eosin.protocol.records.fields import decode_record, read_varint
 
@@ -21,24 +22,30 @@ _TWO_BYTE_DELTAS: Final = 8192
 _DELTA_LOW: Final = bytes(range(0x80, 0x100, 2)) * (_TWO_BYTE_DELTAS // 64)
 _DELTA_HIGH: Final = b"".join(bytes((high,)) * 64 for high in range(_TWO_BYTE_DELTAS // 64))
 
+_AT_ONCE: Final = 1000
+"""Records or headers for which work is taken at once."""
+
 Walked = tuple[int, int, int]
 """Lowest and highest timestamp delta (ms), and how many records have no key."""
 
 
-def walk_records(data: bytes, count: int) -> Walked | None:
-    """Check that `data` is exactly `count` well-formed records; None when it is not."""
+def walk_records(data: bytes, count: int, budget: Budget | None = None) -> Walked | None:
+    """Check that `data` is exactly `count` well-formed records; None when it is not. Raises BudgetSpent."""
     try:
-        return _walk(data, count)
+        return _walk(data, count, Budget() if budget is None else budget)
     except (IndexError, CorruptRecords):
         return None
 
 
-def first_fault(data: bytes, count: int) -> tuple[int, str] | None:
-    """The index of the first malformed record and what is wrong with it. Slow: for refusals only."""
+def first_fault(data: bytes, count: int, budget: Budget | None = None) -> tuple[int, str] | None:
+    """The index of the first malformed record and what is wrong with it. Slow: for refusals only. Raises
+    BudgetSpent."""
     position = 0
     for index in range(count):
+        if budget is not None:
+            budget.take(RECORD_WORK)
         try:
-            record, position = decode_record(data, position, base_offset=0, base_timestamp=0)
+            record, position = decode_record(data, position, base_offset=0, base_timestamp=0, budget=budget)
         except CorruptRecords as fault:
             return index, str(fault)
         if record.offset != index:
@@ -48,68 +55,71 @@ def first_fault(data: bytes, count: int) -> tuple[int, str] | None:
     return None
 
 
-def _walk(data: bytes, count: int) -> Walked | None:
+def _walk(data: bytes, count: int, budget: Budget) -> Walked | None:
     # Flat on purpose: a call per field would double the time. Varints of one and two bytes are read in place.
     position = keyless = 0
     lowest, highest = 1 << 64, -1 << 64
-    for index in range(count):
-        byte = data[position]
-        if byte & 1:
-            return None  # a negative length
-        if byte < 0x80:
-            end = position + 1 + (byte >> 1)
-            position += 2  # over the attributes too, of which no bit is used
-        elif (second := data[position + 1]) < 0x80:
-            end = position + 2 + ((byte & 0x7F) >> 1 | second << 6)
-            position += 3
-        else:
-            length, position = read_varint(data, position)
-            end = position + length
-            position += 1
+    for first in range(0, count, _AT_ONCE):
+        after = min(count, first + _AT_ONCE)
+        budget.take(RECORD_WORK * (after - first))
+        for index in range(first, after):
+            byte = data[position]
+            if byte & 1:
+                return None  # a negative length
+            if byte < 0x80:
+                end = position + 1 + (byte >> 1)
+                position += 2  # over the attributes too, of which no bit is used
+            elif (second := data[position + 1]) < 0x80:
+                end = position + 2 + ((byte & 0x7F) >> 1 | second << 6)
+                position += 3
+            else:
+                length, position = read_varint(data, position)
+                end = position + length
+                position += 1
 
-        if (byte := data[position]) < 0x80:
-            delta = _SIGNED[byte]
-            position += 1
-        elif (second := data[position + 1]) < 0x80:
-            delta = ((byte & 0x7F | second << 7) >> 1) ^ -(byte & 1)
-            position += 2
-        else:
-            delta, position = read_varint(data, position, 64)
-        if delta > highest:
-            highest = delta
-        if delta < lowest:
-            lowest = delta
+            if (byte := data[position]) < 0x80:
+                delta = _SIGNED[byte]
+                position += 1
+            elif (second := data[position + 1]) < 0x80:
+                delta = ((byte & 0x7F | second << 7) >> 1) ^ -(byte & 1)
+                position += 2
+            else:
+                delta, position = read_varint(data, position, 64)
+            if delta > highest:
+                highest = delta
+            if delta < lowest:
+                lowest = delta
 
-        if index < _ONE_BYTE_DELTAS and data[position] == index << 1:
-            position += 1
-        elif (
-            index < _TWO_BYTE_DELTAS
-            and data[position] == _DELTA_LOW[index]
-            and data[position + 1] == _DELTA_HIGH[index]
-        ):
-            position += 2
-        else:
-            offset_delta, position = read_varint(data, position)
-            if offset_delta != index:
+            if index < _ONE_BYTE_DELTAS and data[position] == index << 1:
+                position += 1
+            elif (
+                index < _TWO_BYTE_DELTAS
+                and data[position] == _DELTA_LOW[index]
+                and data[position + 1] == _DELTA_HIGH[index]
+            ):
+                position += 2
+            else:
+                offset_delta, position = read_varint(data, position)
+                if offset_delta != index:
+                    return None
+
+            if (length := _FIELD[byte := data[position]]) >= 0:
+                keyless += byte == _NULL
+                position += 1 + length
+            else:
+                length, position = _walk_field(data, position)
+                keyless += length < 0
+
+            if (length := _FIELD[byte := data[position]]) >= 0:
+                position += 1 + length
+            elif (second := data[position + 1]) < 0x80 and not byte & 1:
+                position += 2 + ((byte & 0x7F) >> 1 | second << 6)
+            else:
+                _, position = _walk_field(data, position)
+
+            position = _walk_headers(data, position, budget) if data[position] else position + 1
+            if position != end:
                 return None
-
-        if (length := _FIELD[byte := data[position]]) >= 0:
-            keyless += byte == _NULL
-            position += 1 + length
-        else:
-            length, position = _walk_field(data, position)
-            keyless += length < 0
-
-        if (length := _FIELD[byte := data[position]]) >= 0:
-            position += 1 + length
-        elif (second := data[position + 1]) < 0x80 and not byte & 1:
-            position += 2 + ((byte & 0x7F) >> 1 | second << 6)
-        else:
-            _, position = _walk_field(data, position)
-
-        position = _walk_headers(data, position) if data[position] else position + 1
-        if position != end:
-            return None
     return (lowest, highest, keyless) if position == len(data) else None
 
 
@@ -121,12 +131,14 @@ def _walk_field(data: bytes, position: int) -> tuple[int, int]:
     return length, position + max(length, 0)
 
 
-def _walk_headers(data: bytes, position: int) -> int:
+def _walk_headers(data: bytes, position: int, budget: Budget) -> int:
     """Over the headers at `position`; the position after them."""
     count, position = read_varint(data, position)
     if not 0 <= count <= len(data) - position:
         raise CorruptRecords("a number of headers that cannot be")
-    for _ in range(count):
+    for index in range(count):
+        if not index % _AT_ONCE:
+            budget.take(HEADER_WORK * min(_AT_ONCE, count - index))
         if (length := _FIELD[byte := data[position]]) < 0:
             length, position = _walk_field(data, position)
         else:

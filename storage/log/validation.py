@@ -1,16 +1,19 @@
 """Whether a batch may be appended, and in which bytes: storage.md section 4, steps 7 to 15.
 
 Owns the checks that look at nothing but the batch, the topic's configuration and the time; what other batches have to
-do with it (step 16) is the producer state's. Always true: a batch that comes back valid can be read by every consumer,
-to its last record, and its header tells the truth about its records; any bytes lead to a result, never to an exception.
+do with it (step 16) is the producer state's. Always true: a batch that comes back valid can be read by every consumer
+and by every reader here, to its last record, and its header tells the truth about its records; any bytes lead to a
+result, never to an exception; and a `Budget` ends the work on them, whatever they are.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import recompress, records_payload
+from eosin.protocol.records.budget import HEADER_WORK, RECORD_WORK, UNBOUNDED, Budget, BudgetSpent
 from eosin.protocol.records.compression import (
     COMPRESSION_BY_CONFIG_NAME,
     MAX_DECOMPRESSED_BYTES,
@@ -18,6 +21,8 @@ from eosin.protocol.records.compression import (
     Compression,
     CorruptRecords,
     TooLarge,
+    is_fast_lz4,
+    most_inflated,
 )
 from eosin.protocol.records.fields import decode_record
 from eosin.protocol.records.header import (
@@ -41,13 +46,32 @@ from eosin.storage.log.record_walk import first_fault, walk_records
 
 MAX_RECORDS_IN_BATCH: Final = 1 << 20
 """More are refused as too large, so that no batch can hold up the event loop for seconds."""
-QUICK_RECORDS: Final = 16_384
-QUICK_BYTES: Final = 4 * 1024 * 1024
-"""Records, and decompressed bytes, that are checked in some ten milliseconds."""
-_QUICK_COMPRESSED_BYTES: Final = 256 * 1024
-"""Bytes that are compressed anew in that time."""
+MAX_HEADERS_IN_BATCH: Final = 1 << 20
+"""Beside as many records; a batch with fewer records may have more headers."""
+_CHECK_WORK: Final = MAX_RECORDS_IN_BATCH * RECORD_WORK + MAX_HEADERS_IN_BATCH * HEADER_WORK
+"""What records, headers, members and blocks of a batch may cost in all."""
+_CHECK_WORK_PER_BYTE_IN: Final = 50
+_CHECK_WORK_PER_BYTE_OUT: Final = 3
+
+QUICK_WORK: Final = 8_000_000
+"""What one request's batches may cost the event loop: some milliseconds."""
+_QUICK_WORK_AT_LEAST: Final = 1_000_000
+_QUICK_WORK_PER_BYTE: Final = 100
+"""So that who sends little costs the event loop little, whatever it inflates to."""
+_QUICK_COMPRESSED_BYTES: Final = (0, 64 * 1024, 256 * 1024, 256 * 1024, 256 * 1024)
+"""Bytes that are compressed anew in some milliseconds, by codec, at a quick level."""
+_QUICK_GZIP_LEVEL: Final = 6
+_QUICK_ZSTD_LEVEL: Final = 3
 MAX_RECORD_ERRORS: Final = 100
 """Faulty records that a refusal lists one by one."""
+
+_BYTES_PER_WORK: Final = 2
+"""Bytes whose checksum is one unit of work, with a copy of them."""
+_FAULT_WORK: Final = 4 * RECORD_WORK
+"""To find a record's fault, and to put it into words."""
+_TOO_MUCH_WORK: Final = (
+    f"the records, headers and compressed blocks are too many: {MAX_RECORDS_IN_BATCH} records and as many headers fit"
+)
 
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
@@ -69,45 +93,84 @@ class ValidBatch(msgspec.Struct, frozen=True, gc=False):
 
 
 def validate_client_batch(
-    batch: BytesLike, config: LogConfig, now_ms: int, header: BatchHeader | None = None
+    batch: BytesLike,
+    config: LogConfig,
+    now_ms: int,
+    header: BatchHeader | None = None,
+    rest: Callable[[], None] | None = None,
 ) -> ValidBatch | Refused:
     """Check the bytes that a Produce request appends to one partition: exactly one batch, in Kafka's order of checks.
-    `header` is that of a batch of magic 2 when the caller has read it already."""
+    `header` is that of a batch of magic 2 when the caller has read it already; a thread has a `rest`, as `Budget`."""
+    limit = min(most_inflated(len(batch)), max(MAX_DECOMPRESSED_BYTES, config.max_message_bytes))
+    work = _CHECK_WORK + _CHECK_WORK_PER_BYTE_IN * len(batch) + _CHECK_WORK_PER_BYTE_OUT * limit
     try:
-        return _checked(batch, config, now_ms, header, max(MAX_DECOMPRESSED_BYTES, config.max_message_bytes))
+        return _checked(batch, config, now_ms, header, limit, Budget(work, rest), UNBOUNDED)
     except TooLarge as error:
         return Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error))
+    except BudgetSpent:
+        return Refused(ErrorCode.MESSAGE_TOO_LARGE, _TOO_MUCH_WORK)
 
 
 def validate_quickly(
-    batch: BytesLike, config: LogConfig, now_ms: int, header: BatchHeader, *, records: int, size: int
+    batch: BytesLike, config: LogConfig, now_ms: int, header: BatchHeader, budget: Budget
 ) -> ValidBatch | Refused | None:
-    """As `validate_client_batch`; None when that would take too long, because there are more than `records` or they
-    decompress to more than `size` bytes."""
-    if header.records_count > records:
+    """As `validate_client_batch`; None when that would take more work than `budget` has, which is taken down in any
+    case by no more than the batch's size allows."""
+    given = budget.left
+    allowed = min(given, _QUICK_WORK_AT_LEAST + _QUICK_WORK_PER_BYTE * len(batch))
+    if header.records_count * RECORD_WORK > allowed:
         return None
-    codec = header.attributes & COMPRESSION_MASK
-    if config.compression_type != _PRODUCER and codec != COMPRESSION_BY_CONFIG_NAME[config.compression_type]:
-        size = min(size, _QUICK_COMPRESSED_BYTES)
-    elif not codec:
-        size = config.max_message_bytes
+    budget.left = allowed
     try:
-        return _checked(batch, config, now_ms, header, size)
-    except TooLarge:
+        return _checked(
+            batch, config, now_ms, header, most_inflated(len(batch)), budget, _quick_recompression(config, header)
+        )
+    except (BudgetSpent, TooLarge):
         return None
+    finally:
+        budget.left = given - (allowed - max(budget.left, 0))
+
+
+def _quick_recompression(config: LogConfig, header: BatchHeader) -> int:
+    """How many bytes are quickly compressed into the codec that the topic wants."""
+    if config.compression_type == _PRODUCER:
+        return UNBOUNDED
+    codec = COMPRESSION_BY_CONFIG_NAME[config.compression_type]
+    if codec == header.attributes & COMPRESSION_MASK:
+        return UNBOUNDED
+    match codec:
+        case Compression.NONE:
+            return UNBOUNDED
+        case Compression.GZIP:
+            is_quick = config.compression_gzip_level <= _QUICK_GZIP_LEVEL
+        case Compression.LZ4:
+            is_quick = is_fast_lz4(config.compression_lz4_level)
+        case Compression.ZSTD:
+            is_quick = config.compression_zstd_level <= _QUICK_ZSTD_LEVEL
+        case _:
+            is_quick = True
+    return _QUICK_COMPRESSED_BYTES[codec] if is_quick else 0
 
 
 def _checked(
-    batch: BytesLike, config: LogConfig, now_ms: int, header: BatchHeader | None, limit: int
+    batch: BytesLike,
+    config: LogConfig,
+    now_ms: int,
+    header: BatchHeader | None,
+    limit: int,
+    budget: Budget,
+    recompressed_limit: int,
 ) -> ValidBatch | Refused:
-    """`validate_client_batch`. Raises TooLarge for records that decompress to more than `limit` bytes."""
+    """`validate_client_batch`. Raises TooLarge for records that decompress to more than `limit` bytes, and BudgetSpent
+    for too much work and for more than `recompressed_limit` bytes that are to be compressed anew."""
+    budget.take(len(batch) // _BYTES_PER_WORK)
     whole = _whole_batch(batch, config, header)
     if isinstance(whole, Refused):
         return whole
     if fault := _shape_fault(whole):
         return Refused(ErrorCode.INVALID_RECORD, fault)
     try:
-        return _checked_records(batch, whole, config, now_ms, limit)
+        return _checked_records(batch, whole, config, now_ms, limit, budget, recompressed_limit)
     except TooLarge:
         raise
     except CorruptRecords as corrupt:
@@ -163,16 +226,22 @@ def _shape_fault(header: BatchHeader) -> str | None:
 
 
 def _checked_records(
-    batch: BytesLike, header: BatchHeader, config: LogConfig, now_ms: int, limit: int
+    batch: BytesLike,
+    header: BatchHeader,
+    config: LogConfig,
+    now_ms: int,
+    limit: int,
+    budget: Budget,
+    recompressed_limit: int,
 ) -> ValidBatch | Refused:
     """Steps 9 to 15."""
     count = header.records_count
     if count > MAX_RECORDS_IN_BATCH:
         return Refused(ErrorCode.MESSAGE_TOO_LARGE, f"{count} records, more than {MAX_RECORDS_IN_BATCH} in one batch")
-    data = bytes(records_payload(batch, header, limit))
-    walked = walk_records(data, count)
+    data = bytes(records_payload(batch, header, limit, budget))
+    walked = walk_records(data, count, budget)
     if walked is None:
-        fault = first_fault(data, count)
+        fault = first_fault(data, count, budget)
         assert fault is not None, "the fast walk refuses what the slow one accepts"
         return Refused(ErrorCode.INVALID_RECORD, f"record {fault[0]} is malformed: {fault[1]}", (fault,))
     lowest_delta, highest_delta, keyless = walked
@@ -181,11 +250,13 @@ def _checked_records(
     if (keyless and config.is_compacted) or not (
         bounds is None or bounds[0] <= base + lowest_delta <= base + highest_delta <= bounds[1]
     ):
-        refused = _refused_records(data, header, bounds, keys_required=config.is_compacted)
+        refused = _refused_records(data, header, bounds, budget, keys_required=config.is_compacted)
         if refused is not None:
             return refused
     if header.is_log_append_time:
         return Refused(ErrorCode.INVALID_TIMESTAMP, "clients may not send log append times")
+    if len(data) > recompressed_limit:
+        raise BudgetSpent
     return _in_final_form(batch, data, header, config, now_ms, max(NO_TIMESTAMP, base + highest_delta))
 
 
@@ -200,26 +271,32 @@ def _timestamp_bounds(config: LogConfig, now_ms: int) -> tuple[int, int] | None:
 
 
 def _refused_records(
-    data: bytes, header: BatchHeader, bounds: tuple[int, int] | None, *, keys_required: bool
+    data: bytes, header: BatchHeader, bounds: tuple[int, int] | None, budget: Budget, *, keys_required: bool
 ) -> Refused | None:
     """Find the faulty records after the walk has found some (steps 10 to 12). None if nothing is after
     all, since a record may lack a timestamp."""
-    keyless: list[tuple[int, str]] = []
-    mistimed: list[tuple[int, str]] = []
-    position = 0
+    faults: list[tuple[int, str]] = []
+    keyless = mistimed = position = 0
     for index in range(header.records_count):
-        record, position = decode_record(data, position, base_offset=0, base_timestamp=header.base_timestamp)
+        budget.take(_FAULT_WORK)
+        record, position = decode_record(
+            data, position, base_offset=0, base_timestamp=header.base_timestamp, budget=budget
+        )
         if keys_required and record.key is None:
-            keyless.append((index, "a compacted topic takes no record without a key"))
+            keyless += 1
+            fault = "a compacted topic takes no record without a key"
         elif bounds and record.timestamp != NO_TIMESTAMP and not bounds[0] <= record.timestamp <= bounds[1]:
+            mistimed += 1
             fault = f"timestamp {record.timestamp} is not within [{bounds[0]}, {bounds[1]}]"
-            mistimed.append((index, fault))
-    if not keyless and not mistimed:
+        else:
+            continue
+        if len(faults) < MAX_RECORD_ERRORS:
+            faults.append((index, fault))
+    if not faults:
         return None
     error = ErrorCode.INVALID_TIMESTAMP if mistimed else ErrorCode.INVALID_RECORD
-    faults = sorted(keyless + mistimed)
     shown = "; ".join(f"record {index}: {fault}" for index, fault in faults[:3])
-    return Refused(error, f"{len(faults)} records refused: {shown}", tuple(faults[:MAX_RECORD_ERRORS]))
+    return Refused(error, f"{keyless + mistimed} records refused: {shown}", tuple(faults))
 
 
 def _in_final_form(
@@ -234,6 +311,8 @@ def _in_final_form(
         final = recompress(batch, codec, level=_level(config, codec), payload=data)
         if len(final) > config.max_message_bytes:
             return _too_large(len(final), config)
+        if len(data) > most_inflated(len(final)):
+            raise TooLarge(most_inflated(len(final)))
     if len(final) > config.segment_limit_bytes:
         return _no_segment_holds(len(final), config)
     log_append_time_ms = NO_TIMESTAMP

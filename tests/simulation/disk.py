@@ -289,6 +289,9 @@ class SimulatedDisk:
         await self._wait()
         return result
 
+    async def compute(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return await self.off_loop(function, *args, **kwargs)
+
     async def _wait(self) -> None:
         if self.cold_work_ms:
             await asyncio.sleep(self.chance.random() * self.cold_work_ms / 1000)

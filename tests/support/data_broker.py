@@ -17,6 +17,7 @@ from eosin.broker.metadata.answers import MetadataAnswers
 from eosin.broker.metadata.cluster import Topic
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.partitions import Partitions
+from eosin.broker.security.session import NOBODY, Session
 from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.protocol.codec import decode_request, decode_request_header, decode_response, encode_request, encode_response
@@ -193,11 +194,12 @@ class DataBroker:
         *,
         client_id: str = "test",
         connection: ClientConnection | None = None,
+        session: Session = NOBODY,
     ) -> Any:
         """Begin `request` as it comes over the wire. Returns its response, None, or the task that ends with one."""
         frame = b"".join(encode_request(api.key, version, 1, client_id, request))[4:]
         received = decode_request(api.key, version, frame, decode_request_header(frame).body_offset)
-        context = RequestContext(version, client_id, "/127.0.0.1", "PLAINTEXT", connection=connection)
+        context = RequestContext(version, client_id, "/127.0.0.1", "PLAINTEXT", session=session, connection=connection)
         return start_now(api.response(received, context, self.services))
 
     async def call(self, api: Api, request: Message, version: int | None = None, *, client_id: str = "test") -> Any:
@@ -215,9 +217,12 @@ class DataBroker:
 
     # Produce and Fetch of one partition ---------------------------------------------------------------------------
 
-    def begin_produce(self, records: "bytes | bytearray", *, version: int = 11, **how: Any) -> Any:
+    def begin_produce(
+        self, records: "bytes | bytearray", *, version: int = 11, session: Session = NOBODY, **how: Any
+    ) -> Any:
         """What the handler returns for one batch; see `produce_request`."""
-        return self.begin(produce.API, self.produce_request(records, version=version, **how), version)
+        request = self.produce_request(records, version=version, **how)
+        return self.begin(produce.API, request, version, session=session)
 
     async def produce(
         self, records: "bytes | bytearray", *, version: int = 11, client_id: str = "test", **how: Any

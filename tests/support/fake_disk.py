@@ -419,6 +419,9 @@ class FakeDisk:
     async def off_loop(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         return function(*args, **kwargs)
 
+    async def compute(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return function(*args, **kwargs)
+
     # What tests look at or spoil
 
     def paths(self) -> Sequence[str]:

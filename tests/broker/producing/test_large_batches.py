@@ -7,19 +7,25 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+import hostile_batches
 import pytest
 from call_counter import CallCounter
 from data_broker import DataBroker, batch, settle
 
 from eosin.broker.handlers import produce
 from eosin.broker.producing.large_batches import BATCHES_AT_ONCE, FIRST_BATCHES_AT_ONCE
+from eosin.broker.security.session import Principal, Session
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord, build_batch
+from eosin.protocol.records.budget import RECORD_WORK
 from eosin.protocol.records.compression import Compression
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from eosin.runtime.thread_rest import GivenUp
 from eosin.storage.disk.memory import MemoryDisk
-from eosin.storage.log.validation import QUICK_BYTES, QUICK_RECORDS
+from eosin.storage.log.validation import MAX_HEADERS_IN_BATCH, MAX_RECORDS_IN_BATCH, QUICK_WORK
 
+QUICK_RECORDS = QUICK_WORK // RECORD_WORK
+QUICK_BYTES = QUICK_WORK  # at least one unit of work for each byte
 T = 1_700_000_000_000
 MIB = 1 << 20
 
@@ -81,6 +87,113 @@ async def test_a_batch_for_a_partition_waits_behind_its_large_batch(large: bytes
     assert [answer_of(each) for each in begun] == [("NONE", 1), ("NONE", 1 + count), ("NONE", 2 + count)]
     assert broker.services.large_batches.waiting == {}
     assert answer_of(broker.begin_produce(batch("d", timestamp=T))) == ("NONE", 2 + 2 * count)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        hostile_batches.many_headers(20_000),
+        hostile_batches.many_members(10_000),
+        hostile_batches.many_blocks(20_000),
+        hostile_batches.many_records(5_000),
+        hostile_batches.much_inflated(2 * MIB),
+        hostile_batches.empty_tables(30_000),
+    ],
+    ids=["headers", "gzip members", "snappy blocks", "records", "bytes", "tables of gzip"],
+)
+async def test_few_bytes_that_cost_much_are_checked_by_a_thread(hostile: bytes) -> None:
+    broker, disk = await held_broker()
+    begun = broker.begin_produce(hostile)
+    await settle()
+    assert disk.held is not None
+    assert len(disk.held) == 1
+    disk.held[0].set_result(None)
+    await settle()
+    assert answer_of(begun)[0] in ("NONE", "INVALID_RECORD")
+
+
+@pytest.mark.parametrize(
+    ("codec", "level", "is_quick"),
+    [
+        ("gzip", "6", True),
+        ("gzip", "7", False),
+        ("zstd", "3", True),
+        ("zstd", "19", False),
+        ("lz4", "9", True),  # Kafka's number for the fast one
+        ("lz4", "4", False),
+    ],
+)
+async def test_a_slow_level_of_the_topic_is_compressed_in_a_thread(codec: str, level: str, is_quick: bool) -> None:
+    disk = HeldDisk()
+    broker = await DataBroker.started(disk=disk)
+    await broker.create_topic(**{"compression_type": codec, f"compression_{codec}_level": level})
+    await broker.produce(batch("first", timestamp=T, compression=Compression[codec.upper()]))
+    disk.held = []
+    begun = broker.begin_produce(batch("v" * 10_000, timestamp=T))
+    await settle()
+    assert len(disk.held) == (0 if is_quick else 1)
+    for each in disk.held:
+        each.set_result(None)
+    await settle()
+    assert answer_of(begun) == ("NONE", 1)
+
+
+async def test_more_headers_than_a_thread_may_look_at_are_too_many() -> None:
+    broker, disk = await held_broker()
+    begun = broker.begin_produce(hostile_batches.many_headers(MAX_RECORDS_IN_BATCH + MAX_HEADERS_IN_BATCH + 500_000))
+    await settle()
+    assert disk.held is not None
+    disk.held[0].set_result(None)
+    await settle()
+    assert answer_of(begun) == ("MESSAGE_TOO_LARGE", -1)
+
+
+async def test_who_sends_one_large_batch_waits_for_one_of_another_users_at_most() -> None:
+    disk = HeldDisk()
+    broker = await DataBroker.started(disk=disk)
+    await broker.create_topic(partitions=12)
+    for partition in range(12):
+        await broker.produce(batch("first", timestamp=T), partition=partition)
+    disk.held = []
+    mallory, other = (Session(principal=Principal("User", name)) for name in ("mallory", "other"))
+    bombs = [broker.begin_produce(many_records(), partition=each, session=mallory) for each in range(10)]
+    mine = [broker.begin_produce(many_records(), partition=10 + each, session=other) for each in range(2)]
+    for done in range(4):
+        await settle()
+        assert len(disk.held) == done + 1
+        assert [isinstance(each, asyncio.Future) and each.done() for each in mine] == [done > 1, done > 3]
+        disk.held[done].set_result(None)
+    await settle()
+    assert [answer_of(each) for each in mine] == [("NONE", 1), ("NONE", 1)]
+    assert sum(each.done() for each in bombs) == 2
+
+
+async def test_a_check_that_nobody_waits_for_ends_at_its_next_rest() -> None:
+    ended: list[str] = []
+
+    class GivenUpDisk(MemoryDisk):
+        async def compute(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+            try:
+                await asyncio.get_running_loop().create_future()
+            except asyncio.CancelledError:
+                asyncio.get_running_loop().call_soon(self._go_on, function, *args)
+                raise
+
+        def _go_on(self, function: Callable[..., Any], *args: Any) -> None:
+            try:
+                function(*args)
+                ended.append("done")
+            except GivenUp:
+                ended.append("given up")
+
+    broker = await DataBroker.started(disk=GivenUpDisk())
+    await broker.create_topic()
+    begun = broker.begin_produce(many_records())
+    await settle()
+    begun.cancel()
+    await settle()
+    assert ended == ["given up"]
+    assert broker.log().log_end_offset == 0
 
 
 async def test_an_idempotent_producer_keeps_its_sequences() -> None:

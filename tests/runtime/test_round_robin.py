@@ -1,0 +1,81 @@
+"""Turns between those who ask for the same thing."""
+
+import asyncio
+
+from eosin.runtime.round_robin import RoundRobin
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+class Askers:
+    """Some who ask, each of whom has its turn until the test ends it."""
+
+    def __init__(self) -> None:
+        self.turns = RoundRobin()
+        self.order: list[str] = []
+        self._end: asyncio.Event | None = None
+
+    async def _have(self, owner: str, name: str) -> None:
+        async with self.turns.turn(owner):
+            assert self._end is None
+            self._end = asyncio.Event()
+            self.order.append(name)
+            await self._end.wait()
+            self._end = None
+
+    def ask(self, owner: str, name: str) -> "asyncio.Task[None]":
+        return asyncio.create_task(self._have(owner, name))
+
+    async def end_one(self) -> None:
+        await settle()
+        assert self._end is not None
+        self._end.set()
+        await settle()
+
+
+async def test_who_asks_once_waits_for_one_turn_of_who_asks_often() -> None:
+    askers = Askers()
+    tasks = [
+        askers.ask(owner, f"{owner}{index}")
+        for owner, count in (("a", 4), ("b", 2), ("c", 1))
+        for index in range(count)
+    ]
+    for _ in range(7):
+        await askers.end_one()
+    await asyncio.gather(*tasks)
+    assert askers.order == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"]
+
+
+async def test_who_gives_up_has_no_turn_and_keeps_nobody_from_one() -> None:
+    askers = Askers()
+    tasks = [askers.ask(owner, owner) for owner in "abcd"]
+    await settle()
+    tasks[1].cancel()
+    await settle()
+    await askers.end_one()
+    tasks[2].cancel()  # in its turn
+    await settle()
+    askers._end = None
+    assert askers.order == ["a", "c"]
+    await asyncio.gather(tasks[0], *tasks[1:3], return_exceptions=True)
+
+
+async def test_a_turn_that_comes_in_the_moment_of_giving_up_goes_to_the_next() -> None:
+    turns = RoundRobin()
+    order: list[str] = []
+
+    async def have(owner: str) -> None:
+        async with turns.turn(owner):
+            order.append(owner)
+            await asyncio.sleep(0)
+        if owner == "a":
+            second.cancel()  # it has been given the turn, and does not know yet
+
+    first, second, third = (asyncio.create_task(have(owner)) for owner in "abc")
+    await asyncio.gather(first, second, third, return_exceptions=True)
+    assert order == ["a", "c"]
+    async with turns.turn("a"):
+        assert second.cancelled()
