@@ -20,6 +20,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
+from eosin.runtime.round_robin import RoundRobin
 
 if TYPE_CHECKING:
     from eosin.broker.config.broker import BrokerConfig
@@ -96,6 +97,8 @@ class Services:
     metadata_answers: "MetadataAnswers"
     unserved_groups: UnservedGroups = field(init=False)
     large_batches: LargeBatches = field(init=False)
+    timestamp_searches: RoundRobin = field(default_factory=RoundRobin)
+    """Whose turn it is to look for a record by its timestamp."""
     gone_partitions: GonePartitions = field(init=False)
     response_memory: ResponseMemory = field(default_factory=ResponseMemory)
     coordinator_connections: CoordinatorConnections = field(default_factory=CoordinatorConnections)

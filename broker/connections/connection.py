@@ -8,7 +8,7 @@ Always true:
 - When a client is gone, only its writes go on. An idle connection holds no memory for the socket.
 - Nothing piles up. At the limit of requests in flight, or when the client does not read its responses, the connection
   begins no request and does not read its socket. Only one Fetch at a time is in flight (`FetchInFlight`). After
-  `max_frames_per_turn` requests, other connections get a turn of the event loop.
+  `max_frames_per_turn` requests, or `TURN_MS`, other connections get a turn of the event loop.
 
 What is ready to be sent is in the `ResponseQueue`.
 """
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+TURN_MS: Final = 2
+"""How long one connection begins requests in one turn of the event loop, but for the last of them."""
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _FETCH: Final = ApiKey.FETCH
 _FETCH_BYTES: Final = ApiKey.FETCH.to_bytes(2, "big")
@@ -364,9 +366,13 @@ class Connection(asyncio.BufferedProtocol):
         """Begin as many requests as this turn of the loop allows, and send the ready responses in one piece."""
         frames = self._frames
         turn = self._host.max_frames_per_turn
+        clock = self._host.services.clock
+        until_ms = clock.elapsed_ms() + TURN_MS if len(frames) > 1 else 0
         while frames and turn and self._may_begin():
             turn -= 1
             self._begin(frames.pop(0))
+            if frames and clock.elapsed_ms() >= until_ms:
+                break
         self._flush()
         if not frames:
             if not self._exchanges or (self._fetch.task is not None and len(self._exchanges) == 1):

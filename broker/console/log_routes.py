@@ -21,8 +21,11 @@ from eosin.broker.console.worker_threads import Busy, WorkerThreads
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import CorruptRecords
+from eosin.protocol.records.budget import Budget, BudgetSpent
+from eosin.runtime.thread_rest import ThreadRest
 from eosin.storage.log.log_results import Isolation as LogIsolation
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.log.timestamp_search import SEARCH_WORK
 
 JSON: Final = "application/json"
 LONGEST_NUMBER: Final = 19
@@ -80,7 +83,7 @@ class LogRoutes:
         if first is not None and at_ms is not None:
             raise BadQuestion("give from, or time, not both")
         if at_ms is not None:
-            first = _offset_at(log, at_ms, Isolation(isolation))
+            first = await _offset_at(log, at_ms, Isolation(isolation))
         question = RecordsQuestion(
             first,
             number_asked(request, "limit", 100, most=MOST_RECORDS),
@@ -106,6 +109,8 @@ class LogRoutes:
                 return refused(400, str(error))
             except Busy:
                 return refused(503, "others are reading logs just now: ask again in a second", retry=True)
+            except BudgetSpent:
+                return refused(503, f"the log of {name} takes too long to search: give an offset instead of a time")
             except (Offline, OSError, CorruptRecords) as error:
                 return refused(503, f"the log of {name} cannot be read: {error}")
             return Response(msgspec.json.encode(found) + b"\n", media_type=JSON)
@@ -116,11 +121,15 @@ class LogRoutes:
         return self._services.partitions.replica(partition)
 
 
-def _offset_at(log: PartitionLog, at_ms: int, isolation: Isolation) -> int:
+async def _offset_at(log: PartitionLog, at_ms: int, isolation: Isolation) -> int:
     """Where the first record at or after a time stands; the end of what may be seen where there is none. Raises
-    OSError, CorruptRecords."""
+    OSError, CorruptRecords, BudgetSpent."""
     eyes = _EYES[isolation]
-    found = log.offset_for_timestamp(at_ms, isolation=eyes)
+    rest = ThreadRest()
+    try:
+        found = await log.offset_for_timestamp(at_ms, isolation=eyes, budget=Budget(SEARCH_WORK, rest.take))
+    finally:
+        rest.give_up()
     return log.visible_end(eyes) if found is None else found.offset
 
 

@@ -18,6 +18,8 @@ from eosin.broker.console.survey import Survey
 from eosin.broker.console.worker_threads import WorkerThreads, rest
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import BatchHeader, CorruptRecords, Record, iter_records
+from eosin.protocol.records.budget import Budget
+from eosin.runtime.thread_rest import ThreadRest
 from eosin.storage.log.batch_scan import Read, scan_batches
 from eosin.storage.log.partition_log import PartitionLog
 
@@ -180,7 +182,8 @@ class _Records:
         """The records of a batch from the first one that was asked for on, each with whether it has what was asked.
         For a batch that cannot be read one record stands, with a sentence."""
         try:
-            for record in iter_records(data, limit=LARGEST_BATCH):
+            budget = Budget(rest=ThreadRest().take)  # for a record of a million headers, which is one step
+            for record in iter_records(data, limit=LARGEST_BATCH, budget=budget):
                 self._steps += 1
                 rest(self._steps)
                 if self._first <= record.offset < self._end:

@@ -12,8 +12,12 @@ not found: (-1, -1) without an error (storage.md section 18). A replica id of 0 
 broker has, one that follows as well, up to its log end: so operators see how far it is behind. A new leader whose high
 watermark has not reached the start of its epoch cannot tell yet where its log ends for consumers: OFFSET_NOT_AVAILABLE,
 below v5 LEADER_NOT_AVAILABLE (KIP-207; cluster.md 4.4).
+
+A search by time looks at records, of which a batch may hold a million: a thread does it, one search at a time, users in
+turns, and gives up after `SEARCH_WORK` (REQUEST_TIMED_OUT).
 """
 
+import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +28,8 @@ from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceTyp
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
+from eosin.protocol.records.budget import Budget, BudgetSpent
+from eosin.protocol.records.compression import CorruptRecords
 from eosin.protocol.schemas.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -31,10 +37,14 @@ from eosin.protocol.schemas.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from eosin.runtime.thread_rest import ThreadRest
 from eosin.storage.log.log_results import Isolation
+from eosin.storage.log.timestamp_search import SEARCH_WORK
 
 if TYPE_CHECKING:
     from eosin.storage.log.partition_log import PartitionLog
+
+LOG: Final = logging.getLogger(__name__)
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -63,7 +73,7 @@ _Found = tuple[int, int, int]
 _NOT_FOUND: Final[_Found] = (-1, -1, -1)
 
 
-def respond(request: ListOffsetsRequest, context: RequestContext, services: Services) -> ListOffsetsResponse:
+async def handle(request: ListOffsetsRequest, context: RequestContext, services: Services) -> ListOffsetsResponse:
     """Look every partition up."""
     isolation: Isolation | None = None
     if request.replica_id < 0 and request.replica_id != ANY_REPLICA:
@@ -85,18 +95,17 @@ def respond(request: ListOffsetsRequest, context: RequestContext, services: Serv
             if not is_open:
                 outcome = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif not twice:
-                outcome = _look_up(log, each, isolation, context, services)
-            if isinstance(outcome, ErrorCode):
-                partitions.append(ListOffsetsPartitionResponse(each.partition_index, outcome))
-            else:
-                timestamp, offset, leader_epoch = outcome
-                partitions.append(
-                    ListOffsetsPartitionResponse(
-                        each.partition_index, timestamp=timestamp, offset=offset, leader_epoch=leader_epoch
-                    )
-                )
+                outcome = await _look_up(log, each, isolation, context, services)
+            partitions.append(_answer(each.partition_index, outcome))
         topics.append(ListOffsetsTopicResponse(topic.name, tuple(partitions)))
     return ListOffsetsResponse(topics=tuple(topics))
+
+
+def _answer(index: int, outcome: _Found | ErrorCode) -> ListOffsetsPartitionResponse:
+    if isinstance(outcome, ErrorCode):
+        return ListOffsetsPartitionResponse(index, outcome)
+    timestamp, offset, leader_epoch = outcome
+    return ListOffsetsPartitionResponse(index, timestamp=timestamp, offset=offset, leader_epoch=leader_epoch)
 
 
 def _may_follow(context: RequestContext, services: Services) -> bool:
@@ -105,7 +114,7 @@ def _may_follow(context: RequestContext, services: Services) -> bool:
     )
 
 
-def _look_up(
+async def _look_up(
     log: "PartitionLog | ErrorCode",
     wanted: ListOffsetsPartition,
     isolation: Isolation | None,
@@ -125,26 +134,37 @@ def _look_up(
     if led is not None and isolation is not None and wanted.timestamp not in _START and not led.knows_its_end(log):
         knows = context.api_version >= FIRST_NOT_AVAILABLE_VERSION
         return ErrorCode.OFFSET_NOT_AVAILABLE if knows else ErrorCode.LEADER_NOT_AVAILABLE
+    end = log.visible_end(isolation)
+    if wanted.timestamp == LATEST:
+        return -1, end, log.leader_epoch
+    if wanted.timestamp in _START:
+        return -1, log.log_start_offset, log.epoch_at_start()
+    if wanted.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return _NOT_FOUND
+    async with services.timestamp_searches.turn(context.session.owner):
+        found = await _search(log, wanted.timestamp, isolation)
+    if isinstance(found, ErrorCode):
+        return found
+    return _NOT_FOUND if found is None or found[1] >= end else found
+
+
+async def _search(log: "PartitionLog", timestamp: int, isolation: Isolation | None) -> _Found | ErrorCode | None:
+    """Look at records, in a thread and for as long as the budget lasts."""
+    rest = ThreadRest()
+    budget = Budget(SEARCH_WORK, rest.take)
     try:
-        return _find(log, wanted.timestamp, isolation)
+        if timestamp == MAX_TIMESTAMP:
+            return await log.offset_of_max_timestamp(isolation, budget)
+        return await log.offset_for_timestamp(timestamp, isolation=isolation, budget=budget)
+    except BudgetSpent:
+        return ErrorCode.REQUEST_TIMED_OUT
     except OSError:
         return ErrorCode.KAFKA_STORAGE_ERROR
-
-
-def _find(log: "PartitionLog", timestamp: int, isolation: Isolation | None) -> _Found:
-    end = log.visible_end(isolation)
-    if timestamp == LATEST:
-        return -1, end, log.leader_epoch
-    if timestamp in _START:
-        return -1, log.log_start_offset, log.epoch_at_start()
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return _NOT_FOUND
-    found = (
-        log.offset_of_max_timestamp(isolation=isolation)
-        if timestamp == MAX_TIMESTAMP
-        else log.offset_for_timestamp(timestamp, isolation=isolation)
-    )
-    return _NOT_FOUND if found is None or found[1] >= end else found
+    except CorruptRecords as error:
+        LOG.error("%s: cannot be searched by time: %s", log.topic_partition, error)
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    finally:
+        rest.give_up()
 
 
 def refuse(request: ListOffsetsRequest, context: RequestContext, error: ErrorCode) -> ListOffsetsResponse:
@@ -163,7 +183,7 @@ def refuse(request: ListOffsetsRequest, context: RequestContext, error: ErrorCod
 API: Final = Api(
     key=ApiKey.LIST_OFFSETS,
     versions=range(1, 12),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
     access=Access(
         (

@@ -25,7 +25,6 @@ from eosin.storage.compaction.payload import (
     LARGE_BYTES,
     SPANS_PER_SLICE,
     SpanReader,
-    is_quick,
     payload_of,
     read_at_once,
 )
@@ -98,8 +97,9 @@ class BatchFilter:
 
     async def _judged(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
         rules = self._rules
-        if is_quick(header):
-            payload, spans = read_at_once(header, batch)
+        at_once = read_at_once(header, batch)
+        if at_once is not None:
+            payload, spans = at_once
             kept = rules.surviving(header, spans)
             self._pace.spent(RECORD_WORK * header.records_count)
         else:

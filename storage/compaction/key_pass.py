@@ -12,7 +12,7 @@ from eosin.storage.compaction.choice import Cleanable
 from eosin.storage.compaction.key_map import KeyMap
 from eosin.storage.compaction.live_producers import LiveProducers
 from eosin.storage.compaction.pace import BATCH_WORK, RECORD_WORK, Pace
-from eosin.storage.compaction.payload import SpanReader, is_quick, payload_of, read_at_once
+from eosin.storage.compaction.payload import SpanReader, payload_of, read_at_once
 from eosin.storage.compaction.record_spans import KEY, OFFSET, Span
 from eosin.storage.compaction.segment_input import SegmentInput, checked
 from eosin.storage.disk.interfaces import Disk
@@ -84,8 +84,9 @@ class KeyPass:
         return header.records_count != 0
 
     async def _map(self, header: BatchHeader, batch: memoryview) -> None:
-        if is_quick(header):
-            self._put(header, read_at_once(header, batch)[1])
+        at_once = read_at_once(header, batch)
+        if at_once is not None:
+            self._put(header, at_once[1])
             self._pace.spent(RECORD_WORK * header.records_count)
             return
         reader = SpanReader(header, await payload_of(self._disk, header, batch), self._pace)

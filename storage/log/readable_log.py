@@ -8,11 +8,12 @@ of aborted transactions covers everything that is returned, across segments.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.protocol.records.batch import CorruptRecords
+from eosin.protocol.records.budget import Budget
 from eosin.storage.disk.interfaces import File
 from eosin.storage.indexes.aborted import AbortedRow
 from eosin.storage.log.batch_scan import Read, scan_batches, scan_runs, seek
@@ -23,7 +24,13 @@ from eosin.storage.log.log_results import NO_RECORDS, AbortedTransaction, Isolat
 from eosin.storage.log.segment import Segment
 from eosin.storage.log.segmented_log import LOG, SegmentedLog
 from eosin.storage.log.slice import Slice, SliceRequest, WouldBlock, read_now
-from eosin.storage.log.timestamp_search import FoundOffset, first_at_or_after, first_of_max_timestamp, newest_above
+from eosin.storage.log.timestamp_search import (
+    FoundOffset,
+    Search,
+    first_at_or_after,
+    first_of_max_timestamp,
+    newest_above,
+)
 
 ALL_IN_MEMORY: Final = 2**63 - 1
 _NOTHING_ABORTED: Final[tuple[AbortedTransaction, ...]] = ()
@@ -202,29 +209,52 @@ class ReadableLog(SegmentedLog):
 
     # Timestamps -----------------------------------------------------------------------------------------------------
 
-    def offset_for_timestamp(self, timestamp: int, *, isolation: Isolation | None) -> FoundOffset | None:
-        """The first record at or after `timestamp` ms, if the reader can see it. Raises OSError, CorruptRecords."""
-        for segment in self.segments:
-            if segment.end_offset <= self.log_start_offset or segment.max_timestamp < timestamp:
-                continue
-            found = first_at_or_after(segment, timestamp, self.log_start_offset)
+    async def offset_for_timestamp(
+        self, timestamp: int, *, isolation: Isolation | None, budget: Budget | None = None
+    ) -> FoundOffset | None:
+        """The first record at or after `timestamp` ms, if the reader can see it. Raises OSError, CorruptRecords,
+        BudgetSpent."""
+        budget = budget or Budget()
+        offset = self.log_start_offset
+        while (segment := self._next_with(timestamp, offset)) is not None:
+            offset = segment.end_offset
+            found = await self._searched(segment, first_at_or_after(segment, timestamp, self.log_start_offset), budget)
             if found is not None:
                 return found if found.offset < self.visible_end(isolation) else None
         return None
 
-    def offset_of_max_timestamp(self, isolation: Isolation | None) -> FoundOffset | None:
-        """The first record with the largest timestamp, if the reader can see it. Raises OSError, CorruptRecords."""
+    def _next_with(self, timestamp: int, offset: int) -> Segment | None:
+        """The first segment that reaches beyond `offset` and may have a record at or after `timestamp` ms."""
+        for segment in self.segments:
+            if segment.end_offset > max(offset, self.log_start_offset) and segment.max_timestamp >= timestamp:
+                return segment
+        return None
+
+    async def offset_of_max_timestamp(
+        self, isolation: Isolation | None, budget: Budget | None = None
+    ) -> FoundOffset | None:
+        """The first record with the largest timestamp, if the reader can see it. Raises OSError, CorruptRecords,
+        BudgetSpent."""
+        budget = budget or Budget()
         start = self.log_start_offset
         segments = [each for each in self.segments if each.end_offset > start and each.max_timestamp >= 0]
         if not segments:
             return None
         segments.sort(key=lambda each: each.max_timestamp, reverse=True)
-        found = first_of_max_timestamp(segments[0], start)
+        found = await self._searched(segments[0], first_of_max_timestamp(segments[0], start), budget)
         if found is None:  # it is below the log start
-            found = newest_above(segments[0], start)
+            found = await self._searched(segments[0], newest_above(segments[0], start), budget)
             if len(segments) > 1 and (found is None or segments[1].max_timestamp > found.timestamp):
-                found = first_of_max_timestamp(segments[1], start)
+                found = await self._searched(segments[1], first_of_max_timestamp(segments[1], start), budget)
         return found if found is not None and found.offset < self.visible_end(isolation) else None
+
+    async def _searched(self, segment: Segment, search: Search, budget: Budget) -> FoundOffset | None:
+        """Carry `search` out in a thread, which may outlive its asker, and needs the file until it has ended."""
+        file = segment.file
+        file.pin()
+        searching = asyncio.ensure_future(self.context.disk.compute(search, file.read, budget))
+        searching.add_done_callback(partial(_read_in_thread, file))
+        return await asyncio.shield(searching)
 
     # Leader epochs --------------------------------------------------------------------------------------------------
 
@@ -360,7 +390,7 @@ class _Reading:
         return _error(ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-def _read_in_thread(file: File, reading: "asyncio.Future[Slice]") -> None:
+def _read_in_thread(file: File, reading: "asyncio.Future[Any]") -> None:
     file.unpin()
     if not reading.cancelled():
         reading.exception()  # reported by the reader, if it still waits

@@ -108,7 +108,7 @@ async def test_gaps_below_the_cleaners_offset_are_no_damage(is_clean: bool) -> N
             found = read_header(read_now(log, offset).records)
             assert found.base_offset == min(each for each in left if each >= offset), offset
         assert log.bytes_available(4, isolation=None, limit=1 << 20) == log.size_bytes - log.segments[0].size * 2
-        found_by_time = log.offset_for_timestamp(NOW_MS, isolation=None)
+        found_by_time = await log.offset_for_timestamp(NOW_MS, isolation=None)
         assert found_by_time is not None
         await logs.manager.checkpoint(force=True)
         disk = disk.killed()

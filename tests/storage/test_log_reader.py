@@ -206,7 +206,7 @@ async def test_offsets_are_found_by_timestamps_that_go_up_and_down() -> None:
         stamps += [at, at + 1]
     for target in range(NOW_MS - 8, NOW_MS + 110):
         expected = next((offset for offset, stamp in enumerate(stamps) if stamp >= target), None)
-        found = log.offset_for_timestamp(target, isolation=None)
+        found = await log.offset_for_timestamp(target, isolation=None)
         assert (found and found.offset) == expected, target
         assert found is None or found.timestamp == stamps[found.offset]
 
@@ -219,11 +219,11 @@ async def test_the_search_by_timestamp_respects_log_start_and_visible_end() -> N
     flusher.flush()
     logs.append(log, data(at=NOW_MS + 10))
     await log.delete_records_before(2)
-    assert log.offset_for_timestamp(0, isolation=Isolation.READ_UNCOMMITTED) == (NOW_MS + 2, 2, 0)
-    assert log.offset_for_timestamp(NOW_MS + 5, isolation=Isolation.READ_UNCOMMITTED) is None
-    assert log.offset_for_timestamp(NOW_MS + 5, isolation=None) == (NOW_MS + 10, 4, 0)
-    assert log.offset_of_max_timestamp(Isolation.READ_UNCOMMITTED) is None
-    assert log.offset_of_max_timestamp(None) == (NOW_MS + 10, 4, 0)
+    assert await log.offset_for_timestamp(0, isolation=Isolation.READ_UNCOMMITTED) == (NOW_MS + 2, 2, 0)
+    assert await log.offset_for_timestamp(NOW_MS + 5, isolation=Isolation.READ_UNCOMMITTED) is None
+    assert await log.offset_for_timestamp(NOW_MS + 5, isolation=None) == (NOW_MS + 10, 4, 0)
+    assert await log.offset_of_max_timestamp(Isolation.READ_UNCOMMITTED) is None
+    assert await log.offset_of_max_timestamp(None) == (NOW_MS + 10, 4, 0)
 
 
 async def test_a_timestamp_inside_an_open_transaction_is_not_found_by_committed_readers() -> None:
@@ -231,10 +231,10 @@ async def test_a_timestamp_inside_an_open_transaction_is_not_found_by_committed_
     log = await logs.open()
     logs.append(log, data(at=NOW_MS))
     logs.append(log, data(pid=1, epoch=0, seq=0, txn=True, at=NOW_MS + 5))
-    assert log.offset_for_timestamp(NOW_MS + 1, isolation=Isolation.READ_COMMITTED) is None
-    assert log.offset_for_timestamp(NOW_MS + 1, isolation=Isolation.READ_UNCOMMITTED) is not None
+    assert await log.offset_for_timestamp(NOW_MS + 1, isolation=Isolation.READ_COMMITTED) is None
+    assert await log.offset_for_timestamp(NOW_MS + 1, isolation=Isolation.READ_UNCOMMITTED) is not None
     log.append_marker(marker(1, 0, commit=True), now_ms=NOW_MS + 6)
-    assert log.offset_for_timestamp(NOW_MS + 1, isolation=Isolation.READ_COMMITTED) == (NOW_MS + 5, 1, 0)
+    assert await log.offset_for_timestamp(NOW_MS + 1, isolation=Isolation.READ_COMMITTED) == (NOW_MS + 5, 1, 0)
 
 
 async def test_the_first_record_with_the_largest_timestamp_is_found() -> None:
@@ -242,9 +242,9 @@ async def test_the_first_record_with_the_largest_timestamp_is_found() -> None:
     log = await logs.open()
     for index in range(20):
         logs.append(log, data(3, at=NOW_MS + (100 if index in (7, 12) else index)))
-    assert log.offset_of_max_timestamp(None) == (NOW_MS + 102, 23, 0)
+    assert await log.offset_of_max_timestamp(None) == (NOW_MS + 102, 23, 0)
     log = await logs.reopen()
-    assert log.offset_of_max_timestamp(None) == (NOW_MS + 102, 23, 0)
+    assert await log.offset_of_max_timestamp(None) == (NOW_MS + 102, 23, 0)
 
 
 HOUR_MS = 3_600_000
@@ -258,9 +258,9 @@ async def test_the_newest_record_that_is_left_is_found_though_a_newer_one_was_de
     hour_ago = NOW_MS - HOUR_MS
     for start, found in ((0, (NOW_MS + 2, 2, 0)), (3, (hour_ago + 2, 5, 0)), (6, (NOW_MS - 2 * HOUR_MS + 1, 7, 0))):
         await log.delete_records_before(start)
-        assert log.offset_of_max_timestamp(None) == found
+        assert await log.offset_of_max_timestamp(None) == found
     await log.delete_records_before(8)
-    assert log.offset_of_max_timestamp(None) is None
+    assert await log.offset_of_max_timestamp(None) is None
 
 
 @pytest.mark.parametrize("segment_bytes", [400, 10**6])
@@ -277,7 +277,7 @@ async def test_the_newest_record_above_any_log_start_is_found(segment_bytes: int
     for start in range(len(stamps)):
         await log.delete_records_before(start)
         latest = max(stamps[start:])
-        assert log.offset_of_max_timestamp(None) == (latest, stamps.index(latest, start), 0), start
+        assert await log.offset_of_max_timestamp(None) == (latest, stamps.index(latest, start), 0), start
 
 
 # Leader epochs

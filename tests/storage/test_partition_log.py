@@ -235,8 +235,8 @@ async def test_the_view_of_an_empty_log_is_empty() -> None:
     for isolation in (None, Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
         result = read_now(log, isolation=isolation)
         assert (result.error, len(result.records), result.high_watermark) == (ErrorCode.NONE, 0, 0)
-    assert log.offset_for_timestamp(0, isolation=None) is None
-    assert log.offset_of_max_timestamp(None) is None
+    assert await log.offset_for_timestamp(0, isolation=None) is None
+    assert await log.offset_of_max_timestamp(None) is None
     assert log.bytes_available(0, isolation=None, limit=10) == 0
     assert log.size_bytes == 0
     assert log.topic_partition == ORDERS

@@ -267,7 +267,7 @@ async def test_recovery_starts_at_the_recovery_point() -> None:
     log = await logs.start_again(disk)
     assert log.checkpoint_state.recovery_point == point == 20
     assert log.log_end_offset == 25
-    assert log.offset_for_timestamp(NOW_MS + 19, isolation=None) == (NOW_MS + 19, 19, 0)
+    assert await log.offset_for_timestamp(NOW_MS + 19, isolation=None) == (NOW_MS + 19, 19, 0)
 
 
 async def test_a_log_that_ends_below_its_recovery_point_is_offline_and_left_as_it_is(
@@ -439,7 +439,7 @@ async def test_a_missing_time_index_is_rebuilt() -> None:
     good = logs.fake.read_whole(FIRST + ".timeindex")
     logs.fake.unlink(FIRST + ".timeindex")
     log = await logs.start_again()
-    assert log.offset_for_timestamp(NOW_MS + 3, isolation=None) == (NOW_MS + 3, 3, 0)
+    assert await log.offset_for_timestamp(NOW_MS + 3, isolation=None) == (NOW_MS + 3, 3, 0)
     await logs.manager.close()
     assert logs.fake.read_whole(FIRST + ".timeindex") == good
 

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 
 from fake_transport import FakeTransport
+from manual_clock import ManualClock
 from waiting import settled
 
 from eosin.broker.api import Api, Services
@@ -17,7 +19,9 @@ from eosin.protocol.types import Message
 
 
 def host_of(*apis: Api, services: Any = None, **limits: Any) -> ConnectionHost:
-    """A host that serves `apis`, with `limits` by field name."""
+    """A host that serves `apis`, with `limits` by field name; its clock stands still unless `services` has another."""
+    if services is None:
+        services = SimpleNamespace(clock=ManualClock())
     by_key: Mapping[int, Api] = {int(api.key): api for api in apis}
     return ConnectionHost(services=cast(Services, services), apis=by_key, **{"max_frame_bytes": 1_000_000, **limits})
 

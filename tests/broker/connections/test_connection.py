@@ -3,13 +3,16 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fake_peer import FakePeer, host_of, turns
+from manual_clock import ManualClock
 from waiting import until
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
+from eosin.broker.connections.connection import TURN_MS
 from eosin.broker.handlers import api_versions
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.errors import ErrorCode
@@ -237,6 +240,24 @@ async def test_one_connection_cannot_starve_another() -> None:
     await turns()
     assert order.index("modest") == 10
     assert len(order) == 501
+
+
+async def test_requests_that_take_long_give_other_connections_a_turn_after_each() -> None:
+    order = []
+    clock = ManualClock()
+
+    async def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+        order.append(request.group_id)
+        clock.advance(1)
+        return HeartbeatResponse()
+
+    host = host_of(beating(handle), services=SimpleNamespace(clock=clock))
+    greedy, modest = FakePeer(host), FakePeer(host)
+    greedy.send(BEAT, 4, *[HeartbeatRequest(group_id="greedy")] * 10)
+    modest.send(BEAT, 4, HeartbeatRequest(group_id="modest"))
+    await turns()
+    assert order.index("modest") == TURN_MS
+    assert len(order) == 11
 
 
 async def test_an_unserved_version_of_api_versions_is_answered_as_version_0(caplog: pytest.LogCaptureFixture) -> None:

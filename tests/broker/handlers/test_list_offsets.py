@@ -1,18 +1,26 @@
 """ListOffsets over real logs."""
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from data_broker import DataBroker, batch
+from data_broker import DataBroker, batch, settle
+from hostile_batches import many_headers
 
 from eosin.broker.handlers import list_offsets
+from eosin.broker.security.session import Principal, Session
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.records.batch import NewRecord, build_batch
+from eosin.protocol.records.budget import HEADER_WORK
+from eosin.protocol.records.compression import Compression
 from eosin.protocol.schemas.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from eosin.storage.disk.memory import MemoryDisk
 
 T = 1_700_000_000_000
 
@@ -142,3 +150,78 @@ def test_a_refusal_reaches_every_partition() -> None:
     context: Any = None
     response = list_offsets.API.refuse(request, context, ErrorCode.UNKNOWN_SERVER_ERROR)
     assert [(each.partition_index, each.error_code) for each in response.topics[0].partitions] == [(3, -1)]
+
+
+class HeldDisk(MemoryDisk):
+    """A disk whose threads finish when the test says so, and tell who wanted them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[asyncio.Future[None]] | None = None
+
+    async def compute(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if self.held is not None:
+            self.held.append(asyncio.get_running_loop().create_future())
+            await self.held[-1]
+        return function(*args, **kwargs)
+
+
+def begin(broker: DataBroker, timestamp: int, user: str = "someone") -> Any:
+    request = ListOffsetsRequest(-1, 0, (ListOffsetsTopic("orders", (ListOffsetsPartition(0, timestamp=timestamp),)),))
+    return broker.begin(list_offsets.API, request, 11, session=Session(principal=Principal("User", user)))
+
+
+def offset_of(begun: Any) -> int:
+    answer: ListOffsetsPartitionResponse = begun.result().topics[0].partitions[0]
+    return answer.offset
+
+
+@pytest.mark.parametrize("timestamp", [T, list_offsets.MAX_TIMESTAMP])
+async def test_records_are_looked_at_in_a_thread_and_in_turns_of_users(timestamp: int) -> None:
+    disk = HeldDisk()
+    broker = await DataBroker.started(disk=disk)
+    await broker.create_topic()
+    await broker.produce(batch("v", timestamp=T))
+    disk.held = []
+    many = [begin(broker, timestamp, "mallory") for _ in range(5)]
+    other = begin(broker, timestamp, "other")
+    for done in range(2):
+        await settle()
+        assert len(disk.held) == done + 1
+        assert not other.done()
+        disk.held[done].set_result(None)
+    await settle()
+    assert offset_of(other) == 0
+    assert sum(each.done() for each in many) == 1
+    assert not isinstance(begin(broker, list_offsets.LATEST), asyncio.Future), "nothing is looked at"
+
+
+async def test_a_search_that_costs_too_much_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = await broker_with_records()
+    await broker.produce(many_headers(100_000))
+    monkeypatch.setattr(list_offsets, "SEARCH_WORK", 1000 * HEADER_WORK)
+    assert (await look_up(broker, T)).offset == 0
+    assert (await look_up(broker, T + 31)).error_code == ErrorCode.NONE
+    newest = await DataBroker.started()
+    await newest.create_topic()
+    await newest.produce(many_headers(100_000))
+    assert (await look_up(newest, list_offsets.MAX_TIMESTAMP)).error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+async def test_a_batch_that_cannot_be_read_is_an_error_of_its_partition(caplog: pytest.LogCaptureFixture) -> None:
+    broker = await broker_with_records()
+    file = broker.log().segments.active.file
+    file.content[61:70] = b"\xff" * 9
+    found = await look_up(broker, T)
+    assert found.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert "orders-0" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+async def test_a_batch_that_inflates_beyond_64_mib_is_searched() -> None:
+    broker = await DataBroker.started()
+    await broker.create_topic(max_message_bytes=str(128 << 20))
+    large = build_batch([NewRecord(b"k", bytes(65 << 20), T)], timestamp=T, compression=Compression.SNAPPY)
+    assert (await broker.produce(large)).error_code == ErrorCode.NONE
+    found = await look_up(broker, T)
+    assert (found.error_code, found.offset, found.timestamp) == (ErrorCode.NONE, 0, T)

@@ -477,7 +477,7 @@ async def test_checkpoints_and_retention_do_not_meet_a_swap(seed: int) -> None:
         seen = Consumer(offset).read_all(log).seen
         assert all(each.offset >= offset for each in seen)
     for index in range(100, 150):  # the time indexes still agree with the records
-        found = log.offset_for_timestamp(NOW_MS + index, isolation=None)
+        found = await log.offset_for_timestamp(NOW_MS + index, isolation=None)
         assert found is not None
         assert found.offset >= index
 
