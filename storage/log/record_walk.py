@@ -133,12 +133,23 @@ def _walk_field(data: bytes, position: int) -> tuple[int, int]:
 
 def _walk_headers(data: bytes, position: int, budget: Budget) -> int:
     """Over the headers at `position`; the position after them."""
-    count, position = read_varint(data, position)
+    if (byte := data[position]) < 0x80 and not byte & 1:
+        count = byte >> 1
+        position += 1
+    else:
+        count, position = read_varint(data, position)
     if not 0 <= count <= len(data) - position:
         raise CorruptRecords("a number of headers that cannot be")
-    for index in range(count):
-        if not index % _AT_ONCE:
-            budget.take(HEADER_WORK * min(_AT_ONCE, count - index))
+    while count:
+        some = count if count < _AT_ONCE else _AT_ONCE
+        count -= some
+        budget.take(HEADER_WORK * some)
+        position = _walk_some_headers(data, position, some)
+    return position
+
+
+def _walk_some_headers(data: bytes, position: int, count: int) -> int:
+    for _ in range(count):
         if (length := _FIELD[byte := data[position]]) < 0:
             length, position = _walk_field(data, position)
         else:

@@ -65,6 +65,8 @@ _QUICK_ZSTD_LEVEL: Final = 3
 MAX_RECORD_ERRORS: Final = 100
 """Faulty records that a refusal lists one by one."""
 
+_SMALL_BYTES: Final = 64 * 1024
+"""Of a batch whose bytes are not worth counting."""
 _BYTES_PER_WORK: Final = 2
 """Bytes whose checksum is one unit of work, with a copy of them."""
 _FAULT_WORK: Final = 4 * RECORD_WORK
@@ -116,25 +118,27 @@ def validate_quickly(
 ) -> ValidBatch | Refused | None:
     """As `validate_client_batch`; None when that would take more work than `budget` has, which is taken down in any
     case by no more than the batch's size allows."""
-    given = budget.left
-    allowed = min(given, _QUICK_WORK_AT_LEAST + _QUICK_WORK_PER_BYTE * len(batch))
+    size, given = len(batch), budget.left
+    allowed = _QUICK_WORK_AT_LEAST + _QUICK_WORK_PER_BYTE * size
+    if allowed > given:
+        allowed = given
     if header.records_count * RECORD_WORK > allowed:
         return None
     budget.left = allowed
+    limit = MAX_DECOMPRESSED_BYTES if size <= _SMALL_BYTES else most_inflated(size)
+    recompressed = UNBOUNDED if config.compression_type == _PRODUCER else _quick_recompression(config, header)
     try:
-        return _checked(
-            batch, config, now_ms, header, most_inflated(len(batch)), budget, _quick_recompression(config, header)
-        )
+        return _checked(batch, config, now_ms, header, limit, budget, recompressed)
     except (BudgetSpent, TooLarge):
         return None
     finally:
-        budget.left = given - (allowed - max(budget.left, 0))
+        budget.left += given - allowed
+        if budget.left < given - allowed:
+            budget.left = given - allowed
 
 
 def _quick_recompression(config: LogConfig, header: BatchHeader) -> int:
     """How many bytes are quickly compressed into the codec that the topic wants."""
-    if config.compression_type == _PRODUCER:
-        return UNBOUNDED
     codec = COMPRESSION_BY_CONFIG_NAME[config.compression_type]
     if codec == header.attributes & COMPRESSION_MASK:
         return UNBOUNDED
@@ -163,7 +167,8 @@ def _checked(
 ) -> ValidBatch | Refused:
     """`validate_client_batch`. Raises TooLarge for records that decompress to more than `limit` bytes, and BudgetSpent
     for too much work and for more than `recompressed_limit` bytes that are to be compressed anew."""
-    budget.take(len(batch) // _BYTES_PER_WORK)
+    if len(batch) > _SMALL_BYTES:
+        budget.take(len(batch) // _BYTES_PER_WORK)
     whole = _whole_batch(batch, config, header)
     if isinstance(whole, Refused):
         return whole

@@ -1,0 +1,48 @@
+"""How long the steps of an event loop keep it: processor time of its thread, so that a busy machine does not matter."""
+
+import asyncio
+import gc
+import time
+from types import TracebackType
+from typing import Any, Self
+
+
+class LoopSteps:
+    """While it is entered, keeps the longest step of the event loop. The garbage collector rests: what it has to go
+    through is the whole test process."""
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+        self.longest = ""
+        """Of which callback."""
+
+    def __enter__(self) -> Self:
+        steps, run = self, asyncio.Handle._run
+        self._run = run
+
+        def timed(handle: asyncio.Handle) -> None:
+            began = time.thread_time()
+            what = repr(handle)
+            run(handle)
+            steps.took(time.thread_time() - began, what)
+
+        gc.collect()
+        gc.disable()
+        asyncio.Handle._run = timed  # type: ignore[method-assign]
+        return self
+
+    def took(self, seconds: float, what: str) -> None:
+        """One step took so long."""
+        if seconds > self.longest_s:
+            self.longest_s, self.longest = seconds, what
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        asyncio.Handle._run = self._run  # type: ignore[method-assign]
+        gc.enable()
+
+    def begin(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call what is the first part of a step, as a connection does when a request has come."""
+        began = time.thread_time()
+        result = function(*args, **kwargs)
+        self.took(time.thread_time() - began, repr(function))
+        return result
