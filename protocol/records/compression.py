@@ -36,6 +36,8 @@ _LZ4_MIN_HC_LEVEL: Final = 3
 KAFKA_LZ4_DEFAULT_LEVEL: Final = 9
 """Kafka's number for "the fast compressor" (KIP-390), although 9 is a high-compression level elsewhere."""
 _PROBE_BYTES: Final = 256 * 1024
+_PART_BYTES: Final = 1024 * 1024
+"""Of what comes out, made at once: libraries hold the interpreter while they copy what they have made."""
 _GZIP_PIECE_BYTES: Final = 64 * 1024
 _GZIP_SMALL_PIECE_BYTES: Final = 512
 """The first piece of each further member: what is left of a piece is copied at the end of a member."""
@@ -151,16 +153,19 @@ def _decompress_gzip(data: memoryview, limit: int, budget: Budget) -> bytes:
             if position == end:
                 raise CorruptRecords("gzip: the stream ends early")
             after = min(end, position + piece_bytes)
-            try:
-                part = inflate.decompress(data[position:after], room + 1)
-            except zlib.error as error:
-                raise CorruptRecords(f"gzip: {error}") from error
-            room -= len(part)
-            if room < 0:
-                raise TooLarge(limit)
-            if part:
-                parts.append(part)
+            piece: BytesLike = data[position:after]
             position = after
+            while piece:
+                try:
+                    part = inflate.decompress(piece, min(room + 1, _PART_BYTES))
+                except zlib.error as error:
+                    raise CorruptRecords(f"gzip: {error}") from error
+                room -= len(part)
+                if room < 0:
+                    raise TooLarge(limit)
+                if part:
+                    parts.append(part)
+                piece = inflate.unconsumed_tail
             piece_bytes = min(2 * piece_bytes, _GZIP_PIECE_BYTES)
         position -= len(inflate.unused_data)
         if position == end:
@@ -237,17 +242,23 @@ def _decompress_lz4(data: BytesLike, limit: int) -> bytes:
     if not data[4] & _LZ4_INDEPENDENT_BLOCKS:
         raise CorruptRecords("lz4: blocks depend on each other, which Kafka's Java clients cannot read")
     frame = lz4.frame.LZ4FrameDecompressor()
-    try:
-        plain: bytes = frame.decompress(data, max_length=limit + 1)
-    except RuntimeError as error:
-        raise CorruptRecords(f"lz4: {error}") from error
-    if len(plain) > limit:
-        raise TooLarge(limit)
-    if not frame.eof:
-        raise CorruptRecords("lz4: the frame ends early")
+    parts: list[bytes] = []
+    room = limit
+    while not frame.eof:
+        try:
+            part = frame.decompress(data, max_length=min(room + 1, _PART_BYTES))
+        except RuntimeError as error:
+            raise CorruptRecords(f"lz4: {error}") from error
+        room -= len(part)
+        if room < 0:
+            raise TooLarge(limit)
+        parts.append(part)
+        if not frame.eof and frame.needs_input:
+            raise CorruptRecords("lz4: the frame ends early")
+        data = b""  # the decompressor keeps what it has not used
     if frame.unused_data:
         raise CorruptRecords("lz4: bytes after the frame")
-    return plain
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _decompress_zstd(data: BytesLike, limit: int) -> bytes:
