@@ -2,12 +2,9 @@
 
 import asyncio
 
+from waiting import settled
+
 from eosin.runtime.round_robin import RoundRobin
-
-
-async def settle() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 class Askers:
@@ -30,10 +27,10 @@ class Askers:
         return asyncio.create_task(self._have(owner, name))
 
     async def end_one(self) -> None:
-        await settle()
+        await settled()
         assert self._end is not None
         self._end.set()
-        await settle()
+        await settled()
 
 
 async def test_who_asks_once_waits_for_one_turn_of_who_asks_often() -> None:
@@ -52,12 +49,12 @@ async def test_who_asks_once_waits_for_one_turn_of_who_asks_often() -> None:
 async def test_who_gives_up_has_no_turn_and_keeps_nobody_from_one() -> None:
     askers = Askers()
     tasks = [askers.ask(owner, owner) for owner in "abcd"]
-    await settle()
+    await settled()
     tasks[1].cancel()
-    await settle()
+    await settled()
     await askers.end_one()
     tasks[2].cancel()  # in its turn
-    await settle()
+    await settled()
     askers._end = None
     assert askers.order == ["a", "c"]
     await asyncio.gather(tasks[0], *tasks[1:3], return_exceptions=True)
