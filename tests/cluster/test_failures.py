@@ -32,7 +32,7 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas.produce import ProduceRequest
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.long
 
 _LONGER_THAN_A_SESSION_S = 5.0
 """The controller's `broker.session.timeout.ms` is 3000 here, `replica.lag.time.max.ms` 2000."""
@@ -174,7 +174,6 @@ def paused(broker: JoinedBroker) -> Iterator[None]:
         os.kill(broker.pid, signal.SIGCONT)
 
 
-@pytest.mark.long
 def test_commits_go_on_while_the_quorum_is_lost_and_leaders_move_when_it_is_back(cluster: Cluster) -> None:
     topic = cluster.create()
     committing = Committing(cluster.address, topic)
@@ -189,7 +188,6 @@ def test_commits_go_on_while_the_quorum_is_lost_and_leaders_move_when_it_is_back
     cluster.settle(topic, committing.stop())
 
 
-@pytest.mark.long
 def test_a_leader_that_is_paused_longer_than_its_session_is_succeeded_and_follows(cluster: Cluster) -> None:
     topic = cluster.create()
     committing = Committing(cluster.address, topic)
@@ -200,7 +198,6 @@ def test_a_leader_that_is_paused_longer_than_its_session_is_succeeded_and_follow
     cluster.settle(topic, committing.stop())
 
 
-@pytest.mark.long
 def test_a_follower_that_is_paused_costs_latency_and_nothing_else(cluster: Cluster) -> None:
     topic = cluster.create()
     committing = Committing(cluster.address, topic)
@@ -228,7 +225,6 @@ def test_a_leader_cut_off_from_the_controllers_acknowledges_nothing_more(cluster
     cluster.settle(topic, sent)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("way", [Way.BOTH, Way.THERE, Way.BACK], ids=["both ways", "requests", "responses"])
 def test_a_leader_cut_off_from_its_follower_goes_on_alone_only_where_one_replica_is_enough(
     cluster: Cluster, way: Way
@@ -246,7 +242,6 @@ def test_a_leader_cut_off_from_its_follower_goes_on_alone_only_where_one_replica
     cluster.settle(topic, [b"alone"])
 
 
-@pytest.mark.long
 def test_a_slow_link_between_brokers_keeps_the_follower_in_sync(cluster: Cluster) -> None:
     topic = cluster.create()
     with cluster.to_broker[1].slow(0.2), cluster.to_broker[2].slow(0.2):
@@ -258,7 +253,6 @@ def test_a_slow_link_between_brokers_keeps_the_follower_in_sync(cluster: Cluster
     cluster.settle(topic, sent)
 
 
-@pytest.mark.long
 def test_a_broker_that_was_away_longer_than_the_metadata_log_goes_back_finds_what_was_deleted(
     cluster: Cluster,
 ) -> None:
@@ -293,7 +287,6 @@ def test_acknowledged_records_survive_a_kill_of_all_brokers_at_once(cluster: Clu
     cluster.settle(topic, committing.stop())
 
 
-@pytest.mark.long
 def test_another_broker_leads_while_the_disk_of_the_leader_stays_full(cluster: Cluster, tmp_path: Path) -> None:
     settings = {**_SETTINGS, "eosin.disk.full.fence.ms": "2000"}
     with ExitStack() as stack:

@@ -174,7 +174,7 @@ def test_a_java_consumer_reads_from_the_follower_in_its_rack(
     assert bytes_out(pair["a"], topic) == 0
 
 
-@pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("leads", ["eosin", "kafka"])
 def test_beside_apache_kafka_each_kind_sends_consumers_to_the_other(
     controller: QuorumController, pair: dict[str, JoinedBroker], tmp_path: Path, leads: str

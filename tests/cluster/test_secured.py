@@ -102,7 +102,7 @@ def test_a_broker_that_is_not_one_is_refused_with_a_sentence(
     assert PASSWORDS["broker"] not in said
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_brokers_that_reach_the_controller_in_three_ways_and_one_of_apache_kafka_are_one_cluster(
     cluster: SecuredCluster,
 ) -> None:

@@ -193,7 +193,7 @@ def connections(*ports: int) -> frozenset[tuple[str, str]]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("beside", ["eosin", "kafka"])
+@pytest.mark.parametrize("beside", ["eosin", pytest.param("kafka", marks=pytest.mark.long)])
 def test_sessions_between_nodes_are_renewed_on_their_connections_while_clients_commit(
     links: Links, beside: str
 ) -> None:
@@ -244,6 +244,7 @@ def test_a_password_that_is_changed_at_one_broker_counts_at_all_and_a_deleted_us
     wait_until(lambda: let_in("second") == [False, False])
 
 
+@pytest.mark.long
 def test_an_authority_gives_way_to_another_while_clients_commit_and_links_stay_open(links: Links) -> None:
     replicas = [(1, 2), (2, 1)]
     topic = topics_of(links).create(*replicas)

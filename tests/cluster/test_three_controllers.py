@@ -118,6 +118,7 @@ async def test_another_voter_is_followed_when_the_leader_dies(voters: list[Voter
         await asyncio.gather(task, return_exceptions=True)
 
 
+@pytest.mark.long
 def test_a_broker_stays_when_the_controllers_that_it_was_started_with_are_replaced_through_it(tmp_path: Path) -> None:
     """cluster.md 3.4 and 5.1: Kafka's tool adds and removes voters by way of an Eosin broker."""
     with skipped_without():

@@ -212,7 +212,7 @@ def size_of(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_a_replica_that_moves_under_a_throttle_arrives_no_faster_than_that(
     tools: Tools, broker: JoinedBroker, controller: QuorumController, node_ids: Iterator[int], tmp_path: Path
 ) -> None:
@@ -247,7 +247,7 @@ def test_a_replica_that_moves_under_a_throttle_arrives_no_faster_than_that(
         tools("kafka-topics.sh", "--delete", "--topic", name)
 
 
-@pytest.mark.full
+@pytest.mark.long
 def test_an_eosin_leader_sends_to_a_new_replica_of_apache_kafka_no_faster_than_its_throttle(
     tools: Tools, broker: JoinedBroker, controller: QuorumController, node_ids: Iterator[int], tmp_path: Path
 ) -> None:
