@@ -11,6 +11,7 @@ from proof.books import BOOKS, lines_of
 from proof.proofs import COMMITS, FIGURES, PROOFS, Proof, unfit
 from proof.stages import FOLDERS, PYTEST, ROOT, STAGES
 from prove_long import run
+from sources import cases_in
 
 TODAY = date(2026, 11, 27)
 
@@ -93,10 +94,14 @@ def test_every_promise_is_proved_by_tests_of_a_tier() -> None:
 
 
 def runs_in_the_gate(path: Path) -> bool:
-    """Whether a module, or one in the folder, is not left to `make proof-cluster` or `make proof-spark` as a whole."""
+    """Whether a test of a module, or of one in the folder, is not left to a long proof."""
     modules = [path] if path.is_file() else sorted(path.glob("test_*.py"))
     assert modules, f"{path} is not there"
-    return any(not re.search(r"^pytestmark = .*mark\.long", module.read_text(), re.MULTILINE) for module in modules)
+    return any(
+        not re.search(r"^pytestmark = .*mark\.long", module.read_text(), re.MULTILINE)
+        and any("pytest.mark.long\n" not in f"{case.decorators}\n" for case in cases_in(module).values())
+        for module in modules
+    )
 
 
 def test_every_test_that_the_gate_leaves_out_is_run_by_a_long_proof() -> None:
