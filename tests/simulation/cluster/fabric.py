@@ -28,22 +28,22 @@ class Route:
         self.is_cut = False
         self.backoff = backoff
         """Decides when what was held goes on."""
-        self._held: list[Callable[[], None]] = []
+        self._held: list[Callable[[bool], None]] = []
 
     def delay(self) -> float:
         """Seconds for what is sent next."""
         return self._chance.random() * self.delay_ms / 1000
 
-    def hold(self, again: Callable[[], None]) -> None:
-        """Call `again` when the route is healed."""
+    def hold(self, again: Callable[[bool], None]) -> None:
+        """Call `again` when the route is healed, with whether it goes on at once."""
         self._held.append(again)
 
-    def heal(self) -> None:
-        """Everything that was held goes on."""
+    def heal(self, *, at_once: bool = False) -> None:
+        """Everything that was held goes on; `at_once`, as if it had only been slow."""
         self.is_cut = False
         held, self._held = self._held, []
         for again in held:
-            again()
+            again(at_once)
 
 
 class Listening(NamedTuple):
@@ -126,11 +126,12 @@ class Flow:
         elif self._waiting and self._waiting[0][0] <= self._process.time():
             self._waiting.popleft()[1]()
 
-    def _back_off(self) -> None:
+    def _back_off(self, at_once: bool) -> None:
         """The route is healed, which nobody tells the sender: it tries again after ever longer pauses."""
         assert self._held_since is not None
         held_s = self._process.time() - self._held_since
-        self._process.call_later(self._route.backoff.random() * held_s, self._go_on)
+        pause_s = self._route.delay() if at_once else self._route.backoff.random() * held_s
+        self._process.call_later(pause_s, self._go_on)
 
     def _go_on(self) -> None:
         if self._route.is_cut:

@@ -475,6 +475,8 @@ CLUSTER_ONLY: dict[str, str] = {
     "recovery_forgotten_over_a_failover": "election",
     "markers_for_brokers_out_of_reach_are_forgotten": "kill",
     "late_markers_taken": "long cut",
+    "marker_acknowledged_before_it_is_replicated": "election",
+    "markers_refused_are_forgotten": "election",
     "next_producer_id_forgotten_over_a_failover": "election",
 }
 """The one kind of fault that strikes in the run of a bug that only that one shows, and seldom."""

@@ -449,7 +449,7 @@ class ClusterRun(Course):
             await asyncio.sleep(step * (0.5 + self._chance.random()))
         await asyncio.sleep(step)
         for way in ways:
-            self.fabric.route(*way).heal()
+            self.fabric.route(*way).heal(at_once=True)
         for machine in self._machines:
             self.fabric.route(HOST, machine.host).delay_ms = self.cluster.link_ms
 
@@ -477,7 +477,7 @@ class ClusterRun(Course):
             await asyncio.sleep(step * (0.5 + self._chance.random()))
         news.delay_ms = self.cluster.link_ms
         for way in ways:
-            way.heal()
+            way.heal(at_once=True)
 
     def _lead_from(self, leader: ClusterMachine, *, topics: Callable[[str], bool] = lambda _: True) -> None:
         """One broker leads whatever it may."""
