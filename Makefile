@@ -155,9 +155,9 @@ codec-fuzz: setup  ## many random messages through every codec
 	HYPOTHESIS_PROFILE=many $(BIN)/pytest -q -n $(WORKERS) tests/protocol --timeout 0
 
 # Goes on where it was stopped, its books in bench-results/; with SEED, RUNS of them from SEED on, and nothing is kept.
-simulate: setup  ## RUNS seeds of a simulated broker under faults (SEED=7 RUNS=1 TRACE=1 tells all about one)
+simulate: setup  ## RUNS seeds of a simulated broker under faults (SEED=7 RUNS=1 TRACE=1 tells all about one; ONLY="static members": a profile)
 	@PYTHONPATH=tests/support:tests $(BIN)/python -m simulation --runs $(RUNS) --state bench-results/simulation.json \
-		--workers $(WORKERS) $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(if $(TRACE),--trace)
+		--workers $(WORKERS) $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(if $(TRACE),--trace) $(if $(ONLY),--only "$(ONLY)")
 
 simulate-cluster: setup  ## the same with three brokers, a model of the controllers, cuts and crashes (ONLY="pause": nothing else)
 	@PYTHONPATH=tests/support:tests $(BIN)/python -m simulation --cluster --runs $(RUNS) \

@@ -18,8 +18,8 @@ from simulation.campaign import Failure, Figures, campaign, run_seed
 from simulation.cluster.plan import ALONE, FAULTS, RARER_FAULTS, cluster_plan_of
 from simulation.cluster.planted import CLUSTER_BUGS
 from simulation.ledger import Ledger
-from simulation.plan import plan_of
 from simulation.planted import BUGS
+from simulation.profiles import CLUSTER_PROFILES, PROFILES, profiled
 
 REPORT_S = 10.0
 
@@ -33,7 +33,9 @@ def main() -> int:
     parser.add_argument("--trace", action="store_true", help="print everything that happens in the run of --seed")
     parser.add_argument("--cluster", action="store_true", help="runs of several brokers")
     parser.add_argument(
-        "--only", choices=sorted({*FAULTS, *RARER_FAULTS, *ALONE}), help="the one kind of fault that strikes a cluster"
+        "--only",
+        choices=sorted({*FAULTS, *RARER_FAULTS, *ALONE, *PROFILES, *CLUSTER_PROFILES}),
+        help="a profile of the runs, or the one kind of fault that strikes a cluster",
     )
     parser.add_argument(
         "--bug",
@@ -49,6 +51,8 @@ def main() -> int:
         "and renew the tables of them",
     )
     options = parser.parse_args()
+    if options.only is not None and not options.cluster and options.only not in PROFILES:
+        parser.error(f"runs of one broker have the profiles {', '.join(PROFILES)}")
     if options.hunt:
         return hunt(options.bug, of_cluster=options.cluster)
     if options.trace:
@@ -85,7 +89,7 @@ def trace(seed: int, bugs: list[str], *, of_cluster: bool, only: str | None = No
     with ExitStack() as planted:
         for bug in bugs:
             planted.enter_context((CLUSTER_BUGS if of_cluster else BUGS)[bug]())
-        print(cluster_plan_of(seed, only=only) if of_cluster else plan_of(seed))
+        print(cluster_plan_of(seed, only=only) if of_cluster else profiled(seed, only))
         _, violations = run_seed(seed, trace=print, of_cluster=of_cluster, only=only)
     print(Failure(seed, violations, of_cluster, only) if violations else f"seed {seed}: nothing is wrong")
     return 1 if violations else 0

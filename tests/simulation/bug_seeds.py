@@ -14,7 +14,7 @@ from typing import Final
 
 from simulation.campaign import Failure, first_caught
 from simulation.cluster.planted import CLUSTER_BUGS, CLUSTER_ONLY
-from simulation.planted import BUGS, Bug
+from simulation.planted import BUGS, ONLY, Bug
 
 FILE: Final = Path(__file__).with_suffix(".toml")
 PAGE: Final = Path(__file__).parents[2] / "docs" / "testing.md"
@@ -41,7 +41,7 @@ class Planted:
     plant: Bug
     of_cluster: bool = False
     only: str | None = None
-    """The one kind of fault that strikes."""
+    """The profile of its runs, or the one kind of fault that strikes."""
 
     def first_caught(self, seeds: Iterable[int]) -> Failure | None:
         """The first of these seeds that shows something wrong."""
@@ -60,7 +60,7 @@ class Planted:
         return f"{self.bug} in a cluster" if self.of_cluster else self.bug
 
 
-IN_ONE_BROKER: Final = {bug: Planted(bug, plant) for bug, plant in BUGS.items()}
+IN_ONE_BROKER: Final = {bug: Planted(bug, plant, only=ONLY.get(bug)) for bug, plant in BUGS.items()}
 IN_A_CLUSTER: Final = {
     bug: Planted(bug, plant, of_cluster=True, only=CLUSTER_ONLY.get(bug)) for bug, plant in CLUSTER_BUGS.items()
 }

@@ -15,7 +15,7 @@ from simulation.checker import OF_A_CLUSTER, RULES, judge
 from simulation.cluster.plan import cluster_plan_of
 from simulation.cluster.run import ClusterRun
 from simulation.course import Course
-from simulation.plan import plan_of
+from simulation.profiles import profiled
 from simulation.run import Run
 from simulation.values import RETAINED
 
@@ -41,7 +41,7 @@ class Failure:
     violations: Sequence[str]
     of_cluster: bool = False
     only: str | None = None
-    """The one kind of fault that struck, where there was but one."""
+    """The profile of the run, or the one kind of fault that struck, where there was but one."""
 
     def __str__(self) -> str:
         shown = "\n".join(f"  {violation}" for violation in self.violations[:10])
@@ -67,10 +67,13 @@ class Figures:
 def run_seed(
     seed: int, *, trace: Callable[[str], None] | None = None, of_cluster: bool = False, only: str | None = None
 ) -> tuple[Course, list[str]]:
-    """Carry out the run of a seed; it, and what is wrong with it. `of_cluster`: with several brokers, of whose faults
-    there is `only` one kind if that is given."""
+    """Carry out the run of a seed; it, and what is wrong with it. `of_cluster`: with several brokers. `only`: one kind
+    of their faults, or a profile."""
     run: Course
-    run = ClusterRun(cluster_plan_of(seed, only=only), trace=trace) if of_cluster else Run(plan_of(seed), trace=trace)
+    if of_cluster:
+        run = ClusterRun(cluster_plan_of(seed, only=only), trace=trace)
+    else:
+        run = Run(profiled(seed, only), trace=trace)
     try:
         with limited():
             history = run.carry_out()

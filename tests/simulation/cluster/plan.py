@@ -4,7 +4,8 @@ machines, routes and controllers."""
 import random
 from dataclasses import dataclass, replace
 
-from simulation.plan import AppPlan, FaultPlan, Plan, plan_of
+from simulation.plan import AppPlan, FaultPlan, Plan
+from simulation.profiles import CLUSTER_PROFILES, PROFILES, profiled
 
 BROKERS = (1, 2, 3)
 FAULTS = (
@@ -99,22 +100,11 @@ class ClusterPlan:
 
 
 def cluster_plan_of(seed: int, *, only: str | None = None) -> ClusterPlan:
-    """The plan that `seed` stands for. With `only`, no fault but that one strikes."""
+    """The plan that `seed` stands for. With `only`, no fault but that one strikes, or clients do what that profile
+    says."""
     chance = random.Random(f"cluster {seed}")
-    clients = plan_of(seed)
-    kinds = FAULTS if only is None else (only,)
-    if only is None and seed % 4 == 3:
-        kinds = (*FAULTS, *RARER_FAULTS * (len(FAULTS) // len(RARER_FAULTS)))
-    left = [kind for kind in kinds if clients.durability == "fsync" or kind not in NEEDS_SYNCS]
-    faults = tuple(
-        FaultPlan(
-            chance.randint(1, chance.choice((10, 50, 150))),
-            chance.choice(left),
-            chance.choice((20.0, 200.0, 1000.0, 3000.0)) * chance.random(),
-            chance.randint(1, 60),
-        )
-        for _ in range(chance.choice((1, 2, 3, 4)) if left else 0)
-    )
+    clients = profiled(seed, only if only in PROFILES or only in CLUSTER_PROFILES else None)
+    faults = clients.faults if only in CLUSTER_PROFILES else _faults(chance, seed, clients.durability, only)
     if only == LONG_CUT:
         faults = tuple(replace(fault, lasts_ms=LONG_CUT_MS + fault.lasts_ms) for fault in faults)
         clients = replace(clients, apps=tuple(map(_steady, clients.apps)))
@@ -132,6 +122,22 @@ def cluster_plan_of(seed: int, *, only: str | None = None) -> ClusterPlan:
         fetchers=chance.choice((1, 1, 2)),
         is_tardy=is_tardy,
         near_readers=2 if seed % 16 in NEAR else 0,
+    )
+
+
+def _faults(chance: random.Random, seed: int, durability: str, only: str | None) -> tuple[FaultPlan, ...]:
+    kinds = FAULTS if only is None or only in PROFILES else (only,)
+    if only is None and seed % 4 == 3:
+        kinds = (*FAULTS, *RARER_FAULTS * (len(FAULTS) // len(RARER_FAULTS)))
+    left = [kind for kind in kinds if durability == "fsync" or kind not in NEEDS_SYNCS]
+    return tuple(
+        FaultPlan(
+            chance.randint(1, chance.choice((10, 50, 150))),
+            chance.choice(left),
+            chance.choice((20.0, 200.0, 1000.0, 3000.0)) * chance.random(),
+            chance.randint(1, 60),
+        )
+        for _ in range(chance.choice((1, 2, 3, 4)) if left else 0)
     )
 
 

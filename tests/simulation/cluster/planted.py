@@ -462,6 +462,9 @@ CLUSTER_BUGS: dict[str, Bug] = {
 CLUSTER_ONLY: dict[str, str] = {
     "coordinator_serves_before_its_load_is_committed": "coordinators in turn",
     "answers_from_memory_not_confirmed": "cut from controllers",
+    "stable_offsets_from_memory": "copiers cut off",
+    "generation_not_checked": "more members",
+    "open_transaction_expires": "forgotten ids",
     "changes_in_a_snapshot_not_told": "snapshot",
     "duplicate_accepted": "clients cut off",
     "lag_measured_by_the_time_of_day": "jump",
@@ -471,7 +474,7 @@ CLUSTER_ONLY: dict[str, str] = {
     "empty_replicas_come_into_the_isr": "reassignment",
     "who_registers_again_has_everything": "empty disk",
     "min_in_sync_ignored": "all but one",
-    "replaced_member_may_commit": "clients cut off",
+    "replaced_member_may_commit": "static members",
     "recovery_forgotten_over_a_failover": "election",
     "markers_for_brokers_out_of_reach_are_forgotten": "kill",
     "late_markers_taken": "long cut",
@@ -479,4 +482,4 @@ CLUSTER_ONLY: dict[str, str] = {
     "markers_refused_are_forgotten": "election",
     "next_producer_id_forgotten_over_a_failover": "election",
 }
-"""The one kind of fault that strikes in the run of a bug that only that one shows, and seldom."""
+"""The profile of the runs of a bug that others show seldom, or the one kind of fault that strikes in them."""

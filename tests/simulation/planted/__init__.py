@@ -54,3 +54,10 @@ BUGS: dict[str, Bug] = {
     )
 }
 """Every bug by its name."""
+ONLY: dict[str, str] = {
+    "gap_accepted": "full for a moment",
+    "generation_not_checked": "more members",
+    "replaced_member_may_commit": "static members",
+    "open_transaction_expires": "forgotten ids",
+}
+"""The profile of the runs of a bug that other runs show seldom."""
