@@ -1,7 +1,7 @@
 """`Exchange`: one decoded request, its handler, and the bytes of its response.
 
 `RequestHooks` may observe it, refuse it or delay its response; without hooks that costs nothing. This is the broker's
-edge, one of the two places that may catch Exception: a fault of the broker is logged with its traceback, the response
+edge, one of the few places that may catch Exception: a fault of the broker is logged with its traceback, the response
 is UNKNOWN_SERVER_ERROR, and no other request is harmed.
 """
 

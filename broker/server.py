@@ -38,8 +38,7 @@ from eosin.broker.process.logging_format import fields
 from eosin.broker.process.memory_limit import frame_memory_of
 from eosin.broker.registry import BY_KEY
 from eosin.broker.request_hooks import HookChain, RequestHooks, SlowRequestLog
-from eosin.broker.security.group_shares import GroupShares
-from eosin.broker.security.new_producers import LOOK_INTERVAL_MS, new_producers_of
+from eosin.broker.security.new_producers import LOOK_INTERVAL_MS, limit_users
 from eosin.broker.security.open_listeners import check_open, is_loopback
 from eosin.broker.security.quotas.switch import QuotaSwitch
 from eosin.broker.start_error import cannot_listen, cannot_use
@@ -402,11 +401,7 @@ class Server:
         self._background.every(ROUND_INTERVAL_MS, "the search for hanging transactions", healing.round)
         self._background.every(REPORT_INTERVAL_MS, "the report of refused clients", self._report_refusals)
         ConnectionWatch(self.host, self.config).begin(self._background)
-        limits = self.services.new_producers = new_producers_of(self.config, self.clock)
-        if self.config.eosin_principal_group_bytes_max:
-            self.services.group_shares = GroupShares(
-                self.clock, self.services.groups, max_bytes=self.config.eosin_principal_group_bytes_max
-            )
+        limits = limit_users(self.services)
         count = partial(self._unless_loading, lambda: limits.look(logs.logs.values()))
         self._background.every(LOOK_INTERVAL_MS, "the count of producers", count)
         if self.tls is not None:

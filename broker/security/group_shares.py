@@ -15,6 +15,7 @@ from eosin.runtime.turns import in_turns
 
 if TYPE_CHECKING:
     from eosin.broker.api import RequestContext
+    from eosin.broker.config.broker import BrokerConfig
     from eosin.broker.security.session import Principal
     from eosin.coordinator.groups.coordinator import GroupCoordinator
     from eosin.runtime.clock import Clock
@@ -108,3 +109,9 @@ def _tell_left_out(context: "RequestContext", refused: int) -> None:
         "a user's groups hold as much as they may (eosin.principal.group.bytes.max)",
         extra=fields(principal=shown(context.session.principal), host=context.session.host, refused=refused),
     )
+
+
+def group_shares_of(config: "BrokerConfig", clock: "Clock", groups: "GroupCoordinator") -> GroupShares | None:
+    """The shares that the settings say; None for no limit."""
+    most = config.eosin_principal_group_bytes_max
+    return GroupShares(clock, groups, max_bytes=most) if most else None

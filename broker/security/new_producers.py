@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.broker.process.logging_format import fields
 from eosin.broker.security.audit import shown
+from eosin.broker.security.group_shares import group_shares_of
 from eosin.broker.security.session import ANONYMOUS, Principal
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock
 from eosin.storage.log.log_results import Refused
 
 if TYPE_CHECKING:
-    from eosin.broker.api import RequestContext
+    from eosin.broker.api import RequestContext, Services
     from eosin.broker.config.broker import BrokerConfig
     from eosin.storage.log.partition_log import PartitionLog
 
@@ -175,3 +176,10 @@ def new_producers_of(config: "BrokerConfig", clock: Clock) -> NewProducers:
         producer_ids_max=config.eosin_producer_ids_max,
         producer_ids_rate=config.eosin_principal_producer_ids_rate,
     )
+
+
+def limit_users(services: "Services") -> NewProducers:
+    """Limit what single users may add: producers, which are returned, and members of groups."""
+    services.group_shares = group_shares_of(services.config, services.clock, services.groups)
+    limits = services.new_producers = new_producers_of(services.config, services.clock)
+    return limits

@@ -1,4 +1,4 @@
-"""The log of denials stays small, whatever names a client asks about (security.md 4.9, 5.8)."""
+"""The log of denials stays small, whatever names a client asks about (security.md 4.9)."""
 
 import logging
 from collections.abc import Iterator
