@@ -339,12 +339,13 @@ class _Stream(asyncio.BufferedProtocol):
 
     def close(self, failure: ClientError) -> None:
         self._fail(failure)
-        if self._link_timeout_ms is not None:
-            self.abort()
-        elif self._transport is not None:
+        if self._transport is None:
+            if not self.closed.done():
+                self.closed.set_result(None)
+        elif self._link_timeout_ms is not None:
+            self._transport.abort()
+        else:
             self._transport.close()
-        if self._transport is None and not self.closed.done():
-            self.closed.set_result(None)
 
     def abort(self) -> None:
         if self._transport is not None:

@@ -82,7 +82,11 @@ async def learn_cluster_id(
 
 async def _ask(address: Address, timeout_ms: int, security: Security | None) -> str:
     async with await Connection.open(
-        address, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms, security=security
+        address,
+        connect_timeout_ms=timeout_ms,
+        request_timeout_ms=timeout_ms,
+        security=security,
+        link_timeout_ms=timeout_ms,
     ) as connection:
         versions = await negotiate(connection)
         version = max(versions.pick(ApiKey.DESCRIBE_CLUSTER), _AT_LEAST)

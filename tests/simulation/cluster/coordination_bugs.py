@@ -14,6 +14,7 @@ from eosin.broker.peers.remote_verifier import CoordinatorRoutes, RemoteVerifier
 from eosin.broker.transactions.coordinator_connections import CoordinatorConnections
 from eosin.broker.transactions.markers import MarkerKey
 from eosin.client.connection import _Stream
+from eosin.client.errors import ClientError
 from eosin.coordinator.groups.offsets.service import OffsetRequests
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.coordinator.transactions.log import encoder
@@ -112,11 +113,13 @@ def used_up_producer_id_begins_anew() -> Iterator[None]:
 def given_up_requests_arrive() -> Iterator[None]:
     """A broker closes a link as any client closes a connection: what it has given up goes on (cluster.md 6.11.2)."""
 
-    def careless(self: Any) -> None:
-        if self._transport is not None:
-            self._transport.close()
+    close = _Stream.close
 
-    with patch.object(_Stream, "abort", careless):
+    def careless(self: Any, failure: ClientError) -> None:
+        self._link_timeout_ms = None
+        close(self, failure)
+
+    with patch.object(_Stream, "close", careless):
         yield
 
 
