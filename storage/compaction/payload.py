@@ -9,6 +9,7 @@ from typing import Final
 
 from eosin.protocol.records.batch import BatchHeader, Compression, CorruptRecords, records_payload
 from eosin.protocol.records.budget import Budget, BudgetSpent
+from eosin.runtime.thread_rest import ThreadRest
 from eosin.storage.compaction.pace import RECORD_WORK, Pace
 from eosin.storage.compaction.record_spans import Span, read_spans
 from eosin.storage.disk.interfaces import Disk
@@ -38,7 +39,8 @@ async def payload_of(disk: Disk, header: BatchHeader, batch: memoryview) -> byte
     """The records of any batch, uncompressed. Raises CorruptRecords."""
     payload = _quick_payload(header, batch)
     if payload is None:
-        payload = bytes(await disk.compute(records_payload, batch, header))
+        budget = Budget(rest=ThreadRest().take)
+        payload = bytes(await disk.compute(records_payload, batch, header, None, budget))
     return payload
 
 
