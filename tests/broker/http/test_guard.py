@@ -1,12 +1,16 @@
 """What the guard of the HTTP listener refuses (console.md 6)."""
 
 import json
+import platform
 from typing import Any
 
 import pytest
 from manual_clock import ManualClock
 
+from eosin.broker.config.broker import BrokerConfig
+from eosin.broker.config.listeners import Listener
 from eosin.broker.http.guard import Guard, host_is_private
+from eosin.broker.observability import own_names
 
 TOKEN = "correct-horse"
 
@@ -93,6 +97,18 @@ async def test_a_host_of_somebody_elses_is_refused(host: str) -> None:
     status, _, body = await ask(guard(allowed_hosts=("eosin.example.com",)), host=host)
     assert status == 421
     assert "eosin.http.allowed.hosts" in json.loads(body)["error"]
+
+
+def test_a_listener_is_asked_by_the_names_of_its_machine() -> None:
+    config = BrokerConfig(
+        listeners=("INSIDE://0.0.0.0:29092",),
+        advertised_listeners=("INSIDE://Broker-1:29092",),
+        listener_security_protocol_map=("INSIDE:PLAINTEXT",),
+    )
+    names = own_names(config, Listener("HTTP", "console.example", 9100))
+    assert {"broker-1", "console.example", platform.node().lower()} <= set(names)
+    assert host_is_private("broker-1:9100", names)
+    assert not host_is_private("broker-2:9100", names)
 
 
 async def test_health_answers_whatever_the_host_is() -> None:
