@@ -6,11 +6,12 @@ v4 has static members.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.many_items import made_for_each
+from eosin.broker.many_items import made_for_each, written
 from eosin.broker.security.access import Access, on_each
 from eosin.broker.security.authorized_operations import NOT_ASKED
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.coordinator.groups.rules.group import Group, GroupState
+from eosin.protocol.codec import EncodedBody
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_groups import (
@@ -19,9 +20,10 @@ from eosin.protocol.schemas.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from eosin.protocol.types import Message
 
 
-async def handle(request: DescribeGroupsRequest, context: RequestContext, services: Services) -> DescribeGroupsResponse:
+async def handle(request: DescribeGroupsRequest, context: RequestContext, services: Services) -> Message | EncodedBody:
     asked, session = request.include_authorized_operations, context.session
     groups = (
         _describe(group_id, context, services, session.operations(ResourceType.GROUP, group_id) if asked else NOT_ASKED)
@@ -30,7 +32,8 @@ async def handle(request: DescribeGroupsRequest, context: RequestContext, servic
         for group_id in request.groups
     )
     described = await made_for_each(groups, len(request.groups), context, services)
-    return DescribeGroupsResponse(groups=tuple(described))
+    response = DescribeGroupsResponse(groups=tuple(described))
+    return await written(ApiKey.DESCRIBE_GROUPS, response, len(described), context)
 
 
 def _describe(group_id: str, context: RequestContext, services: Services, operations: int) -> DescribedGroup:

@@ -10,10 +10,11 @@ from itertools import groupby
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.many_items import made_for_each
+from eosin.broker.many_items import made_for_each, written
 from eosin.broker.security.access import Access, on_each, silently
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.coordinator.transactions.rules.listing import TransactionDescription
+from eosin.protocol.codec import EncodedBody
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_transactions import (
@@ -22,17 +23,19 @@ from eosin.protocol.schemas.describe_transactions import (
     TopicData,
     TransactionState,
 )
+from eosin.protocol.types import Message
 
 
 async def handle(
     request: DescribeTransactionsRequest, context: RequestContext, services: Services
-) -> DescribeTransactionsResponse:
+) -> Message | EncodedBody:
     """Each id's answer, in the order of the request."""
     ids = request.transactional_ids
     states = (_state(transactional_id, context, services) for transactional_id in ids)
-    return DescribeTransactionsResponse(
+    response = DescribeTransactionsResponse(
         transaction_states=tuple(await made_for_each(states, len(ids), context, services))
     )
+    return await written(ApiKey.DESCRIBE_TRANSACTIONS, response, len(ids), context)
 
 
 def _state(transactional_id: str, context: RequestContext, services: Services) -> TransactionState:

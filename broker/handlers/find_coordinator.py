@@ -11,14 +11,16 @@ came in on. The answer may be out of date when it arrives: NOT_COORDINATOR is th
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.many_items import made_for_each
+from eosin.broker.many_items import made_for_each, written
 from eosin.broker.metadata.cluster import Endpoint
 from eosin.broker.security.access import Access, on_each
 from eosin.broker.security.resources import Operation, ResourceType
+from eosin.protocol.codec import EncodedBody
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.schemas.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from eosin.protocol.types import Message
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -26,13 +28,13 @@ TRANSACTION: Final = 1
 FIRST_MANY_KEYS: Final = 4
 
 
-async def handle(
-    request: FindCoordinatorRequest, context: RequestContext, services: Services
-) -> FindCoordinatorResponse:
+async def handle(request: FindCoordinatorRequest, context: RequestContext, services: Services) -> Message | EncodedBody:
     if context.api_version >= FIRST_MANY_KEYS:
         keys = request.coordinator_keys
         found = (_coordinator(key, _found(key, request.key_type, context, services)) for key in keys)
-        return FindCoordinatorResponse(coordinators=tuple(await made_for_each(found, len(keys), context, services)))
+        coordinators = tuple(await made_for_each(found, len(keys), context, services))
+        response = FindCoordinatorResponse(coordinators=coordinators)
+        return await written(ApiKey.FIND_COORDINATOR, response, len(keys), context)
     return _single(_coordinator(request.key, _found(request.key, request.key_type, context, services)))
 
 

@@ -20,7 +20,7 @@ from typing import Final
 from msgspec.structs import replace as with_fields
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.many_items import done_for_each, made_for_each
+from eosin.broker.many_items import done_for_each, made_for_each, written
 from eosin.broker.metadata.answers import FEW_PARTITIONS, Kind
 from eosin.broker.metadata.cluster import Cluster, Outcome, Topic, leader_seen
 from eosin.broker.metadata.topics import MAX_PARTITIONS_PER_CHANGE, unknown_topic
@@ -39,14 +39,13 @@ from eosin.protocol.schemas.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from eosin.protocol.types import Message
 from eosin.runtime.turns import in_turns
 
 FIRST_LISTENER_VERSION: Final = 6
 
 
-async def handle(
-    request: MetadataRequest, context: RequestContext, services: Services
-) -> MetadataResponse | EncodedBody:
+async def handle(request: MetadataRequest, context: RequestContext, services: Services) -> Message | EncodedBody:
     version, wanted = context.api_version, request.topics
     if wanted is None or (version == 0 and not wanted):
         return await _all_topics(request, context, services)
@@ -58,12 +57,14 @@ async def handle(
         return _answer(request, context, services, await made_for_each(by_id, len(ids), context, services))
     names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
     if context.session.authorizer is not None:
-        return await _answer_by_rights(request, context, services, names)
+        response = await _answer_by_rights(request, context, services, names)
+        return await written(ApiKey.METADATA, response, len(names), context)
     if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
         missing = [name for name in names if name not in services.cluster.topics]
         if missing:
             return await _create_and_answer(request, context, services, names, missing)
-    return await _answer_by_name(request, context, services, names)
+    response = await _answer_by_name(request, context, services, names)
+    return await written(ApiKey.METADATA, response, len(names), context)
 
 
 async def _answer_by_name(

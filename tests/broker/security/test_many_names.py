@@ -123,12 +123,14 @@ async def test_metadata_of_many_names_shows_what_may_be_seen_and_creates_what_ma
     assert found[ErrorCode.TOPIC_AUTHORIZATION_FAILED] == {"other"} | set(NAMES) - found[ErrorCode.NONE]
 
 
-async def test_one_metadata_request_creates_no_more_than_one_of_create_topics(broker: GuardedBroker) -> None:
-    await broker.grant(MALLORY, Operation.ALL, "name-", pattern=PatternType.PREFIXED)
-    names = [f"name-{index}" for index in range(MAX_PARTITIONS_PER_CHANGE + 1)]
-    request = MetadataRequest(
-        topics=tuple(MetadataRequestTopic(name=name) for name in names), allow_auto_topic_creation=True
-    )
-    response = await broker.ask(MALLORY, ApiKey.METADATA, request)
-    assert {each.error_code for each in response.topics} == {ErrorCode.POLICY_VIOLATION}
-    assert not any(name.startswith("name-") for name in broker.server.services.cluster.topics)
+async def test_one_metadata_request_creates_no_more_than_one_of_create_topics() -> None:
+    each_has = 100
+    async with guarded_broker(num_partitions=each_has) as broker:
+        await broker.grant(MALLORY, Operation.ALL, "name-", pattern=PatternType.PREFIXED)
+        names = [f"name-{index}" for index in range(MAX_PARTITIONS_PER_CHANGE // each_has + 1)]
+        request = MetadataRequest(
+            topics=tuple(MetadataRequestTopic(name=name) for name in names), allow_auto_topic_creation=True
+        )
+        response = await broker.ask(MALLORY, ApiKey.METADATA, request)
+        assert {each.error_code for each in response.topics} == {ErrorCode.POLICY_VIOLATION}
+        assert not any(name.startswith("name-") for name in broker.server.services.cluster.topics)
