@@ -245,7 +245,9 @@ class FetchSessions:
         self._look = self._clock.call_later(LOOK_MS, self._forget) if self._sessions else None
 
     def _count(self, session: FetchSession) -> None:
-        """Count what a session holds now."""
+        """Count what a session holds now; a follower takes nothing from consumers."""
+        if session.is_follower:
+            return
         more = len(session.partitions) * PARTITION_BYTES - session.held_bytes
         session.held_bytes += more
         self.held_bytes += more

@@ -284,6 +284,21 @@ def test_who_holds_most_gives_way_to_who_holds_less(monkeypatch: pytest.MonkeyPa
     assert broker.open(*range(200), owner="bob") is None, "nobody gives way to who would hold most"
 
 
+def test_followers_are_not_limited_and_take_nothing_from_consumers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "MAX_BYTES", 200 * PARTITION_BYTES)
+    broker = Broker()
+    fetch = broker.sessions.begin(request(*range(MAX_PARTITIONS + 1)), uses_topic_ids=False, owner="broker-2")
+    assert isinstance(fetch, FullFetch)
+    fetch.is_follower = True
+    follower = broker.sessions.open(fetch)
+    assert follower is not None
+    assert broker.open(*range(100), owner="alice") is not None
+    grown = broker.sessions.begin(
+        request(MAX_PARTITIONS + 1, session=follower.session_id, epoch=1), uses_topic_ids=False, owner="broker-2"
+    )
+    assert isinstance(grown, IncrementalFetch), "nobody has ended it"
+
+
 def test_a_session_that_is_not_used_is_forgotten() -> None:
     broker = Broker()
     used, _ = broker.must_open(0), broker.must_open(0)
