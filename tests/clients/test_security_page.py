@@ -27,15 +27,16 @@ from toolchains import skipped_without
 from waiting import HANG_S, wait_until
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
+LIMITS = PAGE.with_suffix("") / "limits.md"
 ELSEWHERE = ("certs", "serve")
 """Commands of the first section and of the secured cluster; every other command of ours is run in one test."""
 
 pytestmark = pytest.mark.slow
 
 
-def blocks(heading: str) -> list[list[str]]:
+def blocks(heading: str, page: Path = PAGE) -> list[list[str]]:
     """The indented blocks of a section, each as lines; a line that ends with a backslash goes on in the next."""
-    section = PAGE.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    section = page.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     found = re.findall(r"^((?:    .*\n)+)", section, re.MULTILINE)
     return [textwrap.dedent(each).replace("\\\n", "").splitlines() for each in found]
 
@@ -138,11 +139,11 @@ class Secured:
         (self.folder / name).write_text("\n".join(map(self.here, lines)) + "\n")
 
 
-def test_the_settings_and_commands_of_users_quotas_and_rights_work_in_their_order(tmp_path: Path) -> None:
+def test_the_settings_and_commands_of_users_rights_and_quotas_work_in_their_order(tmp_path: Path) -> None:
     secured = Secured(tmp_path)
-    sections = [*blocks("Users and passwords"), *blocks("Quotas"), *blocks("Rights")[1:]]
+    sections = [*blocks("Users and passwords"), *blocks("Rights")[1:], *blocks("Quotas", LIMITS)]
     commands = [line for block in sections for line in block if line[:6] == "eosin "]
-    every = re.findall(r"^    (eosin (\w+) .*)$", PAGE.read_text(), re.MULTILINE)
+    every = re.findall(r"^    (eosin (\w+) .*)$", PAGE.read_text() + LIMITS.read_text(), re.MULTILINE)
     assert commands == [command for command, name in every if name not in ELSEWHERE]
     with serving(tmp_path, "eosin serve --config server.properties"):
         to = f"export EOSIN_BOOTSTRAP_SERVER={secured.address} EOSIN_COMMAND_CONFIG=admin.properties;"
@@ -250,7 +251,7 @@ def test_apache_kafkas_own_tool_changes_users_and_quotas_as_the_page_says(tmp_pa
     kafkas_own(tmp_path, "kafka-configs")
     to = f"--bootstrap-server {secured.address} --command-config admin.properties"
     (user,) = lines_with(r"kafka-configs.* users")
-    of_quotas = blocks("Quotas")[0]
+    of_quotas = blocks("Quotas", LIMITS)[0]
     assert all(line.startswith("kafka-configs --bootstrap-server ... ") for line in of_quotas)
     with serving(tmp_path, "eosin serve --config server.properties"):
         run(tmp_path, f"{user.replace('...', 'of-the-app')} {to}")
