@@ -34,7 +34,6 @@ from eosin.broker.transactions.verification import VerificationRequest, translat
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.records.budget import Budget
 from eosin.protocol.schemas.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -121,7 +120,8 @@ def _append_small(
     large_batches = services.large_batches
     waiting: list[ProducedBatch] = []
     large: list[Checked] = []
-    budget = Budget(QUICK_WORK)
+    budget = large_batches.quick
+    budget.left = QUICK_WORK
     batches_left = BATCHES_AT_ONCE
     for topic in produced.topics:
         for batch in topic.batches:

@@ -53,11 +53,13 @@ FIRST_BATCHES_AT_ONCE: Final = 25
 class LargeBatches:
     """The requests with batches that wait, by log."""
 
-    __slots__ = ("_first_batches", "checks", "waiting")
+    __slots__ = ("_first_batches", "checks", "quick", "waiting")
 
     def __init__(self, clock: Clock) -> None:
         self.waiting: dict[PartitionLog, asyncio.Future[None]] = {}
         """The last request that each log has waiting. For readers: almost always empty."""
+        self.quick = Budget()
+        """For who checks a request's batches in one step: he sets what is left of it first."""
         self.checks = RoundRobin()
         """Whose turn it is to have what takes long computed in a thread: of batches here, and of others who read
         them."""

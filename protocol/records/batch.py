@@ -102,7 +102,10 @@ def records_payload(
         raise CorruptRecords(f"a batch of {header.size} bytes in {len(batch)}")
     if limit is None:
         limit = most_inflated(header.size)
-    return decompress(header.compression, memoryview(batch)[HEADER_BYTES : header.size], limit, budget)
+    records = memoryview(batch)[HEADER_BYTES : header.size]
+    if not header.attributes & COMPRESSION_MASK and len(records) <= limit:
+        return records
+    return decompress(header.compression, records, limit, budget)
 
 
 def iter_records(batch: BytesLike, *, limit: int | None = None, budget: Budget | None = None) -> Iterator[Record]:

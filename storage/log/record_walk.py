@@ -7,7 +7,7 @@ records and only looks at where their fields lie. Always true: `first_fault` fin
 
 from typing import Final
 
-from eosin.protocol.records.budget import HEADER_WORK, RECORD_WORK, Budget
+from eosin.protocol.records.budget import HEADER_WORK, RECORD_WORK, Budget, BudgetSpent
 from eosin.protocol.records.compression import CorruptRecords
 from eosin.protocol.records.fields import decode_record, read_varint
 
@@ -61,7 +61,12 @@ def _walk(data: bytes, count: int, budget: Budget) -> Walked | None:
     lowest, highest = 1 << 64, -1 << 64
     for first in range(0, count, _AT_ONCE):
         after = min(count, first + _AT_ONCE)
-        budget.take(RECORD_WORK * (after - first))
+        if first:
+            budget.take(RECORD_WORK * (after - first))
+        else:  # all that most batches have
+            budget.left -= RECORD_WORK * after
+            if budget.left < 0:
+                raise BudgetSpent
         for index in range(first, after):
             byte = data[position]
             if byte & 1:

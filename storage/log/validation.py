@@ -310,10 +310,10 @@ def _in_final_form(
     """Give the batch the codec and the timestamps that the topic wants, copying it only when they differ. `data` is its
     records, decompressed."""
     final = batch
-    codec = header.compression
-    if config.compression_type != _PRODUCER and codec is not COMPRESSION_BY_CONFIG_NAME[config.compression_type]:
-        codec = COMPRESSION_BY_CONFIG_NAME[config.compression_type]
-        final = recompress(batch, codec, level=_level(config, codec), payload=data)
+    codec = header.attributes & COMPRESSION_MASK
+    if config.compression_type != _PRODUCER and codec != COMPRESSION_BY_CONFIG_NAME[config.compression_type]:
+        wanted = COMPRESSION_BY_CONFIG_NAME[config.compression_type]
+        final, codec = recompress(batch, wanted, level=_level(config, wanted), payload=data), int(wanted)
         if len(final) > config.max_message_bytes:
             return _too_large(len(final), config)
         if len(data) > most_inflated(len(final)):
