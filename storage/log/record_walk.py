@@ -31,8 +31,14 @@ Walked = tuple[int, int, int]
 
 def walk_records(data: bytes, count: int, budget: Budget | None = None) -> Walked | None:
     """Check that `data` is exactly `count` well-formed records; None when it is not. Raises BudgetSpent."""
+    if budget is None:
+        budget = Budget()
+    # The first records, which are all that most batches have, cost no call.
+    budget.left -= RECORD_WORK * (count if count < _AT_ONCE else _AT_ONCE)
+    if budget.left < 0:
+        raise BudgetSpent
     try:
-        return _walk(data, count, Budget() if budget is None else budget)
+        return _walk(data, count, budget)
     except (IndexError, CorruptRecords):
         return None
 
@@ -63,10 +69,6 @@ def _walk(data: bytes, count: int, budget: Budget) -> Walked | None:
         after = min(count, first + _AT_ONCE)
         if first:
             budget.take(RECORD_WORK * (after - first))
-        else:  # all that most batches have
-            budget.left -= RECORD_WORK * after
-            if budget.left < 0:
-                raise BudgetSpent
         for index in range(first, after):
             byte = data[position]
             if byte & 1:
