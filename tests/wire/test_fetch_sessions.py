@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from wire import Wire, data_offsets, fetched
+from wire import Wire, better_than_kafka, data_offsets, fetched
 from wire_producer import transactional
 
 from eosin.protocol.errors import ErrorCode
@@ -191,6 +191,7 @@ async def test_a_committed_session_returns_when_the_stable_offset_moves(
         assert await session.next({}, isolation=1, wait_ms=20_000) == {0: [0]}
 
 
+@better_than_kafka("Apache Kafka says UNKNOWN_TOPIC_OR_PARTITION of an id that names no topic any more")
 async def test_a_session_waits_though_one_of_its_topics_is_gone(
     wire: Wire, other: Wire, partitions: list[TopicPartition]
 ) -> None:

@@ -91,6 +91,7 @@ async def test_the_latest_time_is_found_where_it_first_occurs(wire: Wire, partit
     assert (found.offset, found.timestamp) == (1, start + 50)
 
 
+@better_than_kafka("Apache Kafka tells a record that was deleted")
 async def test_the_latest_time_is_that_of_a_record_which_is_still_there(wire: Wire, partition: TopicPartition) -> None:
     now = now_ms() - 10_000
     for hours, count in ((0, 3), (1, 3), (2, 2)):
