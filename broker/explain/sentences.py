@@ -10,7 +10,7 @@ from eosin.broker.explain.explained import Explained, Next
 from eosin.broker.explain.facts import TransactionFacts
 from eosin.broker.explain.timeline import timeline_of
 from eosin.broker.explain.wording import client, clipped, duration, moment, name, plural
-from eosin.broker.recorder.events import Cause, Kind, Notable, Takeover
+from eosin.broker.recorder.events import Cause, Kind, Notable, Summary, Takeover
 from eosin.protocol.errors import ErrorCode
 
 _HEADLINES: Final = frozenset({Kind.FENCED, Kind.TIMEOUT, Kind.OPERATOR, Kind.HEALED, Kind.EXPIRED})
@@ -134,9 +134,19 @@ def _headline(facts: TransactionFacts) -> Notable | None:
     last = max(found, key=lambda each: (each.latest_ms, each.kind is Kind.FENCED))
     if last.kind is Kind.EXPIRED and facts.state:
         return None
-    committed = [each.ended_ms for each in history.past if each.outcome == "commit"]
     begun_ms = facts.start_ms if facts.is_open or facts.is_preparing else -1
-    return last if last.latest_ms >= max(begun_ms, *committed, -1) else None
+    has_gone_on = begun_ms > last.latest_ms or any(
+        each.outcome == "commit" and _is_after(each, last) for each in history.past
+    )
+    return None if has_gone_on else last
+
+
+def _is_after(past: Summary, notable: Notable) -> bool:
+    """Whether a transaction ended after a notable event. Within one millisecond that of a newer pair did, since the
+    event is about an older one."""
+    if past.ended_ms != notable.latest_ms:
+        return past.ended_ms > notable.latest_ms
+    return (past.producer_id, past.producer_epoch) > (notable.producer_id, notable.producer_epoch)
 
 
 def _present(facts: TransactionFacts, notable: Notable) -> str:
