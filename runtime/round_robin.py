@@ -35,29 +35,33 @@ class RoundRobin:
 
     async def _wait(self, owner: Hashable) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        queue = self._waiting.setdefault(owner, deque())
-        queue.append(turn)
+        self._waiting.setdefault(owner, deque()).append(turn)
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled():  # it came in the moment in which its owner gave up
+            if turn.cancelled():
+                self._leave(owner, turn)
+            else:  # it came in the moment in which its owner gave up
                 self._pass_on()
-            else:
-                queue.remove(turn)
-                if not queue:
-                    del self._waiting[owner]
             raise
+
+    def _leave(self, owner: Hashable, turn: asyncio.Future[None]) -> None:
+        queue = self._waiting.get(owner, deque())
+        if turn in queue:
+            queue.remove(turn)
+            if not queue:
+                del self._waiting[owner]
 
     def _pass_on(self) -> None:
         waiting = self._waiting
         if self._served in waiting:
             waiting[self._served] = waiting.pop(self._served)  # behind the others
-        if not waiting:
-            self._is_taken = False
-            return
-        owner = next(iter(waiting))
-        queue = waiting[owner]
-        queue.popleft().set_result(None)
-        self._served = owner
-        if not queue:
-            del waiting[owner]
+        while waiting:
+            owner = next(iter(waiting))
+            turn = waiting[owner][0]
+            self._leave(owner, turn)
+            if not turn.done():  # else its owner has given up, and did not run since
+                turn.set_result(None)
+                self._served = owner
+                return
+        self._is_taken = False

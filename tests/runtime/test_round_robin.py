@@ -2,7 +2,7 @@
 
 import asyncio
 
-from waiting import settled
+from waiting import HANG_S, settled
 
 from eosin.runtime.round_robin import RoundRobin
 
@@ -76,3 +76,27 @@ async def test_a_turn_that_comes_in_the_moment_of_giving_up_goes_to_the_next() -
     assert order == ["a", "c"]
     async with turns.turn("a"):
         assert second.cancelled()
+
+
+async def test_turns_go_on_whenever_some_who_wait_are_cancelled_with_the_one_who_has_it() -> None:
+    """All of one iteration of the loop: those who wait are cancelled first, then the turn ends before they run."""
+    turns = RoundRobin()
+    entered: list[str] = []
+    stop = asyncio.Event()
+
+    async def have(owner: str) -> None:
+        async with turns.turn(owner):
+            entered.append(owner)
+            await stop.wait()
+
+    first = asyncio.create_task(have("a"))
+    await settled()
+    waiting = [asyncio.create_task(have(owner)) for owner in "bcb"]
+    await settled()
+    stop.set()  # the first one runs before what is cancelled behind it
+    for task in waiting[:2]:
+        task.cancel()
+    await asyncio.gather(first, *waiting, return_exceptions=True)
+    assert entered == ["a", "b"]
+    async with asyncio.timeout(HANG_S), turns.turn("d"):
+        pass
