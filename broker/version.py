@@ -7,6 +7,6 @@ VERSION: Final = "0.1.0"
 
 def is_compiled() -> bool:
     """Whether the modules on the path of a transaction run as machine code (setup.py)."""
-    from eosin.protocol import frames
+    from eosin.runtime import clock
 
-    return not str(frames.__file__).endswith(".py")
+    return not str(clock.__file__).endswith(".py")
