@@ -362,7 +362,7 @@ def kinds_of_tests() -> Iterator[tuple[str, set[str]]]:
     """Each folder with each set of marks that a test in it may have."""
     kinds = {
         "tests/storage": ((), ("process",)),
-        "tests/cluster": (("process",),),
+        "tests/clusters": (("process",),),
         "tests/clients": (("process",),),
         "tests/pipeline": ((), ("process",), ("spark",)),
     }

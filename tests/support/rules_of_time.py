@@ -18,7 +18,7 @@ from waiting import HANG_S
 
 ROOT: Final = Path(__file__).parent.parent.parent
 LIST: Final = ROOT / "tests" / "rules_of_time.toml"
-VIRTUAL: Final = ("tests/simulation/", "tests/model/")
+VIRTUAL: Final = ("tests/simulation/", "tests/model_checker/")
 """All time there is simulated. Elsewhere the mark `virtual` says so."""
 PYTEST_S: Final = 300
 """`timeout` in pyproject.toml."""
@@ -64,7 +64,7 @@ _OF_REAL_PROCESSES: Final = {
     *("scenario", "real_clients", "own_client", "confluent_kafka", "kafka", "aiokafka"),
 }
 """A module that imports one of them asks a real process."""
-_REAL_FOLDERS: Final = ("tests/applications/", "tests/clients/", "tests/cluster/", "tests/crash/", "tests/wire/")
+_REAL_FOLDERS: Final = ("tests/applications/", "tests/clients/", "tests/clusters/", "tests/crash/", "tests/wire/")
 
 
 class Broken(NamedTuple):

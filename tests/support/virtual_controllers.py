@@ -1,7 +1,7 @@
 """The controllers of a cluster in a virtual test: the model of `fake_controller.py`, at addresses of its network.
 
 What it stands for is Apache Kafka's: `tests/broker/quorum/test_fake_controller.py` holds it against a recording, and
-`tests/cluster` has a test of each kind with a real one.
+`tests/clusters` has a test of each kind with a real one.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
 """Logs that a broker of a cluster has lost, or cannot write: it does not lead them before it has copied them again
-(cluster.md 4.18, 4.19). Whole brokers on simulated disks; `tests/cluster/test_directories.py` has real ones."""
+(cluster.md 4.18, 4.19). Whole brokers on simulated disks; `tests/clusters/test_directories.py` has real ones."""
 
 from collections.abc import AsyncIterator
 

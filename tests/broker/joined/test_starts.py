@@ -1,6 +1,6 @@
 """Starts of a broker of a quorum: what it finds and leaves in its directory, and one sentence for each refusal
 (cluster.md 1.6, 1.8, 2.3, 3.7, 7.5). A real process says it behind the name of its command
-(`tests/cluster/test_one_broker.py`)."""
+(`tests/clusters/test_one_broker.py`)."""
 
 import json
 

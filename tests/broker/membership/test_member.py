@@ -1,5 +1,5 @@
 """A broker's membership while controllers and other brokers come and go: all of it on simulated time, with the model of
-the controllers (cluster.md 2). What a real controller answers is in `tests/cluster/test_membership.py`."""
+the controllers (cluster.md 2). What a real controller answers is in `tests/clusters/test_membership.py`."""
 
 import asyncio
 

@@ -206,7 +206,7 @@ def test_the_same_script_makes_the_records_that_apache_kafka_wrote() -> None:
     assert with_names_for_ids(written(cluster.log)) == with_names_for_ids(recorded())
 
 
-# What tests/cluster saw with a real one, and what cluster.md tells of it ---------------------------------------------
+# What tests/clusters saw with a real one, and what cluster.md tells of it ---------------------------------------------
 
 
 def test_another_incarnation_waits_for_the_end_of_the_session_of_the_first() -> None:

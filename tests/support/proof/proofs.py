@@ -47,7 +47,7 @@ def _program(proves: str, name: str, *words: str) -> Proof:
 PROOFS: Final[Mapping[str, Proof]] = {
     "applications": _tests("Streams, Connect, MirrorMaker 2, Flink and Apache Kafka's programs", "tests/applications"),
     "clients": _tests("every client through every scenario and error", *on(3), "tests/clients"),
-    "cluster": _tests("brokers that join controllers of Apache Kafka, minutes of kills too", "tests/cluster"),
+    "cluster": _tests("brokers that join controllers of Apache Kafka, minutes of kills too", "tests/clusters"),
     "cluster-clients": _program("the clients against three brokers with three replicas", "cluster_clients"),
     "cluster-crash": _program(
         "copies through kills and cuts of brokers and controllers of a cluster",

@@ -24,7 +24,7 @@ class Entry:
     """A test in quarantine."""
 
     test: str
-    """As pytest names it, without parameters: `tests/cluster/test_a.py::test_b`."""
+    """As pytest names it, without parameters: `tests/clusters/test_a.py::test_b`."""
     owner: str
     cause: str
     since: date

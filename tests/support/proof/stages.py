@@ -10,10 +10,10 @@ ROOT: Final = Path(__file__).parents[3]
 CORES: Final = os.cpu_count() or 2
 ROOMS: Final = (
     *("runtime", "protocol", "storage", "coordinator", "client", "broker", "pipeline"),
-    *("model", "simulation", "conformance"),
+    *("model_checker", "simulation", "conformance"),
 )
 """Folders of `tests/` in which tests that only compute stand beside real ones."""
-REAL: Final = ("cluster", "applications", "crash", "kafka_tools", "wire")
+REAL: Final = ("clusters", "applications", "crash", "kafka_tools", "wire")
 RULES: Final = tuple(sorted(f"tests/{path.name}" for path in (ROOT / "tests").glob("test_*.py")))
 """Modules about the checkout itself."""
 FOLDERS: Final = tuple(f"tests/{name}" for name in (*REAL, *ROOMS))
