@@ -77,7 +77,7 @@ def _run(given: list[str]) -> int:
         return 0 if given else 2
     name = given[0]
     if name in ("-V", "--version"):
-        from eosin.broker.version import VERSION, is_compiled
+        from eosin.runtime.version import VERSION, is_compiled
 
         print(f"eosin {VERSION}{', compiled' if is_compiled() else ''}")
         return 0

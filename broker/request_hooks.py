@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from eosin.broker.api import Api, RequestContext
-from eosin.broker.process.logging_format import fields
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
+from eosin.runtime.logging_format import fields
 
 _LOG: Final = logging.getLogger("eosin.broker.requests")
 

@@ -34,7 +34,6 @@ from eosin.broker.metadata.log import UnreadableMetadata
 from eosin.broker.opened_logs import open_logs
 from eosin.broker.partitions import Partitions
 from eosin.broker.process.descriptors import LEAST_LIMIT, SMALL_LIMIT, DescriptorBudget, budget_of, descriptor_limit
-from eosin.broker.process.logging_format import fields
 from eosin.broker.process.memory_limit import frame_memory_of
 from eosin.broker.registry import BY_KEY
 from eosin.broker.request_hooks import HookChain, RequestHooks, SlowRequestLog
@@ -50,6 +49,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.runtime.background import Background, Work
 from eosin.runtime.chance import Chance, SystemChance
 from eosin.runtime.clock import Clock, SystemClock
+from eosin.runtime.logging_format import fields
 from eosin.storage.disk.flusher import Flusher
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.disk.memory import MemoryDisk

@@ -12,8 +12,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.connections.address_group import address_group
-from eosin.broker.process.log_budget import LogBudget
 from eosin.runtime.clock import Clock
+from eosin.runtime.log_budget import LogBudget
 
 if TYPE_CHECKING:
     from eosin.broker.api import RequestContext

@@ -106,7 +106,7 @@ def test_every_folder_with_code_is_a_package_and_is_packaged(monkeypatch: pytest
 
 
 def test_the_version_is_the_one_that_is_packaged() -> None:
-    from eosin.broker.version import VERSION
+    from eosin.runtime.version import VERSION
 
     assert PROJECT["project"]["version"] == VERSION
 

@@ -20,8 +20,8 @@ from eosin.broker.config.http import http_listener, is_loopback
 from eosin.broker.config.listeners import parse_listeners
 from eosin.broker.config.settings import SettingError
 from eosin.broker.config.sources import load_config
-from eosin.broker.process.logging_format import setup_logging
 from eosin.broker.security.process import keep_files_private
+from eosin.runtime.logging_format import setup_logging
 
 SETTINGS: Final = {
     "log.retention.bytes": str(16 * 1024 * 1024),

@@ -22,7 +22,6 @@ from eosin.broker.config.listeners import parse_listeners
 from eosin.broker.config.settings import SettingError
 from eosin.broker.config.sources import LoadedConfig, load_config
 from eosin.broker.process.descriptors import LEAST_LIMIT, descriptor_limit
-from eosin.broker.process.logging_format import fields, setup_logging
 from eosin.broker.security.process import (
     UnsafeDirectory,
     check_directory,
@@ -31,7 +30,8 @@ from eosin.broker.security.process import (
     hide_memory,
     keep_files_private,
 )
-from eosin.broker.version import VERSION, is_compiled
+from eosin.runtime.logging_format import fields, setup_logging
+from eosin.runtime.version import VERSION, is_compiled
 
 if TYPE_CHECKING:
     from eosin.broker.security.first_users import FirstUser

@@ -9,7 +9,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from eosin.broker.process.logging_format import fields
+from eosin.runtime.logging_format import fields
 
 log = logging.getLogger(__name__)
 

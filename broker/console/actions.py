@@ -32,12 +32,12 @@ from eosin.broker.recorder.events import Kind, Notable, identity_of
 from eosin.broker.security import audit
 from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.broker.transactions.hanging import HangingTransactions
-from eosin.broker.version import VERSION
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.leave_group import LeaveGroupRequest, MemberIdentity
+from eosin.runtime.version import VERSION
 
 REMOVED: Final = "removed by an operator in the console"
 LONGEST_BODY: Final = 16 * 1024

@@ -26,7 +26,7 @@ from eosin.broker.console.topic_view import TopicView
 from eosin.broker.console.worker_threads import WorkerThreads
 from eosin.broker.http.knowledge import Knowledge
 from eosin.broker.recorder.recorder import FlightRecorder
-from eosin.broker.version import VERSION
+from eosin.runtime.version import VERSION
 
 if TYPE_CHECKING:
     from eosin.broker.connections.connection import Connection

@@ -21,7 +21,7 @@ from eosin.broker.console.survey import TABLES
 from eosin.broker.console.topic_actions import ChangeTopic, CreateTopic, DeleteRecords, DeleteTopic, TestRecord
 from eosin.broker.console.topic_view import TopicAnswer
 from eosin.broker.explain.facts import PartitionFacts, TransactionFacts
-from eosin.broker.version import VERSION
+from eosin.runtime.version import VERSION
 
 JSON: Final = "application/json"
 REFERENCE: Final = "#/components/schemas/{name}"

@@ -33,9 +33,6 @@ from eosin.broker.peers.listeners import PeerListeners
 from eosin.broker.peers.log_ends import PeerLogEnds
 from eosin.broker.peers.remote_markers import RemoteBrokers
 from eosin.broker.peers.remote_verifier import CoordinatorRoutes
-from eosin.broker.process.logging_format import fields
-from eosin.broker.process.loop_watch import LOOK_MS as LOOP_LOOK_MS
-from eosin.broker.process.loop_watch import LoopWatch
 from eosin.broker.quorum.dialer import ControllerDialer
 from eosin.broker.quorum.errors import QuorumError
 from eosin.broker.quorum.follower import MetadataFollower
@@ -59,6 +56,9 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition, Uuid
 from eosin.protocol.schemas.elect_leaders import ElectLeadersRequest, TopicPartitions
 from eosin.runtime.background import Background
+from eosin.runtime.logging_format import fields
+from eosin.runtime.loop_watch import LOOK_MS as LOOP_LOOK_MS
+from eosin.runtime.loop_watch import LoopWatch
 
 if TYPE_CHECKING:
     from eosin.broker.api import Services

@@ -37,7 +37,6 @@ from eosin.broker.membership.states import (
     Wake,
     decide,
 )
-from eosin.broker.process.logging_format import fields
 from eosin.client.errors import ClientError
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -45,6 +44,7 @@ from eosin.protocol.names import Uuid
 from eosin.protocol.schemas.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from eosin.protocol.schemas.broker_registration import BrokerRegistrationResponse
 from eosin.runtime.clock import Clock, Timer
+from eosin.runtime.logging_format import fields
 
 _LOG: Final = logging.getLogger(__name__)
 

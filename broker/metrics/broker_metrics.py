@@ -10,9 +10,9 @@ from eosin.broker.metrics.families import Distribution, Family, Row, counter, ga
 from eosin.broker.metrics.stats import LATENCIES_MS, Latencies, LoopStats, RequestStats
 from eosin.broker.metrics.work_stats import SIZES, FlushStats, StartStats, VerificationStats
 from eosin.broker.recorder.stats import api_name
-from eosin.broker.version import VERSION, is_compiled
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
+from eosin.runtime.version import VERSION, is_compiled
 
 QUANTILES = (0.5, 0.95, 0.99)
 

@@ -8,9 +8,9 @@ import logging
 from typing import Final
 
 from eosin.broker.explain.sentences import why
-from eosin.broker.process.logging_format import fields
 from eosin.broker.recorder.events import Kind, Notable
 from eosin.runtime.clock import Clock
+from eosin.runtime.logging_format import fields
 
 _LOG: Final = logging.getLogger("eosin.broker.transactions")
 

@@ -8,7 +8,7 @@ import logging
 from typing import Any, Final
 
 from eosin.broker.api import RequestContext
-from eosin.broker.process.logging_format import fields
+from eosin.runtime.logging_format import fields
 
 log: Final = logging.getLogger("eosin.audit")
 

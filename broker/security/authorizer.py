@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from eosin.broker.api import CloseConnection
-from eosin.broker.process.logging_format import fields
 from eosin.broker.security.acl_index import EVERYTHING, AclIndex, host_key
 from eosin.broker.security.acls import Acl
 from eosin.broker.security.resources import Operation, ResourceType
+from eosin.runtime.logging_format import fields
 
 if TYPE_CHECKING:
     from eosin.broker.security.session import Session

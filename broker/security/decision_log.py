@@ -13,10 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.connections.address_group import address_group
-from eosin.broker.process.log_budget import LogBudget
-from eosin.broker.process.logging_format import fields
 from eosin.broker.security.audit import shown
 from eosin.broker.security.resources import Operation, ResourceType
+from eosin.runtime.log_budget import LogBudget
+from eosin.runtime.logging_format import fields
 
 if TYPE_CHECKING:
     from eosin.broker.security.authorizer import Decision

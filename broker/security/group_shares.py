@@ -7,10 +7,10 @@ where they prove who they are, all others share one.
 
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.process.log_budget import LogBudget
-from eosin.broker.process.logging_format import fields
 from eosin.broker.security.audit import log, shown
 from eosin.coordinator.groups.rules.group import Group
+from eosin.runtime.log_budget import LogBudget
+from eosin.runtime.logging_format import fields
 from eosin.runtime.turns import in_turns
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from eosin.broker.config.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS
-from eosin.broker.process.logging_format import fields
 from eosin.broker.start_error import StartError
+from eosin.runtime.logging_format import fields
 
 if TYPE_CHECKING:
     from eosin.broker.config.broker import BrokerConfig

@@ -30,7 +30,7 @@ from opentelemetry.trace import (
 from eosin.broker.tracing.span_facts import SpanFacts, facts_of
 from eosin.broker.tracing.span_queue import SpanQueue
 from eosin.broker.tracing.span_sources import SpanIds
-from eosin.broker.version import VERSION
+from eosin.runtime.version import VERSION
 
 _LOG: Final = logging.getLogger(__name__)
 _EXPORTERS_LOG: Final = logging.getLogger("opentelemetry.exporter.otlp")

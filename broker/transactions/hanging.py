@@ -12,11 +12,11 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.api import Services
-from eosin.broker.process.logging_format import fields
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.coordinator.transactions.rules.state import STATE_NAMES, TransactionState
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
+from eosin.runtime.logging_format import fields
 from eosin.storage.log.log_results import Marker
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from asked_broker import ANOTHER, ANOTHER_AT_FIRST, RESTART, RESTART_AT_FIRST
 from waiting import HANG_S
 
 from conformance.restarts import listening
-from eosin.broker.version import VERSION
 from eosin.client.client import Client
 from eosin.client.errors import ClientError
+from eosin.runtime.version import VERSION
 
 KAFKA_SETTINGS: Final = {
     "offsets.topic.num.partitions": "50",  # its default, unlike that of tests that want a quick start

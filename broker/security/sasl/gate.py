@@ -16,7 +16,6 @@ from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.connections.limits import close_if_too_many
 from eosin.broker.exchange import Exchange
 from eosin.broker.handlers import sasl_authenticate, sasl_handshake
-from eosin.broker.process.logging_format import fields, quoted
 from eosin.broker.security import audit
 from eosin.broker.security.sasl.exchanges import Authenticated, NewExchange, ServerExchange, Step
 from eosin.broker.security.sasl.failure_delays import FailureDelays
@@ -30,6 +29,7 @@ from eosin.protocol.sasl.steps import Challenge, Failure
 from eosin.protocol.schemas.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from eosin.runtime.clock import Timer
+from eosin.runtime.logging_format import fields, quoted
 
 if TYPE_CHECKING:
     from eosin.broker.connections.connection import Connection

@@ -18,10 +18,10 @@ from urllib.parse import unquote, urlsplit
 
 import jwt
 
-from eosin.broker.process.logging_format import fields
 from eosin.broker.security.sasl.bearer_tokens import MAX_KID_CHARS, PublicKey
 from eosin.broker.start_error import StartError
 from eosin.runtime.clock import Clock, Timer
+from eosin.runtime.logging_format import fields
 
 if TYPE_CHECKING:
     from eosin.broker.security.tls.contexts import ClientContext

@@ -3,8 +3,8 @@
 import logging
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.process.logging_format import fields
 from eosin.broker.security import audit
+from eosin.runtime.logging_format import fields
 
 if TYPE_CHECKING:
     from eosin.broker.connections.host import ConnectionHost

@@ -16,7 +16,6 @@ from eosin.broker.config.listeners import TLS_PROTOCOLS
 from eosin.broker.connections.connection import Connection
 from eosin.broker.connections.host import ConnectionHost
 from eosin.broker.connections.limits import close_if_too_many
-from eosin.broker.process.logging_format import fields
 from eosin.broker.security import audit
 from eosin.broker.security.session import ANONYMOUS, Principal, SecurityProtocol
 from eosin.broker.security.tls.contexts import BuiltContext, build_context
@@ -32,6 +31,7 @@ from eosin.broker.start_error import StartError
 from eosin.runtime.background import Background
 from eosin.runtime.clock import Clock
 from eosin.runtime.key_files import StoreError
+from eosin.runtime.logging_format import fields
 
 EXPIRY_INTERVAL_MS: Final = 1000
 """Between two looks for clients whose certificates have expired."""

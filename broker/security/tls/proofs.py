@@ -8,8 +8,8 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.process.logging_format import fields
 from eosin.runtime.key_files import StoreError, read_store
+from eosin.runtime.logging_format import fields
 
 if TYPE_CHECKING:
     from eosin.broker.connections.connection import Connection

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Final, Generic, Protocol, TypeVar
 
-from eosin.broker.process.logging_format import fields
 from eosin.broker.security.tls.contexts import names_of
 from eosin.broker.security.tls.stores import KeyStore, utc
 from eosin.runtime.clock import Clock
 from eosin.runtime.key_files import StoreError
+from eosin.runtime.logging_format import fields
 
 log = logging.getLogger(__name__)
 

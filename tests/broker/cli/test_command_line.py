@@ -11,7 +11,7 @@ import pytest
 from eosin.broker.__main__ import COMMANDS, main
 from eosin.broker.cli.serve import ready_line
 from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.version import VERSION
+from eosin.runtime.version import VERSION
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> str:

@@ -20,7 +20,6 @@ from eosin.broker.handlers import (
     streams_group_describe,
     streams_group_heartbeat,
 )
-from eosin.broker.process.log_budget import LINES, WINDOW_MS
 from eosin.broker.unserved_groups import MAX_GROUPS, GroupProtocol, UnservedGroups
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.alter_share_group_offsets import AlterShareGroupOffsetsRequest
@@ -38,6 +37,7 @@ from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequ
 from eosin.protocol.schemas.streams_group_describe import StreamsGroupDescribeRequest
 from eosin.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from eosin.protocol.types import Message
+from eosin.runtime.log_budget import LINES, WINDOW_MS
 
 ASKED = ("a", "b", "a")
 GROUPS = tuple(DescribeShareGroupOffsetsRequestGroup(each) for each in ASKED)

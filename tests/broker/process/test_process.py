@@ -15,7 +15,7 @@ from broker_process import BrokerProcess
 
 from eosin.broker.__main__ import main
 from eosin.broker.cli.serve import stop_on_signals
-from eosin.broker.version import VERSION
+from eosin.runtime.version import VERSION
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.smoke]
 

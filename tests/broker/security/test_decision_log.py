@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import pytest
 from manual_clock import ManualClock
 
-from eosin.broker.process.log_budget import LINES, MAX_CAUSES, WINDOW_MS
-from eosin.broker.process.logging_format import TextFormatter
 from eosin.broker.security.authorizer import Decision
 from eosin.broker.security.decision_log import KEPT_CHARS, MAX_KINDS, LoggedDecisions
 from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.security.session import Principal, Session
+from eosin.runtime.log_budget import LINES, MAX_CAUSES, WINDOW_MS
+from eosin.runtime.logging_format import TextFormatter
 
 MALLORY = Session(principal=Principal("User", "mallory"), host="10.0.0.1", api="FIND_COORDINATOR")
 ALICE = Session(principal=Principal("User", "alice"), host="10.0.0.1", api="FIND_COORDINATOR")

@@ -3,7 +3,7 @@
 import pytest
 from manual_clock import ManualClock
 
-from eosin.broker.process.loop_watch import LOOK_MS, PAUSE_MS, TELL_INTERVAL_MS, LoopWatch
+from eosin.runtime.loop_watch import LOOK_MS, PAUSE_MS, TELL_INTERVAL_MS, LoopWatch
 
 
 def test_a_long_pause_is_told_and_further_ones_in_one_line_later(caplog: pytest.LogCaptureFixture) -> None:

@@ -37,7 +37,7 @@ def add_facts(record: logging.LogRecord, **facts: Any) -> None:
 
 def setup_logging(*, level: str, form: str = "text") -> None:
     """Send every log line of this process to stderr, from `level` (debug, info, warning, error) on."""
-    from eosin.broker.process.repeated_faults import RepeatedFaults  # which knows the fields of this module
+    from eosin.runtime.repeated_faults import RepeatedFaults  # which knows the fields of this module
 
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(RepeatedFaults())

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from eosin.broker.process.logging_format import JsonFormatter, TextFormatter, fields
+from eosin.runtime.logging_format import JsonFormatter, TextFormatter, fields
 
 
 def record(message: str, *args: object, exc: bool = False, **facts: object) -> logging.LogRecord:

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from eosin.broker.process.logging_format import TextFormatter, fields
-from eosin.broker.process.repeated_faults import MAX_KINDS, SAME_FAULT_S, RepeatedFaults
+from eosin.runtime.logging_format import TextFormatter, fields
+from eosin.runtime.repeated_faults import MAX_KINDS, SAME_FAULT_S, RepeatedFaults
 
 
 def fault(at_s: float, *, api: str = "FETCH", error: type[Exception] = ValueError) -> logging.LogRecord:

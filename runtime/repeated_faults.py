@@ -8,7 +8,7 @@ how many were left out; the kinds that are told apart are bounded.
 import logging
 from typing import Final
 
-from eosin.broker.process.logging_format import add_facts, facts_of
+from eosin.runtime.logging_format import add_facts, facts_of
 
 SAME_FAULT_S: Final = 10
 MAX_KINDS: Final = 1000
