@@ -39,7 +39,9 @@ REFERENCES: Final = {"Produce v12": (105, 26), "EndTxn v5": (113, 33), "Fetch v1
 FILES_BUDGETS: Final = {"EndTxn v5": 20}
 
 _ROOT: Final = Path(eosin.broker.__path__[0]).parent
-_ROOMS: Final = tuple(f"{_ROOT / room}/" for room in ("runtime", "protocol", "storage", "coordinator", "broker"))
+_ROOMS: Final = tuple(
+    f"{_ROOT / room}/" for room in ("runtime", "protocol", "storage", "coordinator", "model", "broker")
+)
 _TOPIC: Final = "path"
 _ID: Final = "path-tx"
 _ROUNDS: Final = 50

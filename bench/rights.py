@@ -9,10 +9,10 @@ from typing import Final
 from guarded_broker import guarded_broker
 
 from bench.report import Row
-from eosin.broker.security.acls import Acl, PatternType, Permission
 from eosin.broker.security.authorizer import REMEMBERED, StandardAuthorizer
-from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.security.session import Principal, Session
+from eosin.model.acls import Acl, PatternType, Permission
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.metadata import MetadataRequest
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from eosin.broker.fetching.sessions import FetchSessions
     from eosin.broker.metadata.acl_entries import AclEntries
     from eosin.broker.metadata.answers import MetadataAnswers
-    from eosin.broker.metadata.cluster import Cluster
     from eosin.broker.metrics.stats import TrafficStats
     from eosin.broker.partitions import Partitions
     from eosin.broker.recorder.recorder import FlightRecorder
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from eosin.broker.security.new_producers import NewProducers
     from eosin.coordinator.groups.coordinator import GroupCoordinator
     from eosin.coordinator.transactions.coordinator import TransactionCoordinator
+    from eosin.model.cluster import Cluster
 
 
 class ClientConnection(Protocol):

@@ -28,7 +28,6 @@ from eosin.broker.connections.watch import ConnectionWatch
 from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.metadata.answers import MetadataAnswers
-from eosin.broker.metadata.cluster import Cluster, ClusterListener, Topic
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.metadata.log import UnreadableMetadata
 from eosin.broker.opened_logs import open_logs
@@ -44,6 +43,7 @@ from eosin.broker.start_error import cannot_listen, cannot_use
 from eosin.broker.transactions.hanging import ROUND_INTERVAL_MS, HangingTransactions
 from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
+from eosin.model.cluster import Cluster, ClusterListener, Topic
 from eosin.protocol.frames import SpareBuffers
 from eosin.protocol.keys import ApiKey
 from eosin.runtime.background import Background, Work

@@ -11,14 +11,14 @@ from typing import Any, Final
 from eosin.broker.cli.arguments import Parser, fail
 from eosin.broker.cli.remote_commands import NotThere, Row, add_common, answer
 from eosin.broker.security.acl_index import host_key
-from eosin.broker.security.acls import EVERYBODY, Acl, AclFilter, PatternType, Permission
 from eosin.broker.security.authorizer import StandardAuthorizer
-from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.client.acls import AclAdmin
 from eosin.client.admin import Admin
 from eosin.client.admin import ResourceType as ConfigsOf
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError
+from eosin.model.acls import EVERYBODY, Acl, AclFilter, PatternType, Permission
+from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import INTERNAL_TOPICS
 from eosin.protocol.schemas.create_acls import AclCreation

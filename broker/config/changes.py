@@ -12,7 +12,7 @@ from eosin.broker.config.kafka_keys import DYNAMIC_UNUSED
 from eosin.broker.config.security import LISTENER_PREFIX
 from eosin.broker.config.settings import Kind, SettingError
 from eosin.broker.config.topics import TOPIC_CONFIGS, defaults_from, with_overrides
-from eosin.broker.metadata.cluster import ConfigChange, ConfigOperation, Outcome
+from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.log.config import LogConfig
 

@@ -14,10 +14,10 @@ from eosin.broker.config.changes import DYNAMIC_BROKER_SETTINGS
 from eosin.broker.config.listeners import Listener, parse_listeners
 from eosin.broker.config.settings import Kind, Setting, value_text
 from eosin.broker.config.topics import TOPIC_CONFIGS
-from eosin.broker.metadata.cluster import Topic
+from eosin.model.cluster import Topic
 
 if TYPE_CHECKING:
-    from eosin.broker.metadata.cluster import Cluster
+    from eosin.model.cluster import Cluster
 
 
 class ConfigSource(IntEnum):

@@ -10,7 +10,7 @@ from typing import Final
 
 from eosin.broker.config.entries import ConfigEntry, ConfigSource
 from eosin.broker.config.settings import Kind
-from eosin.broker.metadata.cluster import ConfigChange, ConfigOperation, Outcome
+from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
 
 ROOT: Final = "root"

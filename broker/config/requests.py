@@ -8,9 +8,9 @@ from eosin.broker.config.loggers import change_levels
 from eosin.broker.config.resources import NO_BROKER, NO_GROUP_SETTINGS, ResourceType, broker_of, unsupported
 from eosin.broker.config.store_reloads import is_store, reload_stores
 from eosin.broker.many_items import done_for_each
-from eosin.broker.metadata.cluster import ConfigChange, Outcome
 from eosin.broker.security.config_rights import refusal_of
-from eosin.broker.security.resources import Operation
+from eosin.model.cluster import ConfigChange, Outcome
+from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

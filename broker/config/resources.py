@@ -3,7 +3,7 @@
 from enum import IntEnum
 from typing import Final
 
-from eosin.broker.metadata.cluster import Cluster, Outcome
+from eosin.model.cluster import Cluster, Outcome
 from eosin.protocol.errors import ErrorCode
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.metadata.cluster import ConfigChange, ConfigOperation, Outcome
+from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -30,10 +30,10 @@ from eosin.broker.console.topic_actions import (
 from eosin.broker.recorder.causes import CONSOLE
 from eosin.broker.recorder.events import Kind, Notable, identity_of
 from eosin.broker.security import audit
-from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.broker.transactions.hanging import HangingTransactions
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID, Txn
+from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.leave_group import LeaveGroupRequest, MemberIdentity

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.broker.fetching.long_poll import Watch
 from eosin.broker.fetching.sessions import Wanted
-from eosin.broker.security.resources import Operation, ResourceType
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.header import HEADER_BYTES

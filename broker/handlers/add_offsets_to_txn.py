@@ -7,9 +7,9 @@ v3 is the first flexible version. v4 knows TRANSACTION_ABORTABLE. Clients of KIP
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.security.access import Access, on_the_group, on_the_transactional_id
-from eosin.broker.security.resources import Operation
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
+from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition

@@ -17,9 +17,9 @@ from typing import Final
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import ITEMS_PER_TURN, made_for_each
 from eosin.broker.security.access import Access, Right, on_each
-from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
+from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition

@@ -7,10 +7,10 @@ refused. Removing what is not there succeeds.
 from collections import Counter
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.metadata.cluster import Outcome
 from eosin.broker.security.access import Access, on_the_cluster
-from eosin.broker.security.quotas.table import QuotaChange, entity_of, wrong_entity, wrong_value
-from eosin.broker.security.resources import Operation
+from eosin.model.cluster import Outcome
+from eosin.model.quota_table import QuotaChange, entity_of, wrong_entity, wrong_value
+from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.alter_client_quotas import (

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.handlers.describe_log_dirs import log_dir
 from eosin.broker.security.access import Access, on_the_cluster
-from eosin.broker.security.resources import Operation
+from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.security import audit
 from eosin.broker.security.access import Access, on_the_cluster
-from eosin.broker.security.credentials import CredentialChange, Credentials
-from eosin.broker.security.resources import Operation
 from eosin.broker.security.session import Session
+from eosin.model.credentials import CredentialChange, Credentials
+from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.alter_user_scram_credentials import (

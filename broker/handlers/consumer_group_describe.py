@@ -7,8 +7,8 @@ DescribeGroups for such a group then, so classic groups stay describable.
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each
 from eosin.broker.security.access import Access, on_each
-from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.unserved_groups import GroupProtocol
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.consumer_group_describe import (

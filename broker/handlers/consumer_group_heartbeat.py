@@ -6,8 +6,8 @@ Announced and refused: see `eosin.broker.unserved_groups`.
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.security.access import Access, Right, on_the_group
-from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.unserved_groups import GroupProtocol
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.consumer_group_heartbeat import (

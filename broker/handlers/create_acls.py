@@ -10,11 +10,11 @@ import logging
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.metadata.cluster import Outcome
 from eosin.broker.security import audit
 from eosin.broker.security.access import Access, on_the_cluster
 from eosin.broker.security.acl_requests import DISABLED, GOOD, MOST_PER_REQUEST, new_acl, refusal_of
-from eosin.broker.security.resources import Operation
+from eosin.model.cluster import Outcome
+from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse

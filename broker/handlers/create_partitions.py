@@ -8,9 +8,9 @@ from collections import Counter
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import done_for_each
-from eosin.broker.metadata.cluster import Outcome
 from eosin.broker.security.access import Access, on_each
-from eosin.broker.security.resources import Operation, ResourceType
+from eosin.model.cluster import Outcome
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_partitions import (

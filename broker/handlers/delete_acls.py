@@ -6,12 +6,12 @@ when that is durable. Without an authorizer each filter is refused (54).
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.metadata.cluster import Outcome
 from eosin.broker.security import audit
 from eosin.broker.security.access import Access, on_the_cluster
 from eosin.broker.security.acl_requests import DISABLED, filter_of
-from eosin.broker.security.acls import Acl
-from eosin.broker.security.resources import Operation
+from eosin.model.acls import Acl
+from eosin.model.cluster import Outcome
+from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.delete_acls import (

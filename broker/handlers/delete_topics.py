@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.metadata.cluster import Cluster, Outcome, Topic
 from eosin.broker.security.access import Access, on_each, or_the_next
-from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.model.cluster import Cluster, Outcome, Topic
+from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID

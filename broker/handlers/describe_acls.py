@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.metadata.cluster import Outcome
 from eosin.broker.security.access import Access, on_the_cluster
 from eosin.broker.security.acl_requests import DISABLED, GOOD, filter_of
-from eosin.broker.security.acls import Acl
-from eosin.broker.security.resources import Operation
+from eosin.model.acls import Acl
+from eosin.model.cluster import Outcome
+from eosin.model.resources import Operation
 from eosin.protocol.codec import EncodedBody, encode_body
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.metadata.cluster import Outcome
 from eosin.broker.security.access import Access, on_the_cluster
-from eosin.broker.security.quotas.table import ENTITY_TYPES, IP
-from eosin.broker.security.resources import Operation
+from eosin.model.cluster import Outcome
+from eosin.model.quota_table import ENTITY_TYPES, IP
+from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_client_quotas import (

@@ -7,7 +7,7 @@ which there are none.
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.security.access import Access, Right, silently
 from eosin.broker.security.authorized_operations import NOT_ASKED, cluster_operations
-from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_cluster import (

@@ -12,11 +12,11 @@ from eosin.broker.config.entries import ConfigEntry, ConfigSource, broker_entrie
 from eosin.broker.config.loggers import logger_entries
 from eosin.broker.config.resources import NO_BROKER, ResourceType, broker_of, unsupported
 from eosin.broker.many_items import made_for_each
-from eosin.broker.metadata.cluster import Outcome
 from eosin.broker.metadata.topics import unknown_topic
 from eosin.broker.security.access import Access
 from eosin.broker.security.config_rights import config_rights, refusal_of
-from eosin.broker.security.resources import Operation
+from eosin.model.cluster import Outcome
+from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_configs import (

@@ -9,8 +9,8 @@ from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each, written
 from eosin.broker.security.access import Access, on_each
 from eosin.broker.security.authorized_operations import NOT_ASKED
-from eosin.broker.security.resources import Operation, ResourceType
 from eosin.coordinator.groups.rules.group import Group, GroupState
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.codec import EncodedBody
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

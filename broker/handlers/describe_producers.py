@@ -13,7 +13,7 @@ from typing import Final
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each
 from eosin.broker.security.access import Access, on_each
-from eosin.broker.security.resources import Operation, ResourceType
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition, is_legal_topic_name

@@ -7,7 +7,7 @@ timestamps, v2 messages, directory ids and the voters' addresses.
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.security.access import Access, on_the_cluster
-from eosin.broker.security.resources import Operation
+from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_quorum import (

@@ -12,10 +12,10 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each
-from eosin.broker.metadata.cluster import Cluster, Topic, leader_seen
 from eosin.broker.metadata.topics import unknown_topic
 from eosin.broker.security.access import Access, on_each, silently
-from eosin.broker.security.resources import Operation, ResourceType
+from eosin.model.cluster import Cluster, Topic, leader_seen
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -12,8 +12,8 @@ from typing import Final
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each, written
 from eosin.broker.security.access import Access, on_each, silently
-from eosin.broker.security.resources import Operation, ResourceType
 from eosin.coordinator.transactions.rules.listing import TransactionDescription
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.codec import EncodedBody
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

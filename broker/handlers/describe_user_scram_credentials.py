@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.security.access import Access, on_the_cluster
-from eosin.broker.security.credentials import StoredCredential
-from eosin.broker.security.resources import Operation
+from eosin.model.credentials import StoredCredential
+from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_user_scram_credentials import (

@@ -8,9 +8,9 @@ only those that were elected.
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.metadata.cluster import Cluster, Outcome
 from eosin.broker.security.access import Access, on_the_cluster
-from eosin.broker.security.resources import Operation
+from eosin.model.cluster import Cluster, Outcome
+from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -25,9 +25,9 @@ from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.quorum import RACK_AWARE
 from eosin.broker.fetching.fetch_pass import UNKNOWN, FetchLimits, FetchPass, PartitionFetch
 from eosin.broker.fetching.sessions import FetchSession, FullFetch, IncrementalFetch
-from eosin.broker.metadata.cluster import NO_LEADER
 from eosin.broker.security.access import Access, of_a_replica, on_each
-from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.model.cluster import NO_LEADER
+from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import Uuid

@@ -12,9 +12,9 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each, written
-from eosin.broker.metadata.cluster import Endpoint
 from eosin.broker.security.access import Access, on_each
-from eosin.broker.security.resources import Operation, ResourceType
+from eosin.model.cluster import Endpoint
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.codec import EncodedBody
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

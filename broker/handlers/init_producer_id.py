@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.security.access import Access, Right, or_the_next
-from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID
 from eosin.coordinator.transactions.rules.timeout_errors import wire_error
+from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ProducerIdAndEpoch

@@ -9,9 +9,9 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.resources import ResourceType
-from eosin.broker.metadata.cluster import Cluster
 from eosin.broker.security.access import Access, on_the_cluster
-from eosin.broker.security.resources import Operation
+from eosin.model.cluster import Cluster
+from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.list_config_resources import (

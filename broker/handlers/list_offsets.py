@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.fetching.fetch_pass import check_leader_epoch
 from eosin.broker.security.access import Access, of_a_replica, on_each
-from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

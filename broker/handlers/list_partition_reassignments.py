@@ -2,7 +2,7 @@
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.security.access import Access, on_the_cluster
-from eosin.broker.security.resources import Operation
+from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.list_partition_reassignments import (

@@ -14,9 +14,9 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.security.access import Access, silently
-from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.transactions.id_patterns import InvalidPattern, matcher
 from eosin.coordinator.transactions.rules.listing import ListedTransaction, TransactionListing
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.codec import EncodedBody, encode_body
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

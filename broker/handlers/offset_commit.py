@@ -14,9 +14,9 @@ from eosin.broker.config.settings import LONG_MAX
 from eosin.broker.many_items import made_for_each
 from eosin.broker.metadata.group_topics import partition_count, topic_name
 from eosin.broker.security.access import Access, on_each, on_the_group
-from eosin.broker.security.resources import Operation, ResourceType
 from eosin.coordinator.groups.offsets.service import Committer
 from eosin.coordinator.groups.offsets.store import NO_EXPIRY, OffsetToCommit
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -19,8 +19,8 @@ from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each
 from eosin.broker.metadata.group_topics import topic_name
 from eosin.broker.security.access import Access, on_each, silently
-from eosin.broker.security.resources import Operation, ResourceType
 from eosin.coordinator.groups.offsets.service import NO_COMMIT, FetchedOffset
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -13,7 +13,7 @@ from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.fetching.fetch_pass import check_leader_epoch
 from eosin.broker.many_items import made_for_each
 from eosin.broker.security.access import Access, on_each, or_the_next
-from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -12,11 +12,11 @@ from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each
 from eosin.broker.metadata.group_topics import partition_count
 from eosin.broker.security.access import Access, on_each, on_the_group, on_the_transactional_id
-from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.groups.offsets.service import Committer
 from eosin.coordinator.groups.offsets.store import OffsetToCommit
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition

@@ -9,9 +9,9 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.handlers.api_versions import AT_LEVEL_0, HIGHEST_TRANSACTION_VERSION, TRANSACTION_VERSION
-from eosin.broker.metadata.cluster import Outcome
 from eosin.broker.security.access import Access, on_the_cluster
-from eosin.broker.security.resources import Operation
+from eosin.model.cluster import Outcome
+from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.update_features import (

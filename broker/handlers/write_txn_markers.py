@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Final
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.security import audit
 from eosin.broker.security.access import Access, Right, or_the_next
-from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.coordinator.ports import MarkersForPartitions
+from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

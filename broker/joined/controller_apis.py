@@ -10,8 +10,8 @@ from typing import Any, Final, NoReturn
 
 from eosin.broker.api import Api, Refuse, RequestContext, Services
 from eosin.broker.security.access import Access, on_the_cluster, open_to_all
-from eosin.broker.security.resources import Operation
 from eosin.broker.security.session import ANONYMOUS
+from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.add_raft_voter import AddRaftVoterResponse

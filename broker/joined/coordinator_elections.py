@@ -6,7 +6,7 @@ Only a new leader epoch elects, also one that this broker wins from itself; a ch
 
 from collections.abc import Callable
 
-from eosin.broker.metadata.cluster import ClusterListener, PartitionState
+from eosin.model.cluster import ClusterListener, PartitionState
 from eosin.protocol.names import TopicPartition
 
 

@@ -24,11 +24,11 @@ from eosin.broker.joined.controller_apis import CONTROLLER_APIS
 from eosin.broker.joined.image_answers import ImageAnswers
 from eosin.broker.membership.channel import ControllerChannel, principal_data
 from eosin.broker.membership.registration import FEATURES
-from eosin.broker.metadata.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.broker.metadata.controller_requests import packed_host
 from eosin.broker.metadata.topics import check_more_partitions
 from eosin.broker.security.acl_requests import new_acl, removed_acl
 from eosin.broker.transactions.two_phase_replicas import refused_move
+from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.codec import (
     EncodedBody,
     decode_body,

@@ -25,7 +25,6 @@ from eosin.broker.membership.lifecycle import Membership
 from eosin.broker.membership.ports import MembershipLost
 from eosin.broker.membership.registration import FEATURES, AdvertisedListener, BrokerIdentity
 from eosin.broker.membership.states import Limits
-from eosin.broker.metadata.cluster import ClusterListener, Topic
 from eosin.broker.metadata.joined_cluster import JoinedCluster
 from eosin.broker.peers.connections import PeerDial, Peers
 from eosin.broker.peers.links import PLAIN_LINKS, Links
@@ -52,6 +51,7 @@ from eosin.broker.transactions.two_phase_replicas import TwoPhaseReplicas
 from eosin.broker.transactions.version_follower import TransactionVersionFollower
 from eosin.client.addresses import Address
 from eosin.client.errors import ClientError
+from eosin.model.cluster import ClusterListener, Topic
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition, Uuid
 from eosin.protocol.schemas.elect_leaders import ElectLeadersRequest, TopicPartitions

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
-from eosin.broker.metadata.cluster import Outcome
-from eosin.broker.security.acls import Acl, AclFilter
+from eosin.model.acls import Acl, AclFilter
+from eosin.model.cluster import Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
 from eosin.protocol.schemas.records.cluster_metadata import AclKey, AclRecord

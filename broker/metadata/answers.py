@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from eosin.broker.metadata.cluster import Cluster, ClusterListener, Topic
+from eosin.model.cluster import Cluster, ClusterListener, Topic
 from eosin.protocol.codec import EncodedBody, encode_body
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.metadata import MetadataResponse, MetadataResponseTopic

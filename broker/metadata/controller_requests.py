@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.config.resources import ResourceType
 from eosin.broker.membership.channel import principal_data
-from eosin.broker.metadata.cluster import NO_CONFIGS, USE_DEFAULT, ConfigChange, Outcome, Topic
 from eosin.broker.security.session import Principal
 from eosin.client.errors import known_code
+from eosin.model.cluster import NO_CONFIGS, USE_DEFAULT, ConfigChange, Outcome, Topic
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.headers import SIZE_BYTES

@@ -20,7 +20,18 @@ from eosin.broker.config.changes import (
 from eosin.broker.config.kafka_keys import DYNAMIC_UNUSED
 from eosin.broker.config.settings import value_text
 from eosin.broker.metadata import internal_topics, topics
-from eosin.broker.metadata.cluster import (
+from eosin.broker.metadata.image import (
+    ALL_BROKERS,
+    MetadataImage,
+    broker_configs_record,
+    credential_records,
+    topic_record,
+)
+from eosin.broker.metadata.log import METADATA_LOG_CONFIG, METADATA_PARTITION, METADATA_TOPIC_ID, MetadataLog
+from eosin.broker.metadata.log_configs import LogConfigs
+from eosin.broker.metadata.writer import MetadataWriter
+from eosin.broker.security.session import ANONYMOUS, Principal
+from eosin.model.cluster import (
     NO_CONFIGS,
     NO_LEADER,
     NO_LEADER_EPOCH,
@@ -35,19 +46,8 @@ from eosin.broker.metadata.cluster import (
     Topic,
     Voter,
 )
-from eosin.broker.metadata.image import (
-    ALL_BROKERS,
-    MetadataImage,
-    broker_configs_record,
-    credential_records,
-    topic_record,
-)
-from eosin.broker.metadata.log import METADATA_LOG_CONFIG, METADATA_PARTITION, METADATA_TOPIC_ID, MetadataLog
-from eosin.broker.metadata.log_configs import LogConfigs
-from eosin.broker.metadata.writer import MetadataWriter
-from eosin.broker.security.credentials import CredentialChange, Credentials
-from eosin.broker.security.quotas.table import QuotaChange, QuotaTable
-from eosin.broker.security.session import ANONYMOUS, Principal
+from eosin.model.credentials import CredentialChange, Credentials
+from eosin.model.quota_table import QuotaChange, QuotaTable
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.protocol.schemas.records.cluster_metadata import (
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from eosin.broker.metadata.acl_entries import OwnAclEntries
     from eosin.storage.manager import LogManager
 
-_LOG: Final = logging.getLogger("eosin.broker.metadata.cluster")
+_LOG: Final = logging.getLogger("eosin.model.cluster")
 
 PRODUCER_IDS_PER_BLOCK: Final = 1000
 _START: Final = "the start"  # turns that no topic's changes can wait for: these are no topic names
@@ -83,7 +83,7 @@ _PRODUCER_IDS_MAX: Final = 2**63 - 1
 
 
 class EmbeddedCluster:
-    """Implements `eosin.broker.metadata.cluster.Cluster`, and `eosin.coordinator.ports.ProducerIds`."""
+    """Implements `eosin.model.cluster.Cluster`, and `eosin.coordinator.ports.ProducerIds`."""
 
     def __init__(self, *, config: BrokerConfig, log_manager: "LogManager", clock: Clock, chance: Chance) -> None:
         self.node_id: int = config.node_id

@@ -7,10 +7,10 @@ broker saw.
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from eosin.broker.metadata.cluster import Topic
 from eosin.broker.metadata.topics import collision_key
-from eosin.broker.security.credentials import CredentialChange, Credentials, StoredCredential
-from eosin.broker.security.quotas.table import Entity, QuotaTable
+from eosin.model.cluster import Topic
+from eosin.model.credentials import CredentialChange, Credentials, StoredCredential
+from eosin.model.quota_table import Entity, QuotaTable
 from eosin.protocol.names import INTERNAL_TOPICS, Uuid
 from eosin.protocol.schemas.records.cluster_metadata import (
     AclKey,

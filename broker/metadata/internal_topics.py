@@ -11,11 +11,11 @@ from typing import Final
 
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.topics import INTERNAL_SEGMENT_BYTES, TOPIC_CONFIGS
-from eosin.broker.metadata.cluster import Topic
+from eosin.model.cluster import Topic
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from eosin.runtime.chance import Chance
 
-_LOG: Final = logging.getLogger("eosin.broker.metadata.cluster")
+_LOG: Final = logging.getLogger("eosin.model.cluster")
 
 
 def missing(config: BrokerConfig, topics: Mapping[str, Topic], chance: Chance) -> Iterator[Topic]:

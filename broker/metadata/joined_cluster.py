@@ -16,17 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.membership.producer_ids import QuorumProducerIds
 from eosin.broker.membership.registration import serves_readers
-from eosin.broker.metadata.cluster import (
-    NO_CONFIGS,
-    NO_LEADER,
-    NO_LEADER_EPOCH,
-    ClusterListener,
-    Endpoint,
-    Outcome,
-    PartitionState,
-    Quorum,
-    Topic,
-)
 from eosin.broker.metadata.controller_requests import ControllerRequests, packed_host
 from eosin.broker.metadata.internal_topics import joined_configs
 from eosin.broker.metadata.log_configs import LogConfigs
@@ -40,9 +29,20 @@ from eosin.broker.quorum.image import (
     ResourceType,
     TopicImage,
 )
-from eosin.broker.security.credentials import CredentialChange, Credentials, StoredCredential
-from eosin.broker.security.quotas.table import QuotaChange, QuotaTable
 from eosin.broker.security.session import ANONYMOUS, Principal
+from eosin.model.cluster import (
+    NO_CONFIGS,
+    NO_LEADER,
+    NO_LEADER_EPOCH,
+    ClusterListener,
+    Endpoint,
+    Outcome,
+    PartitionState,
+    Quorum,
+    Topic,
+)
+from eosin.model.credentials import CredentialChange, Credentials, StoredCredential
+from eosin.model.quota_table import QuotaChange, QuotaTable
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TopicPartition, Uuid
 
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from eosin.broker.membership.channel import ControllerChannel
     from eosin.broker.metadata.acl_entries import ImageAclEntries
     from eosin.broker.quorum.leader import ActiveController
-    from eosin.broker.security.acls import Acl
+    from eosin.model.acls import Acl
     from eosin.runtime.clock import Clock
     from eosin.storage.log.config import LogConfig
 
-_LOG: Final = logging.getLogger("eosin.broker.metadata.cluster")
+_LOG: Final = logging.getLogger("eosin.model.cluster")
 
 SHOWN_WITHIN_MS: Final = 500
 """How long a client that changed something waits until this broker shows it too (cluster.md 5.3)."""
@@ -77,7 +77,7 @@ _EVERYWHERE: Final = frozenset({MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY})
 
 
 class JoinedCluster(ControllerRequests):
-    """Implements `eosin.broker.metadata.cluster.Cluster`, and `eosin.coordinator.ports.ProducerIds`."""
+    """Implements `eosin.model.cluster.Cluster`, and `eosin.coordinator.ports.ProducerIds`."""
 
     is_joined: Final = True
 

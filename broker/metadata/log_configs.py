@@ -7,10 +7,10 @@ from typing import Final
 
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.changes import COMPACT, tolerant_overrides, topic_defaults, usable_broker_configs
-from eosin.broker.metadata.cluster import Topic
+from eosin.model.cluster import Topic
 from eosin.storage.log.config import LogConfig
 
-_LOG: Final = logging.getLogger("eosin.broker.metadata.cluster")
+_LOG: Final = logging.getLogger("eosin.model.cluster")
 
 
 class LogConfigs:

@@ -7,7 +7,7 @@ are applied in Kafka's order, since a client is told of the first fault only.
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from eosin.broker.metadata.cluster import USE_DEFAULT, Outcome, Topic
+from eosin.model.cluster import USE_DEFAULT, Outcome, Topic
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import INTERNAL_TOPICS, METADATA_TOPIC, is_legal_topic_name
 

@@ -8,9 +8,9 @@ requester is still there.
 import asyncio
 from collections.abc import Callable, Sequence
 
-from eosin.broker.metadata.cluster import Outcome, Topic
 from eosin.broker.metadata.image import MetadataImage
 from eosin.broker.metadata.log import MetadataLog
+from eosin.model.cluster import Outcome, Topic
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.types import Message
 

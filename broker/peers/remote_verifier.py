@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.metadata.cluster import NO_LEADER
 from eosin.broker.peers.connections import Peer, Peers, PeerUnreachable
 from eosin.broker.peers.remote_markers import led_no_more
 from eosin.broker.peers.verification_queue import Answered, Answers, Question, VerificationQueue
@@ -19,13 +18,14 @@ from eosin.coordinator.ports import TransactionVerifier
 from eosin.coordinator.transactions.entries import PendingRequest
 from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.events import AddPartitions
+from eosin.model.cluster import NO_LEADER
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
-    from eosin.broker.metadata.cluster import Cluster
     from eosin.broker.quorum.image import ImageDelta
+    from eosin.model.cluster import Cluster
 
 FIRST_BROKER_VERSION: Final = 4
 """Below it AddPartitionsToTxn is an API of clients."""

@@ -7,7 +7,7 @@ before the first batch of it is appended, since some errors are those of the who
 
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.security.resources import Operation, ResourceType
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition, Uuid
 from eosin.protocol.records.compression import Compression, CorruptRecords

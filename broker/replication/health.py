@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from eosin.broker.metadata.cluster import NO_LEADER
 from eosin.broker.quorum.image import ResourceType
+from eosin.model.cluster import NO_LEADER
 from eosin.protocol.names import TopicPartition
 
 if TYPE_CHECKING:

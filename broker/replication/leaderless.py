@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from eosin.broker.metadata.cluster import NO_LEADER
 from eosin.broker.replication.directories import copies_elsewhere, directory_of
+from eosin.model.cluster import NO_LEADER
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.runtime.clock import Clock
 

@@ -12,7 +12,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple, final
 
-from eosin.broker.security.acls import EVERYBODY, WILDCARD, Acl, PatternType, Permission
-from eosin.broker.security.resources import Operation
+from eosin.model.acls import EVERYBODY, WILDCARD, Acl, PatternType, Permission
+from eosin.model.resources import Operation
 
 EVERYTHING: Final = (1 << max(Operation) + 1) - 1
 """The set of all operations: bit n stands for the operation with number n."""

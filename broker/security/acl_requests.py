@@ -3,9 +3,9 @@
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.metadata.cluster import Outcome
-from eosin.broker.security.acls import Acl, AclFilter, PatternType, Permission
-from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.model.acls import Acl, AclFilter, PatternType, Permission
+from eosin.model.cluster import Outcome
+from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from eosin.broker.security.authorizer import Decision, StandardAuthorizer
 from eosin.broker.security.decision_log import LoggedDecisions
-from eosin.broker.security.resources import Operation, ResourceType
+from eosin.model.resources import Operation, ResourceType
 
 if TYPE_CHECKING:
     from eosin.broker.config.broker import BrokerConfig

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
     from eosin.broker.security.session import Session

@@ -19,8 +19,8 @@ from weakref import WeakValueDictionary
 
 from eosin.broker.api import CloseConnection
 from eosin.broker.security.acl_index import EVERYTHING, AclIndex, host_key
-from eosin.broker.security.acls import Acl
-from eosin.broker.security.resources import Operation, ResourceType
+from eosin.model.acls import Acl
+from eosin.model.resources import Operation, ResourceType
 from eosin.runtime.logging_format import fields
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.broker.connections.address_group import address_group
 from eosin.broker.security.audit import shown
-from eosin.broker.security.resources import Operation, ResourceType
+from eosin.model.resources import Operation, ResourceType
 from eosin.runtime.log_budget import LogBudget
 from eosin.runtime.logging_format import fields
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.config.settings import SettingError
-from eosin.broker.security.credentials import CredentialChange, Credentials
 from eosin.broker.security.passwords import upsertion
 from eosin.broker.security.sasl.lookup import DEFAULT_ITERATIONS, NUMBERS
 from eosin.broker.security.user_changes import decide
+from eosin.model.credentials import CredentialChange, Credentials
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.sasl.steps import Mechanism
 from eosin.protocol.schemas.alter_user_scram_credentials import (
@@ -26,7 +26,7 @@ from eosin.protocol.schemas.alter_user_scram_credentials import (
 )
 
 if TYPE_CHECKING:
-    from eosin.broker.metadata.cluster import Cluster
+    from eosin.model.cluster import Cluster
 
 _WRITTEN: Final = re.compile(r"(SCRAM-SHA-256|SCRAM-SHA-512)=\[(.*)\]")
 _KEYS: Final = ("name", "password", "saltedpassword", "salt", "iterations")

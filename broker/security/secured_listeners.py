@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.listeners import SASL_PROTOCOLS
 from eosin.broker.metadata.log import METADATA_PARTITION
-from eosin.broker.security.credentials import SECRET_BYTES
 from eosin.broker.security.unauthenticated_peers import (
     UnauthenticatedPeer,
     UnauthenticatedPeers,
     unauthenticated_peers_of,
 )
+from eosin.model.credentials import SECRET_BYTES
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
 

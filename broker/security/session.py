@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple, Protocol
 
 from eosin.broker.security.authorized_operations import OF_RESOURCE
-from eosin.broker.security.resources import Operation, ResourceType
+from eosin.model.resources import Operation, ResourceType
 
 
 class SecurityProtocol(IntEnum):

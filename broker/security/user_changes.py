@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from eosin.broker.security.credentials import CredentialChange, Credentials, StoredCredential
 from eosin.broker.security.sasl.lookup import MECHANISMS
+from eosin.model.credentials import CredentialChange, Credentials, StoredCredential
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.sasl.scram_credentials import (
     MAX_ITERATIONS,

@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from eosin.broker.metadata.cluster import NO_LEADER
 from eosin.coordinator.ports import MarkersForPartitions, MarkerTarget
+from eosin.model.cluster import NO_LEADER
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from eosin.runtime.clock import Clock
@@ -20,9 +20,9 @@ from eosin.runtime.start_now import start_now
 from eosin.storage.log.log_results import Marker, Refused
 
 if TYPE_CHECKING:
-    from eosin.broker.metadata.cluster import Cluster
     from eosin.broker.partitions import Partitions
     from eosin.coordinator.groups.coordinator import GroupCoordinator
+    from eosin.model.cluster import Cluster
     from eosin.storage.log.partition_log import PartitionLog
 
 MARKERS_AT_ONCE: Final = 500

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.membership.registration import EOSIN_VERSION
-from eosin.broker.metadata.cluster import Outcome
+from eosin.model.cluster import Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC
 

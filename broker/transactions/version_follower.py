@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.handlers.api_versions import TRANSACTION_VERSION
-from eosin.broker.metadata.cluster import ClusterListener
+from eosin.model.cluster import ClusterListener
 
 if TYPE_CHECKING:
     from eosin.broker.metadata.joined_cluster import JoinedCluster

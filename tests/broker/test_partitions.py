@@ -12,9 +12,9 @@ from manual_clock import ManualClock
 from waiting import settled
 
 from eosin.broker import partitions
-from eosin.broker.metadata.cluster import ConfigChange, PartitionState
 from eosin.broker.transactions.markers import MARKERS_AT_ONCE, LocalMarkers, MarkerRoutes
 from eosin.coordinator.ports import MarkersForPartitions
+from eosin.model.cluster import ConfigChange, PartitionState
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.scan import sound_batches

@@ -7,7 +7,6 @@ import pytest
 from manual_clock import ManualClock
 
 from eosin.broker.security.quotas.buckets import KEPT_CHARS, QuotaBuckets
-from eosin.broker.security.quotas.table import Limit, QuotaKey
 from eosin.broker.security.sasl.failure_delays import MAX_ADDRESSES, FailureDelays
 from eosin.coordinator.groups.log.records import (
     REMEMBERED_CHARS,
@@ -17,6 +16,7 @@ from eosin.coordinator.groups.log.records import (
     remembered_key,
 )
 from eosin.coordinator.groups.shard import remembered_partition
+from eosin.model.quota_table import Limit, QuotaKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.scan import KeyValue
 from eosin.runtime.chance import SeededChance

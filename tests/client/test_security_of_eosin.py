@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from local_broker import local_broker
 
-from eosin.broker.security.credentials import CredentialChange, StoredCredential
 from eosin.client.client import Client
 from eosin.client.errors import AuthenticationFailed, ClientError
 from eosin.client.security.connection_security import ConnectionSecurity
+from eosin.model.credentials import CredentialChange, StoredCredential
 from eosin.protocol.sasl.scram_credentials import credential_of
 from eosin.protocol.sasl.steps import Mechanism
 

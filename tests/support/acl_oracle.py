@@ -3,8 +3,8 @@ believe. The authorizer must always say the same."""
 
 from collections.abc import Iterable, Sequence
 
-from eosin.broker.security.acls import Acl, PatternType, Permission
-from eosin.broker.security.resources import Operation, ResourceType
+from eosin.model.acls import Acl, PatternType, Permission
+from eosin.model.resources import Operation, ResourceType
 
 _IMPLY_DESCRIBE = (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER)
 

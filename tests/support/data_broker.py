@@ -14,12 +14,12 @@ from eosin.broker.config.coordinators import group_config, transaction_config
 from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.handlers import fetch, produce
 from eosin.broker.metadata.answers import MetadataAnswers
-from eosin.broker.metadata.cluster import Topic
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.partitions import Partitions
 from eosin.broker.security.session import NOBODY, Session
 from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
+from eosin.model.cluster import Topic
 from eosin.protocol.codec import decode_request, decode_request_header, decode_response, encode_request, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

@@ -16,10 +16,10 @@ from waiting import settled, until
 
 from eosin.broker.config.broker import STANDARD_AUTHORIZER
 from eosin.broker.registry import BY_KEY
-from eosin.broker.security.acls import Acl, AclFilter, PatternType, Permission
-from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.broker.security.session import Principal, Session
 from eosin.broker.server import Server
+from eosin.model.acls import Acl, AclFilter, PatternType, Permission
+from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest

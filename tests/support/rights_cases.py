@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from batches import data
 
-from eosin.broker.security.acls import Acl, PatternType, Permission
-from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.model.acls import Acl, PatternType, Permission
+from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import (
     add_offsets_to_txn,

@@ -7,7 +7,7 @@ from pathlib import Path
 from eosin.broker.api import Api
 from eosin.broker.registry import APIS
 from eosin.broker.security.access import Right, Scope
-from eosin.broker.security.resources import ResourceType
+from eosin.model.resources import ResourceType
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rights.md"
 

@@ -10,13 +10,13 @@ from manual_clock import ManualClock
 from eosin.broker.api import Api
 from eosin.broker.connections.host import ConnectionHost
 from eosin.broker.handlers import sasl_authenticate, sasl_handshake
-from eosin.broker.security.credentials import Credentials, StoredCredential
 from eosin.broker.security.sasl.exchanges import NewExchange, ScramExchange
 from eosin.broker.security.sasl.failure_delays import FailureDelays
 from eosin.broker.security.sasl.gate import SaslGate, SaslListener
 from eosin.broker.security.sasl.lookup import MECHANISMS, NUMBERS
 from eosin.broker.security.session import SecurityProtocol
 from eosin.broker.security.unauthenticated_peers import UnauthenticatedPeerLimits, UnauthenticatedPeers
+from eosin.model.credentials import Credentials, StoredCredential
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.sasl.scram_client import ScramClient
 from eosin.protocol.sasl.scram_credentials import credential_of

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from typing import Any, Final
 
 from eosin.broker.security.quotas.rate import SampledRate, TokenBucket, throttle_ms
-from eosin.broker.security.quotas.table import Limit, QuotaKey
+from eosin.model.quota_table import Limit, QuotaKey
 
 MOST: Final = 100_000
 KEPT_CHARS: Final = 256

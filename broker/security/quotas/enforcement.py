@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from eosin.broker.request_hooks import ObservedRequest, RequestHooks, Verdict
 from eosin.broker.security.quotas.buckets import QuotaBuckets
 from eosin.broker.security.quotas.mutations import TopicMutations
-from eosin.broker.security.quotas.table import Limit, QuotaKey, QuotaTable, plain_address
+from eosin.model.quota_table import Limit, QuotaKey, QuotaTable, plain_address
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.fetch import FetchRequest, FetchResponse
@@ -24,7 +24,7 @@ from eosin.runtime.clock import Clock, stopwatch_ns
 
 if TYPE_CHECKING:
     from eosin.broker.fetching.sessions import FetchSessions
-    from eosin.broker.metadata.cluster import Cluster
+    from eosin.model.cluster import Cluster
 
 _OF_BROKERS: Final = frozenset(
     {

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from eosin.broker.request_hooks import ObservedRequest, Verdict
 from eosin.broker.security.quotas.buckets import QuotaBuckets
-from eosin.broker.security.quotas.table import Limit
+from eosin.model.quota_table import Limit
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_partitions import CreatePartitionsTopicResult
@@ -20,7 +20,7 @@ from eosin.protocol.schemas.create_topics import CreatableTopicResult
 from eosin.protocol.schemas.delete_topics import DeletableTopicResult
 
 if TYPE_CHECKING:
-    from eosin.broker.metadata.cluster import Cluster
+    from eosin.model.cluster import Cluster
 
 _STRICT_FROM: Final = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
 _TOPIC_STATES_FROM: Final = 6

@@ -6,7 +6,7 @@ Always true: a broker without quotas loads none of this, and asks nothing more f
 from typing import TYPE_CHECKING
 
 from eosin.broker.request_hooks import HookChain, RequestHooks
-from eosin.broker.security.quotas.table import QuotaKey
+from eosin.model.quota_table import QuotaKey
 
 if TYPE_CHECKING:
     from eosin.broker.connections.host import ConnectionHost

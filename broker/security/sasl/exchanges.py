@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from eosin.broker.security.credentials import Credentials
 from eosin.broker.security.sasl.lookup import find_or_fake
+from eosin.model.credentials import Credentials
 from eosin.protocol.sasl.scram_messages import read_client_first
 from eosin.protocol.sasl.scram_server import NONCE_BYTES, ScramServer
 from eosin.protocol.sasl.steps import Challenge, Failure, Mechanism, Success

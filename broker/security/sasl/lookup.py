@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from eosin.broker.security.credentials import Credentials
+from eosin.model.credentials import Credentials
 from eosin.protocol.sasl.scram_credentials import ScramCredential, fake_credential
 from eosin.protocol.sasl.steps import Mechanism
 

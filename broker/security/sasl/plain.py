@@ -17,9 +17,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from eosin.broker.api import CloseConnection
-from eosin.broker.security.credentials import Credentials
 from eosin.broker.security.sasl.exchanges import Authenticated, Step
 from eosin.broker.security.sasl.lookup import find, find_or_fake
+from eosin.model.credentials import Credentials
 from eosin.protocol.sasl.plain import PlainLogin, read_plain
 from eosin.protocol.sasl.scram_credentials import is_password_of
 from eosin.protocol.sasl.steps import Failure, Mechanism

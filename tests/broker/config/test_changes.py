@@ -12,7 +12,7 @@ from eosin.broker.config.changes import (
     tolerant_overrides,
     topic_defaults,
 )
-from eosin.broker.metadata.cluster import ConfigChange, ConfigOperation, Outcome
+from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.log.config import LogConfig
 

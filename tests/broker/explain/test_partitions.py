@@ -23,14 +23,14 @@ from eosin.broker.explain.group_sentences import explain_group
 from eosin.broker.explain.partition_sentences import explain_partition
 from eosin.broker.explain.subjects import NotTold
 from eosin.broker.recorder.events import ClientIdentity
-from eosin.broker.security.acls import Acl, PatternType, Permission
-from eosin.broker.security.resources import Operation, ResourceType
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError
 from eosin.client.groups import GroupAdmin
 from eosin.client.metadata import ClusterMetadata
 from eosin.client.transactions import TransactionAdmin
+from eosin.model.acls import Acl, PatternType, Permission
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 

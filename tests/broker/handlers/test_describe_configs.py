@@ -8,7 +8,7 @@ from admin_broker import AdminBroker, refused
 
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.handlers.describe_configs import API
-from eosin.broker.metadata.cluster import ConfigChange
+from eosin.model.cluster import ConfigChange
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 

@@ -6,7 +6,7 @@ import pytest
 from admin_broker import AdminBroker, refused
 
 from eosin.broker.handlers.describe_topic_partitions import API
-from eosin.broker.metadata.cluster import PartitionState
+from eosin.model.cluster import PartitionState
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
 

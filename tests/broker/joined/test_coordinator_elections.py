@@ -3,7 +3,7 @@
 import pytest
 
 from eosin.broker.joined.coordinator_elections import CoordinatorElections
-from eosin.broker.metadata.cluster import PartitionState
+from eosin.model.cluster import PartitionState
 from eosin.protocol.names import TopicPartition
 
 HERE, THERE, NOBODY = 1, 2, -1

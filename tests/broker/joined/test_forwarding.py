@@ -11,9 +11,9 @@ from scripted_controller import HERE, ScriptedCluster, broker, partition, topic,
 from eosin.broker.api import CloseConnection, RequestContext
 from eosin.broker.joined.forwarding import FORWARDED, Forwarding, decode
 from eosin.broker.membership.registration import FEATURES
-from eosin.broker.metadata.cluster import NO_LEADER
 from eosin.broker.registry import BY_KEY
 from eosin.broker.security.session import NOBODY, Principal, SecurityProtocol, Session
+from eosin.model.cluster import NO_LEADER
 from eosin.protocol.codec import EncodedBody, decode_body, decode_request_header, encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.headers import SIZE_BYTES
@@ -197,7 +197,7 @@ async def test_settings_of_loggers_and_bad_ones_of_brokers_never_reach_the_contr
     )
     request = incremental.IncrementalAlterConfigsRequest(
         resources=(
-            resource(BROKER_LOGGER, "1", "eosin.broker.metadata.cluster", "DEBUG"),
+            resource(BROKER_LOGGER, "1", "eosin.model.cluster", "DEBUG"),
             resource(BROKER, "2", "log.retention.ms", "1"),
             resource(BROKER, "1", "num.partitions", "1"),
             resource(BROKER, "", "log.retention.ms", "never"),
@@ -212,7 +212,7 @@ async def test_settings_of_loggers_and_bad_ones_of_brokers_never_reach_the_contr
     assert set(answers.values()) == {ErrorCode.INVALID_REQUEST}
     ((frame, _),) = world.controller.envelopes
     assert b"orders" in frame
-    assert b"eosin.broker.metadata.cluster" not in frame
+    assert b"eosin.model.cluster" not in frame
     assert decode_request_header(frame).correlation_id == 5
 
 

@@ -8,7 +8,9 @@ from fake_logs import FakeLog, FakeLogManager
 from waiting import settled
 
 from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.metadata.cluster import (
+from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
+from eosin.broker.metadata.log import METADATA_PARTITION, UnreadableMetadata
+from eosin.model.cluster import (
     NO_LEADER,
     NO_LEADER_EPOCH,
     ClusterListener,
@@ -19,8 +21,6 @@ from eosin.broker.metadata.cluster import (
     PartitionState,
     Topic,
 )
-from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
-from eosin.broker.metadata.log import METADATA_PARTITION, UnreadableMetadata
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import METADATA_TOPIC, ZERO_UUID, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.metadata.cluster import ConfigChange
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.metadata.log import METADATA_PARTITION, UnreadableMetadata
+from eosin.model.cluster import ConfigChange
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch

@@ -5,7 +5,9 @@ import asyncio
 import pytest
 from scripted_controller import HERE, ScriptedCluster, broker, partition, topic, topic_id
 
-from eosin.broker.metadata.cluster import (
+from eosin.broker.metadata.joined_cluster import PARTITIONS_A_STEP
+from eosin.broker.quorum.image import ImageDelta
+from eosin.model.cluster import (
     NO_LEADER,
     NO_LEADER_EPOCH,
     Cluster,
@@ -16,8 +18,6 @@ from eosin.broker.metadata.cluster import (
     PartitionState,
     Topic,
 )
-from eosin.broker.metadata.joined_cluster import PARTITIONS_A_STEP
-from eosin.broker.quorum.image import ImageDelta
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.schemas import create_topics

@@ -3,8 +3,8 @@
 import pytest
 
 from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.metadata.cluster import Topic
 from eosin.broker.metadata.log_configs import LogConfigs
+from eosin.model.cluster import Topic
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, ZERO_UUID
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from eosin.broker.metadata.cluster import USE_DEFAULT, Outcome, Topic
 from eosin.broker.metadata.topics import (
     MAX_PARTITIONS_PER_CHANGE,
     TopicSize,
@@ -13,6 +12,7 @@ from eosin.broker.metadata.topics import (
     size_of_new_topic,
     unknown_topic,
 )
+from eosin.model.cluster import USE_DEFAULT, Outcome, Topic
 from eosin.protocol.errors import ErrorCode
 
 ORDERS = Topic("orders", b"o" * 16, 3)

@@ -8,7 +8,7 @@ from scripted_controller import ScriptedCluster
 from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.metadata.log import METADATA_PARTITION
-from eosin.broker.security.credentials import CredentialChange, StoredCredential
+from eosin.model.credentials import CredentialChange, StoredCredential
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.records import metadata as records
 from eosin.runtime.chance import SeededChance

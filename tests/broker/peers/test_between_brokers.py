@@ -9,7 +9,6 @@ import pytest
 from data_broker import DataBroker, settle
 
 from eosin.broker.handlers import add_partitions_to_txn, init_producer_id, write_txn_markers
-from eosin.broker.metadata.cluster import NO_LEADER
 from eosin.broker.peers.connections import Answer, Dialled, Peer, Peers, PeerUnreachable
 from eosin.broker.peers.remote_markers import MAX_IN_FLIGHT, RemoteBrokers, RemoteMarkers
 from eosin.broker.peers.remote_verifier import CoordinatorRoutes
@@ -17,6 +16,7 @@ from eosin.client.addresses import Address
 from eosin.client.errors import ConnectionFailed
 from eosin.client.versions import Versions
 from eosin.coordinator.ports import MarkersForPartitions
+from eosin.model.cluster import NO_LEADER
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

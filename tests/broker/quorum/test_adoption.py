@@ -9,10 +9,10 @@ from quorum_log import snapshot_of
 
 from eosin.broker.__main__ import main
 from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.metadata.cluster import ConfigChange
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.quorum import bootstrap
-from eosin.broker.security.acls import Acl
+from eosin.model.acls import Acl
+from eosin.model.cluster import ConfigChange
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import uuid_from_text
 from eosin.protocol.schemas.records import quorum

@@ -10,10 +10,10 @@ from registrations import Broker, Partition
 
 from eosin.broker.config.quorum import RACK_AWARE
 from eosin.broker.handlers import describe_producers, fetch
-from eosin.broker.metadata.cluster import Endpoint
 from eosin.broker.replication.isr import IsrAnswer
 from eosin.broker.replication.leading import FollowerFetch
 from eosin.broker.replication.led_partitions import LedPartitions
+from eosin.model.cluster import Endpoint
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.describe_producers import DescribeProducersRequest, TopicRequest

@@ -13,10 +13,10 @@ from eosin.broker.api import RequestContext
 from eosin.broker.joined.forwarding import Forwarding, decode
 from eosin.broker.membership.channel import principal_data
 from eosin.broker.registry import BY_KEY
-from eosin.broker.security.acls import Acl, AclFilter
 from eosin.broker.security.authorizer import StandardAuthorizer
-from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.security.session import Principal, Session
+from eosin.model.acls import Acl, AclFilter
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.codec import decode_request_header, encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.headers import SIZE_BYTES

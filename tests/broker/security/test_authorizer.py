@@ -10,10 +10,10 @@ from call_counter import CallCounter
 
 from eosin.broker.security import authorizer as module
 from eosin.broker.security.acl_index import AclIndex, host_key
-from eosin.broker.security.acls import Acl, PatternType, Permission
 from eosin.broker.security.authorizer import REMEMBERED, REMEMBERED_CHARS, StandardAuthorizer
-from eosin.broker.security.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.broker.security.session import Principal, Session
+from eosin.model.acls import Acl, PatternType, Permission
+from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 ALICE = "User:alice"

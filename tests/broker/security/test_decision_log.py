@@ -8,8 +8,8 @@ from manual_clock import ManualClock
 
 from eosin.broker.security.authorizer import Decision
 from eosin.broker.security.decision_log import KEPT_CHARS, MAX_KINDS, LoggedDecisions
-from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.security.session import Principal, Session
+from eosin.model.resources import Operation, ResourceType
 from eosin.runtime.log_budget import LINES, MAX_CAUSES, WINDOW_MS
 from eosin.runtime.logging_format import TextFormatter
 

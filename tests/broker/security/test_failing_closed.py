@@ -8,7 +8,7 @@ from guarded_broker import ADMIN, guarded_broker
 
 from eosin.broker.api import CloseConnection
 from eosin.broker.security.acl_index import AclIndex
-from eosin.broker.security.resources import Operation, ResourceType
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 from eosin.protocol.schemas.metadata import MetadataRequest

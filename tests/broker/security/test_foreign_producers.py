@@ -9,7 +9,7 @@ from batches import data
 from guarded_broker import ADMIN, GuardedBroker, guarded_broker
 from waiting import until
 
-from eosin.broker.security.resources import Operation
+from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ProducerIdAndEpoch

@@ -15,9 +15,9 @@ from sasl_peer import PASSWORD, SCRAM, SaslBroker, passed, users
 
 from eosin.broker.config.sources import load_config
 from eosin.broker.metadata.log import METADATA_PARTITION
-from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.security.sasl import plain
 from eosin.broker.security.sasl.plain import PasswordChecks
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.codec import decode_request, decode_request_header
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.sasl.plain import PlainLogin

@@ -10,9 +10,9 @@ from waiting import until
 
 from eosin.broker.many_items import ITEMS_PER_TURN
 from eosin.broker.metadata.topics import MAX_PARTITIONS_PER_CHANGE
-from eosin.broker.security.acls import PatternType
-from eosin.broker.security.resources import Operation
 from eosin.broker.security.session import Session
+from eosin.model.acls import PatternType
+from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.consumer_group_describe import ConsumerGroupDescribeRequest

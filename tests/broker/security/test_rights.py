@@ -9,8 +9,8 @@ import pytest
 from batches import data
 from guarded_broker import ADMIN, GuardedBroker, guarded_broker
 
-from eosin.broker.security.acls import PatternType, Permission
-from eosin.broker.security.resources import Operation, ResourceType
+from eosin.model.acls import PatternType, Permission
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID

@@ -6,8 +6,8 @@ from fake_peer import FakePeer, host_of
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.security.authorized_operations import ON_A_TOPIC
-from eosin.broker.security.resources import Operation, ResourceType
 from eosin.broker.security.session import ANONYMOUS, Principal, SecurityProtocol, Session
+from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from eosin.broker.security.quotas.buckets import IDLE_MS, QuotaBuckets
 from eosin.broker.security.quotas.rate import SampledRate, TokenBucket, throttle_ms
-from eosin.broker.security.quotas.table import Limit, QuotaKey
+from eosin.model.quota_table import Limit, QuotaKey
 
 
 class KafkaRate:

@@ -9,11 +9,11 @@ from sasl_peer import PASSWORD, users
 from waiting import HANG_S, settled, until
 
 from eosin.broker.api import CloseConnection
-from eosin.broker.security.credentials import StoredCredential
 from eosin.broker.security.sasl import plain
 from eosin.broker.security.sasl.exchanges import Authenticated, Step
 from eosin.broker.security.sasl.lookup import DEFAULT_ITERATIONS
 from eosin.broker.security.sasl.plain import ANSWER_MS, MAX_WAITING, REMEMBERED_MS, PasswordChecks, PlainExchange
+from eosin.model.credentials import StoredCredential
 from eosin.protocol.sasl.plain import PlainLogin, plain_message
 from eosin.protocol.sasl.scram_credentials import ScramCredential, credential_of, is_password_of
 from eosin.protocol.sasl.steps import Failure, Mechanism

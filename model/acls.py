@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from eosin.broker.security.resources import Operation, ResourceType
+from eosin.model.resources import Operation, ResourceType
 
 WILDCARD: Final = "*"
 """As a resource's name (literal) every name, as a host every host."""

@@ -19,8 +19,8 @@ from eosin.protocol.names import TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from eosin.broker.metadata.acl_entries import AclEntries
-    from eosin.broker.security.credentials import CredentialChange, Credentials
-    from eosin.broker.security.quotas.table import QuotaChange, QuotaTable
+    from eosin.model.credentials import CredentialChange, Credentials
+    from eosin.model.quota_table import QuotaChange, QuotaTable
     from eosin.runtime.clock import Clock
     from eosin.storage.log.config import LogConfig
 
