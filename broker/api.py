@@ -23,7 +23,6 @@ from eosin.runtime.clock import Clock
 from eosin.runtime.round_robin import RoundRobin
 
 if TYPE_CHECKING:
-    from eosin.broker.config.broker import BrokerConfig
     from eosin.broker.config.store_reloads import ReloadStores
     from eosin.broker.fetching.sessions import FetchSessions
     from eosin.broker.metadata.acl_entries import AclEntries
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from eosin.coordinator.groups.coordinator import GroupCoordinator
     from eosin.coordinator.transactions.coordinator import TransactionCoordinator
     from eosin.model.cluster import Cluster
+    from eosin.settings.broker import BrokerConfig
 
 
 class ClientConnection(Protocol):

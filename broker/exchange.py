@@ -13,12 +13,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
-from eosin.broker.config.settings import INT_MAX
 from eosin.broker.request_hooks import ObservedRequest, RequestHooks
 from eosin.protocol.codec import Buffer, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.drivers import IDLE, go_on, new_driver
 from eosin.runtime.logging_format import fields
+from eosin.settings.settings import INT_MAX
 from eosin.storage.log.file_range import as_range
 
 log = logging.getLogger(__name__)

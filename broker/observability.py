@@ -11,18 +11,18 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.config.http import http_listener, is_loopback
-from eosin.broker.config.listeners import Listener
-from eosin.broker.config.tracing import traces_url
 from eosin.broker.recorder.events import Notable
 from eosin.broker.recorder.group_recorder import GroupRecorder
 from eosin.broker.recorder.notable_file import WRITE_MS, NotableFile
 from eosin.broker.recorder.notable_log import NotableLog
 from eosin.broker.recorder.recorder import DEFAULT_BYTES, FlightRecorder
 from eosin.broker.security.open_listeners import is_open
-from eosin.broker.start_error import StartError
 from eosin.runtime.clock import Clock
+from eosin.settings.broker import BrokerConfig
+from eosin.settings.http import http_listener, is_loopback
+from eosin.settings.listeners import Listener
+from eosin.settings.start_error import StartError
+from eosin.settings.tracing import traces_url
 
 if TYPE_CHECKING:
     from eosin.broker.api import Services

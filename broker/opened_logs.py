@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.config.coordinators import cleaner_config
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
+from eosin.settings.broker import BrokerConfig
+from eosin.settings.coordinators import cleaner_config
 from eosin.storage.disk.flusher import Durability, Flusher
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.journal.flusher import JournalFlusher

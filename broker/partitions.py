@@ -26,8 +26,8 @@ from eosin.runtime.turns import TurnQueue
 from eosin.storage.disk.flusher import ThreadFlusher
 
 if TYPE_CHECKING:
-    from eosin.broker.config.broker import BrokerConfig
     from eosin.coordinator.groups.coordinator import GroupCoordinator
+    from eosin.settings.broker import BrokerConfig
     from eosin.storage.compaction.cleaner import Compacted
     from eosin.storage.disk.interfaces import FreeBytes
     from eosin.storage.log.partition_log import PartitionLog

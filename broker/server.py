@@ -16,10 +16,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Services
-from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.config.coordinators import group_config, transaction_config
-from eosin.broker.config.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS, Listener
-from eosin.broker.config.settings import INT_MAX
 from eosin.broker.connections.acceptor import Acceptor, longest_backlog
 from eosin.broker.connections.connection import Connection
 from eosin.broker.connections.host import ConnectionHost
@@ -39,7 +35,6 @@ from eosin.broker.request_hooks import HookChain, RequestHooks, SlowRequestLog
 from eosin.broker.security.new_producers import LOOK_INTERVAL_MS, limit_users
 from eosin.broker.security.open_listeners import check_open, is_loopback
 from eosin.broker.security.quotas.switch import QuotaSwitch
-from eosin.broker.start_error import cannot_listen, cannot_use
 from eosin.broker.transactions.hanging import ROUND_INTERVAL_MS, HangingTransactions
 from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
@@ -50,6 +45,11 @@ from eosin.runtime.background import Background, Work
 from eosin.runtime.chance import Chance, SystemChance
 from eosin.runtime.clock import Clock, SystemClock
 from eosin.runtime.logging_format import fields
+from eosin.settings.broker import BrokerConfig
+from eosin.settings.coordinators import group_config, transaction_config
+from eosin.settings.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS, Listener
+from eosin.settings.settings import INT_MAX
+from eosin.settings.start_error import cannot_listen, cannot_use
 from eosin.storage.disk.flusher import Flusher
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.disk.memory import MemoryDisk

@@ -14,15 +14,15 @@ from waiting import HANG_S
 from eosin.broker.cli.health import parser as health_parser
 from eosin.broker.cli.serve import configured
 from eosin.broker.cli.serve import parser as serve_parser
-from eosin.broker.config.broker import BrokerConfig
 from eosin.protocol.names import is_usable_uuid
+from eosin.settings.broker import BrokerConfig
 
 ROOT = Path(__file__).parent.parent
 DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text()
 COMPOSE = (ROOT / "docker" / "compose.yaml").read_text()
 SECURE = (ROOT / "docker" / "compose.secure.yaml").read_text()
 CLUSTER = (ROOT / "docker" / "compose.cluster.yaml").read_text()
-ROOMS = ("runtime", "protocol", "storage", "coordinator", "client", "model", "broker", "pipeline")
+ROOMS = ("runtime", "protocol", "storage", "coordinator", "client", "model", "settings", "broker", "pipeline")
 
 
 def test_every_room_is_copied_into_the_image() -> None:

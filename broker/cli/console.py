@@ -15,13 +15,13 @@ from typing import Final
 
 from eosin.broker.cli.arguments import Parser, fail
 from eosin.broker.cli.serve import CONSOLE_PORT, FAILED, OK, loop_factory, raise_file_limit, started, stop_on_signals
-from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.config.http import http_listener, is_loopback
-from eosin.broker.config.listeners import parse_listeners
-from eosin.broker.config.settings import SettingError
-from eosin.broker.config.sources import load_config
 from eosin.broker.security.process import keep_files_private
 from eosin.runtime.logging_format import setup_logging
+from eosin.settings.broker import BrokerConfig
+from eosin.settings.http import http_listener, is_loopback
+from eosin.settings.listeners import parse_listeners
+from eosin.settings.settings import SettingError
+from eosin.settings.sources import load_config
 
 SETTINGS: Final = {
     "log.retention.bytes": str(16 * 1024 * 1024),
@@ -96,8 +96,8 @@ def _loopback(text: str) -> str:
 async def _show(config: BrokerConfig) -> int:
     from eosin.broker.cli.demo_traffic import DemoTraffic
     from eosin.broker.server import Server
-    from eosin.broker.start_error import StartError
     from eosin.client.errors import ClientError
+    from eosin.settings.start_error import StartError
 
     stop = stop_on_signals()
     with contextlib.suppress(NotImplementedError, AttributeError):  # Windows has no such signal

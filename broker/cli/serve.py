@@ -17,10 +17,6 @@ from typing import TYPE_CHECKING
 from eosin.broker import __main__ as program
 from eosin.broker.cli.arguments import Parser, fail
 from eosin.broker.cli.standard_files import give_up
-from eosin.broker.config.broker import DURABILITIES, BrokerConfig
-from eosin.broker.config.listeners import parse_listeners
-from eosin.broker.config.settings import SettingError
-from eosin.broker.config.sources import LoadedConfig, load_config
 from eosin.broker.process.descriptors import LEAST_LIMIT, descriptor_limit
 from eosin.broker.security.process import (
     UnsafeDirectory,
@@ -32,6 +28,10 @@ from eosin.broker.security.process import (
 )
 from eosin.runtime.logging_format import fields, setup_logging
 from eosin.runtime.version import VERSION, is_compiled
+from eosin.settings.broker import DURABILITIES, BrokerConfig
+from eosin.settings.listeners import parse_listeners
+from eosin.settings.settings import SettingError
+from eosin.settings.sources import LoadedConfig, load_config
 
 if TYPE_CHECKING:
     from eosin.broker.security.first_users import FirstUser
@@ -216,7 +216,7 @@ def loop_factory(choice: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def _serve(config: BrokerConfig, first_users: "Sequence[FirstUser]") -> int:
     from eosin.broker.server import Server
-    from eosin.broker.start_error import StartError
+    from eosin.settings.start_error import StartError
 
     stop = stop_on_signals()
     server = Server(config, first_users=first_users)

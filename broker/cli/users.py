@@ -205,7 +205,7 @@ def _offline(command: str, asked: Action, columns: Mapping[str, str], options: a
     from eosin.broker.metadata.log import UnreadableMetadata
     from eosin.broker.security.offline_users import offline_users
     from eosin.broker.security.process import keep_files_private
-    from eosin.broker.start_error import cannot_use
+    from eosin.settings.start_error import cannot_use
 
     keep_files_private()
 

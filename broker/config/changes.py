@@ -7,13 +7,13 @@ every other one is read once, at start. Those that Apache Kafka changes and Eosi
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from eosin.broker.config.broker import BROKER_SETTINGS, BrokerConfig
-from eosin.broker.config.kafka_keys import DYNAMIC_UNUSED
-from eosin.broker.config.security import LISTENER_PREFIX
-from eosin.broker.config.settings import Kind, SettingError
-from eosin.broker.config.topics import TOPIC_CONFIGS, defaults_from, with_overrides
 from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
+from eosin.settings.broker import BROKER_SETTINGS, BrokerConfig
+from eosin.settings.kafka_keys import DYNAMIC_UNUSED
+from eosin.settings.security import LISTENER_PREFIX
+from eosin.settings.settings import Kind, SettingError
+from eosin.settings.topics import TOPIC_CONFIGS, defaults_from, with_overrides
 from eosin.storage.log.config import LogConfig
 
 DYNAMIC_BROKER_SETTINGS: Final = frozenset(

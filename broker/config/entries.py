@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.config.broker import BROKER_SETTINGS, BrokerConfig
 from eosin.broker.config.changes import DYNAMIC_BROKER_SETTINGS
-from eosin.broker.config.listeners import Listener, parse_listeners
-from eosin.broker.config.settings import Kind, Setting, value_text
-from eosin.broker.config.topics import TOPIC_CONFIGS
 from eosin.model.cluster import Topic
+from eosin.settings.broker import BROKER_SETTINGS, BrokerConfig
+from eosin.settings.listeners import Listener, parse_listeners
+from eosin.settings.settings import Kind, Setting, value_text
+from eosin.settings.topics import TOPIC_CONFIGS
 
 if TYPE_CHECKING:
     from eosin.model.cluster import Cluster

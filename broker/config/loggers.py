@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from eosin.broker.config.entries import ConfigEntry, ConfigSource
-from eosin.broker.config.settings import Kind
 from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
+from eosin.settings.settings import Kind
 
 ROOT: Final = "root"
 _OURS: Final = "eosin"

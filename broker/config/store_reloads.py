@@ -12,7 +12,7 @@ from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from eosin.broker.config.broker import BrokerConfig
+    from eosin.settings.broker import BrokerConfig
 
 _STORE: Final = re.compile(r"listener\.name\.(.+)\.(ssl\.(?:keystore|truststore)\.location)")
 

@@ -12,16 +12,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.config.security import prefixed
-from eosin.broker.config.settings import INT_MAX
 from eosin.broker.connections.address_group import address_group
 from eosin.broker.security.quotas.rate import SampledRate, throttle_ms
 from eosin.broker.security.session import ANONYMOUS
+from eosin.settings.security import prefixed
+from eosin.settings.settings import INT_MAX
 
 if TYPE_CHECKING:
-    from eosin.broker.config.broker import BrokerConfig
     from eosin.broker.connections.connection import Connection
     from eosin.broker.connections.host import ConnectionHost
+    from eosin.settings.broker import BrokerConfig
 
 MAX_CONNECTIONS: Final = "max.connections"
 CREATION_RATE: Final = "max.connection.creation.rate"

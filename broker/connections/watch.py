@@ -8,13 +8,13 @@ import asyncio
 import logging
 from typing import Final
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.connections.host import ConnectionHost
 from eosin.broker.connections.unfinished_frames import UnfinishedFrames
 from eosin.broker.connections.unread_answers import UnreadAnswers
 from eosin.runtime.background import Background
 from eosin.runtime.logging_format import fields
 from eosin.runtime.running_time import READ_TURNS
+from eosin.settings.broker import BrokerConfig
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from eosin.protocol.schemas.api_versions import (
 )
 
 if TYPE_CHECKING:
-    from eosin.broker.config.broker import BrokerConfig
+    from eosin.settings.broker import BrokerConfig
 
 TRANSACTION_VERSION: Final = "transaction.version"
 HIGHEST_TRANSACTION_VERSION: Final = 2

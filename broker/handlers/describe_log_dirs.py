@@ -26,7 +26,7 @@ from eosin.protocol.schemas.describe_log_dirs import (
 from eosin.storage.disk.interfaces import FreeBytes
 
 if TYPE_CHECKING:
-    from eosin.broker.config.broker import BrokerConfig
+    from eosin.settings.broker import BrokerConfig
 
 
 _VOLUME_FROM: Final = 4

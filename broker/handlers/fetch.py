@@ -22,7 +22,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.config.quorum import RACK_AWARE
 from eosin.broker.fetching.fetch_pass import UNKNOWN, FetchLimits, FetchPass, PartitionFetch
 from eosin.broker.fetching.sessions import FetchSession, FullFetch, IncrementalFetch
 from eosin.broker.security.access import Access, of_a_replica, on_each
@@ -42,6 +41,7 @@ from eosin.protocol.schemas.fetch import (
     PartitionData,
 )
 from eosin.protocol.types import Buffer
+from eosin.settings.quorum import RACK_AWARE
 from eosin.storage.log.log_results import NO_RECORDS, Isolation
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from eosin.protocol.names import ProducerIdAndEpoch
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from eosin.broker.config.broker import BrokerConfig
+    from eosin.settings.broker import BrokerConfig
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.config.settings import LONG_MAX
 from eosin.broker.many_items import made_for_each
 from eosin.broker.metadata.group_topics import partition_count, topic_name
 from eosin.broker.security.access import Access, on_each, on_the_group
@@ -26,6 +25,7 @@ from eosin.protocol.schemas.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from eosin.settings.settings import LONG_MAX
 
 FIRST_TOPIC_ID_VERSION: Final = 10
 

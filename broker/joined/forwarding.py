@@ -59,8 +59,8 @@ from eosin.protocol.schemas.incremental_alter_configs import AlterConfigsResourc
 from eosin.protocol.types import Message
 
 if TYPE_CHECKING:
-    from eosin.broker.config.broker import BrokerConfig
     from eosin.broker.metadata.joined_cluster import JoinedCluster
+    from eosin.settings.broker import BrokerConfig
 
 FORWARDED: Final = frozenset(
     {

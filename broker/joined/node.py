@@ -46,7 +46,6 @@ from eosin.broker.replication.led_partitions import LedPartitions
 from eosin.broker.replication.replica_directories import ReplicaDirectories
 from eosin.broker.replication.replica_set import ReplicaSet
 from eosin.broker.replication.throttle import FollowerThrottle, LeaderThrottle
-from eosin.broker.start_error import StartError
 from eosin.broker.transactions.two_phase_replicas import TwoPhaseReplicas
 from eosin.broker.transactions.version_follower import TransactionVersionFollower
 from eosin.client.addresses import Address
@@ -59,15 +58,16 @@ from eosin.runtime.background import Background
 from eosin.runtime.logging_format import fields
 from eosin.runtime.loop_watch import LOOK_MS as LOOP_LOOK_MS
 from eosin.runtime.loop_watch import LoopWatch
+from eosin.settings.start_error import StartError
 
 if TYPE_CHECKING:
     from eosin.broker.api import Services
-    from eosin.broker.config.broker import BrokerConfig
-    from eosin.broker.config.listeners import Listener
     from eosin.broker.connections.host import ConnectionHost
     from eosin.broker.partitions import Partitions
     from eosin.runtime.chance import Chance
     from eosin.runtime.clock import Clock
+    from eosin.settings.broker import BrokerConfig
+    from eosin.settings.listeners import Listener
     from eosin.storage.manager import LogManager
 
 log = logging.getLogger(__name__)

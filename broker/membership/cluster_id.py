@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.start_error import StartError
 from eosin.client.addresses import Address
 from eosin.client.connection import Connection, Security
 from eosin.client.errors import ClientError, check
@@ -14,12 +13,13 @@ from eosin.client.versions import negotiate
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from eosin.runtime.clock import Clock
+from eosin.settings.start_error import StartError
 from eosin.storage.disk.data_directory import is_unformatted
 from eosin.storage.disk.interfaces import Disk
 
 if TYPE_CHECKING:
-    from eosin.broker.config.broker import BrokerConfig
     from eosin.broker.peers.links import Links
+    from eosin.settings.broker import BrokerConfig
 
 _LOG: Final = logging.getLogger(__name__)
 

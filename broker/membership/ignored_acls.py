@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from eosin.broker.start_error import StartError
+from eosin.settings.start_error import StartError
 
 if TYPE_CHECKING:
-    from eosin.broker.config.broker import BrokerConfig
     from eosin.broker.quorum.image import ClusterImage
+    from eosin.settings.broker import BrokerConfig
 
 
 def check_acls(config: "BrokerConfig", image: "ClusterImage") -> None:

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.config.broker import BROKER_SETTINGS, BrokerConfig
 from eosin.broker.config.changes import (
     changed_configs,
     check_broker_configs,
@@ -17,8 +16,6 @@ from eosin.broker.config.changes import (
     is_list_config,
     is_list_setting,
 )
-from eosin.broker.config.kafka_keys import DYNAMIC_UNUSED
-from eosin.broker.config.settings import value_text
 from eosin.broker.metadata import internal_topics, topics
 from eosin.broker.metadata.image import (
     ALL_BROKERS,
@@ -65,6 +62,9 @@ from eosin.protocol.schemas.records.cluster_metadata import (
 )
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
+from eosin.settings.broker import BROKER_SETTINGS, BrokerConfig
+from eosin.settings.kafka_keys import DYNAMIC_UNUSED
+from eosin.settings.settings import value_text
 from eosin.storage.log.config import LogConfig
 
 if TYPE_CHECKING:

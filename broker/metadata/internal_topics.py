@@ -9,11 +9,11 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.config.topics import INTERNAL_SEGMENT_BYTES, TOPIC_CONFIGS
 from eosin.model.cluster import Topic
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from eosin.runtime.chance import Chance
+from eosin.settings.broker import BrokerConfig
+from eosin.settings.topics import INTERNAL_SEGMENT_BYTES, TOPIC_CONFIGS
 
 _LOG: Final = logging.getLogger("eosin.model.cluster")
 

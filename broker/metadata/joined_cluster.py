@@ -47,12 +47,12 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TopicPartition, Uuid
 
 if TYPE_CHECKING:
-    from eosin.broker.config.broker import BrokerConfig
     from eosin.broker.membership.channel import ControllerChannel
     from eosin.broker.metadata.acl_entries import ImageAclEntries
     from eosin.broker.quorum.leader import ActiveController
     from eosin.model.acls import Acl
     from eosin.runtime.clock import Clock
+    from eosin.settings.broker import BrokerConfig
     from eosin.storage.log.config import LogConfig
 
 _LOG: Final = logging.getLogger("eosin.model.cluster")

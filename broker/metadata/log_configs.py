@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.changes import COMPACT, tolerant_overrides, topic_defaults, usable_broker_configs
 from eosin.model.cluster import Topic
+from eosin.settings.broker import BrokerConfig
 from eosin.storage.log.config import LogConfig
 
 _LOG: Final = logging.getLogger("eosin.model.cluster")

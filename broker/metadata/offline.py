@@ -9,7 +9,6 @@ import errno
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.metadata.image import MetadataImage
 from eosin.broker.metadata.log import METADATA_LOG_CONFIG, METADATA_PARTITION, METADATA_TOPIC_ID, MetadataLog
 from eosin.broker.metadata.writer import Records
@@ -18,6 +17,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.records.cluster_metadata import StartKey, StartRecord
 from eosin.runtime.chance import SystemChance
 from eosin.runtime.clock import SystemClock
+from eosin.settings.broker import BrokerConfig
 from eosin.storage.disk.interfaces import Disk, UnusableDirectory
 from eosin.storage.disk.meta_properties import FILE_NAME as META_PROPERTIES
 from eosin.storage.disk.meta_properties import DirectoryKind, MetaProperties

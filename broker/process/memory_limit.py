@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from eosin.broker.config.broker import BrokerConfig
+    from eosin.settings.broker import BrokerConfig
 
 _CGROUP_FILES: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Of versions 2 and 1; a container sees its own there."""

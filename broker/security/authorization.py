@@ -7,9 +7,9 @@ from eosin.broker.security.decision_log import LoggedDecisions
 from eosin.model.resources import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from eosin.broker.config.broker import BrokerConfig
     from eosin.broker.metadata.acl_entries import AclEntries
     from eosin.runtime.clock import Clock
+    from eosin.settings.broker import BrokerConfig
 
 
 def authorizer_of(config: "BrokerConfig", acls: "AclEntries", clock: "Clock") -> StandardAuthorizer:

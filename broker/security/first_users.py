@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.config.settings import SettingError
 from eosin.broker.security.passwords import upsertion
 from eosin.broker.security.sasl.lookup import DEFAULT_ITERATIONS, NUMBERS
 from eosin.broker.security.user_changes import decide
@@ -24,6 +23,7 @@ from eosin.protocol.schemas.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
+from eosin.settings.settings import SettingError
 
 if TYPE_CHECKING:
     from eosin.model.cluster import Cluster

@@ -15,10 +15,10 @@ from eosin.runtime.turns import in_turns
 
 if TYPE_CHECKING:
     from eosin.broker.api import RequestContext
-    from eosin.broker.config.broker import BrokerConfig
     from eosin.broker.security.session import Principal
     from eosin.coordinator.groups.coordinator import GroupCoordinator
     from eosin.runtime.clock import Clock
+    from eosin.settings.broker import BrokerConfig
 
 MEMBER_BYTES: Final = 1000
 """What a member takes beside its metadata and its assignment; and so a group without members."""

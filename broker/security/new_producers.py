@@ -20,7 +20,7 @@ from eosin.storage.log.log_results import Refused
 
 if TYPE_CHECKING:
     from eosin.broker.api import RequestContext, Services
-    from eosin.broker.config.broker import BrokerConfig
+    from eosin.settings.broker import BrokerConfig
     from eosin.storage.log.partition_log import PartitionLog
 
 log = logging.getLogger(__name__)

@@ -5,12 +5,12 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from eosin.broker.config.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS
-from eosin.broker.start_error import StartError
 from eosin.runtime.logging_format import fields
+from eosin.settings.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS
+from eosin.settings.start_error import StartError
 
 if TYPE_CHECKING:
-    from eosin.broker.config.broker import BrokerConfig
+    from eosin.settings.broker import BrokerConfig
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,6 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.config.listeners import SASL_PROTOCOLS
 from eosin.broker.metadata.log import METADATA_PARTITION
 from eosin.broker.security.unauthenticated_peers import (
     UnauthenticatedPeer,
@@ -22,6 +20,8 @@ from eosin.broker.security.unauthenticated_peers import (
 from eosin.model.credentials import SECRET_BYTES
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
+from eosin.settings.broker import BrokerConfig
+from eosin.settings.listeners import SASL_PROTOCOLS
 
 log = logging.getLogger(__name__)
 

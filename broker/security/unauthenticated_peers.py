@@ -15,7 +15,7 @@ from eosin.protocol.frame_memory import FrameMemory
 from eosin.protocol.frames import BUFFER_BYTES
 
 if TYPE_CHECKING:
-    from eosin.broker.config.broker import BrokerConfig
+    from eosin.settings.broker import BrokerConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from eosin.broker.recorder.events import Notable
 from eosin.broker.recorder.recorder import FlightRecorder
-from eosin.broker.start_error import StartError
 from eosin.broker.tracing.span_queue import SpanQueue
 from eosin.broker.tracing.transaction_tracer import TransactionTracer
 from eosin.runtime.clock import Clock
+from eosin.settings.start_error import StartError
 
 if TYPE_CHECKING:
     from eosin.broker.tracing.exporting import SpanExport

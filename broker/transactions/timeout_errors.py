@@ -11,9 +11,9 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.config.settings import SettingError
 from eosin.coordinator.transactions.rules.timeout_errors import Profile, RequestKind, answer, profile_of
 from eosin.protocol.errors import ErrorCode
+from eosin.settings.settings import SettingError
 
 if TYPE_CHECKING:
     from eosin.broker.api import RequestContext, Services

@@ -20,8 +20,8 @@ from eosin.runtime.start_now import start_now
 from eosin.storage.log.log_results import AppendResult, Refused, VerificationGuard
 
 if TYPE_CHECKING:
-    from eosin.broker.config.broker import BrokerConfig
     from eosin.protocol.records.header import BatchHeader
+    from eosin.settings.broker import BrokerConfig
     from eosin.storage.log.partition_log import PartitionLog
 
 RETRY_BACKOFF_MS: Final = 20

@@ -5,8 +5,6 @@ from compaction import AT_ONCE
 from logs import Logs
 from msgspec.structs import replace
 
-from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.config.topics import with_overrides
 from eosin.broker.metadata.internal_topics import consumer_offsets_configs
 from eosin.broker.server import Server
 from eosin.coordinator.hashing import partition_for
@@ -17,6 +15,8 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.records.scan import sound_batches
+from eosin.settings.broker import BrokerConfig
+from eosin.settings.topics import with_overrides
 from eosin.storage.compaction.choice import INTERNAL_UNCOMPACTED_BYTES, INTERNAL_UNCOMPACTED_FACTOR
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.disk.memory import MemoryDisk

@@ -10,7 +10,6 @@ from wire_group import commit_offset, fetch_offset
 from wire_producer import transactional
 
 from eosin.broker import server as server_module
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.server import Server
 from eosin.broker.transactions.hanging import HangingTransactions
 from eosin.coordinator.groups.log.loader import Loader
@@ -18,6 +17,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
 from eosin.protocol.schemas.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from eosin.settings.broker import BrokerConfig
 from eosin.storage.compaction.cleaner import Cleaner
 
 pytestmark = pytest.mark.process

@@ -10,7 +10,6 @@ from fake_peer import FakePeer, host_of, turns
 from manual_clock import ManualClock
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.request_hooks import HookChain, ObservedRequest, RequestHooks, SlowRequestLog, Verdict
 from eosin.broker.server import Server
 from eosin.protocol.errors import ErrorCode
@@ -18,6 +17,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
 from eosin.protocol.schemas.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from eosin.settings.broker import BrokerConfig
 
 BEAT = ApiKey.HEARTBEAT
 

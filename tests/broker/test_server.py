@@ -17,11 +17,8 @@ from fake_peer import turns
 from manual_clock import ManualClock
 from waiting import HANG_S, until
 
-from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.config.coordinators import cleaner_config, group_config, transaction_config
 from eosin.broker.connections.watch import IDLE_ROUNDS, LOOK_FOR_END_MS
 from eosin.broker.server import Server
-from eosin.broker.start_error import StartError
 from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.transactions.config import TransactionConfig
 from eosin.protocol.codec import decode_response, encode_request
@@ -33,6 +30,9 @@ from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopi
 from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from eosin.protocol.schemas.metadata import MetadataRequest
 from eosin.protocol.types import Message
+from eosin.settings.broker import BrokerConfig
+from eosin.settings.coordinators import cleaner_config, group_config, transaction_config
+from eosin.settings.start_error import StartError
 from eosin.storage.compaction.cleaner import CleanerConfig
 
 pytestmark = pytest.mark.process
@@ -379,7 +379,7 @@ def test_the_defaults_of_other_rooms_are_the_brokers(make: Any, kind: Any) -> No
 
 ALONE = """
 import asyncio, sys
-from eosin.broker.config.sources import load_config
+from eosin.settings.sources import load_config
 from eosin.broker.server import Server
 
 async def run():

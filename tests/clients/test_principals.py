@@ -16,7 +16,7 @@ from real_clients.harness import HarnessRefused
 from secured_clients import CLIENTS, Access, SecuredClient, Trust, certified, name_of, sasl, with_kafkajs
 
 from eosin.broker.cli import acls, users
-from eosin.broker.config.broker import STANDARD_AUTHORIZER
+from eosin.settings.broker import STANDARD_AUTHORIZER
 
 PASSWORD = "secret"
 REFUSED = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"

@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
 )
 from waiting import HANG_S
 
-from eosin.broker.config.broker import STANDARD_AUTHORIZER
+from eosin.settings.broker import STANDARD_AUTHORIZER
 
 ANYBODY = "User:ANONYMOUS"
 

@@ -21,7 +21,7 @@ from real_clients import confluent
 from waiting import HANG_S, wait_until
 from wire import unique
 
-from eosin.broker.config.quorum import RACK_AWARE
+from eosin.settings.quorum import RACK_AWARE
 
 CONTROLLER = SHORT_SESSIONS
 TRANSACTIONS = 20

@@ -10,7 +10,7 @@ from toolchains import skipped_without
 from waiting import HANG_S
 from wire import unique
 
-from eosin.broker.config.broker import STANDARD_AUTHORIZER
+from eosin.settings.broker import STANDARD_AUTHORIZER
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from broker_process import BrokerProcess
 from kafka_tools import KafkaTools
 from toolchains import skipped_without
 
-from eosin.broker.config.broker import STANDARD_AUTHORIZER
+from eosin.settings.broker import STANDARD_AUTHORIZER
 
 COMMAND = "org.apache.kafka.tools.AclCommand"
 Run = Callable[..., str]

@@ -2,7 +2,7 @@
 
 import logging
 
-from eosin.broker.config.broker import BrokerConfig
+from eosin.settings.broker import BrokerConfig
 from eosin.storage.log.config import DAY_MS
 from simulation.history import History
 from simulation.plan import Plan

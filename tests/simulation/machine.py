@@ -8,11 +8,11 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.connections.connection import Connection
 from eosin.broker.server import Server
-from eosin.broker.start_error import StartError
 from eosin.runtime.chance import Chance, SeededChance
+from eosin.settings.broker import BrokerConfig
+from eosin.settings.start_error import StartError
 from eosin.storage.disk.flusher import Ended, Flusher, Work, outcome
 from eosin.storage.journal.flusher import JournalFlusher
 from simulation.clock import SimulatedClock

@@ -10,9 +10,9 @@ from batches import ORDERS, data
 from logs import Logs, appended
 from waiting import HANG_S, settled, until
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.server import Server
 from eosin.protocol.names import TopicPartition
+from eosin.settings.broker import BrokerConfig
 from eosin.storage.disk.data_directory import LOCK
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.disk.interfaces import DirectoryInUse

@@ -7,7 +7,6 @@ from fake_logs import FakeLogManager
 from manual_clock import ManualClock
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.metadata.answers import MetadataAnswers
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.unserved_groups import UnservedGroups
@@ -16,6 +15,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.types import Message
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
+from eosin.settings.broker import BrokerConfig
 from eosin.storage.disk.interfaces import FreeBytes
 
 

@@ -4,10 +4,10 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.config.quorum import QUORUM_SETTINGS
-from eosin.broker.config.settings import Setting, settings_of, value_text
-from eosin.broker.config.topics import TOPIC_CONFIGS
+from eosin.settings.broker import BrokerConfig
+from eosin.settings.quorum import QUORUM_SETTINGS
+from eosin.settings.settings import Setting, settings_of, value_text
+from eosin.settings.topics import TOPIC_CONFIGS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 

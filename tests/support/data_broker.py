@@ -9,8 +9,6 @@ from manual_clock import ManualClock
 from waiting import settled
 
 from eosin.broker.api import Api, ClientConnection, RequestContext, Services
-from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.config.coordinators import group_config, transaction_config
 from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.handlers import fetch, produce
 from eosin.broker.metadata.answers import MetadataAnswers
@@ -34,6 +32,8 @@ from eosin.protocol.schemas.produce import (
 from eosin.protocol.types import Buffer, Message
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.start_now import start_now
+from eosin.settings.broker import BrokerConfig
+from eosin.settings.coordinators import group_config, transaction_config
 from eosin.storage.disk.flusher import Durability, Flushable
 from eosin.storage.disk.memory import MemoryDisk
 from eosin.storage.log.file_range import as_range

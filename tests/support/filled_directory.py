@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.server import Server
 from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.log.records import offset_record, transactional_batch
@@ -28,6 +27,7 @@ from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
+from eosin.settings.broker import BrokerConfig
 from eosin.storage.log.log_results import Appended, AppendOrigin, Marker
 from eosin.storage.log.partition_log import PartitionLog
 

@@ -31,13 +31,13 @@ from guarded_broker import ADMIN
 from local_broker import local_broker
 from waiting import until
 
-from eosin.broker.config.broker import STANDARD_AUTHORIZER
 from eosin.broker.registry import APIS
 from eosin.broker.security.session import Principal, Session
 from eosin.broker.server import Server
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
+from eosin.settings.broker import STANDARD_AUTHORIZER
 
 CHUNK_FRAMES = 20_000
 CHUNK_ATTACKS = 1_000

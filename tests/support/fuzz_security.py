@@ -23,8 +23,6 @@ from frame_fuzz import damaged, sized
 from tls_broker import pem_text
 from waiting import HANG_S
 
-from eosin.broker.config.broker import STANDARD_AUTHORIZER
-from eosin.broker.config.sources import load_config
 from eosin.broker.server import Server
 from eosin.protocol.codec import encode_request
 from eosin.protocol.keys import ApiKey
@@ -33,6 +31,8 @@ from eosin.protocol.schemas.metadata import MetadataRequest
 from eosin.protocol.schemas.sasl_authenticate import SaslAuthenticateRequest
 from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest
 from eosin.protocol.types import Message
+from eosin.settings.broker import STANDARD_AUTHORIZER
+from eosin.settings.sources import load_config
 
 LISTENERS: Final = ("TLS", "LOGIN", "BOTH")
 _SECRET: Final = b"127.0.0.1"

@@ -14,7 +14,6 @@ from fake_peer import FakePeer
 from local_broker import LISTENER, local_broker
 from waiting import settled, until
 
-from eosin.broker.config.broker import STANDARD_AUTHORIZER
 from eosin.broker.registry import BY_KEY
 from eosin.broker.security.session import Principal, Session
 from eosin.broker.server import Server
@@ -24,6 +23,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
 from eosin.protocol.types import Message
+from eosin.settings.broker import STANDARD_AUTHORIZER
 
 ADMIN: Final = "User:admin"
 

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.server import Server
+from eosin.settings.broker import BrokerConfig
 
 LISTENER = "PLAINTEXT"
 

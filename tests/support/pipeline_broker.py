@@ -11,12 +11,12 @@ from virtual_time import VirtualLoop
 from waiting import HANG_S
 
 from eosin.broker.api import Api, CloseConnection, RequestContext
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.connections.connection import Connection
 from eosin.broker.request_hooks import ObservedRequest, RequestHooks
 from eosin.broker.server import Server
 from eosin.protocol.keys import ApiKey
 from eosin.runtime.clock import Clock, SystemClock
+from eosin.settings.broker import BrokerConfig
 
 LISTENER = "PLAINTEXT"
 HOST = "127.0.0.1"

@@ -9,11 +9,11 @@ from typing import Any, Self
 
 from waiting import HANG_S
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.request_hooks import ObservedRequest, RequestHooks, Verdict
 from eosin.broker.server import Server
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
+from eosin.settings.broker import BrokerConfig
 
 
 class _Refusals(RequestHooks):

@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.membership.channel import ControllerUnavailable, ForwardedResponse
 from eosin.broker.metadata.joined_cluster import JoinedCluster
 from eosin.broker.quorum.image import ImageDelta
@@ -18,6 +17,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import Uuid
 from eosin.protocol.schemas.records import metadata as records
 from eosin.protocol.types import Message
+from eosin.settings.broker import BrokerConfig
 
 HERE = 1
 """The node id of the broker under test."""

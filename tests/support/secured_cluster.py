@@ -17,7 +17,7 @@ from joined_broker import JoinedBroker, replicated
 from kraft_node import KafkaBroker, QuorumController
 from secured_clients import Access, Trust, sasl
 
-from eosin.broker.config.broker import STANDARD_AUTHORIZER
+from eosin.settings.broker import STANDARD_AUTHORIZER
 
 _MODULES: Final = "org.apache.kafka.common.security"
 PASSWORDS: Final = {"broker": "of-the-brokers", "admin": "of-the-admin"}

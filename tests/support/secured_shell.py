@@ -11,7 +11,7 @@ from secured_clients import Trust, sasl
 from shell import Shell
 
 from eosin.broker.cli import users
-from eosin.broker.config.broker import STANDARD_AUTHORIZER
+from eosin.settings.broker import STANDARD_AUTHORIZER
 
 USER: Final = "clerk"
 PASSWORD: Final = "of-the-clerk"

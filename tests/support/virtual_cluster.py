@@ -25,7 +25,6 @@ from virtual_time import VirtualLoop
 from waiting import HANG_S, until
 from wire import unique
 
-from eosin.broker.config.sources import load_config
 from eosin.broker.quorum.image import PartitionRegistration
 from eosin.client.client import Client
 from eosin.client.consumer import Consumer
@@ -41,6 +40,7 @@ from eosin.protocol.schemas.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from eosin.settings.sources import load_config
 
 HOST: Final = "127.0.0.1"
 

@@ -11,14 +11,14 @@ from eosin.broker.peers.links import Links
 from eosin.broker.security.links.contexts import LinkContext, build_link_context
 from eosin.broker.security.links.settings import LinkSettings, LinkTls, to_brokers, to_controllers
 from eosin.broker.security.tls.reload import StoreWatch
-from eosin.broker.start_error import StartError
 from eosin.client.connection import Connection
 from eosin.client.security.authentication import log_in
 from eosin.runtime.clock import Clock
 from eosin.runtime.key_files import StoreError
+from eosin.settings.start_error import StartError
 
 if TYPE_CHECKING:
-    from eosin.broker.config.broker import BrokerConfig
+    from eosin.settings.broker import BrokerConfig
 
 
 class Link:

@@ -19,9 +19,9 @@ from urllib.parse import unquote, urlsplit
 import jwt
 
 from eosin.broker.security.sasl.bearer_tokens import MAX_KID_CHARS, PublicKey
-from eosin.broker.start_error import StartError
 from eosin.runtime.clock import Clock, Timer
 from eosin.runtime.logging_format import fields
+from eosin.settings.start_error import StartError
 
 if TYPE_CHECKING:
     from eosin.broker.security.tls.contexts import ClientContext

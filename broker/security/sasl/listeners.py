@@ -9,7 +9,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.connections.connection import Connection
 from eosin.broker.security.sasl.exchanges import NewExchange, ScramExchange
 from eosin.broker.security.sasl.failure_delays import FailureDelays
@@ -19,6 +18,7 @@ from eosin.broker.security.sasl.revocation import close_sessions
 from eosin.broker.security.sasl.settings import jaas_users
 from eosin.broker.security.session import SecurityProtocol
 from eosin.protocol.sasl.steps import Mechanism
+from eosin.settings.broker import BrokerConfig
 
 if TYPE_CHECKING:
     from eosin.broker.connections.host import ConnectionHost

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
-from eosin.broker.config.listeners import SASL_PROTOCOLS
-from eosin.broker.config.settings import SettingError
 from eosin.protocol.sasl.jaas import JaasEntry, JaasError, parse_jaas
 from eosin.protocol.sasl.steps import Mechanism
+from eosin.settings.listeners import SASL_PROTOCOLS
+from eosin.settings.settings import SettingError
 
 if TYPE_CHECKING:
-    from eosin.broker.config.broker import BrokerConfig
+    from eosin.settings.broker import BrokerConfig
 
 MECHANISMS_KEY: Final = "sasl.enabled.mechanisms"
 JAAS_KEY: Final = "sasl.jaas.config"

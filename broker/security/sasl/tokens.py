@@ -6,18 +6,18 @@ Imported by a broker that has such a listener, and by no other: PyJWT comes with
 from functools import partial
 from typing import Any, Final
 
-from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.config.sasl import TRUST_STORE_OF_KEYS
-from eosin.broker.config.security import prefixed
 from eosin.broker.security.sasl.bearer import BearerExchange
 from eosin.broker.security.sasl.bearer_tokens import TokenReader, TokenRules
 from eosin.broker.security.sasl.key_set import KeySet, fetched
 from eosin.broker.security.sasl.settings import of_tokens
 from eosin.broker.security.tls.contexts import ClientContext, client_context
 from eosin.broker.security.tls.settings import TrustStoreSettings
-from eosin.broker.start_error import StartError
 from eosin.runtime.clock import Clock
 from eosin.runtime.key_files import StoreError
+from eosin.settings.broker import BrokerConfig
+from eosin.settings.sasl import TRUST_STORE_OF_KEYS
+from eosin.settings.security import prefixed
+from eosin.settings.start_error import StartError
 
 
 class Tokens:

@@ -6,7 +6,7 @@ Only suites with forward secrecy and authenticated encryption are served.
 from collections.abc import Sequence
 from typing import Final
 
-from eosin.broker.config.settings import SettingError
+from eosin.settings.settings import SettingError
 
 DEFAULT: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
 

@@ -11,8 +11,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.config.listeners import TLS_PROTOCOLS
 from eosin.broker.connections.connection import Connection
 from eosin.broker.connections.host import ConnectionHost
 from eosin.broker.connections.limits import close_if_too_many
@@ -27,11 +25,13 @@ from eosin.broker.security.tls.proofs import digest_of, end, shown_here
 from eosin.broker.security.tls.reload import StoreWatch
 from eosin.broker.security.tls.settings import TlsSettings, tls_settings
 from eosin.broker.security.unauthenticated_peers import UnauthenticatedPeer
-from eosin.broker.start_error import StartError
 from eosin.runtime.background import Background
 from eosin.runtime.clock import Clock
 from eosin.runtime.key_files import StoreError
 from eosin.runtime.logging_format import fields
+from eosin.settings.broker import BrokerConfig
+from eosin.settings.listeners import TLS_PROTOCOLS
+from eosin.settings.start_error import StartError
 
 EXPIRY_INTERVAL_MS: Final = 1000
 """Between two looks for clients whose certificates have expired."""

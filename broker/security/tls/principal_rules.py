@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from eosin.broker.config.settings import SettingError
+from eosin.settings.settings import SettingError
 
 KEY: Final = "ssl.principal.mapping.rules"
 

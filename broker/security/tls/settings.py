@@ -9,15 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from eosin.broker.config.http import HTTP
-from eosin.broker.config.listeners import TLS_PROTOCOLS
-from eosin.broker.config.security import PER_LISTENER, prefixed
-from eosin.broker.config.settings import Secret, SettingError
 from eosin.broker.security.tls.ciphers import TLS13, chosen_ciphers
 from eosin.broker.security.tls.principal_rules import parse_rules
+from eosin.settings.http import HTTP
+from eosin.settings.listeners import TLS_PROTOCOLS
+from eosin.settings.security import PER_LISTENER, prefixed
+from eosin.settings.settings import Secret, SettingError
 
 if TYPE_CHECKING:
-    from eosin.broker.config.broker import BrokerConfig
+    from eosin.settings.broker import BrokerConfig
 
 PEM: Final = "PEM"
 PKCS12: Final = "PKCS12"

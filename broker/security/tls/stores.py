@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from eosin.broker.config.settings import Secret
 from eosin.broker.security.tls.settings import PEM, PKCS12, KeyStoreSettings, TrustStoreSettings, convert_jks
 from eosin.runtime.key_files import JKS, StoreError, read_store
+from eosin.settings.settings import Secret
 
 LEAST_RSA_BITS: Final = 2048
 

@@ -8,7 +8,7 @@ import pytest
 from broker_process import BrokerProcess
 
 from eosin.broker.cli import acls
-from eosin.broker.config.broker import STANDARD_AUTHORIZER
+from eosin.settings.broker import STANDARD_AUTHORIZER
 
 pytestmark = pytest.mark.process
 

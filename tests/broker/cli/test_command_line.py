@@ -10,8 +10,8 @@ import pytest
 
 from eosin.broker.__main__ import COMMANDS, main
 from eosin.broker.cli.serve import ready_line
-from eosin.broker.config.broker import BrokerConfig
 from eosin.runtime.version import VERSION
+from eosin.settings.broker import BrokerConfig
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> str:

@@ -21,9 +21,9 @@ from shell import PROGRAM, Shell
 from waiting import HANG_S, wait_until
 from wire import unique
 
-from eosin.broker.config.broker import STANDARD_AUTHORIZER
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
+from eosin.settings.broker import STANDARD_AUTHORIZER
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

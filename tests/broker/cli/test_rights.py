@@ -8,7 +8,7 @@ from shell import Shell
 from waiting import HANG_S, wait_until
 from wire import unique
 
-from eosin.broker.config.broker import STANDARD_AUTHORIZER
+from eosin.settings.broker import STANDARD_AUTHORIZER
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

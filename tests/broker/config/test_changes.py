@@ -2,7 +2,6 @@
 
 import pytest
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.config.changes import (
     DYNAMIC_BROKER_SETTINGS,
     changed_configs,
@@ -14,6 +13,7 @@ from eosin.broker.config.changes import (
 )
 from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
+from eosin.settings.broker import BrokerConfig
 from eosin.storage.log.config import LogConfig
 
 DEFAULTS = LogConfig()

@@ -11,12 +11,12 @@ import pytest
 from fake_peer import FakePeer, host_of, turns
 from waiting import until
 
-from eosin.broker.config.connections import connections_by_address
-from eosin.broker.config.settings import SettingError
-from eosin.broker.config.sources import load_config
 from eosin.broker.connections.limits import BROKER, ConnectionLimits, Limits, close_if_too_many, limits_of
 from eosin.broker.security.session import Principal, Session
 from eosin.broker.server import Server
+from eosin.settings.connections import connections_by_address
+from eosin.settings.settings import SettingError
+from eosin.settings.sources import load_config
 
 FEW = ("eosin.durability=memory", "transaction.state.log.num.partitions=2", "offsets.topic.num.partitions=2")
 

@@ -7,11 +7,11 @@ import pytest
 from fake_peer import FakePeer, host_of
 from virtual_broker import VirtualBroker
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.connections.refusal_log import RefusalLog
 from eosin.broker.connections.unfinished_frames import PROGRESS_BYTES, UnfinishedFrames
 from eosin.broker.connections.watch import ConnectionWatch
 from eosin.protocol.keys import ApiKey
+from eosin.settings.broker import BrokerConfig
 
 
 class Client:

@@ -14,8 +14,8 @@ from wire_group import RawMember
 from wire_producer import RawProducer
 
 from eosin.broker.cli.serve import configured
-from eosin.broker.config.settings import SettingError
 from eosin.protocol.errors import ErrorCode
+from eosin.settings.settings import SettingError
 
 pytestmark = pytest.mark.process
 

@@ -15,10 +15,10 @@ from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from waiting import HANG_S, until
 
 from eosin.broker.cli.serve import configured
-from eosin.broker.config.settings import SettingError
-from eosin.broker.config.sources import load_config
 from eosin.broker.console import streams
 from eosin.broker.console.static_files import static_files
+from eosin.settings.settings import SettingError
+from eosin.settings.sources import load_config
 
 pytestmark = pytest.mark.process
 

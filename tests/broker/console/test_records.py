@@ -12,12 +12,12 @@ from waiting import HANG_S
 from wire import Wire
 
 from eosin.broker.cli.serve import configured
-from eosin.broker.config.settings import SettingError
 from eosin.broker.console import records_view
 from eosin.broker.console.record_rows import cut
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import Compression, NewRecord, build_batch
+from eosin.settings.settings import SettingError
 
 pytestmark = pytest.mark.process
 

@@ -9,7 +9,6 @@ import pytest
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from wire_producer import idempotent
 
-from eosin.broker.config.broker import STANDARD_AUTHORIZER
 from eosin.broker.explain.facts import (
     GroupFacts,
     GroupPartition,
@@ -33,6 +32,7 @@ from eosin.model.acls import Acl, PatternType, Permission
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
+from eosin.settings.broker import STANDARD_AUTHORIZER
 
 pytestmark = pytest.mark.process
 

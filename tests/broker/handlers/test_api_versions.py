@@ -6,13 +6,13 @@ from typing import Any, Final, cast
 import pytest
 
 from eosin.broker.api import RequestContext, Services
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.handlers import api_versions
 from eosin.broker.registry import APIS, BY_KEY
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import schema_of
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from eosin.settings.broker import BrokerConfig
 
 
 def ask(

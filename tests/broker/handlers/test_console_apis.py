@@ -6,7 +6,6 @@ import pytest
 from admin_broker import AdminBroker, refused
 
 from eosin.broker.api import Api
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.handlers import (
     describe_acls,
     describe_client_quotas,
@@ -25,6 +24,7 @@ from eosin.protocol.schemas.describe_quorum import DescribeQuorumRequest, Partit
 from eosin.protocol.schemas.list_config_resources import ListConfigResourcesRequest
 from eosin.protocol.schemas.list_partition_reassignments import ListPartitionReassignmentsRequest
 from eosin.protocol.types import Message
+from eosin.settings.broker import BrokerConfig
 from eosin.storage.disk.interfaces import FreeBytes
 from eosin.storage.log.log_results import AppendOrigin
 

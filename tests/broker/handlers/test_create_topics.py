@@ -6,7 +6,6 @@ import pytest
 from admin_broker import AdminBroker, refused
 
 from eosin.broker import many_items
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.handlers.create_topics import API
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.create_topics import (
@@ -15,6 +14,7 @@ from eosin.protocol.schemas.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from eosin.settings.broker import BrokerConfig
 
 
 def topic(name: str, partitions: int = 1, factor: int = 1, **configs: str | None) -> CreatableTopic:

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from admin_broker import AdminBroker, refused
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.handlers import delete_topics
 from eosin.broker.handlers.delete_topics import API
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from eosin.settings.broker import BrokerConfig
 
 
 async def with_topics(*names: str) -> AdminBroker:

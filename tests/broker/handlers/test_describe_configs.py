@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from admin_broker import AdminBroker, refused
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.handlers.describe_configs import API
 from eosin.model.cluster import ConfigChange
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from eosin.settings.broker import BrokerConfig
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 LONG = 5

@@ -7,7 +7,6 @@ from unittest.mock import patch
 import pytest
 from admin_broker import AdminBroker, refused
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.handlers import metadata
 from eosin.broker.handlers.metadata import API
 from eosin.broker.metadata.answers import FEW_PARTITIONS
@@ -15,6 +14,7 @@ from eosin.protocol.codec import decode_request, decode_request_header
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
+from eosin.settings.broker import BrokerConfig
 
 INTERNAL = ["__consumer_offsets", "__transaction_state"]
 

@@ -6,7 +6,6 @@ import pytest
 from admin_broker import AdminBroker, refused
 
 from eosin.broker.api import Api
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.handlers import (
     alter_client_quotas,
     alter_partition_reassignments,
@@ -35,6 +34,7 @@ from eosin.protocol.schemas.describe_user_scram_credentials import DescribeUserS
 from eosin.protocol.schemas.elect_leaders import ElectLeadersRequest, TopicPartitions
 from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from eosin.protocol.types import Message
+from eosin.settings.broker import BrokerConfig
 
 HERE = os.path.abspath("data")
 NONE = ErrorCode.NONE

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from manual_clock import ManualClock
 
-from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.config.listeners import Listener
 from eosin.broker.http.guard import Guard, host_is_private
 from eosin.broker.observability import own_names
+from eosin.settings.broker import BrokerConfig
+from eosin.settings.listeners import Listener
 
 TOKEN = "correct-horse"
 

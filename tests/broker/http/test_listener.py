@@ -12,12 +12,12 @@ import pytest
 from observed_broker import ObservedBroker, observed_broker
 from waiting import HANG_S
 
-from eosin.broker.config.broker import STANDARD_AUTHORIZER, BrokerConfig
-from eosin.broker.config.settings import SettingError
-from eosin.broker.config.sources import load_config
 from eosin.broker.server import Server
-from eosin.broker.start_error import StartError
 from eosin.client.http import HttpError
+from eosin.settings.broker import STANDARD_AUTHORIZER, BrokerConfig
+from eosin.settings.settings import SettingError
+from eosin.settings.sources import load_config
+from eosin.settings.start_error import StartError
 
 pytestmark = pytest.mark.process
 

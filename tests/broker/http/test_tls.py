@@ -14,13 +14,13 @@ from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from waiting import HANG_S, until
 
 from eosin.broker.cli import health
-from eosin.broker.config.settings import SettingError
-from eosin.broker.config.sources import load_config
 from eosin.broker.explain.cluster_facts import ClusterFacts
 from eosin.broker.explain.subjects import find
 from eosin.broker.http import tls as http_tls
 from eosin.client.client import Client
 from eosin.client.http import HttpError, get
+from eosin.settings.settings import SettingError
+from eosin.settings.sources import load_config
 
 pytestmark = pytest.mark.process
 

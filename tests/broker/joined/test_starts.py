@@ -8,8 +8,8 @@ import pytest
 from virtual_cluster import VirtualJoinedBroker
 from virtual_controllers import VirtualControllers
 
-from eosin.broker.start_error import StartError
 from eosin.protocol.schemas.records.metadata import AccessControlEntryRecord
+from eosin.settings.start_error import StartError
 
 pytestmark = pytest.mark.virtual
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from eosin.broker.config.broker import STANDARD_AUTHORIZER, BrokerConfig
 from eosin.broker.membership.ignored_acls import check_acls
 from eosin.broker.quorum.image import ClusterImage
-from eosin.broker.start_error import StartError
 from eosin.protocol.schemas.records.metadata import AccessControlEntryRecord
+from eosin.settings.broker import STANDARD_AUTHORIZER, BrokerConfig
+from eosin.settings.start_error import StartError
 
 ENTRY = AccessControlEntryRecord(b"1" * 16, 2, "orders", 3, "User:alice", "*", 3, 3)
 

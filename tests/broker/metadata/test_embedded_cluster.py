@@ -7,7 +7,6 @@ import pytest
 from fake_logs import FakeLog, FakeLogManager
 from waiting import settled
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.metadata.log import METADATA_PARTITION, UnreadableMetadata
 from eosin.model.cluster import (
@@ -26,6 +25,7 @@ from eosin.protocol.names import METADATA_TOPIC, ZERO_UUID, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
+from eosin.settings.broker import BrokerConfig
 from eosin.storage.log.log_results import AppendOrigin
 
 INTERNAL = ["__consumer_offsets", "__transaction_state"]

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.metadata.log import METADATA_PARTITION, UnreadableMetadata
 from eosin.model.cluster import ConfigChange
@@ -13,6 +12,7 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
+from eosin.settings.broker import BrokerConfig
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.disk.system import MemoryDisk, SystemDisk
 from eosin.storage.log.log_results import AppendOrigin

@@ -2,10 +2,10 @@
 
 import pytest
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.metadata.log_configs import LogConfigs
 from eosin.model.cluster import Topic
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, ZERO_UUID
+from eosin.settings.broker import BrokerConfig
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])

@@ -5,7 +5,6 @@ import asyncio
 from fake_logs import FakeLog, FakeLogManager
 from scripted_controller import ScriptedCluster
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.metadata.log import METADATA_PARTITION
 from eosin.model.credentials import CredentialChange, StoredCredential
@@ -13,6 +12,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.records import metadata as records
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
+from eosin.settings.broker import BrokerConfig
 
 SHA_256, SHA_512 = 1, 2
 OLD, NEW = (StoredCredential(salt, b"stored", b"server", 4096) for salt in (b"old", b"new"))

@@ -8,7 +8,6 @@ import pytest
 from quorum_log import snapshot_of
 
 from eosin.broker.__main__ import main
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.quorum import bootstrap
 from eosin.model.acls import Acl
@@ -27,6 +26,7 @@ from eosin.protocol.schemas.records.metadata import (
 from eosin.protocol.types import Message
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
+from eosin.settings.broker import BrokerConfig
 from eosin.storage.disk.meta_properties import DirectoryKind, MetaProperties
 from eosin.storage.disk.system import SystemDisk
 from eosin.storage.manager import Durability, LogManager

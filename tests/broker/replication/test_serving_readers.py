@@ -8,7 +8,6 @@ from batches import data, marker
 from data_broker import DataBroker, batch, settle
 from registrations import Broker, Partition
 
-from eosin.broker.config.quorum import RACK_AWARE
 from eosin.broker.handlers import describe_producers, fetch
 from eosin.broker.replication.isr import IsrAnswer
 from eosin.broker.replication.leading import FollowerFetch
@@ -18,6 +17,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.describe_producers import DescribeProducersRequest, TopicRequest
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from eosin.settings.quorum import RACK_AWARE
 from eosin.storage.log.log_results import Appended, VerificationGuard
 from eosin.storage.log.partition_log import PartitionLog
 

@@ -9,13 +9,13 @@ from local_broker import local_broker
 
 from eosin.broker.metadata.acl_entries import acl_of, record_of
 from eosin.broker.metadata.log import METADATA_PARTITION
-from eosin.broker.start_error import StartError
 from eosin.model.acls import Acl
 from eosin.model.resources import Operation
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import iter_records
 from eosin.protocol.schemas.create_acls import AclCreation, CreateAclsRequest
 from eosin.protocol.schemas.records import cluster_metadata
+from eosin.settings.start_error import StartError
 
 ALICE = "User:alice"
 

@@ -13,7 +13,6 @@ from call_counter import CallCounter
 from guarded_broker import ADMIN, guarded_broker
 from sasl_peer import PASSWORD, SCRAM, SaslBroker, passed, users
 
-from eosin.broker.config.sources import load_config
 from eosin.broker.metadata.log import METADATA_PARTITION
 from eosin.broker.security.sasl import plain
 from eosin.broker.security.sasl.plain import PasswordChecks
@@ -28,6 +27,7 @@ from eosin.protocol.schemas.create_acls import AclCreation, CreateAclsRequest
 from eosin.protocol.schemas.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from eosin.protocol.types import DecodeError
 from eosin.runtime.clock import SystemClock
+from eosin.settings.sources import load_config
 
 ALICE = "User:alice"
 BROKER = 4

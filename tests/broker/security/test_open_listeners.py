@@ -8,10 +8,10 @@ import pytest
 from broker_process import BrokerProcess
 
 from eosin.broker.__main__ import main
-from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.config.sources import load_config
 from eosin.broker.security.open_listeners import check_open, is_loopback, is_open
-from eosin.broker.start_error import StartError
+from eosin.settings.broker import BrokerConfig
+from eosin.settings.sources import load_config
+from eosin.settings.start_error import StartError
 
 STANDARD = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 TLS = ("listeners=SSL://localhost:1", "ssl.keystore.location=/k.pem", "ssl.truststore.location=/t.pem")

@@ -14,9 +14,9 @@ from otlp_receiver import OtlpReceiver, plain
 from waiting import HANG_S
 from wire import unique
 
-from eosin.broker.config.settings import SettingError
-from eosin.broker.config.tracing import traces_url
 from eosin.broker.tracing.span_queue import BATCH
+from eosin.settings.settings import SettingError
+from eosin.settings.tracing import traces_url
 
 pytestmark = pytest.mark.process
 

@@ -13,7 +13,6 @@ from simulation.machine import Pace, SimulatedFlusher
 from virtual_time import VirtualLoop
 from waiting import until
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.server import Server
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -22,6 +21,7 @@ from eosin.protocol.schemas.end_txn import EndTxnRequest
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from eosin.protocol.types import Message
+from eosin.settings.broker import BrokerConfig
 from eosin.storage.disk.flusher import UNHURRIED_S
 from eosin.storage.journal.journal import FILE_PREFIX
 

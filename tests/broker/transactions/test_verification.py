@@ -7,13 +7,13 @@ import pytest
 from data_fakes import FakeVerifiedLog, FakeVerifier
 from manual_clock import ManualClock
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.broker.transactions.verification import TransactionVerification, VerificationRequest
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.records.header import BatchHeader, read_header
 from eosin.runtime.start_now import start_now
+from eosin.settings.broker import BrokerConfig
 from eosin.storage.log.log_results import AppendResult, Refused, VerificationGuard
 
 pytestmark = pytest.mark.virtual

@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Callable
 
-from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.config.listeners import Listener
 from eosin.broker.connections.connection import Connection
 from eosin.broker.server import Server
-from eosin.broker.start_error import StartError
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
+from eosin.settings.broker import BrokerConfig
+from eosin.settings.listeners import Listener
+from eosin.settings.start_error import StartError
 from eosin.storage.disk.flusher import Flusher
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.manager import LogManager

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from quorum_log import HOST
 
-from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.config.quorum import RACK_AWARE
 from eosin.protocol.names import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC, TopicPartition
+from eosin.settings.broker import BrokerConfig
+from eosin.settings.quorum import RACK_AWARE
 from simulation.broker import config_of
 from simulation.clock import SimulatedClock
 from simulation.cluster.controllers import CLUSTER_ID, CONTROLLERS, Controllers

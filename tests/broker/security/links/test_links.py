@@ -13,13 +13,13 @@ import pytest
 from certificates import Authority
 from waiting import HANG_S
 
-from eosin.broker.config.sources import load_config
 from eosin.broker.security.links.link import Link, open_links
-from eosin.broker.start_error import StartError
 from eosin.client.addresses import Address
 from eosin.client.connection import Connection
 from eosin.client.errors import AuthenticationFailed
 from eosin.runtime.clock import SystemClock
+from eosin.settings.sources import load_config
+from eosin.settings.start_error import StartError
 
 pytestmark = pytest.mark.process
 

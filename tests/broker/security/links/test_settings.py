@@ -6,11 +6,11 @@ import sys
 import pytest
 from waiting import HANG_S
 
-from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.config.settings import SettingError
-from eosin.broker.config.sources import LoadedConfig, load_config
 from eosin.broker.security.links.settings import LinkSettings, to_brokers, to_controllers
 from eosin.protocol.sasl.steps import Mechanism
+from eosin.settings.broker import BrokerConfig
+from eosin.settings.settings import SettingError
+from eosin.settings.sources import LoadedConfig, load_config
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

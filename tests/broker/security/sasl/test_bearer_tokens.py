@@ -19,10 +19,10 @@ from eosin.broker.security.sasl.bearer import BearerExchange
 from eosin.broker.security.sasl.bearer_tokens import Bearer, TokenReader, TokenRules
 from eosin.broker.security.sasl.exchanges import Authenticated
 from eosin.broker.security.sasl.key_set import EARLY_MS, USABLE_MS, KeySet, NoKeys, fetched, keys_of
-from eosin.broker.start_error import StartError
 from eosin.protocol.sasl.oauthbearer import bearer_message
 from eosin.protocol.sasl.steps import Challenge, Failure
 from eosin.runtime.clock import SystemClock
+from eosin.settings.start_error import StartError
 
 ISSUED = Issuer()
 

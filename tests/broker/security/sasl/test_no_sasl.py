@@ -11,7 +11,7 @@ pytestmark = pytest.mark.process
 PROGRAM = """
 import asyncio, sys
 from eosin.broker.cli import serve
-from eosin.broker.config.broker import BrokerConfig
+from eosin.settings.broker import BrokerConfig
 from eosin.broker.server import Server
 
 async def main():

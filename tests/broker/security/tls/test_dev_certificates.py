@@ -7,11 +7,11 @@ import pytest
 from cryptography import x509
 
 from eosin.broker.__main__ import main
-from eosin.broker.config.sources import load_config
 from eosin.broker.security.tls.contexts import build_context
 from eosin.broker.security.tls.reload import StoreWatch
 from eosin.broker.security.tls.settings import tls_settings
 from eosin.runtime.clock import SystemClock
+from eosin.settings.sources import load_config
 
 
 def made(directory: Path, *options: str) -> Path:

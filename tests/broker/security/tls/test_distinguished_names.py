@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from toolchains import skipped_without, tool
 from waiting import HANG_S
 
-from eosin.broker.config.settings import SettingError
 from eosin.broker.security.tls.distinguished_names import UnusableName, rfc2253, subject_of
 from eosin.broker.security.tls.principal_rules import NoRule, parse_rules
+from eosin.settings.settings import SettingError
 
 JAVA_PROGRAM = Path(__file__).parents[3] / "support" / "java" / "distinguished-names" / "DistinguishedNames.java"
 

@@ -17,7 +17,6 @@ from manual_clock import ManualClock
 from tls_broker import pem_text
 from waiting import until
 
-from eosin.broker.config.sources import load_config
 from eosin.broker.connections.refusal_log import RefusalLog
 from eosin.broker.security.tls.contexts import build_context
 from eosin.broker.security.tls.handshakes import PER_TURN, Handshakes
@@ -33,6 +32,7 @@ from eosin.broker.security.tls.layer import (
 from eosin.broker.security.tls.reload import StoreWatch
 from eosin.broker.security.tls.settings import tls_settings
 from eosin.broker.security.unauthenticated_peers import UnauthenticatedPeerLimits, UnauthenticatedPeers
+from eosin.settings.sources import load_config
 
 pytestmark = pytest.mark.virtual
 

@@ -17,11 +17,11 @@ from manual_clock import ManualClock
 from tls_broker import TlsBroker, TlsClient, tls_broker
 from waiting import HANG_S, wait_until
 
-from eosin.broker.config.sources import load_config
 from eosin.broker.security.tls.contexts import build_context
 from eosin.broker.security.tls.reload import PATIENCE_MS, StoreWatch
 from eosin.broker.security.tls.settings import tls_settings
 from eosin.runtime.key_files import StoreError
+from eosin.settings.sources import load_config
 
 CLOCK_MS = 1_000_000_000
 

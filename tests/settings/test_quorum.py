@@ -4,11 +4,11 @@ import pytest
 from manual_clock import ManualClock
 
 from eosin.broker import opened_logs
-from eosin.broker.config.broker import BrokerConfig
-from eosin.broker.config.quorum import QUORUM_SETTINGS, QuorumVoter
-from eosin.broker.config.settings import SettingError
-from eosin.broker.config.sources import LoadedConfig, load_config
 from eosin.runtime.chance import SystemChance
+from eosin.settings.broker import BrokerConfig
+from eosin.settings.quorum import QUORUM_SETTINGS, QuorumVoter
+from eosin.settings.settings import SettingError
+from eosin.settings.sources import LoadedConfig, load_config
 from eosin.storage.disk.memory import MemoryDisk
 
 JOINED = {

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from eosin.broker.config.settings import SettingError
 from eosin.protocol.properties import parse_properties
+from eosin.settings.settings import SettingError
 
 PROVIDERS_KEY: Final = "config.providers"
 _CLASSES: Final = {

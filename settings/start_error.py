@@ -2,9 +2,9 @@
 
 import errno
 
-from eosin.broker.config.http import HTTP
-from eosin.broker.config.listeners import Listener
 from eosin.broker.metadata.log import UnreadableMetadata
+from eosin.settings.http import HTTP
+from eosin.settings.listeners import Listener
 from eosin.storage.disk.interfaces import DirectoryInUse, UnusableDirectory
 from eosin.storage.disk.space import RESERVE, is_no_space
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
-from eosin.broker.config.connections import connections_by_address
-from eosin.broker.config.listeners import Listener, parse_listeners, protocol_map, protocols_of
-from eosin.broker.config.quorum import (
+from eosin.broker.fetching.response_memory import DEFAULT_LIMIT_BYTES
+from eosin.settings.connections import connections_by_address
+from eosin.settings.listeners import Listener, parse_listeners, protocol_map, protocols_of
+from eosin.settings.quorum import (
     PLAINTEXT,
     QuorumVoter,
     bootstrap_servers,
@@ -21,11 +22,10 @@ from eosin.broker.config.quorum import (
     inter_broker_listener,
     quorum_voters,
 )
-from eosin.broker.config.sasl import SaslSettings
-from eosin.broker.config.security import resolved
-from eosin.broker.config.settings import INT_MAX, LONG_MAX, Kind, Setting, setting, settings_of, value_text
-from eosin.broker.config.topics import CODECS, defaults_from
-from eosin.broker.fetching.response_memory import DEFAULT_LIMIT_BYTES
+from eosin.settings.sasl import SaslSettings
+from eosin.settings.security import resolved
+from eosin.settings.settings import INT_MAX, LONG_MAX, Kind, Setting, setting, settings_of, value_text
+from eosin.settings.topics import CODECS, defaults_from
 from eosin.storage.log.config import DAY_MS, LogConfig
 
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 import eosin.broker as broker_package
-from eosin.broker.config.broker import BROKER_SETTINGS, BrokerConfig
-from eosin.broker.config.kafka_keys import UNUSED
-from eosin.broker.config.listeners import Listener, parse_listener
-from eosin.broker.config.settings import Kind, SettingError, value_text
-from eosin.broker.config.sources import load_config
-from eosin.broker.config.topics import TOPIC_CONFIGS, parse_topic_config, with_overrides
+from eosin.settings.broker import BROKER_SETTINGS, BrokerConfig
+from eosin.settings.kafka_keys import UNUSED
+from eosin.settings.listeners import Listener, parse_listener
+from eosin.settings.settings import Kind, SettingError, value_text
+from eosin.settings.sources import load_config
+from eosin.settings.topics import TOPIC_CONFIGS, parse_topic_config, with_overrides
 from eosin.storage.log.config import LogConfig
 
 

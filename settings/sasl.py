@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from eosin.broker.config.security import SecuritySettings
-from eosin.broker.config.settings import INT_MAX, Kind, Secret, setting
+from eosin.settings.security import SecuritySettings
+from eosin.settings.settings import INT_MAX, Kind, Secret, setting
 
 
 # `BrokerConfig` gets these methods with all fields; another set of them would only cost each start time.

@@ -2,7 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from eosin.broker.config.settings import SettingError
+from eosin.settings.settings import SettingError
 
 KEY = "eosin.tracing.endpoint"
 TRACES_PATH = "/v1/traces"

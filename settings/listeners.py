@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from eosin.broker.config.settings import SettingError
+from eosin.settings.settings import SettingError
 
 DEFAULT_LISTENER: Final = "PLAINTEXT"
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

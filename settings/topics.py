@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from eosin.broker.config.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingError, Synonym
+from eosin.settings.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingError, Synonym
 from eosin.storage.log.config import LogConfig
 
 _DEFAULTS: Final = LogConfig()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Final
 
-from eosin.broker.config.settings import SettingError
+from eosin.settings.settings import SettingError
 
 CONNECTIONS_PER_LISTENER: Final = frozenset({"max.connections", "max.connection.creation.rate"})
 """Keys that a listener may have beside the broker, and not in place of it."""

@@ -3,11 +3,11 @@
 import ipaddress
 from typing import TYPE_CHECKING
 
-from eosin.broker.config.listeners import Listener, parse_listener
-from eosin.broker.config.settings import SettingError
+from eosin.settings.listeners import Listener, parse_listener
+from eosin.settings.settings import SettingError
 
 if TYPE_CHECKING:
-    from eosin.broker.config.broker import BrokerConfig
+    from eosin.settings.broker import BrokerConfig
 
 KEY = "eosin.http.listener"
 HTTP = "HTTP"

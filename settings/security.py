@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from eosin.broker.config.budgets import BudgetSettings
-from eosin.broker.config.settings import Kind, Secret, setting
+from eosin.settings.budgets import BudgetSettings
+from eosin.settings.settings import Kind, Secret, setting
 
 LISTENER_PREFIX: Final = "listener.name."
 

@@ -1,8 +1,8 @@
 """What other rooms get of the settings: they declare what they need, and know nothing of the broker's config."""
 
-from eosin.broker.config.broker import BrokerConfig
 from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.transactions.config import TransactionConfig
+from eosin.settings.broker import BrokerConfig
 from eosin.storage.compaction.cleaner import CleanerConfig
 
 

@@ -1,7 +1,7 @@
 """`Setting`: what one configuration key means, and how its text is read.
 
 A setting knows its name, Kafka's type, its default, its range and its documentation. The tables of settings are
-`eosin.broker.config.broker.BrokerConfig` (its fields) and `eosin.broker.config.topics.TOPIC_CONFIGS`.
+`eosin.settings.broker.BrokerConfig` (its fields) and `eosin.settings.topics.TOPIC_CONFIGS`.
 """
 
 import dataclasses

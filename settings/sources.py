@@ -9,11 +9,14 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from eosin.broker.config.broker import BROKER_SETTINGS, STANDARD_AUTHORIZER, BrokerConfig
-from eosin.broker.config.connections import CONNECTIONS_PER_LISTENER
-from eosin.broker.config.http import HTTP, check_http
-from eosin.broker.config.kafka_keys import is_unused
-from eosin.broker.config.listeners import (
+from eosin.broker.security.tls.settings import check_tls
+from eosin.broker.transactions.timeout_errors import profiles
+from eosin.protocol.properties import parse_properties
+from eosin.settings.broker import BROKER_SETTINGS, STANDARD_AUTHORIZER, BrokerConfig
+from eosin.settings.connections import CONNECTIONS_PER_LISTENER
+from eosin.settings.http import HTTP, check_http
+from eosin.settings.kafka_keys import is_unused
+from eosin.settings.listeners import (
     SASL_PROTOCOLS,
     check_advertised,
     check_ports,
@@ -21,7 +24,7 @@ from eosin.broker.config.listeners import (
     protocol_map,
     protocols_of,
 )
-from eosin.broker.config.quorum import (
+from eosin.settings.quorum import (
     LINK_PER_LISTENER,
     PLAINTEXT,
     QUORUM_SETTINGS,
@@ -30,13 +33,10 @@ from eosin.broker.config.quorum import (
     joined_values,
     warnings_of,
 )
-from eosin.broker.config.sasl import SASL_PER_LISTENER, without_mechanism
-from eosin.broker.config.security import LISTENER_PREFIX, PER_LISTENER, unprefixed
-from eosin.broker.config.settings import HIDDEN, Kind, SettingError
-from eosin.broker.config.tracing import traces_url
-from eosin.broker.security.tls.settings import check_tls
-from eosin.broker.transactions.timeout_errors import profiles
-from eosin.protocol.properties import parse_properties
+from eosin.settings.sasl import SASL_PER_LISTENER, without_mechanism
+from eosin.settings.security import LISTENER_PREFIX, PER_LISTENER, unprefixed
+from eosin.settings.settings import HIDDEN, Kind, SettingError
+from eosin.settings.tracing import traces_url
 
 ALIASES: Final = {"broker.id": "node.id", "log.dir": "log.dirs"}
 """Older names of Kafka, and ours for them."""
@@ -122,7 +122,7 @@ def _resolve(given: dict[str, str]) -> dict[str, str]:
     about = [key for key in given if key.startswith("config.providers")]
     if not about and not any("${" in text for text in given.values()):
         return {}
-    from eosin.broker.config.providers import Providers
+    from eosin.settings.providers import Providers
 
     providers, references = Providers({key: given.pop(key) for key in about}), {}
     for key, text in given.items():

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from eosin.broker.config.quorum import QuorumSettings
-from eosin.broker.config.settings import Kind, setting
+from eosin.settings.quorum import QuorumSettings
+from eosin.settings.settings import Kind, setting
 
 
 # `BrokerConfig` gets these methods with all fields; another set of them would only cost each start time.

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from eosin.broker.config.listeners import PROTOCOL_MAP, PROTOCOLS
-from eosin.broker.config.settings import INT_MAX, Kind, Setting, SettingError, setting, settings_of
 from eosin.protocol.names import is_usable_uuid
+from eosin.settings.listeners import PROTOCOL_MAP, PROTOCOLS
+from eosin.settings.settings import INT_MAX, Kind, Setting, SettingError, setting, settings_of
 
 if TYPE_CHECKING:
-    from eosin.broker.config.broker import BrokerConfig
+    from eosin.settings.broker import BrokerConfig
 
 _MIB: Final = 1024 * 1024
 PLAINTEXT: Final = "PLAINTEXT"
