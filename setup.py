@@ -76,7 +76,7 @@ COMPILED: Final = (
     "broker/handlers/produce.py",
     "broker/partitions.py",
     "broker/producing/produce_request.py",
-    "broker/security/acl_index.py",
+    "security/acl_index.py",
     "broker/security/sasl/raw_exchange.py",
     "broker/transactions/markers.py",
     "broker/transactions/order.py",

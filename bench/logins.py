@@ -22,8 +22,6 @@ from bench.raw_connection import RawConnection, cpu_seconds
 from bench.report import Row, percentile
 from bench.small_requests import heartbeat
 from eosin.broker.cli import users as users_command
-from eosin.broker.security.sasl.plain import PasswordChecks, PlainExchange
-from eosin.broker.security.tls.dev_certificates import make
 from eosin.client.addresses import Address
 from eosin.client.connection import Connection
 from eosin.client.security.connection_security import ConnectionSecurity
@@ -33,6 +31,8 @@ from eosin.protocol.sasl.scram_credentials import ScramCredential, credential_of
 from eosin.protocol.sasl.scram_messages import read_client_first
 from eosin.protocol.sasl.scram_server import ScramServer
 from eosin.protocol.sasl.steps import Challenge, Failure, Mechanism, Success
+from eosin.security.sasl.plain import PasswordChecks, PlainExchange
+from eosin.security.tls.dev_certificates import make
 
 GROUP: Final = "Logins"
 MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")

@@ -40,7 +40,7 @@ FILES_BUDGETS: Final = {"EndTxn v5": 20}
 
 _ROOT: Final = Path(eosin.broker.__path__[0]).parent
 _ROOMS: Final = tuple(
-    f"{_ROOT / room}/" for room in ("runtime", "protocol", "storage", "coordinator", "model", "broker")
+    f"{_ROOT / room}/" for room in ("runtime", "protocol", "storage", "coordinator", "model", "security", "broker")
 )
 _TOPIC: Final = "path"
 _ID: Final = "path-tx"

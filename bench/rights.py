@@ -9,12 +9,12 @@ from typing import Final
 from guarded_broker import guarded_broker
 
 from bench.report import Row
-from eosin.broker.security.authorizer import REMEMBERED, StandardAuthorizer
-from eosin.broker.security.session import Principal, Session
 from eosin.model.acls import Acl, PatternType, Permission
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.metadata import MetadataRequest
+from eosin.security.authorizer import REMEMBERED, StandardAuthorizer
+from eosin.security.session import Principal, Session
 
 GROUP: Final = "Rights"
 _PREFIXES: Final = 50

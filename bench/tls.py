@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from bench.raw_connection import cpu_seconds, resident_bytes
 from bench.report import Row, percentile
 from bench.small_requests import heartbeat
-from eosin.broker.security.tls.dev_certificates import make
+from eosin.security.tls.dev_certificates import make
 
 GROUP = "TLS"
 MIB = 1_048_576

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from eosin.broker.fetching.gone import GonePartitions
 from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.producing.large_batches import LargeBatches
-from eosin.broker.security.access import Access
-from eosin.broker.security.session import NOBODY, Authorizer, Session
 from eosin.broker.transactions.coordinator_connections import CoordinatorConnections
 from eosin.broker.unserved_groups import UnservedGroups
 from eosin.protocol.errors import ErrorCode
@@ -21,6 +19,8 @@ from eosin.protocol.keys import ApiKey
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
 from eosin.runtime.round_robin import RoundRobin
+from eosin.security.access import Access
+from eosin.security.session import NOBODY, Authorizer, Session
 
 if TYPE_CHECKING:
     from eosin.broker.config.store_reloads import ReloadStores

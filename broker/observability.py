@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from eosin.broker.metrics.loop_timer import LoopTimer
     from eosin.broker.metrics.stats import RequestStats, TrafficStats
     from eosin.broker.metrics.work_stats import FlushStats, StartStats
-    from eosin.broker.security.tls.contexts import BuiltContext
-    from eosin.broker.security.tls.reload import StoreWatch
-    from eosin.broker.security.tls.settings import TlsSettings
     from eosin.broker.tracing.tracing import Tracing
     from eosin.runtime.background import Background
+    from eosin.security.tls.contexts import BuiltContext
+    from eosin.security.tls.reload import StoreWatch
+    from eosin.security.tls.settings import TlsSettings
     from eosin.storage.disk.interfaces import Disk
 
 log = logging.getLogger(__name__)
@@ -307,10 +307,10 @@ def _stores(config: BrokerConfig, clock: Clock) -> "StoreWatch[TlsSettings, Buil
     """The certificates of the HTTP listener. Raises `StartError`."""
     if not config.eosin_http_ssl_enable:
         return None
-    from eosin.broker.security.tls.contexts import build_context
-    from eosin.broker.security.tls.reload import StoreWatch
-    from eosin.broker.security.tls.settings import http_tls_settings
     from eosin.runtime.key_files import StoreError
+    from eosin.security.tls.contexts import build_context
+    from eosin.security.tls.reload import StoreWatch
+    from eosin.security.tls.settings import http_tls_settings
 
     try:
         return StoreWatch(http_tls_settings(config), clock, build=build_context)

@@ -292,7 +292,7 @@ class Server:
             self._node.serve(self.services, self.host, self._background)
         if self.services.authorizer is not None:
             from eosin.broker.joined.forwarding import FORWARDED
-            from eosin.broker.security.access import guarded
+            from eosin.security.access import guarded
 
             self.host.apis = guarded(self.host.apis, but=FORWARDED if config.is_joined else ())
         cluster.subscribe(_OffsetsFollowTopics(groups))

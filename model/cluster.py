@@ -13,9 +13,9 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from eosin.broker.security.session import ANONYMOUS, Principal
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
+from eosin.security.session import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from eosin.broker.metadata.acl_entries import AclEntries

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from eosin.broker.security.tls.settings import check_tls
 from eosin.broker.transactions.timeout_errors import profiles
 from eosin.protocol.properties import parse_properties
+from eosin.security.tls.settings import check_tls
 from eosin.settings.broker import BROKER_SETTINGS, STANDARD_AUTHORIZER, BrokerConfig
 from eosin.settings.connections import CONNECTIONS_PER_LISTENER
 from eosin.settings.http import HTTP, check_http
@@ -91,7 +91,7 @@ def load_config(
             )
     warnings += check_tls(config)
     if SASL_PROTOCOLS.intersection(config.protocols.values()):
-        from eosin.broker.security.sasl.settings import check_sasl
+        from eosin.security.sasl.settings import check_sasl
 
         warnings += check_sasl(config)
     if config.has_secured_links:

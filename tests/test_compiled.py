@@ -39,7 +39,7 @@ SAME = (
     "tests/storage/test_record_walk.py",
     "tests/storage/test_validation.py",
     "tests/broker/connections/test_connection.py",
-    "tests/broker/security/test_authorizer.py",
+    "tests/security/test_authorizer.py",
 )
 PATCHED = (
     "tests/storage/test_validation.py::test_a_count_beyond_the_limit_is_refused_without_a_walk",

@@ -22,7 +22,18 @@ DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text()
 COMPOSE = (ROOT / "docker" / "compose.yaml").read_text()
 SECURE = (ROOT / "docker" / "compose.secure.yaml").read_text()
 CLUSTER = (ROOT / "docker" / "compose.cluster.yaml").read_text()
-ROOMS = ("runtime", "protocol", "storage", "coordinator", "client", "model", "settings", "broker", "pipeline")
+ROOMS = (
+    "runtime",
+    "protocol",
+    "storage",
+    "coordinator",
+    "client",
+    "model",
+    "settings",
+    "security",
+    "broker",
+    "pipeline",
+)
 
 
 def test_every_room_is_copied_into_the_image() -> None:

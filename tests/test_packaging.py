@@ -16,7 +16,18 @@ import pytest
 from waiting import HANG_S
 
 ROOT = Path(__file__).parent.parent
-ROOMS = ("runtime", "protocol", "storage", "coordinator", "client", "model", "settings", "broker", "pipeline")
+ROOMS = (
+    "runtime",
+    "protocol",
+    "storage",
+    "coordinator",
+    "client",
+    "model",
+    "settings",
+    "security",
+    "broker",
+    "pipeline",
+)
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

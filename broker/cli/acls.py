@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from eosin.broker.cli.arguments import Parser, fail
 from eosin.broker.cli.remote_commands import NotThere, Row, add_common, answer
-from eosin.broker.security.acl_index import host_key
-from eosin.broker.security.authorizer import StandardAuthorizer
 from eosin.client.acls import AclAdmin
 from eosin.client.admin import Admin
 from eosin.client.admin import ResourceType as ConfigsOf
@@ -24,6 +22,8 @@ from eosin.protocol.names import INTERNAL_TOPICS
 from eosin.protocol.schemas.create_acls import AclCreation
 from eosin.protocol.schemas.delete_acls import DeleteAclsFilter
 from eosin.protocol.schemas.describe_acls import DescribeAclsRequest
+from eosin.security.acl_index import host_key
+from eosin.security.authorizer import StandardAuthorizer
 
 _COLUMNS: Final = {
     "resource_type": "RESOURCE",

@@ -26,7 +26,7 @@ def main(arguments: Sequence[str], clock: Clock | None = None) -> int:
             )
     if not _NAME.fullmatch(options.client) or len(options.client) > 64:
         return fail("certs dev", f"--client must be a name of at most 64 letters and digits, not {options.client!r}")
-    from eosin.broker.security.tls.dev_certificates import DAYS, make
+    from eosin.security.tls.dev_certificates import DAYS, make
 
     directory = Path(options.directory)
     now = datetime.fromtimestamp((clock or SystemClock()).now_ms() / 1000, UTC)

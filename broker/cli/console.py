@@ -15,8 +15,8 @@ from typing import Final
 
 from eosin.broker.cli.arguments import Parser, fail
 from eosin.broker.cli.serve import CONSOLE_PORT, FAILED, OK, loop_factory, raise_file_limit, started, stop_on_signals
-from eosin.broker.security.process import keep_files_private
 from eosin.runtime.logging_format import setup_logging
+from eosin.security.process import keep_files_private
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.http import http_listener, is_loopback
 from eosin.settings.listeners import parse_listeners

@@ -9,9 +9,9 @@ import argparse
 from collections.abc import Sequence
 
 from eosin.broker.cli.arguments import Parser, fail
-from eosin.broker.security.process import keep_files_private
 from eosin.runtime.chance import Chance, SystemChance
 from eosin.runtime.clock import SystemClock
+from eosin.security.process import keep_files_private
 from eosin.settings.quorum import check_cluster_id
 from eosin.settings.settings import INT_MAX, SettingError
 from eosin.storage.disk.data_directory import LOCK, format_for_quorum, refuse_for_quorum

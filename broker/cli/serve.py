@@ -18,7 +18,9 @@ from eosin.broker import __main__ as program
 from eosin.broker.cli.arguments import Parser, fail
 from eosin.broker.cli.standard_files import give_up
 from eosin.broker.process.descriptors import LEAST_LIMIT, descriptor_limit
-from eosin.broker.security.process import (
+from eosin.runtime.logging_format import fields, setup_logging
+from eosin.runtime.version import VERSION, is_compiled
+from eosin.security.process import (
     UnsafeDirectory,
     check_directory,
     exposed,
@@ -26,8 +28,6 @@ from eosin.broker.security.process import (
     hide_memory,
     keep_files_private,
 )
-from eosin.runtime.logging_format import fields, setup_logging
-from eosin.runtime.version import VERSION, is_compiled
 from eosin.settings.broker import DURABILITIES, BrokerConfig
 from eosin.settings.listeners import parse_listeners
 from eosin.settings.settings import SettingError

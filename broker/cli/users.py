@@ -15,8 +15,6 @@ from typing import Any, Final, Protocol
 
 from eosin.broker.cli.arguments import Parser, fail
 from eosin.broker.cli.remote_commands import NotThere, Row, add_common, answer, show, shown
-from eosin.broker.security.passwords import new_password, upsertion
-from eosin.broker.security.sasl.lookup import DEFAULT_ITERATIONS, MECHANISMS, NUMBERS
 from eosin.broker.security.user_changes import MAX_NAME_CHARS
 from eosin.client.client import Client
 from eosin.client.users import UserAdmin
@@ -27,6 +25,8 @@ from eosin.protocol.schemas.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
 )
+from eosin.security.passwords import new_password, upsertion
+from eosin.security.sasl.lookup import DEFAULT_ITERATIONS, MECHANISMS, NUMBERS
 
 Found = Mapping[str, Mapping[int, int]]
 """Iterations by mechanism, by user."""
@@ -204,7 +204,7 @@ def _offline(command: str, asked: Action, columns: Mapping[str, str], options: a
     """Do it on the directory of a stopped broker."""
     from eosin.broker.metadata.log import UnreadableMetadata
     from eosin.broker.security.offline_users import offline_users
-    from eosin.broker.security.process import keep_files_private
+    from eosin.security.process import keep_files_private
     from eosin.settings.start_error import cannot_use
 
     keep_files_private()

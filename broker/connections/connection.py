@@ -27,7 +27,6 @@ from eosin.broker.connections.pause import HELD
 from eosin.broker.connections.response_queue import ResponseQueue
 from eosin.broker.exchange import Exchange
 from eosin.broker.handlers import api_versions
-from eosin.broker.security.session import NOBODY, Session
 from eosin.broker.transactions.order import TransactionOrder
 from eosin.protocol.codec import decode_request_header, encode_response
 from eosin.protocol.frame_memory import FrameMemory
@@ -36,6 +35,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import DecodeError
 from eosin.runtime.clock import Timer, stopwatch_ns
 from eosin.runtime.logging_format import fields
+from eosin.security.session import NOBODY, Session
 
 if TYPE_CHECKING:
     from eosin.broker.security.sasl.gate import SaslGate

@@ -10,10 +10,10 @@ from eosin.broker.connections.places import Places
 from eosin.broker.connections.refusal_log import RefusalLog
 from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.request_hooks import RequestHooks
-from eosin.broker.security.session import Authorizer
 from eosin.protocol.codec import decode_request
 from eosin.protocol.frames import FrameDecoder, SpareBuffers
 from eosin.protocol.keys import ApiKey
+from eosin.security.session import Authorizer
 
 if TYPE_CHECKING:
     from eosin.broker.connections.connection import Connection

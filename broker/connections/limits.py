@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.connections.address_group import address_group
-from eosin.broker.security.quotas.rate import SampledRate, throttle_ms
-from eosin.broker.security.session import ANONYMOUS
+from eosin.security.quotas.rate import SampledRate, throttle_ms
+from eosin.security.session import ANONYMOUS
 from eosin.settings.security import prefixed
 from eosin.settings.settings import INT_MAX
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from eosin.broker.api import CloseConnection, Services
 from eosin.broker.security.open_listeners import is_open
-from eosin.broker.security.session import Principal, Session
 from eosin.model.resources import Operation, ResourceType
+from eosin.security.session import Principal, Session
 
 LISTENER: Final = "HTTP"
 KEYS: Final = "keys"

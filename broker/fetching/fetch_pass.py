@@ -21,7 +21,7 @@ from eosin.storage.log.log_results import Isolation, ReadResult
 
 if TYPE_CHECKING:
     from eosin.broker.api import Services
-    from eosin.broker.security.session import Session
+    from eosin.security.session import Session
     from eosin.storage.log.partition_log import PartitionLog
 
 FIRST_RACK_VERSION: Final = 11

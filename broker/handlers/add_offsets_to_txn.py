@@ -6,7 +6,6 @@ v3 is the first flexible version. v4 knows TRANSACTION_ABORTABLE. Clients of KIP
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import Access, on_the_group, on_the_transactional_id
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
 from eosin.model.resources import Operation
@@ -14,6 +13,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from eosin.security.access import Access, on_the_group, on_the_transactional_id
 
 
 async def handle(

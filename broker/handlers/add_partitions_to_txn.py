@@ -16,7 +16,6 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import ITEMS_PER_TURN, made_for_each
-from eosin.broker.security.access import Access, Right, on_each
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
@@ -32,6 +31,7 @@ from eosin.protocol.schemas.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from eosin.runtime.start_now import start_now
+from eosin.security.access import Access, Right, on_each
 
 FIRST_BROKER_VERSION: Final = 4
 FIRST_ABORTABLE_VERSION: Final = 5

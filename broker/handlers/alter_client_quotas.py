@@ -7,7 +7,6 @@ refused. Removing what is not there succeeds.
 from collections import Counter
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import Access, on_the_cluster
 from eosin.model.cluster import Outcome
 from eosin.model.quota_table import QuotaChange, entity_of, wrong_entity, wrong_value
 from eosin.model.resources import Operation
@@ -19,6 +18,7 @@ from eosin.protocol.schemas.alter_client_quotas import (
     RequestEntryData,
     ResponseEntryData,
 )
+from eosin.security.access import Access, on_the_cluster
 
 
 async def handle(

@@ -6,7 +6,6 @@ What a resource's list does not name goes back to its default: clients should pr
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.requests import ResourceChange, alter
-from eosin.broker.security.access import Access
 from eosin.broker.security.config_rights import config_rights
 from eosin.model.cluster import ConfigChange, Outcome
 from eosin.model.resources import Operation
@@ -18,6 +17,7 @@ from eosin.protocol.schemas.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+from eosin.security.access import Access
 
 
 async def handle(request: AlterConfigsRequest, context: RequestContext, services: Services) -> AlterConfigsResponse:

@@ -8,7 +8,6 @@ which there is none (85).
 from collections.abc import Sequence
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import Access, on_the_cluster
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
@@ -21,6 +20,7 @@ from eosin.protocol.schemas.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from eosin.security.access import Access, on_the_cluster
 
 
 def respond(

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.handlers.describe_log_dirs import log_dir
-from eosin.broker.security.access import Access, on_the_cluster
 from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -19,6 +18,7 @@ from eosin.protocol.schemas.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from eosin.security.access import Access, on_the_cluster
 
 
 def respond(

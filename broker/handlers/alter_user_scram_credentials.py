@@ -8,8 +8,6 @@ from collections.abc import Sequence
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.security import audit
-from eosin.broker.security.access import Access, on_the_cluster
-from eosin.broker.security.session import Session
 from eosin.model.credentials import CredentialChange, Credentials
 from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
@@ -19,13 +17,15 @@ from eosin.protocol.schemas.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
+from eosin.security.access import Access, on_the_cluster
+from eosin.security.session import Session
 
 
 async def handle(
     request: AlterUserScramCredentialsRequest, context: RequestContext, services: Services
 ) -> AlterUserScramCredentialsResponse:
-    from eosin.broker.security.sasl.lookup import MECHANISMS
     from eosin.broker.security.user_changes import Decision, decide
+    from eosin.security.sasl.lookup import MECHANISMS
 
     if _is_overheard(context.session) and not services.config.eosin_allow_cleartext_passwords:
         return _all(request, ErrorCode.INVALID_REQUEST, "Passwords are not taken over a connection without TLS")

@@ -13,7 +13,6 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import open_to_all
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import (
@@ -23,6 +22,7 @@ from eosin.protocol.schemas.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from eosin.security.access import open_to_all
 
 if TYPE_CHECKING:
     from eosin.settings.broker import BrokerConfig

@@ -6,7 +6,6 @@ DescribeGroups for such a group then, so classic groups stay describable.
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each
-from eosin.broker.security.access import Access, on_each
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
@@ -16,6 +15,7 @@ from eosin.protocol.schemas.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
+from eosin.security.access import Access, on_each
 
 
 async def handle(

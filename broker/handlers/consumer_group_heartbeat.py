@@ -5,7 +5,6 @@ Announced and refused: see `eosin.broker.unserved_groups`.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import Access, Right, on_the_group
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
@@ -14,6 +13,7 @@ from eosin.protocol.schemas.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from eosin.security.access import Access, Right, on_the_group
 
 
 def respond(

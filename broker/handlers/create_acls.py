@@ -11,13 +11,13 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.security import audit
-from eosin.broker.security.access import Access, on_the_cluster
-from eosin.broker.security.acl_requests import DISABLED, GOOD, MOST_PER_REQUEST, new_acl, refusal_of
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from eosin.security.access import Access, on_the_cluster
+from eosin.security.acl_requests import DISABLED, GOOD, MOST_PER_REQUEST, new_acl, refusal_of
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ async def handle(request: CreateAclsRequest, context: RequestContext, services: 
 
 
 def _warn_of_useless_host(host: str) -> None:
-    from eosin.broker.security.acl_index import host_key
+    from eosin.security.acl_index import host_key
 
     if host_key(host) is None:
         _LOG.warning("an access control entry for host %s matches nobody: it is no address", audit.shown(host))

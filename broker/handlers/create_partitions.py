@@ -8,7 +8,6 @@ from collections import Counter
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import done_for_each
-from eosin.broker.security.access import Access, on_each
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
@@ -19,6 +18,7 @@ from eosin.protocol.schemas.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+from eosin.security.access import Access, on_each
 
 
 async def handle(

@@ -11,7 +11,6 @@ from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.entries import topic_entries
 from eosin.broker.many_items import done_for_each
 from eosin.broker.metadata.topics import MAX_PARTITIONS_PER_CHANGE
-from eosin.broker.security.access import Access, on_each, or_the_next, silently
 from eosin.model.cluster import Outcome, Topic
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
@@ -23,6 +22,7 @@ from eosin.protocol.schemas.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from eosin.security.access import Access, on_each, or_the_next, silently
 
 
 async def handle(request: CreateTopicsRequest, context: RequestContext, services: Services) -> CreateTopicsResponse:

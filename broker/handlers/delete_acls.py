@@ -7,8 +7,6 @@ when that is durable. Without an authorizer each filter is refused (54).
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.security import audit
-from eosin.broker.security.access import Access, on_the_cluster
-from eosin.broker.security.acl_requests import DISABLED, filter_of
 from eosin.model.acls import Acl
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
@@ -20,6 +18,8 @@ from eosin.protocol.schemas.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
+from eosin.security.access import Access, on_the_cluster
+from eosin.security.acl_requests import DISABLED, filter_of
 
 
 async def handle(request: DeleteAclsRequest, context: RequestContext, services: Services) -> DeleteAclsResponse:

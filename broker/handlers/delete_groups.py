@@ -8,11 +8,11 @@ from itertools import compress
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each
-from eosin.broker.security.access import Access, on_each
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from eosin.security.access import Access, on_each
 
 
 async def handle(request: DeleteGroupsRequest, context: RequestContext, services: Services) -> DeleteGroupsResponse:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each
-from eosin.broker.security.access import Access, on_each
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -27,6 +26,7 @@ from eosin.protocol.schemas.delete_records import (
     DeleteRecordsTopicResult,
 )
 from eosin.runtime.turns import in_turns
+from eosin.security.access import Access, on_each
 
 if TYPE_CHECKING:
     from eosin.broker.replication.led_partitions import LedPartitions

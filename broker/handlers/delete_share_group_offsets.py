@@ -4,7 +4,6 @@ Announced and refused: see `eosin.broker.unserved_groups`.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import open_to_all
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -12,6 +11,7 @@ from eosin.protocol.schemas.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsResponse,
 )
+from eosin.security.access import open_to_all
 
 
 def respond(

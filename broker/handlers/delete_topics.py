@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import Access, on_each, or_the_next
 from eosin.model.cluster import Cluster, Outcome, Topic
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
@@ -22,6 +21,7 @@ from eosin.protocol.schemas.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from eosin.security.access import Access, on_each, or_the_next
 
 PARTITIONS_AT_ONCE: Final = 100
 """Of topics whose records share a sync: their logs are put away in one turn of the event loop."""

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import Access, on_the_cluster
-from eosin.broker.security.acl_requests import DISABLED, GOOD, filter_of
 from eosin.model.acls import Acl
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
@@ -28,6 +26,8 @@ from eosin.protocol.schemas.describe_acls import (
 )
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import in_turns
+from eosin.security.access import Access, on_the_cluster
+from eosin.security.acl_requests import DISABLED, GOOD, filter_of
 
 FEW: Final = 1000
 """Up to so many entries take a few milliseconds."""

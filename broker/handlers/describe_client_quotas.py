@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import Access, on_the_cluster
 from eosin.model.cluster import Outcome
 from eosin.model.quota_table import ENTITY_TYPES, IP
 from eosin.model.resources import Operation
@@ -18,6 +17,7 @@ from eosin.protocol.schemas.describe_client_quotas import (
     EntryData,
     ValueData,
 )
+from eosin.security.access import Access, on_the_cluster
 
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
 """How a filter matches a name."""

@@ -5,8 +5,6 @@ which there are none.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import Access, Right, silently
-from eosin.broker.security.authorized_operations import NOT_ASKED, cluster_operations
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -15,6 +13,8 @@ from eosin.protocol.schemas.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from eosin.security.access import Access, Right, silently
+from eosin.security.authorized_operations import NOT_ASKED, cluster_operations
 
 BROKERS, CONTROLLERS = 1, 2
 

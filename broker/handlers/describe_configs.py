@@ -13,7 +13,6 @@ from eosin.broker.config.loggers import logger_entries
 from eosin.broker.config.resources import NO_BROKER, ResourceType, broker_of, unsupported
 from eosin.broker.many_items import made_for_each
 from eosin.broker.metadata.topics import unknown_topic
-from eosin.broker.security.access import Access
 from eosin.broker.security.config_rights import config_rights, refusal_of
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
@@ -27,6 +26,7 @@ from eosin.protocol.schemas.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from eosin.security.access import Access
 
 
 async def handle(

@@ -7,8 +7,6 @@ v4 has static members.
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each, written
-from eosin.broker.security.access import Access, on_each
-from eosin.broker.security.authorized_operations import NOT_ASKED
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.codec import EncodedBody
@@ -21,6 +19,8 @@ from eosin.protocol.schemas.describe_groups import (
     DescribeGroupsResponse,
 )
 from eosin.protocol.types import Message
+from eosin.security.access import Access, on_each
+from eosin.security.authorized_operations import NOT_ASKED
 
 
 async def handle(request: DescribeGroupsRequest, context: RequestContext, services: Services) -> Message | EncodedBody:

@@ -11,7 +11,6 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import Access, on_the_cluster
 from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -23,6 +22,7 @@ from eosin.protocol.schemas.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from eosin.security.access import Access, on_the_cluster
 from eosin.storage.disk.interfaces import FreeBytes
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each
-from eosin.broker.security.access import Access, on_each
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -24,6 +23,7 @@ from eosin.protocol.schemas.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from eosin.security.access import Access, on_each
 
 
 async def handle(

@@ -6,7 +6,6 @@ timestamps, v2 messages, directory ids and the voters' addresses.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import Access, on_the_cluster
 from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -19,6 +18,7 @@ from eosin.protocol.schemas.describe_quorum import (
     ResponsePartitionData,
     ResponseTopicData,
 )
+from eosin.security.access import Access, on_the_cluster
 
 KAFKAS_METADATA_TOPIC = "__cluster_metadata"
 

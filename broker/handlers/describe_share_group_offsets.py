@@ -4,7 +4,6 @@ Announced and refused, each group by itself in the order asked: see `eosin.broke
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import open_to_all
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -13,6 +12,7 @@ from eosin.protocol.schemas.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponseGroup,
 )
+from eosin.security.access import open_to_all
 
 
 def respond(

@@ -13,7 +13,6 @@ from typing import Final
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each
 from eosin.broker.metadata.topics import unknown_topic
-from eosin.broker.security.access import Access, on_each, silently
 from eosin.model.cluster import Cluster, Topic, leader_seen
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
@@ -26,6 +25,7 @@ from eosin.protocol.schemas.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from eosin.security.access import Access, on_each, silently
 
 PAGE_PARTITIONS_MAX: Final = 2000
 

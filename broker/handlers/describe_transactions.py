@@ -11,7 +11,6 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each, written
-from eosin.broker.security.access import Access, on_each, silently
 from eosin.coordinator.transactions.rules.listing import TransactionDescription
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.codec import EncodedBody
@@ -24,6 +23,7 @@ from eosin.protocol.schemas.describe_transactions import (
     TransactionState,
 )
 from eosin.protocol.types import Message
+from eosin.security.access import Access, on_each, silently
 
 
 async def handle(

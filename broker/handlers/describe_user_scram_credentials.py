@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import Access, on_the_cluster
 from eosin.model.credentials import StoredCredential
 from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
@@ -19,6 +18,7 @@ from eosin.protocol.schemas.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from eosin.security.access import Access, on_the_cluster
 
 
 def respond(

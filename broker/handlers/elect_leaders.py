@@ -8,7 +8,6 @@ only those that were elected.
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import Access, on_the_cluster
 from eosin.model.cluster import Cluster, Outcome
 from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
@@ -20,6 +19,7 @@ from eosin.protocol.schemas.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from eosin.security.access import Access, on_the_cluster
 
 _PREFERRED, _UNCLEAN = range(2)
 _NOT_NEEDED: Final = Outcome(ErrorCode.ELECTION_NOT_NEEDED, "The only replica of the partition leads it")

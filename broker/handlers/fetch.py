@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Final, cast
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.fetching.fetch_pass import UNKNOWN, FetchLimits, FetchPass, PartitionFetch
 from eosin.broker.fetching.sessions import FetchSession, FullFetch, IncrementalFetch
-from eosin.broker.security.access import Access, of_a_replica, on_each
 from eosin.model.cluster import NO_LEADER
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
@@ -41,6 +40,7 @@ from eosin.protocol.schemas.fetch import (
     PartitionData,
 )
 from eosin.protocol.types import Buffer
+from eosin.security.access import Access, of_a_replica, on_each
 from eosin.settings.quorum import RACK_AWARE
 from eosin.storage.log.log_results import NO_RECORDS, Isolation
 

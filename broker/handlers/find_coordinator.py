@@ -12,7 +12,6 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each, written
-from eosin.broker.security.access import Access, on_each
 from eosin.model.cluster import Endpoint
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.codec import EncodedBody
@@ -21,6 +20,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.schemas.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from eosin.protocol.types import Message
+from eosin.security.access import Access, on_each
 
 GROUP: Final = 0
 TRANSACTION: Final = 1

@@ -5,11 +5,11 @@ a member does not lose its place because its coordinator has just started.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import Access, on_the_group
 from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
+from eosin.security.access import Access, on_the_group
 
 
 def respond(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:

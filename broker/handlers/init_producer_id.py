@@ -17,7 +17,6 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import Access, Right, or_the_next
 from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID
 from eosin.coordinator.transactions.rules.timeout_errors import wire_error
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
@@ -25,6 +24,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ProducerIdAndEpoch
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from eosin.security.access import Access, Right, or_the_next
 
 if TYPE_CHECKING:
     from eosin.settings.broker import BrokerConfig

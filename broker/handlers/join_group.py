@@ -7,12 +7,12 @@ that no new assignment is wanted. v2, v3 and v8 bring a throttle time, nothing, 
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import Access, on_the_group
 from eosin.coordinator.groups.rules.effects import JoinResult
 from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from eosin.security.access import Access, on_the_group
 
 
 async def handle(request: JoinGroupRequest, context: RequestContext, services: Services) -> JoinGroupResponse:

@@ -8,12 +8,12 @@ flight recorder keeps.
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import Access, on_the_group
 from eosin.coordinator.groups.rules.events import LeavingMember
 from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from eosin.security.access import Access, on_the_group
 
 LONGEST_REASON: Final = 120
 

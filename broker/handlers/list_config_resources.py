@@ -9,7 +9,6 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.resources import ResourceType
-from eosin.broker.security.access import Access, on_the_cluster
 from eosin.model.cluster import Cluster
 from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
@@ -19,6 +18,7 @@ from eosin.protocol.schemas.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from eosin.security.access import Access, on_the_cluster
 
 _NAMES: Final[Mapping[int, Callable[[Cluster, str], Iterable[str]]]] = {
     ResourceType.TOPIC: lambda cluster, listener: cluster.topics,

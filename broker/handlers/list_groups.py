@@ -8,11 +8,11 @@ from itertools import compress
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each
-from eosin.broker.security.access import Access, or_the_next, silently
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from eosin.security.access import Access, or_the_next, silently
 
 
 async def handle(request: ListGroupsRequest, context: RequestContext, services: Services) -> ListGroupsResponse:

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.fetching.fetch_pass import check_leader_epoch
-from eosin.broker.security.access import Access, of_a_replica, on_each
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -38,6 +37,7 @@ from eosin.protocol.schemas.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from eosin.runtime.thread_rest import ThreadRest
+from eosin.security.access import Access, of_a_replica, on_each
 from eosin.storage.log.log_results import Isolation
 from eosin.storage.log.timestamp_search import SEARCH_WORK
 

@@ -1,7 +1,6 @@
 """ListPartitionReassignments (key 46), version 0: partitions on their way to other brokers. There are never any."""
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import Access, on_the_cluster
 from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -9,6 +8,7 @@ from eosin.protocol.schemas.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from eosin.security.access import Access, on_the_cluster
 
 
 def respond(

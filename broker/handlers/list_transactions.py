@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import Access, silently
 from eosin.broker.transactions.id_patterns import InvalidPattern, matcher
 from eosin.coordinator.transactions.rules.listing import ListedTransaction, TransactionListing
 from eosin.model.resources import Operation, ResourceType
@@ -27,6 +26,7 @@ from eosin.protocol.schemas.list_transactions import (
 )
 from eosin.protocol.varints import uvarint
 from eosin.runtime.turns import in_turns
+from eosin.security.access import Access, silently
 
 IDS_PER_TURN: Final = 1000
 """Ids that are encoded in one turn of the event loop."""

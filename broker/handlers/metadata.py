@@ -23,8 +23,6 @@ from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import done_for_each, made_for_each, written
 from eosin.broker.metadata.answers import FEW_PARTITIONS, Kind
 from eosin.broker.metadata.topics import MAX_PARTITIONS_PER_CHANGE, unknown_topic
-from eosin.broker.security.access import Access, on_each, or_the_next, silently
-from eosin.broker.security.authorized_operations import NOT_ASKED, cluster_operations
 from eosin.model.cluster import Cluster, Outcome, Topic, leader_seen
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.codec import EncodedBody, encode_body
@@ -41,6 +39,8 @@ from eosin.protocol.schemas.metadata import (
 )
 from eosin.protocol.types import Message
 from eosin.runtime.turns import in_turns
+from eosin.security.access import Access, on_each, or_the_next, silently
+from eosin.security.authorized_operations import NOT_ASKED, cluster_operations
 
 FIRST_LISTENER_VERSION: Final = 6
 

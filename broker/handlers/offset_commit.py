@@ -12,7 +12,6 @@ from typing import Final
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each
 from eosin.broker.metadata.group_topics import partition_count, topic_name
-from eosin.broker.security.access import Access, on_each, on_the_group
 from eosin.coordinator.groups.offsets.service import Committer
 from eosin.coordinator.groups.offsets.store import NO_EXPIRY, OffsetToCommit
 from eosin.model.resources import Operation, ResourceType
@@ -25,6 +24,7 @@ from eosin.protocol.schemas.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from eosin.security.access import Access, on_each, on_the_group
 from eosin.settings.settings import LONG_MAX
 
 FIRST_TOPIC_ID_VERSION: Final = 10

@@ -11,7 +11,6 @@ from typing import Final
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each
 from eosin.broker.metadata.group_topics import partition_count
-from eosin.broker.security.access import Access, on_each, on_the_group
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -22,6 +21,7 @@ from eosin.protocol.schemas.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from eosin.security.access import Access, on_each, on_the_group
 
 UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED

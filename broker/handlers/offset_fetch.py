@@ -18,7 +18,6 @@ import msgspec
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each
 from eosin.broker.metadata.group_topics import topic_name
-from eosin.broker.security.access import Access, on_each, silently
 from eosin.coordinator.groups.offsets.service import NO_COMMIT, FetchedOffset
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
@@ -35,6 +34,7 @@ from eosin.protocol.schemas.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from eosin.security.access import Access, on_each, silently
 
 FIRST_TOPIC_ID_VERSION: Final = 10
 

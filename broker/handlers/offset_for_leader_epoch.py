@@ -12,7 +12,6 @@ from typing import Final
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.fetching.fetch_pass import check_leader_epoch
 from eosin.broker.many_items import made_for_each
-from eosin.broker.security.access import Access, on_each, or_the_next
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -24,6 +23,7 @@ from eosin.protocol.schemas.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from eosin.security.access import Access, on_each, or_the_next
 
 
 async def handle(

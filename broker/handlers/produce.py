@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Final
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.producing.large_batches import BATCHES_AT_ONCE, Unchecked
 from eosin.broker.producing.produce_request import Produced, ProducedBatch, ProducedTopic, read_produced
-from eosin.broker.security.access import Access, Right, on_each
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.broker.transactions.verification import VerificationRequest, translated
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
@@ -44,6 +43,7 @@ from eosin.protocol.schemas.produce import (
     TopicProduceResponse,
 )
 from eosin.runtime.clock import stopwatch_ns
+from eosin.security.access import Access, Right, on_each
 from eosin.storage.log.log_results import Appended, Refused
 from eosin.storage.log.validation import QUICK_WORK, ValidBatch, validate_quickly
 

@@ -5,10 +5,10 @@ tokens of an exchange (security.md 3.2); one that belongs to none comes here, an
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import open_to_all
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from eosin.security.access import open_to_all
 
 
 def respond(request: SaslAuthenticateRequest, context: RequestContext, services: Services) -> SaslAuthenticateResponse:

@@ -5,10 +5,10 @@ there is no such state, and no mechanism to tell.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import open_to_all
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from eosin.security.access import open_to_all
 
 
 def respond(request: SaslHandshakeRequest, context: RequestContext, services: Services) -> SaslHandshakeResponse:

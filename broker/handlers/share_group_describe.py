@@ -5,7 +5,6 @@ DescribeGroups for such a group then, so classic groups stay describable.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import open_to_all
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -14,6 +13,7 @@ from eosin.protocol.schemas.share_group_describe import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
 )
+from eosin.security.access import open_to_all
 
 
 def respond(

@@ -4,11 +4,11 @@ Announced and refused: see `eosin.broker.unserved_groups`.
 """
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import open_to_all
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from eosin.security.access import open_to_all
 
 
 def respond(

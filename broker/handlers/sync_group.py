@@ -7,11 +7,11 @@ directions, and must: without it, 23.
 from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.access import Access, on_the_group
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.sync_group import SyncGroupRequest, SyncGroupResponse
+from eosin.security.access import Access, on_the_group
 
 FIRST_PROTOCOL_VERSION: Final = 5
 

@@ -11,7 +11,6 @@ from typing import Final
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each
 from eosin.broker.metadata.group_topics import partition_count
-from eosin.broker.security.access import Access, on_each, on_the_group, on_the_transactional_id
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.groups.offsets.service import Committer
 from eosin.coordinator.groups.offsets.store import OffsetToCommit
@@ -26,6 +25,7 @@ from eosin.protocol.schemas.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from eosin.security.access import Access, on_each, on_the_group, on_the_transactional_id
 
 UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -9,7 +9,6 @@ from typing import Final
 
 from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.handlers.api_versions import AT_LEVEL_0, HIGHEST_TRANSACTION_VERSION, TRANSACTION_VERSION
-from eosin.broker.security.access import Access, on_the_cluster
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
@@ -20,6 +19,7 @@ from eosin.protocol.schemas.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from eosin.security.access import Access, on_the_cluster
 
 _UPGRADE_TYPES: Final = (1, 2, 3)
 

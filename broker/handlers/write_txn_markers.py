@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.security import audit
-from eosin.broker.security.access import Access, Right, or_the_next
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
@@ -37,6 +36,7 @@ from eosin.protocol.schemas.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from eosin.security.access import Access, Right, or_the_next
 from eosin.storage.log.log_results import Marker
 
 if TYPE_CHECKING:

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from eosin.broker.api import Api, Refuse, RequestContext, Services
-from eosin.broker.security.access import Access, on_the_cluster, open_to_all
-from eosin.broker.security.session import ANONYMOUS
 from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -22,6 +20,8 @@ from eosin.protocol.schemas.remove_raft_voter import RemoveRaftVoterResponse
 from eosin.protocol.schemas.renew_delegation_token import RenewDelegationTokenResponse
 from eosin.protocol.schemas.unregister_broker import UnregisterBrokerResponse
 from eosin.protocol.types import Message
+from eosin.security.access import Access, on_the_cluster, open_to_all
+from eosin.security.session import ANONYMOUS
 
 
 def _all_fails(response: type[Message]) -> Refuse:

@@ -26,7 +26,6 @@ from eosin.broker.membership.channel import ControllerChannel, principal_data
 from eosin.broker.membership.registration import FEATURES
 from eosin.broker.metadata.controller_requests import packed_host
 from eosin.broker.metadata.topics import check_more_partitions
-from eosin.broker.security.acl_requests import new_acl, removed_acl
 from eosin.broker.transactions.two_phase_replicas import refused_move
 from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.codec import (
@@ -57,6 +56,7 @@ from eosin.protocol.schemas.api_versions import (
 from eosin.protocol.schemas.create_partitions import CreatePartitionsTopicResult
 from eosin.protocol.schemas.incremental_alter_configs import AlterConfigsResource, AlterConfigsResourceResponse
 from eosin.protocol.types import Message
+from eosin.security.acl_requests import new_acl, removed_acl
 
 if TYPE_CHECKING:
     from eosin.broker.metadata.joined_cluster import JoinedCluster

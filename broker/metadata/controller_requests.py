@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.config.resources import ResourceType
 from eosin.broker.membership.channel import principal_data
-from eosin.broker.security.session import Principal
 from eosin.client.errors import known_code
 from eosin.model.cluster import NO_CONFIGS, USE_DEFAULT, ConfigChange, Outcome, Topic
 from eosin.protocol.codec import decode_response, encode_request
@@ -32,6 +31,7 @@ from eosin.protocol.schemas.create_topics import (
 )
 from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from eosin.protocol.types import Message
+from eosin.security.session import Principal
 
 if TYPE_CHECKING:
     from eosin.broker.membership.channel import ControllerChannel

@@ -27,7 +27,6 @@ from eosin.broker.metadata.image import (
 from eosin.broker.metadata.log import METADATA_LOG_CONFIG, METADATA_PARTITION, METADATA_TOPIC_ID, MetadataLog
 from eosin.broker.metadata.log_configs import LogConfigs
 from eosin.broker.metadata.writer import MetadataWriter
-from eosin.broker.security.session import ANONYMOUS, Principal
 from eosin.model.cluster import (
     NO_CONFIGS,
     NO_LEADER,
@@ -62,6 +61,7 @@ from eosin.protocol.schemas.records.cluster_metadata import (
 )
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
+from eosin.security.session import ANONYMOUS, Principal
 from eosin.settings.broker import BROKER_SETTINGS, BrokerConfig
 from eosin.settings.kafka_keys import DYNAMIC_UNUSED
 from eosin.settings.settings import value_text

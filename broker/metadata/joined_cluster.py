@@ -29,7 +29,6 @@ from eosin.broker.quorum.image import (
     ResourceType,
     TopicImage,
 )
-from eosin.broker.security.session import ANONYMOUS, Principal
 from eosin.model.cluster import (
     NO_CONFIGS,
     NO_LEADER,
@@ -45,6 +44,7 @@ from eosin.model.credentials import CredentialChange, Credentials, StoredCredent
 from eosin.model.quota_table import QuotaChange, QuotaTable
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TopicPartition, Uuid
+from eosin.security.session import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from eosin.broker.membership.channel import ControllerChannel

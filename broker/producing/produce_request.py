@@ -16,8 +16,8 @@ from eosin.storage.log.log_results import AppendResult, Refused, VerificationGua
 
 if TYPE_CHECKING:
     from eosin.broker.api import RequestContext, Services
-    from eosin.broker.security.session import Session
     from eosin.protocol.schemas.produce import ProduceRequest, TopicProduceData
+    from eosin.security.session import Session
     from eosin.storage.log.partition_log import PartitionLog
 
 FIRST_ZSTD_VERSION: Final = 7

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from eosin.broker.security.authorizer import Decision, StandardAuthorizer
-from eosin.broker.security.decision_log import LoggedDecisions
 from eosin.model.resources import Operation, ResourceType
+from eosin.security.authorizer import Decision, StandardAuthorizer
+from eosin.security.decision_log import LoggedDecisions
 
 if TYPE_CHECKING:
     from eosin.broker.metadata.acl_entries import AclEntries

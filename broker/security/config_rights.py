@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.config import resources as settings
-from eosin.broker.security.access import DENIED, Right, on_each
 from eosin.model.cluster import Outcome
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.security.access import DENIED, Right, on_each
 
 if TYPE_CHECKING:
     from eosin.broker.api import RequestContext

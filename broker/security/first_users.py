@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.security.passwords import upsertion
-from eosin.broker.security.sasl.lookup import DEFAULT_ITERATIONS, NUMBERS
 from eosin.broker.security.user_changes import decide
 from eosin.model.credentials import CredentialChange, Credentials
 from eosin.protocol.errors import ErrorCode
@@ -23,6 +21,8 @@ from eosin.protocol.schemas.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
+from eosin.security.passwords import upsertion
+from eosin.security.sasl.lookup import DEFAULT_ITERATIONS, NUMBERS
 from eosin.settings.settings import SettingError
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from eosin.runtime.turns import in_turns
 
 if TYPE_CHECKING:
     from eosin.broker.api import RequestContext
-    from eosin.broker.security.session import Principal
     from eosin.coordinator.groups.coordinator import GroupCoordinator
     from eosin.runtime.clock import Clock
+    from eosin.security.session import Principal
     from eosin.settings.broker import BrokerConfig
 
 MEMBER_BYTES: Final = 1000

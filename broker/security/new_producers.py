@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.broker.security.audit import shown
 from eosin.broker.security.group_shares import group_shares_of
-from eosin.broker.security.session import ANONYMOUS, Principal
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock
 from eosin.runtime.logging_format import fields
+from eosin.security.session import ANONYMOUS, Principal
 from eosin.storage.log.log_results import Refused
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ async def open_sasl(config: BrokerConfig, host: "ConnectionHost", directory_id: 
     tokens = {}
     for name in names:
         if "OAUTHBEARER" in config.for_listener("sasl.enabled.mechanisms", name):
-            from eosin.broker.security.sasl.tokens import open_tokens
+            from eosin.security.sasl.tokens import open_tokens
 
             tokens[name] = await open_tokens(config, host.services.clock, name)
     listeners = SaslListeners(config, host, names, tokens)

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from eosin.broker.security.sasl.lookup import MECHANISMS
 from eosin.model.credentials import CredentialChange, Credentials, StoredCredential
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.sasl.scram_credentials import (
@@ -22,6 +21,7 @@ from eosin.protocol.schemas.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from eosin.security.sasl.lookup import MECHANISMS
 
 Wanted = ScramCredentialDeletion | ScramCredentialUpsertion
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from manual_clock import ManualClock
 
-from eosin.broker.security.quotas.buckets import KEPT_CHARS, QuotaBuckets
 from eosin.broker.security.sasl.failure_delays import MAX_ADDRESSES, FailureDelays
 from eosin.coordinator.groups.log.records import (
     REMEMBERED_CHARS,
@@ -20,6 +19,7 @@ from eosin.model.quota_table import Limit, QuotaKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.scan import KeyValue
 from eosin.runtime.chance import SeededChance
+from eosin.security.quotas.buckets import KEPT_CHARS, QuotaBuckets
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,7 +12,18 @@ from pathlib import Path
 from toolchains import build, made
 
 ROOT = Path(__file__).parent.parent.parent
-ROOMS = ("runtime", "protocol", "storage", "coordinator", "client", "model", "settings", "broker", "pipeline")
+ROOMS = (
+    "runtime",
+    "protocol",
+    "storage",
+    "coordinator",
+    "client",
+    "model",
+    "settings",
+    "security",
+    "broker",
+    "pipeline",
+)
 BESIDE = ("pyproject.toml", "README.md", "setup.py", "Makefile")
 """What a build needs beside the rooms."""
 

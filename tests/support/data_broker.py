@@ -14,7 +14,6 @@ from eosin.broker.handlers import fetch, produce
 from eosin.broker.metadata.answers import MetadataAnswers
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.partitions import Partitions
-from eosin.broker.security.session import NOBODY, Session
 from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.model.cluster import Topic
@@ -32,6 +31,7 @@ from eosin.protocol.schemas.produce import (
 from eosin.protocol.types import Buffer, Message
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.start_now import start_now
+from eosin.security.session import NOBODY, Session
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.coordinators import group_config, transaction_config
 from eosin.storage.disk.flusher import Durability, Flushable

@@ -32,11 +32,11 @@ from local_broker import local_broker
 from waiting import until
 
 from eosin.broker.registry import APIS
-from eosin.broker.security.session import Principal, Session
 from eosin.broker.server import Server
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
+from eosin.security.session import Principal, Session
 from eosin.settings.broker import STANDARD_AUTHORIZER
 
 CHUNK_FRAMES = 20_000

@@ -15,7 +15,6 @@ from local_broker import LISTENER, local_broker
 from waiting import settled, until
 
 from eosin.broker.registry import BY_KEY
-from eosin.broker.security.session import Principal, Session
 from eosin.broker.server import Server
 from eosin.model.acls import Acl, AclFilter, PatternType, Permission
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
@@ -23,6 +22,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
 from eosin.protocol.types import Message
+from eosin.security.session import Principal, Session
 from eosin.settings.broker import STANDARD_AUTHORIZER
 
 ADMIN: Final = "User:admin"

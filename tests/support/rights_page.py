@@ -6,8 +6,8 @@ from pathlib import Path
 
 from eosin.broker.api import Api
 from eosin.broker.registry import APIS
-from eosin.broker.security.access import Right, Scope
 from eosin.model.resources import ResourceType
+from eosin.security.access import Right, Scope
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rights.md"
 

@@ -10,11 +10,8 @@ from manual_clock import ManualClock
 from eosin.broker.api import Api
 from eosin.broker.connections.host import ConnectionHost
 from eosin.broker.handlers import sasl_authenticate, sasl_handshake
-from eosin.broker.security.sasl.exchanges import NewExchange, ScramExchange
 from eosin.broker.security.sasl.failure_delays import FailureDelays
 from eosin.broker.security.sasl.gate import SaslGate, SaslListener
-from eosin.broker.security.sasl.lookup import MECHANISMS, NUMBERS
-from eosin.broker.security.session import SecurityProtocol
 from eosin.broker.security.unauthenticated_peers import UnauthenticatedPeerLimits, UnauthenticatedPeers
 from eosin.model.credentials import Credentials, StoredCredential
 from eosin.protocol.keys import ApiKey
@@ -24,6 +21,9 @@ from eosin.protocol.sasl.steps import Challenge, Mechanism, Success
 from eosin.protocol.schemas.sasl_authenticate import SaslAuthenticateRequest
 from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest
 from eosin.runtime.chance import SeededChance
+from eosin.security.sasl.exchanges import NewExchange, ScramExchange
+from eosin.security.sasl.lookup import MECHANISMS, NUMBERS
+from eosin.security.session import SecurityProtocol
 
 SCRAM = Mechanism.SCRAM_SHA_256
 PASSWORD = "correct horse"

@@ -15,7 +15,18 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-ROOMS: Final = ("runtime", "protocol", "storage", "coordinator", "client", "model", "settings", "broker", "pipeline")
+ROOMS: Final = (
+    "runtime",
+    "protocol",
+    "storage",
+    "coordinator",
+    "client",
+    "model",
+    "settings",
+    "security",
+    "broker",
+    "pipeline",
+)
 DOCS: Final = ROOT / "docs"
 PAGES: Final = tuple(sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")]))
 

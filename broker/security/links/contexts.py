@@ -12,15 +12,15 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 
 from eosin.broker.security.links.settings import LinkTls
-from eosin.broker.security.tls.contexts import WARN_DAYS, adopt_versions, identify, names_of, trust
-from eosin.broker.security.tls.stores import (
+from eosin.runtime.key_files import StoreError
+from eosin.security.tls.contexts import WARN_DAYS, adopt_versions, identify, names_of, trust
+from eosin.security.tls.stores import (
     KeyStore,
     check_dates,
     days_left,
     load_key_store,
     load_trust_store,
 )
-from eosin.runtime.key_files import StoreError
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 from eosin.broker.peers.links import Links
 from eosin.broker.security.links.contexts import LinkContext, build_link_context
 from eosin.broker.security.links.settings import LinkSettings, LinkTls, to_brokers, to_controllers
-from eosin.broker.security.tls.reload import StoreWatch
 from eosin.client.connection import Connection
 from eosin.client.security.authentication import log_in
 from eosin.runtime.clock import Clock
 from eosin.runtime.key_files import StoreError
+from eosin.security.tls.reload import StoreWatch
 from eosin.settings.start_error import StartError
 
 if TYPE_CHECKING:

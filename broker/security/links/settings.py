@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from eosin.broker.security.sasl.settings import JAAS_KEY, is_loopback
-from eosin.broker.security.tls.ciphers import chosen_ciphers
-from eosin.broker.security.tls.settings import KeyStoreSettings, TrustStoreSettings, key_store_of, trust_store_of
 from eosin.client.security.settings import Login
 from eosin.protocol.sasl.jaas import JaasError, parse_jaas
 from eosin.protocol.sasl.steps import Mechanism
+from eosin.security.sasl.settings import JAAS_KEY, is_loopback
+from eosin.security.tls.ciphers import chosen_ciphers
+from eosin.security.tls.settings import KeyStoreSettings, TrustStoreSettings, key_store_of, trust_store_of
 from eosin.settings.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS
 from eosin.settings.security import prefixed
 from eosin.settings.settings import SettingError

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from eosin.broker.request_hooks import ObservedRequest, RequestHooks, Verdict
-from eosin.broker.security.quotas.buckets import QuotaBuckets
 from eosin.broker.security.quotas.mutations import TopicMutations
 from eosin.model.quota_table import Limit, QuotaKey, QuotaTable, plain_address
 from eosin.protocol.errors import ErrorCode
@@ -21,6 +20,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.fetch import FetchRequest, FetchResponse
 from eosin.protocol.types import Message
 from eosin.runtime.clock import Clock, stopwatch_ns
+from eosin.security.quotas.buckets import QuotaBuckets
 
 if TYPE_CHECKING:
     from eosin.broker.fetching.sessions import FetchSessions

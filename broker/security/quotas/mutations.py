@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from eosin.broker.request_hooks import ObservedRequest, Verdict
-from eosin.broker.security.quotas.buckets import QuotaBuckets
 from eosin.model.quota_table import Limit
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_partitions import CreatePartitionsTopicResult
 from eosin.protocol.schemas.create_topics import CreatableTopicResult
 from eosin.protocol.schemas.delete_topics import DeletableTopicResult
+from eosin.security.quotas.buckets import QuotaBuckets
 
 if TYPE_CHECKING:
     from eosin.model.cluster import Cluster

@@ -17,11 +17,8 @@ from eosin.broker.connections.limits import close_if_too_many
 from eosin.broker.exchange import Exchange
 from eosin.broker.handlers import sasl_authenticate, sasl_handshake
 from eosin.broker.security import audit
-from eosin.broker.security.sasl.exchanges import Authenticated, NewExchange, ServerExchange, Step
 from eosin.broker.security.sasl.failure_delays import FailureDelays
 from eosin.broker.security.sasl.raw_exchange import RawExchange
-from eosin.broker.security.sasl.states import Authentication, State, Verdict
-from eosin.broker.security.session import ANONYMOUS, Principal, SecurityProtocol, Session
 from eosin.protocol.codec import RequestHeader, decode_request, decode_request_header
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -30,6 +27,9 @@ from eosin.protocol.schemas.sasl_authenticate import SaslAuthenticateRequest, Sa
 from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from eosin.runtime.clock import Timer
 from eosin.runtime.logging_format import fields, quoted
+from eosin.security.sasl.exchanges import Authenticated, NewExchange, ServerExchange, Step
+from eosin.security.sasl.states import Authentication, State, Verdict
+from eosin.security.session import ANONYMOUS, Principal, SecurityProtocol, Session
 
 if TYPE_CHECKING:
     from eosin.broker.connections.connection import Connection

@@ -10,20 +10,20 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.connections.connection import Connection
-from eosin.broker.security.sasl.exchanges import NewExchange, ScramExchange
 from eosin.broker.security.sasl.failure_delays import FailureDelays
 from eosin.broker.security.sasl.gate import SaslGate, SaslListener
-from eosin.broker.security.sasl.plain import PasswordChecks, PlainExchange
 from eosin.broker.security.sasl.revocation import close_sessions
-from eosin.broker.security.sasl.settings import jaas_users
-from eosin.broker.security.session import SecurityProtocol
 from eosin.protocol.sasl.steps import Mechanism
+from eosin.security.sasl.exchanges import NewExchange, ScramExchange
+from eosin.security.sasl.plain import PasswordChecks, PlainExchange
+from eosin.security.sasl.settings import jaas_users
+from eosin.security.session import SecurityProtocol
 from eosin.settings.broker import BrokerConfig
 
 if TYPE_CHECKING:
     from eosin.broker.connections.host import ConnectionHost
-    from eosin.broker.security.sasl.tokens import Tokens
     from eosin.broker.security.unauthenticated_peers import UnauthenticatedPeer
+    from eosin.security.sasl.tokens import Tokens
 
 
 class SaslListeners:

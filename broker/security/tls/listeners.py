@@ -15,20 +15,20 @@ from eosin.broker.connections.connection import Connection
 from eosin.broker.connections.host import ConnectionHost
 from eosin.broker.connections.limits import close_if_too_many
 from eosin.broker.security import audit
-from eosin.broker.security.session import ANONYMOUS, Principal, SecurityProtocol
-from eosin.broker.security.tls.contexts import BuiltContext, build_context
-from eosin.broker.security.tls.distinguished_names import UnusableName, rfc2253, subject_of
 from eosin.broker.security.tls.handshakes import Handshakes
 from eosin.broker.security.tls.layer import SCRATCH_BYTES, PeerRefused, TlsHost, TlsLayer
-from eosin.broker.security.tls.principal_rules import NoRule, parse_rules
 from eosin.broker.security.tls.proofs import digest_of, end, shown_here
-from eosin.broker.security.tls.reload import StoreWatch
-from eosin.broker.security.tls.settings import TlsSettings, tls_settings
 from eosin.broker.security.unauthenticated_peers import UnauthenticatedPeer
 from eosin.runtime.background import Background
 from eosin.runtime.clock import Clock
 from eosin.runtime.key_files import StoreError
 from eosin.runtime.logging_format import fields
+from eosin.security.session import ANONYMOUS, Principal, SecurityProtocol
+from eosin.security.tls.contexts import BuiltContext, build_context
+from eosin.security.tls.distinguished_names import UnusableName, rfc2253, subject_of
+from eosin.security.tls.principal_rules import NoRule, parse_rules
+from eosin.security.tls.reload import StoreWatch
+from eosin.security.tls.settings import TlsSettings, tls_settings
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.listeners import TLS_PROTOCOLS
 from eosin.settings.start_error import StartError

@@ -12,8 +12,8 @@ from fake_peer import FakePeer, host_of, turns
 from waiting import until
 
 from eosin.broker.connections.limits import BROKER, ConnectionLimits, Limits, close_if_too_many, limits_of
-from eosin.broker.security.session import Principal, Session
 from eosin.broker.server import Server
+from eosin.security.session import Principal, Session
 from eosin.settings.connections import connections_by_address
 from eosin.settings.settings import SettingError
 from eosin.settings.sources import load_config

@@ -10,9 +10,9 @@ from waiting import HANG_S, until
 
 from eosin.broker.console import connection_survey
 from eosin.broker.console.connection_survey import ConnectionSurvey
-from eosin.broker.security.session import Principal, Session
 from eosin.protocol.keys import ApiKey
 from eosin.runtime.clock import SystemClock
+from eosin.security.session import Principal, Session
 
 
 class FakeConnection:

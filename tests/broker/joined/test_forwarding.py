@@ -12,7 +12,6 @@ from eosin.broker.api import CloseConnection, RequestContext
 from eosin.broker.joined.forwarding import FORWARDED, Forwarding, decode
 from eosin.broker.membership.registration import FEATURES
 from eosin.broker.registry import BY_KEY
-from eosin.broker.security.session import NOBODY, Principal, SecurityProtocol, Session
 from eosin.model.cluster import NO_LEADER
 from eosin.protocol.codec import EncodedBody, decode_body, decode_request_header, encode_request
 from eosin.protocol.errors import ErrorCode
@@ -68,6 +67,7 @@ from eosin.protocol.schemas.remove_raft_voter import RemoveRaftVoterRequest
 from eosin.protocol.schemas.renew_delegation_token import RenewDelegationTokenRequest
 from eosin.protocol.schemas.unregister_broker import UnregisterBrokerRequest
 from eosin.protocol.types import Message
+from eosin.security.session import NOBODY, Principal, SecurityProtocol, Session
 
 pytestmark = pytest.mark.virtual
 

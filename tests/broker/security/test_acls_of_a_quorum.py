@@ -13,8 +13,6 @@ from eosin.broker.api import RequestContext
 from eosin.broker.joined.forwarding import Forwarding, decode
 from eosin.broker.membership.channel import principal_data
 from eosin.broker.registry import BY_KEY
-from eosin.broker.security.authorizer import StandardAuthorizer
-from eosin.broker.security.session import Principal, Session
 from eosin.model.acls import Acl, AclFilter
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.codec import decode_request_header, encode_request
@@ -33,6 +31,8 @@ from eosin.protocol.schemas.delete_acls import (
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 from eosin.protocol.schemas.records import metadata as records
 from eosin.protocol.types import Message
+from eosin.security.authorizer import StandardAuthorizer
+from eosin.security.session import Principal, Session
 
 pytestmark = pytest.mark.virtual
 

@@ -7,12 +7,12 @@ from batches import data
 from guarded_broker import ADMIN, guarded_broker
 
 from eosin.broker.api import CloseConnection
-from eosin.broker.security.acl_index import AclIndex
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 from eosin.protocol.schemas.metadata import MetadataRequest
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from eosin.security.acl_index import AclIndex
 
 ALICE, BOB = "User:alice", "User:bob"
 

@@ -9,11 +9,11 @@ from fake_logs import FakeLogManager
 from eosin.broker.cli import serve
 from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.security.first_users import add_first_users, parse_first_user, users_in_file
-from eosin.broker.security.sasl.lookup import DEFAULT_ITERATIONS, find
 from eosin.protocol.sasl.scram_credentials import is_password_of, salted_password
 from eosin.protocol.sasl.steps import Mechanism
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
+from eosin.security.sasl.lookup import DEFAULT_ITERATIONS, find
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.settings import SettingError
 

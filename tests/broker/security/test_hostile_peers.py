@@ -14,8 +14,6 @@ from guarded_broker import ADMIN, guarded_broker
 from sasl_peer import PASSWORD, SCRAM, SaslBroker, passed, users
 
 from eosin.broker.metadata.log import METADATA_PARTITION
-from eosin.broker.security.sasl import plain
-from eosin.broker.security.sasl.plain import PasswordChecks
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.codec import decode_request, decode_request_header
 from eosin.protocol.keys import ApiKey
@@ -27,6 +25,8 @@ from eosin.protocol.schemas.create_acls import AclCreation, CreateAclsRequest
 from eosin.protocol.schemas.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from eosin.protocol.types import DecodeError
 from eosin.runtime.clock import SystemClock
+from eosin.security.sasl import plain
+from eosin.security.sasl.plain import PasswordChecks
 from eosin.settings.sources import load_config
 
 ALICE = "User:alice"

@@ -10,7 +10,6 @@ from waiting import until
 
 from eosin.broker.many_items import ITEMS_PER_TURN
 from eosin.broker.metadata.topics import MAX_PARTITIONS_PER_CHANGE
-from eosin.broker.security.session import Session
 from eosin.model.acls import PatternType
 from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
@@ -36,6 +35,7 @@ from eosin.protocol.schemas.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from eosin.protocol.types import Message
+from eosin.security.session import Session
 
 pytestmark = pytest.mark.virtual
 

@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 from sasl_peer import users
 
-from eosin.broker.security.passwords import new_password, upsertion
-from eosin.broker.security.sasl.lookup import DEFAULT_ITERATIONS, find, find_or_fake
 from eosin.broker.security.user_changes import decide
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.sasl.scram_credentials import is_password_of
@@ -17,6 +15,8 @@ from eosin.protocol.schemas.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from eosin.security.passwords import new_password, upsertion
+from eosin.security.sasl.lookup import DEFAULT_ITERATIONS, find, find_or_fake
 
 SALTED_256, SALTED_512 = bytes(range(32)), bytes(range(64))
 

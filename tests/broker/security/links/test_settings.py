@@ -136,7 +136,7 @@ def test_plain_links_bring_nothing_of_tls_and_sasl_with_them() -> None:
     program = (
         "import sys, eosin.broker.joined.node, eosin.broker.server\n"
         "found = [each for each in sys.modules if each in ('cryptography', 'eosin.broker.security.links',"
-        " 'eosin.client.security') or each.startswith('eosin.broker.security.tls.stores')]\n"
+        " 'eosin.client.security') or each.startswith('eosin.security.tls.stores')]\n"
         "print(found)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=HANG_S, check=False)

@@ -11,7 +11,6 @@ from sasl_peer import PASSWORD, SCRAM, SaslBroker, SaslPeer, passed, users
 from waiting import until
 
 from eosin.broker.api import Api, RequestContext, Services
-from eosin.broker.security.sasl.exchanges import Authenticated, Step
 from eosin.broker.security.sasl.gate import EXCHANGE_MS
 from eosin.protocol.codec import encode_request
 from eosin.protocol.errors import ErrorCode
@@ -25,6 +24,7 @@ from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
 from eosin.protocol.schemas.metadata import MetadataRequest
 from eosin.protocol.schemas.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest
+from eosin.security.sasl.exchanges import Authenticated, Step
 
 pytestmark = pytest.mark.virtual
 

@@ -18,7 +18,6 @@ from tls_broker import pem_text
 from waiting import until
 
 from eosin.broker.connections.refusal_log import RefusalLog
-from eosin.broker.security.tls.contexts import build_context
 from eosin.broker.security.tls.handshakes import PER_TURN, Handshakes
 from eosin.broker.security.tls.layer import (
     GREETING_BYTES,
@@ -29,9 +28,10 @@ from eosin.broker.security.tls.layer import (
     TlsHost,
     TlsLayer,
 )
-from eosin.broker.security.tls.reload import StoreWatch
-from eosin.broker.security.tls.settings import tls_settings
 from eosin.broker.security.unauthenticated_peers import UnauthenticatedPeerLimits, UnauthenticatedPeers
+from eosin.security.tls.contexts import build_context
+from eosin.security.tls.reload import StoreWatch
+from eosin.security.tls.settings import tls_settings
 from eosin.settings.sources import load_config
 
 pytestmark = pytest.mark.virtual

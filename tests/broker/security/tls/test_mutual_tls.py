@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 from tls_broker import TlsBroker, TlsClient, tls_broker
 from waiting import HANG_S
 
-from eosin.broker.security.session import ANONYMOUS, Principal, SecurityProtocol
+from eosin.security.session import ANONYMOUS, Principal, SecurityProtocol
 
 pytestmark = [pytest.mark.process, pytest.mark.smoke]
 

@@ -1,0 +1,1 @@
+"""Who may do what: users, credentials, ACLs, and what a peer has to prove."""

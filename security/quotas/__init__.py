@@ -1,0 +1,1 @@
+"""Rates, and what is left of them (security.md 5)."""

@@ -1,0 +1,127 @@
+"""`Session`: what the broker knows of a connection's peer, and what that peer may do (security.md 1).
+
+A session never changes, but for its cache of decisions: who authenticates again gets another one, and `Connection`
+then forgets every context that carries the old one. What a peer merely says of itself (client id, software) is no part
+of a session, so no decision of security can depend on it (security.md 1.4).
+
+Handlers ask `context.session.may(...)` and its kin. Without an authorizer each of them is one test of an attribute.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Any, Final, NamedTuple, Protocol
+
+from eosin.model.resources import Operation, ResourceType
+from eosin.security.authorized_operations import OF_RESOURCE
+
+
+class SecurityProtocol(IntEnum):
+    """How a listener's connections are secured, by Kafka's names and numbers."""
+
+    PLAINTEXT = 0
+    SSL = 1
+    SASL_PLAINTEXT = 2
+    SASL_SSL = 3
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether it begins with a TLS handshake."""
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def has_sasl(self) -> bool:
+        """Whether a SASL exchange comes before any other request."""
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+class Principal(NamedTuple):
+    """A user or a group of them; two are equal when type and name are, byte for byte (security.md 4.3.7)."""
+
+    kind: str
+    """`User` for everybody that Eosin authenticates."""
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+ANONYMOUS: Final = Principal("User", "ANONYMOUS")
+"""The user of a listener that asks for no proof."""
+
+
+class Authorizer(Protocol):
+    """Decides what sessions may do (security.md 4.3). Its answers are final and immediate: nothing here waits."""
+
+    def may(self, session: "Session", operation: Operation, kind: ResourceType, name: str, *, quiet: bool) -> bool:
+        """Whether `session` may do this to the resource `name`. `quiet`: a denial is not logged."""
+
+    def may_any(self, session: "Session", operation: Operation, kind: ResourceType, *, quiet: bool) -> bool:
+        """Whether `session` may do this to at least one resource of the kind (security.md 4.3.5)."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True, weakref_slot=True)
+class Session:
+    """The peer of one connection from one authentication to the next."""
+
+    principal: Principal = ANONYMOUS
+    listener: str = "PLAINTEXT"
+    """Name of the listener that it came in on."""
+    security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    host: str = "?"
+    """The peer's address as text, without a slash."""
+    mechanism: str | None = None
+    """The SASL mechanism by which it proved itself; None where there was none."""
+    expires_at_ms: int | None = None
+    """By `Clock.elapsed_ms`; None: it never expires (security.md 3.3)."""
+    is_super: bool = False
+    """Whether `super.users` names it."""
+    authorizer: Authorizer | None = None
+    """None where every peer may do everything."""
+    decisions: Any = field(default=None, init=False)
+    """The authorizer's own memory of what it answered (security.md 4.4.2); nobody else touches it, and a session made
+    of another one does not inherit it."""
+    api: str = ""
+    """The API that is being asked for, and the client id: for the log, and never for a decision (security.md 1.4)."""
+    client_id: str | None = None
+
+    @property
+    def owner(self) -> Principal | str:
+        """On whose account the peer has work done: its user, or the address of one who proved nothing."""
+        return self.host if self.principal == ANONYMOUS else self.principal
+
+    def asking(self, api: str, client_id: str | None) -> "Session":
+        """The session as the log of decisions sees it in requests of one API."""
+        return self if self.authorizer is None else replace(self, api=api, client_id=client_id)
+
+    def may(self, operation: Operation, kind: ResourceType, name: str, *, quiet: bool = False) -> bool:
+        """Whether the peer may do this to the resource `name`. `quiet`: a denial is not logged."""
+        authorizer = self.authorizer
+        return authorizer is None or authorizer.may(self, operation, kind, name, quiet=quiet)
+
+    def may_any(self, operation: Operation, kind: ResourceType, *, quiet: bool = False) -> bool:
+        """Whether the peer may do this to at least one resource of the kind."""
+        authorizer = self.authorizer
+        return authorizer is None or authorizer.may_any(self, operation, kind, quiet=quiet)
+
+    def filter(self, operation: Operation, kind: ResourceType, names: Collection[str]) -> Collection[str]:
+        """Those of `names` that the peer may do this to, in their order. Denials are not logged."""
+        authorizer = self.authorizer
+        if authorizer is None:
+            return names
+        return [name for name in names if authorizer.may(self, operation, kind, name, quiet=True)]
+
+    def operations(self, kind: ResourceType, name: str) -> int:
+        """What the peer may do to the resource, as the set of bits of KIP-430. Denials are not logged."""
+        known, authorizer = OF_RESOURCE[kind], self.authorizer
+        if authorizer is None:
+            return known
+        return sum(
+            1 << operation
+            for operation in Operation
+            if known >> operation & 1 and authorizer.may(self, operation, kind, name, quiet=True)
+        )
+
+
+NOBODY: Final = Session()
+"""Of contexts that no connection made."""
