@@ -21,7 +21,7 @@ from local_broker import local_broker
 
 import eosin.broker
 from bench.report import Row
-from eosin.broker.connections import connection as connection_module
+from eosin.network import connection as connection_module
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import NewRecord, build_batch
@@ -40,7 +40,8 @@ FILES_BUDGETS: Final = {"EndTxn v5": 20}
 
 _ROOT: Final = Path(eosin.broker.__path__[0]).parent
 _ROOMS: Final = tuple(
-    f"{_ROOT / room}/" for room in ("runtime", "protocol", "storage", "coordinator", "model", "security", "broker")
+    f"{_ROOT / room}/"
+    for room in ("runtime", "protocol", "storage", "coordinator", "model", "security", "network", "broker")
 )
 _TOPIC: Final = "path"
 _ID: Final = "path-tx"

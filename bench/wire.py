@@ -23,7 +23,7 @@ from bench.raw_connection import RawConnection, cpu_seconds, frame
 from bench.report import Row, percentile
 from bench.small_requests import echo, heartbeat, load
 from bench.throughput import create_topic
-from eosin.broker.connections import connection as connection_module
+from eosin.network import connection as connection_module
 from eosin.protocol.codec import decode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

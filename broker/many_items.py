@@ -14,7 +14,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
 
 if TYPE_CHECKING:
-    from eosin.broker.api import RequestContext, Services
+    from eosin.network.api import RequestContext, Services
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

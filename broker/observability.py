@@ -25,9 +25,6 @@ from eosin.settings.start_error import StartError
 from eosin.settings.tracing import traces_url
 
 if TYPE_CHECKING:
-    from eosin.broker.api import Services
-    from eosin.broker.connections.acceptor import BoundSocket
-    from eosin.broker.connections.host import ConnectionHost
     from eosin.broker.console.console import Console
     from eosin.broker.console.feed import Feed
     from eosin.broker.console.history import History
@@ -39,6 +36,9 @@ if TYPE_CHECKING:
     from eosin.broker.metrics.stats import RequestStats, TrafficStats
     from eosin.broker.metrics.work_stats import FlushStats, StartStats
     from eosin.broker.tracing.tracing import Tracing
+    from eosin.network.acceptor import BoundSocket
+    from eosin.network.api import Services
+    from eosin.network.host import ConnectionHost
     from eosin.runtime.background import Background
     from eosin.security.tls.contexts import BuiltContext
     from eosin.security.tls.reload import StoreWatch

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Final
 
-from eosin.broker.api import Api
 from eosin.broker.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -69,6 +68,7 @@ from eosin.broker.handlers import (
     update_features,
     write_txn_markers,
 )
+from eosin.network.api import Api
 
 APIS: Final[tuple[Api, ...]] = (
     add_offsets_to_txn.API,

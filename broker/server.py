@@ -15,12 +15,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.api import Services
-from eosin.broker.connections.acceptor import Acceptor, longest_backlog
-from eosin.broker.connections.connection import Connection
-from eosin.broker.connections.host import ConnectionHost
-from eosin.broker.connections.refusal_log import REPORT_INTERVAL_MS
-from eosin.broker.connections.watch import ConnectionWatch
 from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.metadata.answers import MetadataAnswers
@@ -31,14 +25,20 @@ from eosin.broker.partitions import Partitions
 from eosin.broker.process.descriptors import LEAST_LIMIT, SMALL_LIMIT, DescriptorBudget, budget_of, descriptor_limit
 from eosin.broker.process.memory_limit import frame_memory_of
 from eosin.broker.registry import BY_KEY
-from eosin.broker.request_hooks import HookChain, RequestHooks, SlowRequestLog
 from eosin.broker.security.new_producers import LOOK_INTERVAL_MS, limit_users
 from eosin.broker.security.open_listeners import check_open, is_loopback
-from eosin.broker.security.quotas.switch import QuotaSwitch
 from eosin.broker.transactions.hanging import ROUND_INTERVAL_MS, HangingTransactions
 from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.model.cluster import Cluster, ClusterListener, Topic
+from eosin.network.acceptor import Acceptor, longest_backlog
+from eosin.network.api import Services
+from eosin.network.connection import Connection
+from eosin.network.host import ConnectionHost
+from eosin.network.quotas.switch import QuotaSwitch
+from eosin.network.refusal_log import REPORT_INTERVAL_MS
+from eosin.network.request_hooks import HookChain, RequestHooks, SlowRequestLog
+from eosin.network.watch import ConnectionWatch
 from eosin.protocol.frames import SpareBuffers
 from eosin.protocol.keys import ApiKey
 from eosin.runtime.background import Background, Work
@@ -61,9 +61,9 @@ if TYPE_CHECKING:
     from eosin.broker.observability import Observability
     from eosin.broker.peers.links import Links
     from eosin.broker.security.first_users import FirstUser
-    from eosin.broker.security.sasl.listeners import SaslListeners
-    from eosin.broker.security.tls.listeners import TlsListeners
-    from eosin.broker.security.unauthenticated_peers import UnauthenticatedPeer, UnauthenticatedPeers
+    from eosin.network.sasl.listeners import SaslListeners
+    from eosin.network.tls.listeners import TlsListeners
+    from eosin.network.unauthenticated_peers import UnauthenticatedPeer, UnauthenticatedPeers
 
 log = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ class Server:
             await self._bind()
             self.is_open = check_open(self.config, [(at.name, to.getsockname()[0]) for at, to in self._sockets])
             if TLS_PROTOCOLS.intersection(self.config.protocols.values()):
-                from eosin.broker.security.tls.listeners import TlsListeners
+                from eosin.network.tls.listeners import TlsListeners
 
                 self.tls = TlsListeners(self.config, clock=self.clock)
             if self.config.has_secured_links:
@@ -303,7 +303,7 @@ class Server:
     def _limit_connections(self, config: BrokerConfig) -> None:
         if not config.limits_connections:
             return
-        from eosin.broker.connections.limits import ConnectionLimits, limits_of
+        from eosin.network.limits import ConnectionLimits, limits_of
 
         loopback = [at.name for at, to in self._sockets if is_loopback(to.getsockname()[0])]
         self.host.limits = ConnectionLimits(
@@ -320,7 +320,7 @@ class Server:
 
             await add_first_users(cluster, self._first_users)
         if SASL_PROTOCOLS.intersection(self.config.protocols.values()):
-            from eosin.broker.security.secured_listeners import open_sasl
+            from eosin.network.secured_listeners import open_sasl
 
             assert self._log_manager is not None
             self._sasl = await open_sasl(self.config, self.host, self._log_manager.directory_id)
@@ -418,7 +418,7 @@ class Server:
         secured: Mapping[str, Callable[[UnauthenticatedPeer], asyncio.BaseProtocol]] = {}
         unauthenticated_peers: UnauthenticatedPeers | None = None
         if self.tls is not None or self._sasl is not None:
-            from eosin.broker.security.secured_listeners import secured_connections
+            from eosin.network.secured_listeners import secured_connections
 
             secured, unauthenticated_peers = secured_connections(self.config, self.host, self.tls, self._sasl, loop)
         for listener, bound in self._sockets:

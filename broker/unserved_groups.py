@@ -11,12 +11,12 @@ from collections import OrderedDict
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.connections.address_group import address_group
+from eosin.network.address_group import address_group
 from eosin.runtime.clock import Clock
 from eosin.runtime.log_budget import LogBudget
 
 if TYPE_CHECKING:
-    from eosin.broker.api import RequestContext
+    from eosin.network.api import RequestContext
 
 _logger = logging.getLogger(__name__)
 

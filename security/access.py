@@ -16,7 +16,7 @@ from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from eosin.broker.api import Api, RequestContext, Services
+    from eosin.network.api import Api, RequestContext, Services
 
 DENIED: Final[Mapping[ResourceType, ErrorCode]] = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.connections.address_group import address_group
 from eosin.broker.security.audit import shown
 from eosin.model.resources import Operation, ResourceType
+from eosin.network.address_group import address_group
 from eosin.runtime.log_budget import LogBudget
 from eosin.runtime.logging_format import fields
 

@@ -38,7 +38,7 @@ SAME = (
     "tests/storage/test_partition_log_transactions.py",
     "tests/storage/test_record_walk.py",
     "tests/storage/test_validation.py",
-    "tests/broker/connections/test_connection.py",
+    "tests/network/test_connection.py",
     "tests/security/test_authorizer.py",
 )
 PATCHED = (

@@ -31,6 +31,7 @@ ROOMS = (
     "model",
     "settings",
     "security",
+    "network",
     "broker",
     "pipeline",
 )

@@ -25,6 +25,7 @@ ROOMS = (
     "model",
     "settings",
     "security",
+    "network",
     "broker",
     "pipeline",
 )

@@ -66,8 +66,8 @@ RESERVED = (
         rule="only the server and the client touch sockets",
         imported="socket|ssl|selectors|socketserver",
         owners=(
-            *("broker/server.py", "broker/connections/acceptor.py", "client/"),
-            *(f"broker/security/tls/{name}.py" for name in ("layer", "contexts", "listeners", "reload")),
+            *("broker/server.py", "network/acceptor.py", "client/"),
+            *(f"network/tls/{name}.py" for name in ("layer", "contexts", "listeners", "reload")),
             *("broker/security/links/contexts.py", "broker/security/links/link.py"),
             # The HTTP listener, and who hands its certificates on.
             *("broker/http/host.py", "broker/http/tls.py", "broker/cli/health.py", "broker/explain/cluster_facts.py"),
@@ -156,10 +156,10 @@ def _trespasses(reserved: Reserved) -> Iterator[str]:
 
 def test_only_the_edge_the_supervisor_and_what_fails_closed_catch_everything() -> None:
     allowed = {
-        "broker/exchange.py",
+        "network/exchange.py",
         "runtime/background.py",
         "security/authorizer.py",
-        "broker/security/sasl/gate.py",
+        "network/sasl/gate.py",
     }
     found = [
         f"{at(path, handler.line)} catches {handler.kind or 'everything'}"

@@ -14,7 +14,7 @@ from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from eosin.broker.api import RequestContext, Services
+    from eosin.network.api import RequestContext, Services
 
 
 class ResourceChange(NamedTuple):

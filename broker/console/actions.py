@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from eosin.broker.api import CloseConnection, RequestContext, Services
 from eosin.broker.console.log_routes import partition_named, refused
 from eosin.broker.console.own_requests import OwnRequests, Refused
 from eosin.broker.console.record_access import LISTENER, RecordAccess
@@ -34,6 +33,7 @@ from eosin.broker.transactions.hanging import HangingTransactions
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID, Txn
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.network.api import CloseConnection, RequestContext, Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.leave_group import LeaveGroupRequest, MemberIdentity

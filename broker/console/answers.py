@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import msgspec
 
-from eosin.broker.api import Services
 from eosin.broker.console.survey import Survey
 from eosin.broker.explain.explained import Explained
 from eosin.broker.explain.facts import GroupFacts, GroupPartition, OpenProducer, PartitionFacts, TransactionFacts
@@ -17,6 +16,7 @@ from eosin.broker.explain.sentences import explain_transaction
 from eosin.broker.http.knowledge import Knowledge
 from eosin.broker.recorder.events import ClientIdentity
 from eosin.coordinator.groups.rules.group import Group, Member
+from eosin.network.api import Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from eosin.protocol.records.internal import decode_value

@@ -13,7 +13,7 @@ import msgspec
 from eosin.runtime.clock import Clock, stopwatch_ns
 
 if TYPE_CHECKING:
-    from eosin.broker.connections.connection import Connection
+    from eosin.network.connection import Connection
 
 MOST_SHOWN: Final = 2000
 PER_TURN: Final = 100

@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from eosin.broker.api import Api, Services
 from eosin.broker.console.answers import Answers
 from eosin.broker.console.connection_survey import ConnectionSurvey
 from eosin.broker.console.feed import Feed
@@ -26,10 +25,11 @@ from eosin.broker.console.topic_view import TopicView
 from eosin.broker.console.worker_threads import WorkerThreads
 from eosin.broker.http.knowledge import Knowledge
 from eosin.broker.recorder.recorder import FlightRecorder
+from eosin.network.api import Api, Services
 from eosin.runtime.version import VERSION
 
 if TYPE_CHECKING:
-    from eosin.broker.connections.connection import Connection
+    from eosin.network.connection import Connection
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"

@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 from typing import Final
 
-from eosin.broker.api import Services
 from eosin.broker.console.lags import LagCounts
 from eosin.broker.console.rows import GroupRow
 from eosin.broker.console.tables import Table
 from eosin.broker.explain.facts import GroupPartition
 from eosin.coordinator.groups.rules.group import Group
+from eosin.network.api import Services
 from eosin.protocol.errors import ErrorCode
 
 MOST_GROUPS: Final = 2000

@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from eosin.broker.api import Services
 from eosin.broker.console.log_pieces import Offline
 from eosin.broker.console.log_view import MOST_BATCHES, LogView
 from eosin.broker.console.record_access import Hidden, RecordAccess, Shown
 from eosin.broker.console.records_view import CUT, LONGEST, MOST_RECORDS, Isolation, RecordsQuestion, RecordsView
 from eosin.broker.console.survey import Survey
 from eosin.broker.console.worker_threads import Busy, WorkerThreads
+from eosin.network.api import Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import CorruptRecords

@@ -8,7 +8,6 @@ import asyncio
 from itertools import pairwise
 from typing import Final
 
-from eosin.broker.api import Services
 from eosin.broker.console.log_pieces import Scan, open_here, piece
 from eosin.broker.console.log_rows import (
     COMMITTED,
@@ -22,6 +21,7 @@ from eosin.broker.console.log_rows import (
 )
 from eosin.broker.console.survey import Survey
 from eosin.broker.console.worker_threads import WorkerThreads, rest
+from eosin.network.api import Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.storage.log.batch_scan import Read, scan_markers

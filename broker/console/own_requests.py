@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from eosin.broker.api import Api, CloseConnection, RequestContext, Services
+from eosin.network.api import Api, CloseConnection, RequestContext, Services
 from eosin.protocol.codec import EncodedBody, decode_body, encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.headers import SIZE_BYTES

@@ -8,9 +8,9 @@ for a proof of who a client is, the page needs the token, which is such a proof.
 from enum import Enum
 from typing import Final
 
-from eosin.broker.api import CloseConnection, Services
 from eosin.broker.security.open_listeners import is_open
 from eosin.model.resources import Operation, ResourceType
+from eosin.network.api import CloseConnection, Services
 from eosin.security.session import Principal, Session
 
 LISTENER: Final = "HTTP"

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Final, NamedTuple
 
-from eosin.broker.api import Services
 from eosin.broker.console.log_pieces import Scan, open_here, piece
 from eosin.broker.console.log_rows import ABORTED, CONTROL, OPEN, Outcomes
 from eosin.broker.console.record_access import Shown
 from eosin.broker.console.record_rows import Piece, RecordsAnswer, RecordSeen, record_seen
 from eosin.broker.console.survey import Survey
 from eosin.broker.console.worker_threads import WorkerThreads, rest
+from eosin.network.api import Services
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import BatchHeader, CorruptRecords, Record, iter_records
 from eosin.protocol.records.budget import Budget

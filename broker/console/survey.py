@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from eosin.broker.api import Services
 from eosin.broker.console.feed import Feed
 from eosin.broker.console.group_survey import GroupSurvey
 from eosin.broker.console.history import History
@@ -17,6 +16,7 @@ from eosin.broker.console.rows import PartitionRow, end_row, event_row, transact
 from eosin.broker.console.tables import Table
 from eosin.broker.recorder.recorder import FlightRecorder
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
+from eosin.network.api import Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition
 from eosin.storage.log.partition_log import PartitionLog

@@ -11,12 +11,12 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from eosin.broker.api import RequestContext, Services
 from eosin.broker.config.resources import ResourceType
 from eosin.broker.console.log_routes import partition_named
 from eosin.broker.console.own_requests import OwnRequests, Refused
 from eosin.broker.security import audit
 from eosin.model.cluster import ConfigOperation, Topic
+from eosin.network.api import RequestContext, Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition, uuid_text

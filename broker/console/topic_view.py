@@ -11,11 +11,11 @@ from typing import Final
 
 import msgspec
 
-from eosin.broker.api import Services
 from eosin.broker.config.entries import ConfigSource, topic_entries
 from eosin.broker.console.survey import Survey
 from eosin.coordinator.groups.rules.group import Group
 from eosin.model.cluster import Topic
+from eosin.network.api import Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, uuid_text
 from eosin.storage.log.partition_log import PartitionLog

@@ -20,7 +20,7 @@ from eosin.storage.log.file_range import as_range
 from eosin.storage.log.log_results import Isolation, ReadResult
 
 if TYPE_CHECKING:
-    from eosin.broker.api import Services
+    from eosin.network.api import Services
     from eosin.security.session import Session
     from eosin.storage.log.partition_log import PartitionLog
 

@@ -12,8 +12,8 @@ from eosin.protocol.names import uuid_text
 from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
-    from eosin.broker.api import RequestContext
     from eosin.broker.fetching.sessions import Wanted
+    from eosin.network.api import RequestContext
 
 _logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock, Timer
 
 if TYPE_CHECKING:
-    from eosin.broker.api import ClientConnection
+    from eosin.network.api import ClientConnection
     from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
     from eosin.storage.log.partition_log import PartitionLog
 

@@ -4,11 +4,11 @@ What a resource's list does not name goes back to its default: clients should pr
 (KIP-339). v2 is the first flexible version.
 """
 
-from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.requests import ResourceChange, alter
 from eosin.broker.security.config_rights import config_rights
 from eosin.model.cluster import ConfigChange, Outcome
 from eosin.model.resources import Operation
+from eosin.network.api import Api, RequestContext, Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.alter_configs import (

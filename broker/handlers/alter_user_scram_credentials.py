@@ -6,10 +6,10 @@ password, so a connection that others can read is refused (security.md 4.1.3).
 
 from collections.abc import Sequence
 
-from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.security import audit
 from eosin.model.credentials import CredentialChange, Credentials
 from eosin.model.resources import Operation
+from eosin.network.api import Api, RequestContext, Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.alter_user_scram_credentials import (

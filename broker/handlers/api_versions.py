@@ -12,7 +12,7 @@ UNSUPPORTED_VERSION.
 import re
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext, Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import (

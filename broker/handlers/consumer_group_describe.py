@@ -4,10 +4,10 @@ Announced and refused, each group by itself in the order asked: see `eosin.broke
 DescribeGroups for such a group then, so classic groups stay describable.
 """
 
-from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.model.resources import Operation, ResourceType
+from eosin.network.api import Api, RequestContext, Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.consumer_group_describe import (

@@ -4,9 +4,9 @@ leaves.
 Announced and refused: see `eosin.broker.unserved_groups`.
 """
 
-from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.model.resources import Operation, ResourceType
+from eosin.network.api import Api, RequestContext, Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.consumer_group_heartbeat import (

@@ -9,10 +9,10 @@ refused (54).
 import logging
 from typing import Final
 
-from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.security import audit
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
+from eosin.network.api import Api, RequestContext, Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse

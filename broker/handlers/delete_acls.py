@@ -5,11 +5,11 @@ entries that it matched; one that two filters match stands in both. All of them 
 when that is durable. Without an authorizer each filter is refused (54).
 """
 
-from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.security import audit
 from eosin.model.acls import Acl
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
+from eosin.network.api import Api, RequestContext, Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.delete_acls import (

@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from eosin.broker.api import Api, RequestContext, Services
 from eosin.model.acls import Acl
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
+from eosin.network.api import Api, RequestContext, Services
 from eosin.protocol.codec import EncodedBody, encode_body
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

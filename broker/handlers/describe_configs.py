@@ -7,7 +7,6 @@ is secret, so nothing is marked sensitive.
 
 from collections.abc import Iterable
 
-from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.entries import ConfigEntry, ConfigSource, broker_entries, cluster_wide_entries, topic_entries
 from eosin.broker.config.loggers import logger_entries
 from eosin.broker.config.resources import NO_BROKER, ResourceType, broker_of, unsupported
@@ -16,6 +15,7 @@ from eosin.broker.metadata.topics import unknown_topic
 from eosin.broker.security.config_rights import config_rights, refusal_of
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
+from eosin.network.api import Api, RequestContext, Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_configs import (

@@ -5,10 +5,10 @@ returned for a stable group only, since in any other state they are about to cha
 v4 has static members.
 """
 
-from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each, written
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.model.resources import Operation, ResourceType
+from eosin.network.api import Api, RequestContext, Services
 from eosin.protocol.codec import EncodedBody
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

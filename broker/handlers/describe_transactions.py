@@ -9,10 +9,10 @@ COORDINATOR_LOAD_IN_PROGRESS (transactions.md 10.2).
 from itertools import groupby
 from typing import Final
 
-from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each, written
 from eosin.coordinator.transactions.rules.listing import TransactionDescription
 from eosin.model.resources import Operation, ResourceType
+from eosin.network.api import Api, RequestContext, Services
 from eosin.protocol.codec import EncodedBody
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

@@ -4,11 +4,11 @@ Each setting is set, deleted (back to its default), or, when it is a list, appen
 first flexible version.
 """
 
-from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.requests import ResourceChange, alter
 from eosin.broker.security.config_rights import config_rights
 from eosin.model.cluster import ConfigChange, Outcome
 from eosin.model.resources import Operation
+from eosin.network.api import Api, RequestContext, Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.incremental_alter_configs import (

@@ -7,10 +7,10 @@ it asks for, every one when it names none. Groups and client metrics have no set
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.config.resources import ResourceType
 from eosin.model.cluster import Cluster
 from eosin.model.resources import Operation
+from eosin.network.api import Api, RequestContext, Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.list_config_resources import (

@@ -21,9 +21,9 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.fetching.fetch_pass import check_leader_epoch
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.network.api import Api, RequestContext, Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.transactions.id_patterns import InvalidPattern, matcher
 from eosin.coordinator.transactions.rules.listing import ListedTransaction, TransactionListing
 from eosin.model.resources import Operation, ResourceType
+from eosin.network.api import Api, RequestContext, Services
 from eosin.protocol.codec import EncodedBody, encode_body
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

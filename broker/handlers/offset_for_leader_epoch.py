@@ -9,10 +9,10 @@ its end; for the current epoch that is the log end; (-1, -1) when nothing is kno
 from itertools import islice
 from typing import Final
 
-from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.fetching.fetch_pass import check_leader_epoch
 from eosin.broker.many_items import made_for_each
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.network.api import Api, RequestContext, Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -8,7 +8,6 @@ that does not exist is 3 for itself; the others are committed.
 from collections.abc import Iterator
 from typing import Final
 
-from eosin.broker.api import Api, RequestContext, Services
 from eosin.broker.many_items import made_for_each
 from eosin.broker.metadata.group_topics import partition_count
 from eosin.broker.transactions.timeout_errors import timeout_error_for
@@ -16,6 +15,7 @@ from eosin.coordinator.groups.offsets.service import Committer
 from eosin.coordinator.groups.offsets.store import OffsetToCommit
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
 from eosin.model.resources import Operation, ResourceType
+from eosin.network.api import Api, RequestContext, Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition

@@ -21,10 +21,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.api import Api, CloseConnection, RequestContext, Services
 from eosin.broker.security import audit
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.network.api import Api, CloseConnection, RequestContext, Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

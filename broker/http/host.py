@@ -18,7 +18,7 @@ from eosin.broker.http.guard import Application, Receive, Scope, Send
 from eosin.broker.http.tls import TlsPort
 
 if TYPE_CHECKING:
-    from eosin.broker.connections.acceptor import BoundSocket
+    from eosin.network.acceptor import BoundSocket
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -6,7 +6,6 @@ pair was fenced, which markers are outstanding.
 
 from typing import Final
 
-from eosin.broker.api import Services
 from eosin.broker.explain.facts import (
     NO_TIME,
     MarkersLeft,
@@ -22,6 +21,7 @@ from eosin.broker.recorder.group_recorder import GroupRecorder
 from eosin.broker.recorder.recorder import FlightRecorder
 from eosin.broker.transactions.hanging import GRACE_MS
 from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, STATE_NAMES, Txn
+from eosin.network.api import Services
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.turns import in_turns
 from eosin.storage.log.partition_log import PartitionLog

@@ -8,8 +8,8 @@ as one of Apache Kafka does that has no `delegation.token.secret.key`. Nobody co
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
-from eosin.broker.api import Api, Refuse, RequestContext, Services
 from eosin.model.resources import Operation
+from eosin.network.api import Api, Refuse, RequestContext, Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.add_raft_voter import AddRaftVoterResponse

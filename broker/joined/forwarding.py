@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec.structs import replace as with_fields
 
-from eosin.broker.api import Api, CloseConnection, RequestContext, Responder, Services
 from eosin.broker.config.changes import changed_configs, check_broker_configs, is_list_setting
 from eosin.broker.config.requests import ResourceChange, alter
 from eosin.broker.config.resources import ResourceType, broker_of
@@ -28,6 +27,7 @@ from eosin.broker.metadata.controller_requests import packed_host
 from eosin.broker.metadata.topics import check_more_partitions
 from eosin.broker.transactions.two_phase_replicas import refused_move
 from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
+from eosin.network.api import Api, CloseConnection, RequestContext, Responder, Services
 from eosin.protocol.codec import (
     EncodedBody,
     decode_body,

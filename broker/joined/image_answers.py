@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace as with_fields
 
-from eosin.broker.api import RequestContext, Services
 from eosin.broker.config.resources import ResourceType
 from eosin.broker.handlers import (
     describe_cluster,
     describe_configs,
     list_config_resources,
 )
+from eosin.network.api import RequestContext, Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.describe_cluster import (
     DescribeClusterBroker,

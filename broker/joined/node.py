@@ -61,9 +61,9 @@ from eosin.runtime.loop_watch import LoopWatch
 from eosin.settings.start_error import StartError
 
 if TYPE_CHECKING:
-    from eosin.broker.api import Services
-    from eosin.broker.connections.host import ConnectionHost
     from eosin.broker.partitions import Partitions
+    from eosin.network.api import Services
+    from eosin.network.host import ConnectionHost
     from eosin.runtime.chance import Chance
     from eosin.runtime.clock import Clock
     from eosin.settings.broker import BrokerConfig

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Protocol
 
-from eosin.broker.api import Services
 from eosin.broker.metrics.families import Distribution, Family, Row, counter, gauge, histogram, single
 from eosin.broker.metrics.stats import LATENCIES_MS, Latencies, LoopStats, RequestStats
 from eosin.broker.metrics.work_stats import SIZES, FlushStats, StartStats, VerificationStats
 from eosin.broker.recorder.stats import api_name
+from eosin.network.api import Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.runtime.version import VERSION, is_compiled

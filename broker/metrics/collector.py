@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from eosin.broker.api import Services
 from eosin.broker.metrics.broker_metrics import BrokerMetrics, Connected
 from eosin.broker.metrics.families import Family
 from eosin.broker.metrics.group_metrics import GroupMetrics
@@ -17,6 +16,7 @@ from eosin.broker.metrics.stats import RequestStats, TrafficStats
 from eosin.broker.metrics.transaction_metrics import TransactionMetrics
 from eosin.broker.metrics.work_stats import FlushStats, StartStats, VerificationStats
 from eosin.broker.recorder.recorder import FlightRecorder
+from eosin.network.api import Services
 
 if TYPE_CHECKING:
     from eosin.broker.tracing.span_queue import SpanQueue

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from itertools import islice
 
-from eosin.broker.api import Services
 from eosin.broker.metrics.families import Family, Row, gauge, single
 from eosin.broker.metrics.record_lag import RecordLags
 from eosin.broker.metrics.slices import in_turns
+from eosin.network.api import Services
 from eosin.protocol.errors import ErrorCode
 
 READ_AT_ONCE = 5

@@ -3,12 +3,12 @@
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
-from eosin.broker.api import Services
 from eosin.broker.metrics.families import Distribution, Family, Row, counter, gauge, histogram, single
 from eosin.broker.recorder.events import Cause
 from eosin.broker.recorder.recorder import FlightRecorder
 from eosin.broker.recorder.stats import DURATIONS_MS, PRODUCERS_APIS, SIZES, Histogram, api_name
 from eosin.coordinator.transactions.rules.state import TransactionState
+from eosin.network.api import Services
 from eosin.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ them can forge a line.
 import logging
 from typing import Any, Final
 
-from eosin.broker.api import RequestContext
+from eosin.network.api import RequestContext
 from eosin.runtime.logging_format import fields
 
 log: Final = logging.getLogger("eosin.audit")

@@ -9,7 +9,7 @@ from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.security.access import DENIED, Right, on_each
 
 if TYPE_CHECKING:
-    from eosin.broker.api import RequestContext
+    from eosin.network.api import RequestContext
 
 _KINDS: Final[Mapping[int, ResourceType]] = {
     settings.ResourceType.TOPIC: ResourceType.TOPIC,

@@ -14,8 +14,8 @@ from eosin.runtime.logging_format import fields
 from eosin.runtime.turns import in_turns
 
 if TYPE_CHECKING:
-    from eosin.broker.api import RequestContext
     from eosin.coordinator.groups.coordinator import GroupCoordinator
+    from eosin.network.api import RequestContext
     from eosin.runtime.clock import Clock
     from eosin.security.session import Principal
     from eosin.settings.broker import BrokerConfig

@@ -19,7 +19,7 @@ from eosin.security.session import ANONYMOUS, Principal
 from eosin.storage.log.log_results import Refused
 
 if TYPE_CHECKING:
-    from eosin.broker.api import RequestContext, Services
+    from eosin.network.api import RequestContext, Services
     from eosin.settings.broker import BrokerConfig
     from eosin.storage.log.partition_log import PartitionLog
 

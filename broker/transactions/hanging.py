@@ -11,18 +11,18 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from eosin.broker.api import Services
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.coordinator.transactions.rules.state import STATE_NAMES, TransactionState
+from eosin.network.api import Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.logging_format import fields
 from eosin.storage.log.log_results import Marker
 
 if TYPE_CHECKING:
-    from eosin.broker.api import RequestContext
     from eosin.broker.recorder.recorder import FlightRecorder
     from eosin.coordinator.transactions.rules.listing import TransactionDescription
+    from eosin.network.api import RequestContext
     from eosin.storage.log.partition_log import PartitionLog
     from eosin.storage.producers.entry import ProducerEntry
 

@@ -16,8 +16,8 @@ from eosin.protocol.errors import ErrorCode
 from eosin.settings.settings import SettingError
 
 if TYPE_CHECKING:
-    from eosin.broker.api import RequestContext, Services
     from eosin.coordinator.transactions.rules.effects import Reply
+    from eosin.network.api import RequestContext, Services
 
 _PAIR_ERRORS: Final = frozenset(
     {

@@ -17,10 +17,10 @@ from fake_peer import turns
 from manual_clock import ManualClock
 from waiting import HANG_S, until
 
-from eosin.broker.connections.watch import IDLE_ROUNDS, LOOK_FOR_END_MS
 from eosin.broker.server import Server
 from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.transactions.config import TransactionConfig
+from eosin.network.watch import IDLE_ROUNDS, LOOK_FOR_END_MS
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from manual_clock import ManualClock
 
-from eosin.broker.security.sasl.failure_delays import MAX_ADDRESSES, FailureDelays
 from eosin.coordinator.groups.log.records import (
     REMEMBERED_CHARS,
     known_key,
@@ -16,6 +15,7 @@ from eosin.coordinator.groups.log.records import (
 )
 from eosin.coordinator.groups.shard import remembered_partition
 from eosin.model.quota_table import Limit, QuotaKey
+from eosin.network.sasl.failure_delays import MAX_ADDRESSES, FailureDelays
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.scan import KeyValue
 from eosin.runtime.chance import SeededChance

@@ -14,8 +14,8 @@ def fault(at_s: float, *, api: str = "FETCH", error: type[Exception] = ValueErro
         raise error("odd")
     except error:
         info = sys.exc_info()
-    record = logging.getLogger("eosin.broker.exchange").makeRecord(
-        "eosin.broker.exchange", logging.ERROR, "file", 1, "a request failed", (), info, extra=dict(fields(api=api))
+    record = logging.getLogger("eosin.network.exchange").makeRecord(
+        "eosin.network.exchange", logging.ERROR, "file", 1, "a request failed", (), info, extra=dict(fields(api=api))
     )
     record.created = at_s
     return record

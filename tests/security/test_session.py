@@ -4,8 +4,8 @@ from typing import Any
 
 from fake_peer import FakePeer, host_of
 
-from eosin.broker.api import Api, RequestContext, Services
 from eosin.model.resources import Operation, ResourceType
+from eosin.network.api import Api, RequestContext, Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse

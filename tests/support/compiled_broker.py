@@ -21,6 +21,7 @@ ROOMS = (
     "model",
     "settings",
     "security",
+    "network",
     "broker",
     "pipeline",
 )

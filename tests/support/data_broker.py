@@ -8,7 +8,6 @@ from typing import Any
 from manual_clock import ManualClock
 from waiting import settled
 
-from eosin.broker.api import Api, ClientConnection, RequestContext, Services
 from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.handlers import fetch, produce
 from eosin.broker.metadata.answers import MetadataAnswers
@@ -17,6 +16,7 @@ from eosin.broker.partitions import Partitions
 from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.model.cluster import Topic
+from eosin.network.api import Api, ClientConnection, RequestContext, Services
 from eosin.protocol.codec import decode_request, decode_request_header, decode_response, encode_request, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

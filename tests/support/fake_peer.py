@@ -9,10 +9,10 @@ from fake_transport import FakeTransport
 from manual_clock import ManualClock
 from waiting import settled
 
-from eosin.broker.api import Api, Services
-from eosin.broker.connections.connection import Connection
-from eosin.broker.connections.host import ConnectionHost
-from eosin.broker.security.sasl.gate import SaslGate
+from eosin.network.api import Api, Services
+from eosin.network.connection import Connection
+from eosin.network.host import ConnectionHost
+from eosin.network.sasl.gate import SaslGate
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message

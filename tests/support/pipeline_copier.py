@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from topic_load import TopicLoad
 from waiting import HANG_S
 
-from eosin.broker.api import CloseConnection
-from eosin.broker.request_hooks import ObservedRequest, RequestHooks
+from eosin.network.api import CloseConnection
+from eosin.network.request_hooks import ObservedRequest, RequestHooks
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.produce import ProduceResponse

@@ -4,9 +4,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from eosin.broker.api import Api
 from eosin.broker.registry import APIS
 from eosin.model.resources import ResourceType
+from eosin.network.api import Api
 from eosin.security.access import Right, Scope
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rights.md"

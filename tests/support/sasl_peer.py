@@ -7,13 +7,13 @@ from typing import Any
 from fake_peer import FakePeer, host_of, turns
 from manual_clock import ManualClock
 
-from eosin.broker.api import Api
-from eosin.broker.connections.host import ConnectionHost
 from eosin.broker.handlers import sasl_authenticate, sasl_handshake
-from eosin.broker.security.sasl.failure_delays import FailureDelays
-from eosin.broker.security.sasl.gate import SaslGate, SaslListener
-from eosin.broker.security.unauthenticated_peers import UnauthenticatedPeerLimits, UnauthenticatedPeers
 from eosin.model.credentials import Credentials, StoredCredential
+from eosin.network.api import Api
+from eosin.network.host import ConnectionHost
+from eosin.network.sasl.failure_delays import FailureDelays
+from eosin.network.sasl.gate import SaslGate, SaslListener
+from eosin.network.unauthenticated_peers import UnauthenticatedPeerLimits, UnauthenticatedPeers
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.sasl.scram_client import ScramClient
 from eosin.protocol.sasl.scram_credentials import credential_of

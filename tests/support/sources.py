@@ -24,6 +24,7 @@ ROOMS: Final = (
     "model",
     "settings",
     "security",
+    "network",
     "broker",
     "pipeline",
 )

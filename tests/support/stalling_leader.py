@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from pipeline_broker import ThreadedBroker
 from waiting import HANG_S
 
-from eosin.broker.request_hooks import ObservedRequest, RequestHooks, Verdict
+from eosin.network.request_hooks import ObservedRequest, RequestHooks, Verdict
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.metadata import MetadataResponse, MetadataResponseBroker
 

@@ -3,11 +3,11 @@
 import pytest
 from data_broker import DataBroker
 
-from eosin.broker.api import RequestContext
 from eosin.broker.handlers.add_offsets_to_txn import API as ADD_OFFSETS
 from eosin.broker.handlers.add_partitions_to_txn import API
 from eosin.broker.handlers.init_producer_id import API as INIT
 from eosin.coordinator.transactions.rules.listing import TransactionDescription
+from eosin.network.api import RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest

@@ -142,7 +142,7 @@ async def test_a_setting_that_kafka_changes_and_eosin_does_not_have_is_kept_with
 @pytest.fixture
 def loggers() -> Iterator[logging.Logger]:
     """One of our loggers, without a level of its own before and after."""
-    logger, root = logging.getLogger("eosin.broker.connections.connection"), logging.getLogger()
+    logger, root = logging.getLogger("eosin.network.connection"), logging.getLogger()
     before = root.level
     logger.setLevel(logging.NOTSET)
     yield logger

@@ -5,9 +5,9 @@ from typing import Any, Final, cast
 
 import pytest
 
-from eosin.broker.api import RequestContext, Services
 from eosin.broker.handlers import api_versions
 from eosin.broker.registry import APIS, BY_KEY
+from eosin.network.api import RequestContext, Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import schema_of

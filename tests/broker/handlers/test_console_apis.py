@@ -5,7 +5,6 @@ import os
 import pytest
 from admin_broker import AdminBroker, refused
 
-from eosin.broker.api import Api
 from eosin.broker.handlers import (
     describe_acls,
     describe_client_quotas,
@@ -14,6 +13,7 @@ from eosin.broker.handlers import (
     list_config_resources,
     list_partition_reassignments,
 )
+from eosin.network.api import Api
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch

@@ -179,12 +179,12 @@ async def test_a_setting_without_effect_is_told_as_it_was_kept() -> None:
 
 async def test_loggers_are_told_with_their_levels() -> None:
     broker = await AdminBroker.started()
-    logging.getLogger("eosin.broker.exchange").setLevel(logging.WARNING)
+    logging.getLogger("eosin.network.exchange").setLevel(logging.WARNING)
     try:
         entries = {each.name: each for each in (await described(broker, BROKER_LOGGER, "1")).configs}
     finally:
-        logging.getLogger("eosin.broker.exchange").setLevel(logging.NOTSET)
-    assert (entries["eosin.broker.exchange"].value, entries["eosin.broker.exchange"].config_source) == ("WARN", 6)
+        logging.getLogger("eosin.network.exchange").setLevel(logging.NOTSET)
+    assert (entries["eosin.network.exchange"].value, entries["eosin.network.exchange"].config_source) == ("WARN", 6)
     assert entries["root"].value in {"DEBUG", "INFO", "WARN", "ERROR", "FATAL"}
     for name in ("", "2"):
         assert (await described(broker, BROKER_LOGGER, name)).error_code == ErrorCode.INVALID_REQUEST

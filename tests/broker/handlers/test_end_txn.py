@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from data_broker import DataBroker, batch, settle
 
-from eosin.broker.api import RequestContext
 from eosin.broker.handlers.add_partitions_to_txn import API as ADD
 from eosin.broker.handlers.end_txn import API
 from eosin.broker.handlers.init_producer_id import API as INIT
+from eosin.network.api import RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import iter_records, read_header
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

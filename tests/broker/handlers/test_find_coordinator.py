@@ -3,8 +3,8 @@
 import pytest
 from data_broker import DataBroker
 
-from eosin.broker.api import RequestContext
 from eosin.broker.handlers.find_coordinator import API
+from eosin.network.api import RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
 

@@ -7,9 +7,9 @@ import pytest
 from group_api import GroupApis
 from group_fakes import turns
 
-from eosin.broker.api import Api
 from eosin.broker.handlers import heartbeat, join_group, leave_group, sync_group
 from eosin.coordinator.groups.rules.group import Group
+from eosin.network.api import Api
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest
 from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupRequestProtocol

@@ -3,9 +3,9 @@
 import pytest
 from data_broker import DataBroker
 
-from eosin.broker.api import RequestContext
 from eosin.broker.handlers.add_partitions_to_txn import API as ADD
 from eosin.broker.handlers.init_producer_id import API
+from eosin.network.api import RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

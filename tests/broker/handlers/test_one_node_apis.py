@@ -5,7 +5,6 @@ import os
 import pytest
 from admin_broker import AdminBroker, refused
 
-from eosin.broker.api import Api
 from eosin.broker.handlers import (
     alter_client_quotas,
     alter_partition_reassignments,
@@ -16,6 +15,7 @@ from eosin.broker.handlers import (
     elect_leaders,
     update_features,
 )
+from eosin.network.api import Api
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.alter_client_quotas import AlterClientQuotasRequest, EntityData, OpData, RequestEntryData
 from eosin.protocol.schemas.alter_partition_reassignments import (

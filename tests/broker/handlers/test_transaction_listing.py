@@ -7,11 +7,11 @@ from unittest.mock import patch
 import pytest
 from data_broker import DataBroker, batch
 
-from eosin.broker.api import RequestContext
 from eosin.broker.handlers import describe_producers, describe_transactions, list_transactions
 from eosin.broker.handlers.add_partitions_to_txn import API as ADD
 from eosin.broker.handlers.init_producer_id import API as INIT
 from eosin.broker.transactions.id_patterns import PATTERN_MAX_CHARACTERS
+from eosin.network.api import RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from eosin.protocol.schemas.describe_producers import DescribeProducersRequest, ProducerState, TopicRequest

@@ -6,7 +6,6 @@ import pytest
 from admin_broker import AdminBroker, refused
 from manual_clock import ManualClock
 
-from eosin.broker.api import Api, RequestContext
 from eosin.broker.handlers import (
     alter_share_group_offsets,
     consumer_group_describe,
@@ -21,6 +20,7 @@ from eosin.broker.handlers import (
     streams_group_heartbeat,
 )
 from eosin.broker.unserved_groups import MAX_GROUPS, GroupProtocol, UnservedGroups
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from eosin.protocol.schemas.consumer_group_describe import ConsumerGroupDescribeRequest

@@ -5,10 +5,10 @@ import logging
 import pytest
 from data_broker import DataBroker, batch
 
-from eosin.broker.api import RequestContext
 from eosin.broker.handlers.add_partitions_to_txn import API as ADD
 from eosin.broker.handlers.init_producer_id import API as INIT
 from eosin.broker.handlers.write_txn_markers import API
+from eosin.network.api import RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import read_control_record, read_header
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

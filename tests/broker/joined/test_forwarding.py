@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from scripted_controller import HERE, ScriptedCluster, broker, partition, topic, topic_id
 
-from eosin.broker.api import CloseConnection, RequestContext
 from eosin.broker.joined.forwarding import FORWARDED, Forwarding, decode
 from eosin.broker.membership.registration import FEATURES
 from eosin.broker.registry import BY_KEY
 from eosin.model.cluster import NO_LEADER
+from eosin.network.api import CloseConnection, RequestContext
 from eosin.protocol.codec import EncodedBody, decode_body, decode_request_header, encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.headers import SIZE_BYTES

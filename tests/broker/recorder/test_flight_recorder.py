@@ -5,7 +5,6 @@ import random
 import pytest
 from manual_clock import ManualClock
 
-from eosin.broker.api import RequestContext
 from eosin.broker.recorder.events import Cause, Kind, Notable
 from eosin.broker.recorder.recorder import FlightRecorder
 from eosin.broker.recorder.stats import MOST_UNCOUNTED
@@ -23,6 +22,7 @@ from eosin.coordinator.transactions.rules.events import (
     MarkersWritten,
 )
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
+from eosin.network.api import RequestContext
 from eosin.protocol.names import TopicPartition
 
 LEFT_OF_AN_OPEN_ONE = 1500

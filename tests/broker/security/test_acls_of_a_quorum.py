@@ -9,12 +9,12 @@ from manual_clock import ManualClock
 from scripted_controller import HERE, ScriptedCluster, broker, partition, topic
 from waiting import HANG_S
 
-from eosin.broker.api import RequestContext
 from eosin.broker.joined.forwarding import Forwarding, decode
 from eosin.broker.membership.channel import principal_data
 from eosin.broker.registry import BY_KEY
 from eosin.model.acls import Acl, AclFilter
 from eosin.model.resources import Operation, ResourceType
+from eosin.network.api import RequestContext
 from eosin.protocol.codec import decode_request_header, encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.headers import SIZE_BYTES

@@ -11,8 +11,8 @@ from guarded_broker import GuardedBroker, guarded_broker
 from manual_clock import ManualClock
 from waiting import until
 
-from eosin.broker.api import RequestContext
 from eosin.broker.security.new_producers import AT_ONCE_S, PAUSE_MS, NewProducers
+from eosin.network.api import RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest

@@ -9,7 +9,19 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[3]
 CORES: Final = os.cpu_count() or 2
 ROOMS: Final = (
-    *("runtime", "protocol", "storage", "coordinator", "client", "model", "settings", "security", "broker", "pipeline"),
+    *(
+        "runtime",
+        "protocol",
+        "storage",
+        "coordinator",
+        "client",
+        "model",
+        "settings",
+        "security",
+        "network",
+        "broker",
+        "pipeline",
+    ),
     *("model_checker", "simulation", "conformance"),
 )
 """Folders of `tests/` in which tests that only compute stand beside real ones."""

@@ -1,1 +1,0 @@
-"""Clients' connections: accepted, limited, watched, and carried from bytes to responses."""

@@ -1,0 +1,584 @@
+"""One client's connection: bytes become frames, frames become exchanges, responses leave in order.
+
+Always true:
+- Requests begin in the order in which they came, and responses leave in that order; at most `max_in_flight` requests
+  are in between. Requests for one transaction also run in order (`TransactionOrder`).
+- A bad request ends the connection of its peer, and nothing else. If the same peer repeats it, the connection is closed
+  only after a delay. The log has one line for each peer and reason, then counts.
+- When a client is gone, only its writes go on. An idle connection holds no memory for the socket.
+- Nothing piles up. At the limit of requests in flight, or when the client does not read its responses, the connection
+  begins no request and does not read its socket. Only one Fetch at a time is in flight (`FetchInFlight`). After
+  `max_frames_per_turn` requests, or `TURN_MS`, other connections get a turn of the event loop.
+
+What is ready to be sent is in the `ResponseQueue`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from eosin.broker.handlers import api_versions
+from eosin.broker.transactions.order import TransactionOrder
+from eosin.network.api import Api, CloseConnection, RequestContext
+from eosin.network.exchange import Exchange
+from eosin.network.fetch_in_flight import FetchInFlight
+from eosin.network.hang_up import unacknowledged_bytes
+from eosin.network.host import ConnectionHost
+from eosin.network.pause import HELD
+from eosin.network.response_queue import ResponseQueue
+from eosin.protocol.codec import decode_request_header, encode_response
+from eosin.protocol.frame_memory import FrameMemory
+from eosin.protocol.frames import FrameError
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.types import DecodeError
+from eosin.runtime.clock import Timer, stopwatch_ns
+from eosin.runtime.logging_format import fields
+from eosin.security.session import NOBODY, Session
+
+if TYPE_CHECKING:
+    from eosin.network.sasl.gate import SaslGate
+
+log = logging.getLogger(__name__)
+
+TURN_MS: Final = 2
+"""How long one connection begins requests in one turn of the event loop, but for the last of them."""
+_API_VERSIONS: Final = ApiKey.API_VERSIONS
+_FETCH: Final = ApiKey.FETCH
+_FETCH_BYTES: Final = ApiKey.FETCH.to_bytes(2, "big")
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol object of one client's transport."""
+
+    __slots__ = (
+        "_active",
+        "_begin_later",
+        "_close_when_sent",
+        "_closing",
+        "_contexts",
+        "_decoder",
+        "_ends",
+        "_exchanges",
+        "_fetch",
+        "_flush_later",
+        "_frames",
+        "_gate",
+        "_host",
+        "_loop",
+        "_order",
+        "_pause",
+        "_reading",
+        "_refusal",
+        "_responses",
+        "_transport",
+        "_write_blocked",
+        "idle_rounds",
+        "listener",
+        "number",
+        "peer",
+        "session",
+        "software",
+    )
+
+    def __init__(
+        self,
+        host: ConnectionHost,
+        listener: str,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        new_gate: "Callable[[Connection], SaslGate] | None" = None,
+    ) -> None:
+        """`new_gate`: for listeners with SASL."""
+        self.listener = listener
+        host.accepted += 1
+        self.number = host.accepted
+        self.peer = "?"
+        """HOST:PORT of the client."""
+        self.session = NOBODY
+        """The client's identity; change it by `adopt` only."""
+        self.software = ("", "")
+        """The client library's name and version, as in its ApiVersions request; empty before (KIP-511)."""
+        self.idle_rounds = 0
+        """How often in a row the server has found `is_idle` true."""
+        self._host = host
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._decoder = host.new_decoder()
+        # Lists, although they are queues: an empty deque has 620 bytes, in each of thousands of idle connections.
+        self._frames: list[memoryview] = []
+        """Received, not begun yet; at most the frames of one buffer."""
+        self._exchanges: list[Exchange] = []
+        """Begun, without a response yet, in order; at most `max_in_flight`."""
+        self._order = TransactionOrder()
+        self._responses = ResponseQueue(host, loop, self)
+        self._fetch = FetchInFlight(host.response_memory)
+        self._close_when_sent = False
+        self._ends = False
+        """Whether the last of `_exchanges` is the last of the connection."""
+        self._gate = None if new_gate is None else new_gate(self)
+        self._contexts: dict[int, RequestContext] = {}
+        """Requests of one API and version share their context: by both in one number."""
+        self._begin_later: asyncio.Handle | None = None
+        self._flush_later: asyncio.Handle | None = None
+        self._active = False
+        self._refusal: asyncio.TimerHandle | None = None
+        """Closes the connection of a refused peer."""
+        self._pause: Timer | None = None
+        """Until it fires, a hook or the gate keeps the connection from being read."""
+        self._reading = True
+        self._write_blocked = False
+        self._closing = False
+
+    # Called by the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The client is connected."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=self._host.write_buffer_bytes)
+        address = transport.get_extra_info("peername") or ("?", 0)
+        self.peer = f"{address[0]}:{address[1]}"
+        self.adopt(Session(listener=self.listener, host=address[0], authorizer=self._host.authorizer))
+        self._host.connections[self] = None
+        if self._gate is not None:
+            self._gate.opened()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go."""
+        return self._decoder.get_buffer(sizehint)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """`nbytes` came."""
+        self._active = True
+        try:
+            self._frames += self._decoder.received(nbytes)
+        except FrameError as error:
+            self.refuse_peer("bytes that are no frames", str(error))
+            return
+        if (claim := self._decoder.waiting) is not None:
+            claim.memory.wait(self, claim)
+            self._steer_reading()
+        if self._frames and self._begin_later is None:
+            self._begin_requests()
+
+    def frame_admitted(self) -> None:
+        """There is memory for the large frame that has begun."""
+        self._decoder.waiting = None
+        self._steer_reading()
+
+    def eof_received(self) -> bool:
+        """The client sends no more. As in Kafka, that is its end."""
+        return False
+
+    def pause_writing(self) -> None:
+        """The client does not read its responses."""
+        self._write_blocked = True
+        self._steer_reading()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        if self._responses.is_streaming:
+            self._active = True
+            self._responses.go_on()
+            return
+        self._write_blocked = False
+        self._schedule_begin()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone. Its requests go on, and their responses are dropped."""
+        self._closing = True
+        self._transport = None
+        self._host.connections.pop(self, None)
+        for handle in (self._begin_later, self._flush_later, self._pause):
+            if handle is not None:
+                handle.cancel()
+        if self._gate is not None:
+            self._gate.closed()
+        if self._refusal is not None:
+            self._end_refusal()
+        self._fetch.drop()
+        self._responses.drop()
+        self._decoder.drop_large(self)
+        if not self._exchanges:
+            self._decoder.release()
+        for each in (self._frames, self._exchanges, self._contexts):
+            each.clear()
+
+    # Called by the stream of the responses
+
+    def stream_ended(self) -> None:
+        """The client has taken the large responses."""
+        self._write_blocked = False
+        if self._close_when_sent and self._transport is not None:
+            self._transport.close()
+        self._schedule_begin()
+
+    def stream_failed(self, error: OSError) -> None:
+        """The rest of a response cannot be read, and its size is sent already."""
+        log.error("closing a connection in the middle of an answer: %s", error, extra=fields(peer=self.peer))
+        self.abort()
+
+    # Called by the gate, and by who knows the client
+
+    def adopt(self, session: Session) -> None:
+        """The client is this one from the next request on. No context carries the session before (security.md 1.2)."""
+        self.session = session
+        self._contexts.clear()
+
+    def limit_frames(self, max_bytes: int, memory: FrameMemory) -> None:
+        """Larger frames end the connection; those beyond a buffer take this memory."""
+        self._decoder.max_frame_bytes = max_bytes
+        self._decoder.memory = memory
+
+    def hold(self) -> None:
+        """Begin no request until `release`."""
+        self._pause = HELD
+
+    def release(self) -> None:
+        """Go on after `hold`."""
+        self._end_pause()
+
+    def pause_for(self, pause_ms: int) -> None:
+        """Read and begin nothing for so long; what is held stays so until its release."""
+        if self._pause is HELD or self._transport is None:
+            return
+        if self._pause is not None:
+            self._pause.cancel()
+        self._pause = self._host.services.clock.call_later(pause_ms, self._end_pause)
+        self._steer_reading()
+
+    def fetch_waits(self, end_wait: Callable[[], None]) -> None:
+        """A Fetch waits for records; `end_wait` ends that."""
+        self._fetch.may_end(end_wait)
+
+    def end_after_answers(self) -> None:
+        """Begin nothing more, and close when the requests in flight have their responses."""
+        self._ends = True
+        self.stop_beginning()
+        self._loop.call_soon(self._end)  # not now: the caller may be about to answer
+
+    def _end(self) -> None:
+        if self._ends and not self._exchanges:
+            self.close()
+
+    # Called by the server
+
+    @property
+    def waits_for_records(self) -> bool:
+        """Whether nothing is in flight but a Fetch that waits, or nothing at all."""
+        return not self._exchanges or (self._fetch.task is not None and len(self._exchanges) == 1)
+
+    @property
+    def asks_for_nothing(self) -> bool:
+        """Whether it may be closed without a loss: no request is under way but a Fetch that waits, and no answer."""
+        transport = self._transport
+        if transport is None or self._closing or self._pause or not self.waits_for_records:
+            return False
+        return not (self._frames or self._decoder.begun_bytes or transport.get_write_buffer_size())
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its socket is closed."""
+        return self._transport is None
+
+    @property
+    def requests(self) -> int:
+        """How many requests came."""
+        return self._decoder.finished
+
+    @property
+    def in_flight(self) -> int:
+        """Requests begun, without a response yet."""
+        return len(self._exchanges)
+
+    @property
+    def client_id(self) -> str | None:
+        """What the client calls itself in its requests; None before its first one since it proved who it is."""
+        return next((each.client_id for each in reversed(self._contexts.values())), None)
+
+    @property
+    def begun(self) -> "list[tuple[ApiKey, int]]":
+        """The requests begun, without a response yet, in order: the API of each, and when it began by `stopwatch_ns`, 0
+        where requests are not counted."""
+        return [(each.api.key, each.begun_ns) for each in self._exchanges]
+
+    def is_idle(self) -> bool:
+        """Whether nothing came since the last call, and no request is in flight."""
+        idle = not self._active and not self._exchanges and not self._frames
+        self._active = False
+        return idle
+
+    def look_for_end(self) -> None:
+        """End the wait of a Fetch whose client is gone, and any wait that follows.
+
+        The socket does not tell, since nothing is read from it while a Fetch waits before other requests. Requests
+        without a response run all the same."""
+        if not self._reading and self._transport is not None:
+            self._fetch.look_for_end(self._transport)
+
+    def unread(self) -> object | None:
+        """What the client has not taken of its responses, as a value that changes with each byte; None for nothing."""
+        transport = self._transport
+        if transport is None or not (waiting := transport.get_write_buffer_size()):
+            return None
+        return waiting, self._responses.left, unacknowledged_bytes(transport)
+
+    def unfinished(self) -> tuple[int, int] | None:
+        """The frame that the client has begun: how many were complete before it, and how many bytes of it came. None
+        between two frames, and while nothing is read."""
+        begun = self._decoder.begun_bytes
+        return (self._decoder.finished, begun) if begun and self._reading else None
+
+    def stop_beginning(self) -> None:
+        """Begin no more requests. Those in flight still get their responses."""
+        self._closing = True
+        self._frames.clear()
+        self._steer_reading()
+
+    def close(self) -> None:
+        """Send the responses that are ready, and close."""
+        self._closing = True
+        self._frames.clear()
+        if self._transport is not None:
+            self._flush()
+            if self._responses.is_streaming:
+                self._close_when_sent = True
+            else:
+                self._transport.close()
+
+    def close_idle(self) -> None:
+        """Close, but do not wait for a client that reads none of its responses either."""
+        if self._write_blocked:
+            self.abort()
+        else:
+            self.close()
+
+    def abort(self) -> None:
+        """Close now, and drop what is unsent."""
+        self._closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    # Begin
+
+    def _begin_requests(self) -> None:
+        """Begin as many requests as this turn of the loop allows, and send the ready responses in one piece."""
+        frames = self._frames
+        turn = self._host.max_frames_per_turn
+        clock = self._host.services.clock
+        until_ms = clock.elapsed_ms() + TURN_MS if len(frames) > 1 else 0
+        while frames and turn and self._may_begin():
+            turn -= 1
+            self._begin(frames.pop(0))
+            if frames and clock.elapsed_ms() >= until_ms:
+                break
+        self._flush()
+        if not frames:
+            if not self._exchanges or (self._fetch.task is not None and len(self._exchanges) == 1):
+                self._decoder.release()  # nothing of a Fetch views its frame
+        elif self._may_begin():
+            self._schedule_begin()
+        if frames or not self._reading:
+            self._steer_reading()
+
+    def _may_begin(self) -> bool:
+        host = self._host
+        return (
+            not self._closing
+            and not self._write_blocked
+            and self._pause is None
+            and len(self._exchanges) < host.max_in_flight
+            and self._responses.ready_bytes <= host.write_buffer_bytes
+            and not (self._fetch.has_begun and self._frames and self._frames[0][:2] == _FETCH_BYTES)
+        )
+
+    def _schedule_begin(self) -> None:
+        if self._begin_later is None and not self._closing:
+            self._begin_later = self._loop.call_soon(self._begin_again)
+
+    def _begin_again(self) -> None:
+        self._begin_later = None
+        self._begin_requests()
+
+    def _steer_reading(self) -> None:
+        """Read the socket only while its requests may begin."""
+        wanted = not (self._frames or self._write_blocked or self._closing or self._pause or self._decoder.waiting)
+        if wanted is self._reading or self._transport is None or self._transport.is_closing():
+            return
+        self._reading = wanted
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def _begin(self, frame: memoryview) -> None:
+        """Decode one request and run its handler up to its first wait."""
+        try:
+            if self._gate is not None and not self._gate.admits(frame):
+                return
+            exchange = self._decode(frame)
+            if exchange is not None:
+                self.begin_exchange(exchange, len(frame))
+        except DecodeError as error:
+            self.refuse_peer("a malformed request", str(error))
+        except CloseConnection:
+            self.close()
+
+    def begin_exchange(self, exchange: Exchange, size_bytes: int) -> None:
+        """Begin a request of so many bytes. Raises CloseConnection, and DecodeError for what is decoded late."""
+        host = self._host
+        if host.hooks is not None:
+            exchange.observe(self.peer, size_bytes, host.services.clock.elapsed_ms())
+        if host.stats is not None:
+            exchange.begun_ns = stopwatch_ns()
+        if self._order.unanswered:
+            begin = partial(exchange.handle, host.services, host.hooks)
+            waiting = self._order.queued(exchange.api.key, exchange.request, begin)
+        else:
+            waiting = exchange.handle(host.services, host.hooks)
+        if exchange.api.key is _API_VERSIONS:
+            self._keep_software(exchange.context)
+        if waiting is None and not self._exchanges:
+            self._queue(exchange)
+        elif waiting is None:
+            self._append(exchange)
+        else:
+            self._wait(exchange, waiting)
+
+    def _decode(self, frame: memoryview) -> Exchange | None:
+        """The exchange for a frame; None for a frame that begins none and has been dealt with."""
+        header = decode_request_header(frame)
+        version = header.api_version
+        api = self._host.apis.get(header.api_key)
+        if api is None:
+            self.refuse_peer("a request with an unknown api key", str(header.api_key))
+            return None
+        if version in api.versions:
+            request = self._host.decode_request(api.key, version, frame, header.body_offset)
+            context = self._contexts.get(api.key << 16 | version)
+            if context is None or context.client_id != header.client_id:
+                context = self.context(api, version, header.client_id)
+            return Exchange(api, context, header.correlation_id, request)
+        if api.key is not _API_VERSIONS:
+            self.refuse_peer("a request in a version that is not served", f"{version} of {api.key.name}")
+            return None
+        exchange = Exchange(api, self.context(api, 0, header.client_id), header.correlation_id, None)
+        exchange.answer = encode_response(api.key, 0, header.correlation_id, api_versions.unsupported_version())
+        (self._append if self._exchanges else self._queue)(exchange)
+        return None
+
+    def context(self, api: Api, version: int, client_id: str | None) -> RequestContext:
+        """The context of such requests from now on."""
+        session = self.session.asking(api.key.name, client_id)
+        context = RequestContext(
+            version, client_id, "/" + session.host, self.listener, *self.software, session, self.peer, self
+        )
+        self._contexts[api.key << 16 | version] = context
+        return context
+
+    def _keep_software(self, context: RequestContext) -> None:
+        software = (context.client_software_name, context.client_software_version)
+        if software != self.software:
+            self.software = software
+            self._contexts.clear()
+
+    # Respond
+
+    def _wait(self, exchange: Exchange, future: "asyncio.Future[Any]") -> None:
+        """Keep a place for the response of a request that waits."""
+        self._order.add(exchange.api.key, exchange.request, future)
+        self._append(exchange)
+        self._host.running[future] = exchange.api.key
+        future.add_done_callback(partial(self._finished, exchange))
+        if exchange.api.key is _FETCH:
+            self._fetch.wait(future)
+
+    def _finished(self, exchange: Exchange, future: "asyncio.Future[Any]") -> None:
+        del self._host.running[future]
+        if future is self._fetch.task:
+            self._fetch.task = None
+        try:
+            exchange.finish(future)
+        except CloseConnection:
+            self.close()
+        except asyncio.CancelledError:
+            if self._fetch.has_hung_up:
+                exchange.answer = []
+            else:
+                self.close()
+        exchanges = self._exchanges
+        while exchanges and exchanges[0].answer is not None:
+            if exchanges[0].api.key is _FETCH:
+                self._fetch.leave()
+            self._queue(exchanges.pop(0))
+        if self._fetch.has_begun and exchange.api.key is _FETCH:
+            self._fetch.hold(exchange.held_bytes)
+        if self._frames:
+            self._schedule_begin()  # which sends the responses too
+        elif not exchanges:
+            self._flush()
+            self._end()
+            if self._transport is not None:  # of a client that is gone, others may still be under way
+                self._decoder.release()
+        elif self._flush_later is None:
+            # More responses may follow in this turn of the loop: one write for all of them.
+            self._flush_later = self._loop.call_soon(self._flush)
+
+    def _append(self, exchange: Exchange) -> None:
+        """Keep a place in the order of responses."""
+        self._exchanges.append(exchange)
+        if exchange.api.key is _FETCH:
+            self._fetch.begin(exchange.held_bytes)
+        else:
+            self._fetch.make_way()
+
+    def _queue(self, exchange: Exchange) -> None:
+        """Send a response that is the next in order."""
+        buffers = exchange.answer
+        assert buffers is not None
+        size = self._responses.add(buffers)
+        if exchange.observed is not None:
+            if (hooks := self._host.hooks) is not None:  # they may have been taken away meanwhile
+                exchange.answered(hooks, size, self._host.services.clock.elapsed_ms())
+            if exchange.observed.pause_ms > 0:
+                self.pause_for(exchange.observed.pause_ms)
+        if exchange.begun_ns and (stats := self._host.stats) is not None:
+            stats.answered(exchange.api.key, exchange.context.api_version, stopwatch_ns() - exchange.begun_ns)
+
+    def _end_pause(self) -> None:
+        self._pause = None
+        self._schedule_begin()
+
+    def _flush(self) -> None:
+        """Hand the responses to the transport in one piece."""
+        if self._flush_later is not None:
+            self._flush_later.cancel()
+            self._flush_later = None
+        transport = self._transport
+        if not self._responses.ready_bytes or transport is None:
+            return
+        if self._closing and transport.is_closing():
+            return
+        if not self._responses.send(transport):
+            self._write_blocked = True
+
+    def refuse_peer(self, reason: str, detail: str = "") -> None:
+        """Close the connection of a peer whose request cannot be served. A peer that repeats it would reconnect at
+        once, so its connection is closed only after a delay, unless too many wait so already."""
+        host = self._host
+        again = host.refusals.closing(self, reason, detail)
+        if not again or not host.refused_delay_ms or host.refused >= host.max_refused or self._transport is None:
+            self.close()
+            return
+        self.stop_beginning()
+        self._flush()
+        host.refused += 1
+        self._refusal = self._loop.call_later(host.refused_delay_ms / 1000, self._end_refusal)
+
+    def _end_refusal(self) -> None:
+        if self._refusal is not None:
+            self._refusal.cancel()
+            self._refusal = None
+            self._host.refused -= 1
+            self.close()

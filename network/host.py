@@ -1,0 +1,86 @@
+"""`ConnectionHost`: what the connections of one broker share, and what the server sees of them."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from eosin.broker.fetching.response_memory import ResponseMemory
+from eosin.network.api import Api, Services
+from eosin.network.places import Places
+from eosin.network.refusal_log import RefusalLog
+from eosin.network.request_hooks import RequestHooks
+from eosin.protocol.codec import decode_request
+from eosin.protocol.frames import FrameDecoder, SpareBuffers
+from eosin.protocol.keys import ApiKey
+from eosin.security.session import Authorizer
+
+if TYPE_CHECKING:
+    from eosin.broker.metrics.stats import RequestStats
+    from eosin.network.connection import Connection
+    from eosin.network.limits import ConnectionLimits
+    from eosin.network.tls.layer import TlsLayer
+
+
+@dataclass(slots=True)
+class ConnectionHost:
+    """What the connections of one broker share, and what the server sees of them."""
+
+    services: Services
+    apis: Mapping[int, Api]
+    max_frame_bytes: int
+    decode_request: Callable[[int, int, memoryview, int], Any] = decode_request
+    """What the handler of an API gets, by its key, version, frame and where the body starts."""
+    max_control_bytes: int = 2**31 - 1
+    """Of requests other than Produce."""
+    max_in_flight: int = 64
+    max_frames_per_turn: int = 32
+    write_buffer_bytes: int = 1_048_576
+    max_connections: int = 2**31 - 1
+    why_full: str = ""
+    """What limits `max_connections`, and how an operator raises it."""
+    limits: "ConnectionLimits | None" = None
+    """Finer limits; None where the settings have none."""
+    refusals: RefusalLog = field(default_factory=RefusalLog)
+    refused_delay_ms: int = 0
+    """A peer that repeats a refused request is closed only after this."""
+    max_refused: int = 100
+    """Connections that are kept open for that delay at a time."""
+    spare_buffers: SpareBuffers = field(default_factory=SpareBuffers)
+    connections_changed: Callable[[int], None] = lambda _: None
+    """Called with the number of connections when it has grown."""
+    hooks: RequestHooks | None = None
+    connection_delay_ms: Callable[[str], int] | None = None
+    """How long a new connection from this address is held before it is closed, 0 when it is welcome; None where no
+    quota limits connections (security.md 5.7)."""
+    stats: "RequestStats | None" = None
+    """Counts requests, where somebody wants to know."""
+    authorizer: Authorizer | None = None
+    """That of `services`."""
+    response_memory: ResponseMemory = field(default_factory=ResponseMemory)
+    connections: "dict[Connection, None]" = field(default_factory=dict)
+    """Open connections, oldest first."""
+    layers: "dict[TlsLayer, None]" = field(default_factory=dict)
+    """Connections whose TLS handshake is not done, below those in `connections`."""
+    accepted: int = 0
+    """Connections so far."""
+    arriving: int = 0
+    """Connections that are accepted and not in `connections` yet."""
+    places: Places = field(init=False)
+    """Makes room when there is none."""
+    refused: int = 0
+    """Connections of refused peers that are not closed yet."""
+    running: "dict[asyncio.Future[Any], ApiKey]" = field(default_factory=dict)
+    """Requests that wait, also those of clients that are gone: a lost client undoes nothing."""
+
+    def __post_init__(self) -> None:
+        self.places = Places(self)
+
+    @property
+    def places_taken(self) -> int:
+        """Connections, with those whose TLS handshake is not done and those that arrive."""
+        return len(self.connections) + len(self.layers) + self.arriving
+
+    def new_decoder(self) -> FrameDecoder:
+        """For the frames of one connection."""
+        return FrameDecoder(self.max_frame_bytes, spare=self.spare_buffers, max_control_bytes=self.max_control_bytes)

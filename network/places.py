@@ -1,0 +1,107 @@
+"""`Places`: which connection gives its place to one that comes when the broker is full.
+
+A client with two connections holds one while it asks for the other, so a broker that is full of clients that ask for
+nothing would refuse everybody else for good. Apache Kafka closes the connection of another listener that was used least
+recently (KIP-402), and otherwise lets those that come wait.
+
+Always true: only a connection that was served for a while goes, and nothing of it is lost: it has no request in flight,
+or nothing but a Fetch that waits for records. Connections that ask for nothing go before those that wait, those of the
+address with the most connections before others, and then those that are there longest. Nothing is noted while there
+is room for many.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from eosin.network.address_group import address_group
+
+if TYPE_CHECKING:
+    from eosin.network.connection import Connection
+    from eosin.network.host import ConnectionHost
+
+QUIET_LOOKS: Final = 2
+"""A connection gives its place when so many looks in a row find no new request of it, after one to two seconds."""
+
+WAITING_LOOKS: Final = 6
+"""A connection whose Fetch waits for records gives its place after so many looks, five to six seconds."""
+
+GIVEN_PER_TURN: Final = 4
+"""Places given in one turn of the loop: a connection that is closed keeps its descriptor until the next turn."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    requests: int
+    """As of the last look."""
+    looks: int = 1
+    quiet: int = 1
+    """Looks in a row with as many requests."""
+
+
+class Places:
+    """The places of one broker's connections."""
+
+    def __init__(self, host: "ConnectionHost") -> None:
+        self._host = host
+        self._seen: dict[Connection, _Seen] = {}
+        self._order: list[Connection] | None = None
+        """Who may go, last those that go first; None before somebody asks for a place after a look."""
+        self._why = f"it asked for nothing and others come, {host.why_full}"
+
+    def look(self) -> None:
+        """Note who asks for something; call it each second."""
+        connections, before = self._host.connections, self._seen
+        self._seen, self._order = {}, None
+        if self._host.places_taken < self._host.max_connections * 3 // 4:
+            return
+        for connection in connections:
+            seen, requests = before.get(connection), connection.requests
+            if seen is None:
+                seen = _Seen(requests)
+            else:
+                seen.looks += 1
+                seen.quiet = seen.quiet + 1 if requests == seen.requests else 1
+                seen.requests = requests
+            self._seen[connection] = seen
+
+    def give(self, listener: str) -> bool:
+        """Close a connection for one that comes by `listener`, if any may go."""
+        if self._order is None:
+            self._order = self._who_may_go()
+        limits, put_back = self._host.limits, []
+        gone: Connection | None = None
+        while self._order and gone is None:
+            connection = self._order.pop()
+            if limits is not None and connection.listener in limits.limits.spared - {listener}:
+                put_back.append(connection)  # it goes for its like only
+            elif connection in self._host.connections and self._still_asks_for_nothing(connection):
+                gone = connection
+        self._order += reversed(put_back)
+        if gone is None:
+            return False
+        gone.close_idle()
+        self._host.refusals.note("all", self._why, peer=gone.peer, listener=gone.listener)
+        return True
+
+    def _who_may_go(self) -> "list[Connection]":
+        of_address = Counter(map(_address, self._host.connections))
+        quiet: list[Connection] = []
+        waiting: list[Connection] = []
+        for connection, seen in self._seen.items():
+            if not connection.in_flight:
+                if seen.quiet >= QUIET_LOOKS:
+                    quiet.append(connection)
+            elif seen.looks >= WAITING_LOOKS:
+                waiting.append(connection)
+        for each in quiet, waiting:
+            each.sort(key=lambda one: -of_address[_address(one)])  # keeps the oldest first among equals
+        return [*reversed(waiting), *reversed(quiet)]
+
+    def _still_asks_for_nothing(self, connection: "Connection") -> bool:
+        is_quiet = connection.requests == self._seen[connection].requests
+        return connection.asks_for_nothing and (is_quiet or connection.in_flight > 0)
+
+
+def _address(connection: "Connection") -> str:
+    return address_group(connection.session.host)

@@ -1,0 +1,1 @@
+"""Quotas on the way of a request: what it costs its connection."""

@@ -1,0 +1,87 @@
+"""`ResponseQueue`: the responses of one connection on their way to its client, in order.
+
+Those of one turn of the loop leave in one piece. A large one, and whatever follows before it is sent, goes through an
+`AnswerStream`, which is made for the first one: an idle connection has none.
+"""
+
+import asyncio
+
+from eosin.network.answer_stream import AnswerStream, Owner
+from eosin.network.host import ConnectionHost
+from eosin.protocol.codec import Buffer
+
+
+class ResponseQueue:
+    """What is ready and not handed to the transport yet, and the stream of what the client has to take first."""
+
+    __slots__ = ("_host", "_loop", "_owner", "_ready", "_stream", "_streams_next", "ready_bytes")
+
+    def __init__(self, host: ConnectionHost, loop: asyncio.AbstractEventLoop, owner: Owner) -> None:
+        self._host = host
+        self._loop = loop
+        self._owner = owner
+        self._ready: list[Buffer] = []
+        self.ready_bytes = 0
+        """Of responses that `send` has not seen."""
+        self._stream: AnswerStream | None = None
+        self._streams_next = False
+        """Whether a large response is among those that are ready."""
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether the client has to take large responses first."""
+        return self._stream is not None and self._stream.is_busy
+
+    @property
+    def left(self) -> tuple[int, int] | None:
+        """How far the large responses are, as a value that changes with each byte; None where there were none."""
+        return None if self._stream is None else self._stream.left
+
+    def add(self, buffers: list[Buffer]) -> int:
+        """Take the response that is the next in order; its size."""
+        if len(buffers) == 1:
+            size = len(buffers[0])
+        else:
+            size = sum(map(len, buffers))
+            self._streams_next = self._streams_next or bool(buffers)
+        self._ready += buffers
+        self.ready_bytes += size
+        return size
+
+    def send(self, transport: asyncio.Transport) -> bool:
+        """Hand over what is ready, in one piece. False when the client has to take it first; the owner hears when it
+        has."""
+        ready = self._ready
+        self._ready = []
+        self.ready_bytes = 0
+        if self._streams_next or (self._stream is not None and self._stream.is_busy):
+            self._streams_next = False
+            return self._stream_on(transport).send(ready)
+        if len(ready) == 1:
+            transport.write(ready[0])
+        else:
+            transport.writelines(ready)
+        return True
+
+    def _stream_on(self, transport: asyncio.Transport) -> AnswerStream:
+        if self._stream is None:
+            host = self._host
+            self._stream = AnswerStream(
+                transport,
+                self._loop,
+                host.response_memory,
+                self._owner,
+                write_buffer_bytes=host.write_buffer_bytes,
+            )
+        return self._stream
+
+    def go_on(self) -> None:
+        """The transport has room again for large responses."""
+        if self._stream is not None:
+            self._stream.go_on()
+
+    def drop(self) -> None:
+        """The client is gone."""
+        self._ready.clear()
+        if self._stream is not None:
+            self._stream.drop()

@@ -1,0 +1,1 @@
+"""Connections whose peers log in by SASL (security.md 3)."""

@@ -1,0 +1,96 @@
+"""`SaslListeners`: the listeners of a broker that ask for SASL, and what they share.
+
+Imported by a broker that has such a listener, and by no other.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from eosin.network.connection import Connection
+from eosin.network.sasl.failure_delays import FailureDelays
+from eosin.network.sasl.gate import SaslGate, SaslListener
+from eosin.network.sasl.revocation import close_sessions
+from eosin.protocol.sasl.steps import Mechanism
+from eosin.security.sasl.exchanges import NewExchange, ScramExchange
+from eosin.security.sasl.plain import PasswordChecks, PlainExchange
+from eosin.security.sasl.settings import jaas_users
+from eosin.security.session import SecurityProtocol
+from eosin.settings.broker import BrokerConfig
+
+if TYPE_CHECKING:
+    from eosin.network.host import ConnectionHost
+    from eosin.network.unauthenticated_peers import UnauthenticatedPeer
+    from eosin.security.sasl.tokens import Tokens
+
+
+class SaslListeners:
+    """All of them, by name."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        host: "ConnectionHost",
+        names: Sequence[str],
+        tokens: "Mapping[str, Tokens]" = MappingProxyType({}),
+    ) -> None:
+        """`names` are those with SASL; `tokens` are those of listeners with OAUTHBEARER."""
+        services = host.services
+        self._host = host
+        self._credentials: Final = services.cluster.credentials
+        self._checks: Final = PasswordChecks(self._credentials, services.clock)
+        failures = FailureDelays(
+            services.clock, services.chance, delay_ms=config.connection_failed_authentication_delay_ms
+        )
+        self._tokens = tokens
+        self._by_name: Final = {name: self._listener(config, name, failures) for name in names}
+        if config.eosin_sasl_close_on_delete:
+            self._credentials.on_removed.append(partial(close_sessions, host))
+
+    @property
+    def need_users(self) -> bool:
+        """Whether a listener lets nobody in but users of the store."""
+        return any(not listener.has_other_users for listener in self._by_name.values())
+
+    def connections(self, loop: asyncio.AbstractEventLoop) -> "dict[str, Callable[[UnauthenticatedPeer], Connection]]":
+        """What makes the connections of each listener; of one with TLS, what is above it."""
+        return {name: partial(self._connection, name, listener, loop) for name, listener in self._by_name.items()}
+
+    def _connection(
+        self, name: str, listener: SaslListener, loop: asyncio.AbstractEventLoop, unauthenticated: "UnauthenticatedPeer"
+    ) -> Connection:
+        host = self._host
+        return Connection(host, name, loop, new_gate=lambda made: SaslGate(listener, made, host, unauthenticated))
+
+    def close(self) -> None:
+        """Begin no more checks of passwords."""
+        self._checks.close()
+        for tokens in self._tokens.values():
+            tokens.close()
+
+    def _listener(self, config: BrokerConfig, name: str, failures: FailureDelays) -> SaslListener:
+        enabled = config.for_listener("sasl.enabled.mechanisms", name)
+        supers = frozenset(config.super_principals)
+        others = jaas_users(config, name) if Mechanism.PLAIN in enabled else {}
+        return SaslListener(
+            has_other_users=bool(others) or Mechanism.OAUTHBEARER in enabled,
+            protocol=SecurityProtocol[config.protocols[name]],
+            exchanges={each: self._exchange(config, name, Mechanism(each)) for each in enabled},
+            failures=failures,
+            max_receive_bytes=config.for_listener("sasl.server.max.receive.size", name),
+            max_reauth_ms={
+                each: config.for_listener("connections.max.reauth.ms", name, mechanism=each) for each in enabled
+            },
+            is_super=lambda principal: str(principal) in supers,
+        )
+
+    def _exchange(self, config: BrokerConfig, listener: str, mechanism: Mechanism) -> NewExchange:
+        match mechanism:
+            case Mechanism.PLAIN:
+                return partial(PlainExchange, self._checks, jaas_users(config, listener))
+            case Mechanism.OAUTHBEARER:
+                return self._tokens[listener].exchange
+            case _:
+                return partial(ScramExchange, mechanism, self._credentials)

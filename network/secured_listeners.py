@@ -1,0 +1,74 @@
+"""How connections begin on listeners whose peers have to prove who they are, by TLS, SASL or both.
+
+Imported by a broker that has such a listener, and by no other.
+"""
+
+import asyncio
+import errno
+import hashlib
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from eosin.broker.metadata.log import METADATA_PARTITION
+from eosin.model.credentials import SECRET_BYTES
+from eosin.network.unauthenticated_peers import (
+    UnauthenticatedPeer,
+    UnauthenticatedPeers,
+    unauthenticated_peers_of,
+)
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import Uuid
+from eosin.settings.broker import BrokerConfig
+from eosin.settings.listeners import SASL_PROTOCOLS
+
+log = logging.getLogger(__name__)
+
+if TYPE_CHECKING:
+    from eosin.network.host import ConnectionHost
+    from eosin.network.sasl.listeners import SaslListeners
+    from eosin.network.tls.listeners import TlsListeners
+
+
+async def open_sasl(config: BrokerConfig, host: "ConnectionHost", directory_id: Uuid) -> "SaslListeners":
+    """The listeners with SASL, ready for connections. Raises OSError when what they need cannot be stored."""
+    from eosin.network.sasl.listeners import SaslListeners
+
+    cluster = host.services.cluster
+    # The quorum's metadata have no place for it, and it must be the same after a restart (security.md 3.4.9): a broker
+    # of several takes what is random in its directory, which no client is told before it has logged in.
+    secret = hashlib.sha256(directory_id).digest() if config.is_joined else secrets.token_bytes(SECRET_BYTES)
+    if (await cluster.keep_secret(secret)).error is not ErrorCode.NONE:
+        raise OSError(errno.EIO, "cannot write cluster metadata", str(METADATA_PARTITION))
+    names = [name for name, protocol in config.protocols.items() if protocol in SASL_PROTOCOLS]
+    tokens = {}
+    for name in names:
+        if "OAUTHBEARER" in config.for_listener("sasl.enabled.mechanisms", name):
+            from eosin.security.sasl.tokens import open_tokens
+
+            tokens[name] = await open_tokens(config, host.services.clock, name)
+    listeners = SaslListeners(config, host, names, tokens)
+    if listeners.need_users and not cluster.credentials and not config.is_joined:
+        log.warning(
+            "there are no users yet, so nobody can log in: stop the broker, and make the first one with"
+            " eosin users add NAME --data-dir %s",
+            config.data_dir or "DIR",
+        )
+    return listeners
+
+
+def secured_connections(
+    config: BrokerConfig,
+    host: "ConnectionHost",
+    tls: "TlsListeners | None",
+    sasl: "SaslListeners | None",
+    loop: asyncio.AbstractEventLoop,
+) -> tuple[Mapping[str, Callable[[UnauthenticatedPeer], asyncio.BaseProtocol]], UnauthenticatedPeers]:
+    """What makes the connections of each such listener, and who counts them until their peers are known."""
+    with_sasl = {} if sasl is None else sasl.connections(loop)
+    made: dict[str, Callable[[UnauthenticatedPeer], asyncio.BaseProtocol]] = {**with_sasl}
+    if tls is not None:
+        handshakes_max = config.eosin_tls_handshakes_max
+        made.update(tls.open(config.protocols, host, handshakes_max=handshakes_max, loop=loop, above=with_sasl))
+    return made, unauthenticated_peers_of(config, host.refusals, loop)

@@ -1,0 +1,1 @@
+"""TLS below the connections of listeners (security.md 2)."""

@@ -1,0 +1,60 @@
+"""Ends connections whose proof, the certificate that a client has shown, is worth nothing any more (security.md 2.5).
+
+What is in flight gets its response. The client connects again and proves itself anew, or cannot.
+"""
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from eosin.runtime.key_files import StoreError, read_store
+from eosin.runtime.logging_format import fields
+
+if TYPE_CHECKING:
+    from eosin.network.connection import Connection
+    from eosin.network.host import ConnectionHost
+
+log = logging.getLogger(__name__)
+
+WITHIN_MS: Final = 10_000
+"""How long what is in flight may take to be answered, and the client to take it."""
+
+
+def digest_of(files: Sequence[str]) -> bytes:
+    """What differs as soon as one of the files says something else."""
+    digest = hashlib.sha256()
+    for path in files:
+        try:
+            content = read_store(path)
+        except StoreError:
+            content = b""  # such stores are refused, and the look after next finds them again
+        digest.update(hashlib.sha256(content).digest())
+    return digest.digest()
+
+
+def shown_here(host: "ConnectionHost", listener: str) -> "list[Connection]":
+    """The connections of a listener that are who their certificate says. With SASL a password or a token says it."""
+    return [
+        connection
+        for connection in host.connections
+        if (session := connection.session).listener == listener
+        and session.mechanism is None
+        and session.expires_at_ms is not None
+    ]
+
+
+def end(host: "ConnectionHost", connections: "Sequence[Connection]", why: str) -> None:
+    """End them once what is in flight is answered, or soon."""
+    for connection in connections:
+        if connection.waits_for_records:
+            connection.close()
+        else:
+            connection.end_after_answers()
+        host.services.clock.call_later(WITHIN_MS, connection.abort)
+    if connections:
+        log.info(
+            "closing connections, whose clients have to prove again who they are: %s",
+            why,
+            extra=fields(connections=len(connections)),
+        )

@@ -1,0 +1,248 @@
+"""Hooks around requests: what they see, and what they may do to a request, its response and its connection."""
+
+import asyncio
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fake_peer import FakePeer, host_of, turns
+from manual_clock import ManualClock
+
+from eosin.broker.server import Server
+from eosin.network.api import Api, CloseConnection, RequestContext, Services
+from eosin.network.request_hooks import HookChain, ObservedRequest, RequestHooks, SlowRequestLog, Verdict
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
+from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
+from eosin.protocol.schemas.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from eosin.settings.broker import BrokerConfig
+
+BEAT = ApiKey.HEARTBEAT
+
+
+class Recorder(RequestHooks):
+    """Writes down the steps, and interferes on request."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.seen: list[ObservedRequest] = []
+        self.verdict: Verdict | None = None
+        self.fails_at: dict[str, Exception] = {}
+
+    def _step(self, name: str) -> None:
+        self.steps.append(name)
+        if name in self.fails_at:
+            raise self.fails_at[name]
+
+    def begun(self, observed: ObservedRequest) -> Verdict | None:
+        self._step("begun")
+        return self.verdict
+
+    def handled(self, observed: ObservedRequest, response: Any) -> Any:
+        self._step("handled")
+        return response
+
+    def answered(self, observed: ObservedRequest) -> None:
+        self.seen.append(observed)
+        self._step("answered")
+
+
+def refuse(request: Any, context: RequestContext, error: ErrorCode) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=error)
+
+
+class Broker:
+    """Heartbeats of one client, whose number comes back as the throttle time, on a clock of the test's."""
+
+    def __init__(self, hooks: RequestHooks, *, takes_ms: int = 0) -> None:
+        self.clock = ManualClock()
+        self.takes_ms = takes_ms
+        self.begun: list[int] = []
+        api = Api(key=BEAT, versions=range(0, 5), handle=self._handle, refuse=refuse)
+        self.peer = FakePeer(host_of(api, services=SimpleNamespace(clock=self.clock), hooks=hooks))
+
+    async def _handle(self, request: HeartbeatRequest, context: RequestContext, services: Services) -> Any:
+        self.begun.append(request.generation_id)
+        if self.takes_ms:
+            await self.clock.sleep(self.takes_ms)
+        if request.generation_id < 0:
+            raise ZeroDivisionError
+        return HeartbeatResponse(throttle_time_ms=request.generation_id)
+
+    def send(self, *numbers: int) -> None:
+        self.peer.send(BEAT, 4, *[HeartbeatRequest(group_id="g", generation_id=each) for each in numbers])
+
+    def answers(self) -> list[int]:
+        return [answer.throttle_time_ms for answer in self.peer.answers()]
+
+
+@pytest.mark.parametrize("takes_ms", [0, 7])
+async def test_a_hook_sees_a_request_begin_and_end_with_its_time_and_sizes(takes_ms: int) -> None:
+    recorder = Recorder()
+    broker = Broker(recorder, takes_ms=takes_ms)
+    broker.send(1)
+    await broker.clock.run(takes_ms)
+    assert recorder.steps == ["begun", "handled", "answered"]
+    (observed,) = recorder.seen
+    assert (observed.api.key, observed.context.client_id, observed.request.generation_id) == (BEAT, "test", 1)
+    assert observed.took_ms == takes_ms
+    assert observed.peer == broker.peer.connection.peer
+    (frame,) = broker.peer.transport.frames()
+    assert observed.response_bytes == 4 + len(frame)
+    assert observed.size_bytes == 24
+    assert observed.error is ErrorCode.NONE
+
+
+async def test_a_hook_refuses_a_request_before_its_handler_runs() -> None:
+    recorder = Recorder()
+    recorder.verdict = Verdict(error=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    broker = Broker(recorder)
+    broker.send(1)
+    assert [answer.error_code for answer in broker.peer.answers()] == [ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+    assert broker.begun == []
+    assert recorder.seen[0].error is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
+async def test_a_delayed_response_holds_up_those_behind_it_and_counts_as_time_taken() -> None:
+    recorder = Recorder()
+    recorder.verdict = Verdict(delay_ms=50)
+    broker = Broker(recorder)
+    broker.send(1)
+    recorder.verdict = None
+    broker.send(2)
+    await broker.clock.run(49)
+    assert broker.begun == [1, 2]
+    assert broker.answers() == []
+    await broker.clock.run(1)
+    assert broker.answers() == [1, 2]
+    assert [observed.took_ms for observed in recorder.seen] == [50, 50]
+
+
+async def test_the_throttle_time_is_the_longer_one_of_handler_and_hook() -> None:
+    recorder = Recorder()
+    recorder.verdict = Verdict(throttle_time_ms=40)
+    broker = Broker(recorder)
+    broker.send(10, 90)
+    assert broker.answers() == [40, 90]
+
+
+async def test_a_request_without_a_response_is_not_throttled() -> None:
+    async def handle(request: EndTxnRequest, context: RequestContext, services: Services) -> None:
+        return None
+
+    recorder = Recorder()
+    recorder.verdict = Verdict(throttle_time_ms=40)
+    api = Api(key=ApiKey.END_TXN, versions=range(0, 6), handle=handle, refuse=lambda *_: EndTxnResponse())
+    peer = FakePeer(host_of(api, services=SimpleNamespace(clock=ManualClock()), hooks=recorder))
+    peer.send(ApiKey.END_TXN, 5, EndTxnRequest())
+    assert peer.transport.frames() == []
+    assert recorder.steps == ["begun", "handled", "answered"]
+
+
+async def test_a_paused_connection_is_not_read_and_begins_nothing_until_the_pause_ends() -> None:
+    recorder = Recorder()
+    recorder.verdict = Verdict(pause_ms=30)
+    broker = Broker(recorder)
+    broker.send(1, 2)
+    assert broker.answers() == [1]
+    assert not broker.peer.transport.reading
+    recorder.verdict = None
+    await broker.clock.run(29)
+    assert broker.begun == [1]
+    await broker.clock.run(1)
+    await turns()
+    assert broker.answers() == [2]
+    assert broker.peer.transport.reading
+
+
+async def test_a_client_that_goes_during_its_pause_leaves_no_timer() -> None:
+    recorder = Recorder()
+    recorder.verdict = Verdict(pause_ms=30)
+    broker = Broker(recorder)
+    broker.send(1)
+    broker.peer.transport.lose()
+    await broker.clock.run(30)
+    await turns()
+    assert broker.begun == [1]
+
+
+@pytest.mark.parametrize("step", ["begun", "handled"])
+async def test_a_hook_can_close_the_connection(step: str) -> None:
+    recorder = Recorder()
+    recorder.fails_at[step] = CloseConnection()
+    broker = Broker(recorder)
+    broker.send(1)
+    assert broker.peer.transport.is_closing()
+    assert broker.answers() == []
+
+
+@pytest.mark.parametrize(("step", "error"), [("begun", -1), ("handled", -1), ("answered", 0)])
+async def test_a_fault_in_a_hook_is_logged_and_harms_no_other_request(
+    step: str, error: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder = Recorder()
+    recorder.fails_at[step] = ZeroDivisionError()
+    broker = Broker(recorder)
+    broker.send(1)
+    recorder.fails_at.clear()
+    broker.send(2)
+    assert [answer.error_code for answer in broker.peer.answers()] == [error, 0]
+    assert len(caplog.records) == 1
+
+
+async def test_a_failed_handler_is_seen_as_unknown_server_error(caplog: pytest.LogCaptureFixture) -> None:
+    recorder = Recorder()
+    broker = Broker(recorder)
+    broker.send(-1)
+    assert recorder.seen[0].error is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert len(caplog.records) == 1
+
+
+def test_the_error_of_a_response_is_the_first_one_in_it() -> None:
+    api: Any = None
+    context: Any = None
+    observed = ObservedRequest(api, context, None, peer="?", size_bytes=0, begun_ms=0)
+    assert observed.error is ErrorCode.NONE
+    codes = (ErrorCode.NONE, ErrorCode.INVALID_RECORD, ErrorCode.MESSAGE_TOO_LARGE)
+    parts = tuple(PartitionProduceResponse(index, code, -1) for index, code in enumerate(codes))
+    observed.response = ProduceResponse((TopicProduceResponse("orders", bytes(16), parts),))
+    assert observed.error is ErrorCode.INVALID_RECORD
+
+
+async def test_of_several_hooks_all_observe_and_the_first_verdict_counts() -> None:
+    first, second, third = Recorder(), Recorder(), Recorder()
+    second.verdict, third.verdict = Verdict(throttle_time_ms=5), Verdict(throttle_time_ms=9)
+    broker = Broker(HookChain((first, second, third)))
+    broker.send(1)
+    assert broker.answers() == [5]
+    assert [len(each.seen) for each in (first, second, third)] == [1, 1, 1]
+
+
+async def test_a_slow_request_is_logged_with_its_api_time_and_client(caplog: pytest.LogCaptureFixture) -> None:
+    broker = Broker(SlowRequestLog(from_ms=20), takes_ms=19)
+    broker.send(1)
+    await broker.clock.run(19)
+    assert not caplog.records
+    broker.takes_ms = 20
+    broker.send(2)
+    await broker.clock.run(20)
+    (record,) = caplog.records
+    assert (record.levelno, record.getMessage()) == (logging.WARNING, "a slow request")
+    facts = vars(record)["eosin_fields"]
+    assert (facts["api"], facts["took_ms"], facts["error"], facts["client_id"]) == ("HEARTBEAT", 20, "NONE", "test")
+
+
+@pytest.mark.process
+async def test_the_log_of_slow_requests_is_a_setting_and_off_by_default() -> None:
+    listeners = ("PLAINTEXT://127.0.0.1:0",)
+    for from_ms, expected in ((0, type(None)), (500, SlowRequestLog)):
+        config = BrokerConfig(listeners=listeners, eosin_durability="memory", eosin_slow_request_log_ms=from_ms)
+        server = Server(config)
+        await server.startup()
+        try:
+            assert isinstance(server.host.hooks, expected)
+        finally:
+            await server.shutdown()
+    await asyncio.sleep(0)
