@@ -41,7 +41,7 @@ FILES_BUDGETS: Final = {"EndTxn v5": 20}
 _ROOT: Final = Path(eosin.broker.__path__[0]).parent
 _ROOMS: Final = tuple(
     f"{_ROOT / room}/"
-    for room in ("runtime", "protocol", "storage", "coordinator", "model", "security", "network", "broker")
+    for room in ("runtime", "protocol", "storage", "coordinator", "model", "security", "network", "cluster", "broker")
 )
 _TOPIC: Final = "path"
 _ID: Final = "path-tx"

@@ -13,10 +13,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.broker.fetching.long_poll import LongPolls
-from eosin.broker.metadata.log import METADATA_PARTITION
 from eosin.broker.producing.refused_batches import RefusedBatches
 from eosin.broker.transactions.markers import LocalMarkers, MarkerRoutes
 from eosin.broker.transactions.verification import TransactionVerification
+from eosin.cluster.metadata.log import METADATA_PARTITION
 from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs, TransactionVerifier
 from eosin.model.cluster import NO_LEADER, Cluster, PartitionState, Topic
 from eosin.protocol.errors import ErrorCode

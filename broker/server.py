@@ -17,9 +17,6 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.fetching.sessions import FetchSessions
-from eosin.broker.metadata.answers import MetadataAnswers
-from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
-from eosin.broker.metadata.log import UnreadableMetadata
 from eosin.broker.opened_logs import open_logs
 from eosin.broker.partitions import Partitions
 from eosin.broker.process.descriptors import LEAST_LIMIT, SMALL_LIMIT, DescriptorBudget, budget_of, descriptor_limit
@@ -28,6 +25,9 @@ from eosin.broker.registry import BY_KEY
 from eosin.broker.security.new_producers import LOOK_INTERVAL_MS, limit_users
 from eosin.broker.security.open_listeners import check_open, is_loopback
 from eosin.broker.transactions.hanging import ROUND_INTERVAL_MS, HangingTransactions
+from eosin.cluster.metadata.answers import MetadataAnswers
+from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
+from eosin.cluster.metadata.log import UnreadableMetadata
 from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.model.cluster import Cluster, ClusterListener, Topic
@@ -59,8 +59,8 @@ from eosin.storage.manager import LogManager
 if TYPE_CHECKING:
     from eosin.broker.joined.node import JoinedNode
     from eosin.broker.observability import Observability
-    from eosin.broker.peers.links import Links
     from eosin.broker.security.first_users import FirstUser
+    from eosin.cluster.peers.links import Links
     from eosin.network.sasl.listeners import SaslListeners
     from eosin.network.tls.listeners import TlsListeners
     from eosin.network.unauthenticated_peers import UnauthenticatedPeer, UnauthenticatedPeers
@@ -137,7 +137,7 @@ class Server:
 
                 self.tls = TlsListeners(self.config, clock=self.clock)
             if self.config.has_secured_links:
-                from eosin.broker.security.links.link import open_links
+                from eosin.cluster.links.link import open_links
 
                 self._links = open_links(self.config, self.clock)
             await self._open()
@@ -234,7 +234,7 @@ class Server:
         config, clock, chance = self.config, self.clock, self.chance
         self._share_descriptors(0)
         if config.is_joined:
-            from eosin.broker.membership.cluster_id import with_cluster_id
+            from eosin.cluster.membership.cluster_id import with_cluster_id
 
             config = await with_cluster_id(config, disk=self._disk, clock=clock, links=self._links)
         logs = self._log_manager = open_logs(config, clock=clock, chance=chance, disk=self._disk, flusher=self._flusher)
@@ -336,7 +336,7 @@ class Server:
         """Become a broker of the controllers' cluster, fenced until all is set up; its metadata, and the settings that
         they decide."""
         from eosin.broker.joined.node import JoinedNode
-        from eosin.broker.peers.links import PLAIN_LINKS
+        from eosin.cluster.peers.links import PLAIN_LINKS
 
         # Other machines cannot dial "every address of this machine".
         listeners = [

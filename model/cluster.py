@@ -1,7 +1,7 @@
 """What the cluster looks like: its brokers, its topics, who leads what, and how to change that.
 
 `Cluster` is the one interface to cluster metadata; no caller may assume that there is a single broker. The embedded
-implementation for one node is `eosin.broker.metadata.embedded_cluster`.
+implementation for one node is `eosin.cluster.metadata.embedded_cluster`.
 
 Always true: `topics` and everything derived from it show durable facts only. A change becomes visible in one step,
 after its record is as durable as configured, and `ClusterListener`s are told of it in that same step.
@@ -18,7 +18,7 @@ from eosin.protocol.names import TopicPartition, Uuid
 from eosin.security.session import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
-    from eosin.broker.metadata.acl_entries import AclEntries
+    from eosin.cluster.metadata.acl_entries import AclEntries
     from eosin.model.credentials import CredentialChange, Credentials
     from eosin.model.quota_table import QuotaChange, QuotaTable
     from eosin.runtime.clock import Clock

@@ -25,14 +25,14 @@ from eosin.security.session import NOBODY, Authorizer, Session
 if TYPE_CHECKING:
     from eosin.broker.config.store_reloads import ReloadStores
     from eosin.broker.fetching.sessions import FetchSessions
-    from eosin.broker.metadata.acl_entries import AclEntries
-    from eosin.broker.metadata.answers import MetadataAnswers
     from eosin.broker.metrics.stats import TrafficStats
     from eosin.broker.partitions import Partitions
     from eosin.broker.recorder.recorder import FlightRecorder
-    from eosin.broker.replication.led_partitions import LedPartitions
     from eosin.broker.security.group_shares import GroupShares
     from eosin.broker.security.new_producers import NewProducers
+    from eosin.cluster.metadata.acl_entries import AclEntries
+    from eosin.cluster.metadata.answers import MetadataAnswers
+    from eosin.cluster.replication.led_partitions import LedPartitions
     from eosin.coordinator.groups.coordinator import GroupCoordinator
     from eosin.coordinator.transactions.coordinator import TransactionCoordinator
     from eosin.model.cluster import Cluster

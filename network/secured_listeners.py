@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from eosin.broker.metadata.log import METADATA_PARTITION
+from eosin.cluster.metadata.log import METADATA_PARTITION
 from eosin.model.credentials import SECRET_BYTES
 from eosin.network.unauthenticated_peers import (
     UnauthenticatedPeer,

@@ -95,7 +95,7 @@ def load_config(
 
         warnings += check_sasl(config)
     if config.has_secured_links:
-        from eosin.broker.security.links.settings import check_links
+        from eosin.cluster.links.settings import check_links
 
         warnings += check_links(config)
     if unused:

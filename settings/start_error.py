@@ -2,7 +2,7 @@
 
 import errno
 
-from eosin.broker.metadata.log import UnreadableMetadata
+from eosin.cluster.metadata.log import UnreadableMetadata
 from eosin.settings.http import HTTP
 from eosin.settings.listeners import Listener
 from eosin.storage.disk.interfaces import DirectoryInUse, UnusableDirectory

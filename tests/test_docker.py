@@ -32,6 +32,7 @@ ROOMS = (
     "settings",
     "security",
     "network",
+    "cluster",
     "broker",
     "pipeline",
 )

@@ -26,6 +26,7 @@ ROOMS = (
     "settings",
     "security",
     "network",
+    "cluster",
     "broker",
     "pipeline",
 )

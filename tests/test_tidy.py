@@ -68,7 +68,7 @@ RESERVED = (
         owners=(
             *("broker/server.py", "network/acceptor.py", "client/"),
             *(f"network/tls/{name}.py" for name in ("layer", "contexts", "listeners", "reload")),
-            *("broker/security/links/contexts.py", "broker/security/links/link.py"),
+            *("cluster/links/contexts.py", "cluster/links/link.py"),
             # The HTTP listener, and who hands its certificates on.
             *("broker/http/host.py", "broker/http/tls.py", "broker/cli/health.py", "broker/explain/cluster_facts.py"),
         ),

@@ -202,8 +202,8 @@ class _Asked:
 
 def _offline(command: str, asked: Action, columns: Mapping[str, str], options: argparse.Namespace) -> int:
     """Do it on the directory of a stopped broker."""
-    from eosin.broker.metadata.log import UnreadableMetadata
     from eosin.broker.security.offline_users import offline_users
+    from eosin.cluster.metadata.log import UnreadableMetadata
     from eosin.security.process import keep_files_private
     from eosin.settings.start_error import cannot_use
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.config.changes import DYNAMIC_BROKER_SETTINGS
+from eosin.cluster.metadata.config_changes import DYNAMIC_BROKER_SETTINGS
 from eosin.model.cluster import Topic
 from eosin.settings.broker import BROKER_SETTINGS, BrokerConfig
 from eosin.settings.listeners import Listener, parse_listeners

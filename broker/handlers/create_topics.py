@@ -9,7 +9,7 @@ from collections import Counter
 
 from eosin.broker.config.entries import topic_entries
 from eosin.broker.many_items import done_for_each
-from eosin.broker.metadata.topics import MAX_PARTITIONS_PER_CHANGE
+from eosin.cluster.metadata.topics import MAX_PARTITIONS_PER_CHANGE
 from eosin.model.cluster import Outcome, Topic
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext, Services

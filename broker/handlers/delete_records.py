@@ -29,7 +29,7 @@ from eosin.runtime.turns import in_turns
 from eosin.security.access import Access, on_each
 
 if TYPE_CHECKING:
-    from eosin.broker.replication.led_partitions import LedPartitions
+    from eosin.cluster.replication.led_partitions import LedPartitions
     from eosin.storage.log.partition_log import PartitionLog
 
 _Result = DeleteRecordsPartitionResult

@@ -11,8 +11,8 @@ from eosin.broker.config.entries import ConfigEntry, ConfigSource, broker_entrie
 from eosin.broker.config.loggers import logger_entries
 from eosin.broker.config.resources import NO_BROKER, ResourceType, broker_of, unsupported
 from eosin.broker.many_items import made_for_each
-from eosin.broker.metadata.topics import unknown_topic
 from eosin.broker.security.config_rights import config_rights, refusal_of
+from eosin.cluster.metadata.topics import unknown_topic
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext, Services

@@ -11,7 +11,7 @@ from itertools import compress
 from typing import Final
 
 from eosin.broker.many_items import made_for_each
-from eosin.broker.metadata.topics import unknown_topic
+from eosin.cluster.metadata.topics import unknown_topic
 from eosin.model.cluster import Cluster, Topic, leader_seen
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext, Services

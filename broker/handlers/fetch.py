@@ -46,7 +46,7 @@ from eosin.storage.log.log_results import NO_RECORDS, Isolation
 
 if TYPE_CHECKING:
     from eosin.broker.metrics.stats import TrafficStats
-    from eosin.broker.replication.led_partitions import LedPartitions
+    from eosin.cluster.replication.led_partitions import LedPartitions
     from eosin.storage.log.partition_log import PartitionLog
 
 FIRST_SESSION_VERSION: Final = 7

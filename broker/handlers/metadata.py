@@ -20,8 +20,8 @@ from typing import Final
 from msgspec.structs import replace as with_fields
 
 from eosin.broker.many_items import done_for_each, made_for_each, written
-from eosin.broker.metadata.answers import FEW_PARTITIONS, Kind
-from eosin.broker.metadata.topics import MAX_PARTITIONS_PER_CHANGE, unknown_topic
+from eosin.cluster.metadata.answers import FEW_PARTITIONS, Kind
+from eosin.cluster.metadata.topics import MAX_PARTITIONS_PER_CHANGE, unknown_topic
 from eosin.model.cluster import Cluster, Outcome, Topic, leader_seen
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext, Services

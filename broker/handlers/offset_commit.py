@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from eosin.broker.many_items import made_for_each
-from eosin.broker.metadata.group_topics import partition_count, topic_name
+from eosin.cluster.metadata.group_topics import partition_count, topic_name
 from eosin.coordinator.groups.offsets.service import Committer
 from eosin.coordinator.groups.offsets.store import NO_EXPIRY, OffsetToCommit
 from eosin.model.resources import Operation, ResourceType

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from eosin.broker.many_items import made_for_each
-from eosin.broker.metadata.group_topics import partition_count
+from eosin.cluster.metadata.group_topics import partition_count
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext, Services
 from eosin.protocol.errors import ErrorCode

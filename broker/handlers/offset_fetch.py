@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from eosin.broker.many_items import made_for_each
-from eosin.broker.metadata.group_topics import topic_name
+from eosin.cluster.metadata.group_topics import topic_name
 from eosin.coordinator.groups.offsets.service import NO_COMMIT, FetchedOffset
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext, Services

@@ -49,7 +49,7 @@ from eosin.storage.log.validation import QUICK_WORK, ValidBatch, validate_quickl
 
 if TYPE_CHECKING:
     from eosin.broker.producing.large_batches import Checked
-    from eosin.broker.replication.led_partitions import LedPartitions
+    from eosin.cluster.replication.led_partitions import LedPartitions
 
 FIRST_LEADER_VERSION: Final = 10
 ALL_REPLICAS: Final = -1

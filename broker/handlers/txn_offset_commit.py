@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from eosin.broker.many_items import made_for_each
-from eosin.broker.metadata.group_topics import partition_count
 from eosin.broker.transactions.timeout_errors import timeout_error_for
+from eosin.cluster.metadata.group_topics import partition_count
 from eosin.coordinator.groups.offsets.service import Committer
 from eosin.coordinator.groups.offsets.store import OffsetToCommit
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind

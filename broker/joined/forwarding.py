@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec.structs import replace as with_fields
 
-from eosin.broker.config.changes import changed_configs, check_broker_configs, is_list_setting
 from eosin.broker.config.requests import ResourceChange, alter
 from eosin.broker.config.resources import ResourceType, broker_of
 from eosin.broker.config.store_reloads import is_store
 from eosin.broker.handlers import add_partitions_to_txn, api_versions
 from eosin.broker.joined.controller_apis import CONTROLLER_APIS
 from eosin.broker.joined.image_answers import ImageAnswers
-from eosin.broker.membership.channel import ControllerChannel, principal_data
-from eosin.broker.membership.registration import FEATURES
-from eosin.broker.metadata.controller_requests import packed_host
-from eosin.broker.metadata.topics import check_more_partitions
 from eosin.broker.transactions.two_phase_replicas import refused_move
+from eosin.cluster.membership.channel import ControllerChannel, principal_data
+from eosin.cluster.membership.registration import FEATURES
+from eosin.cluster.metadata.config_changes import changed_configs, check_broker_configs, is_list_setting
+from eosin.cluster.metadata.controller_requests import packed_host
+from eosin.cluster.metadata.topics import check_more_partitions
 from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.network.api import Api, CloseConnection, RequestContext, Responder, Services
 from eosin.protocol.codec import (
@@ -59,7 +59,7 @@ from eosin.protocol.types import Message
 from eosin.security.acl_requests import new_acl, removed_acl
 
 if TYPE_CHECKING:
-    from eosin.broker.metadata.joined_cluster import JoinedCluster
+    from eosin.cluster.metadata.joined_cluster import JoinedCluster
     from eosin.settings.broker import BrokerConfig
 
 FORWARDED: Final = frozenset(

@@ -37,8 +37,8 @@ from eosin.protocol.schemas.list_config_resources import (
 )
 
 if TYPE_CHECKING:
-    from eosin.broker.metadata.joined_cluster import JoinedCluster
-    from eosin.broker.quorum.image import ClusterImage
+    from eosin.cluster.metadata.joined_cluster import JoinedCluster
+    from eosin.cluster.quorum.image import ClusterImage
 
 _IN_THE_IMAGE_ALONE: Final = {ResourceType.CLIENT_METRICS: 7, ResourceType.GROUP: 8}
 """Kinds of resources that no broker of ours has settings for, and the source that their settings are marked with."""

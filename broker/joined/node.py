@@ -14,42 +14,42 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.handlers.api_versions import TRANSACTION_VERSION
-from eosin.broker.joined.coordinator_elections import CoordinatorElections
 from eosin.broker.joined.forwarding import Forwarding, decode
-from eosin.broker.membership.channel import ControllerChannel, ControllerUnavailable
-from eosin.broker.membership.directory_assignments import DirectoryAssignments
-from eosin.broker.membership.disk_watch import DiskWatch
-from eosin.broker.membership.ignored_acls import check_acls
-from eosin.broker.membership.isr_changes import IsrChanges, TopicIdPartition
-from eosin.broker.membership.lifecycle import Membership
-from eosin.broker.membership.ports import MembershipLost
-from eosin.broker.membership.registration import FEATURES, AdvertisedListener, BrokerIdentity
-from eosin.broker.membership.states import Limits
-from eosin.broker.metadata.joined_cluster import JoinedCluster
-from eosin.broker.peers.connections import PeerDial, Peers
-from eosin.broker.peers.links import PLAIN_LINKS, Links
-from eosin.broker.peers.listeners import PeerListeners
-from eosin.broker.peers.log_ends import PeerLogEnds
-from eosin.broker.peers.remote_markers import RemoteBrokers
-from eosin.broker.peers.remote_verifier import CoordinatorRoutes
-from eosin.broker.quorum.dialer import ControllerDialer
-from eosin.broker.quorum.errors import QuorumError
-from eosin.broker.quorum.follower import MetadataFollower
-from eosin.broker.quorum.observer import ObserverConfig
-from eosin.broker.replication.coordinator_log import ReplicatedCoordinatorLog
-from eosin.broker.replication.directories import directory_of
-from eosin.broker.replication.fetcher_pool import FetcherPool, FollowerConfig
-from eosin.broker.replication.fetcher_task import dial_leader
-from eosin.broker.replication.health import ReplicationHealth
-from eosin.broker.replication.leaderless import LeaderlessPartitions
-from eosin.broker.replication.led_partitions import LedPartitions
-from eosin.broker.replication.replica_directories import ReplicaDirectories
-from eosin.broker.replication.replica_set import ReplicaSet
-from eosin.broker.replication.throttle import FollowerThrottle, LeaderThrottle
 from eosin.broker.transactions.two_phase_replicas import TwoPhaseReplicas
 from eosin.broker.transactions.version_follower import TransactionVersionFollower
 from eosin.client.addresses import Address
 from eosin.client.errors import ClientError
+from eosin.cluster.joined.coordinator_elections import CoordinatorElections
+from eosin.cluster.membership.channel import ControllerChannel, ControllerUnavailable
+from eosin.cluster.membership.directory_assignments import DirectoryAssignments
+from eosin.cluster.membership.disk_watch import DiskWatch
+from eosin.cluster.membership.ignored_acls import check_acls
+from eosin.cluster.membership.isr_changes import IsrChanges, TopicIdPartition
+from eosin.cluster.membership.lifecycle import Membership
+from eosin.cluster.membership.ports import MembershipLost
+from eosin.cluster.membership.registration import FEATURES, AdvertisedListener, BrokerIdentity
+from eosin.cluster.membership.states import Limits
+from eosin.cluster.metadata.joined_cluster import JoinedCluster
+from eosin.cluster.peers.connections import PeerDial, Peers
+from eosin.cluster.peers.links import PLAIN_LINKS, Links
+from eosin.cluster.peers.listeners import PeerListeners
+from eosin.cluster.peers.log_ends import PeerLogEnds
+from eosin.cluster.peers.remote_markers import RemoteBrokers
+from eosin.cluster.peers.remote_verifier import CoordinatorRoutes
+from eosin.cluster.quorum.dialer import ControllerDialer
+from eosin.cluster.quorum.errors import QuorumError
+from eosin.cluster.quorum.follower import MetadataFollower
+from eosin.cluster.quorum.observer import ObserverConfig
+from eosin.cluster.replication.coordinator_log import ReplicatedCoordinatorLog
+from eosin.cluster.replication.directories import directory_of
+from eosin.cluster.replication.fetcher_pool import FetcherPool, FollowerConfig
+from eosin.cluster.replication.fetcher_task import dial_leader
+from eosin.cluster.replication.health import ReplicationHealth
+from eosin.cluster.replication.leaderless import LeaderlessPartitions
+from eosin.cluster.replication.led_partitions import LedPartitions
+from eosin.cluster.replication.replica_directories import ReplicaDirectories
+from eosin.cluster.replication.replica_set import ReplicaSet
+from eosin.cluster.replication.throttle import FollowerThrottle, LeaderThrottle
 from eosin.model.cluster import ClusterListener, Topic
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition, Uuid

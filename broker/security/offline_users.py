@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from eosin.broker.metadata.image import credential_records
-from eosin.broker.metadata.offline import OfflineMetadata, stopped_metadata
 from eosin.broker.security.user_changes import decide
+from eosin.cluster.metadata.image import credential_records
+from eosin.cluster.metadata.offline import OfflineMetadata, stopped_metadata
 from eosin.protocol.schemas.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from eosin.storage.disk.data_directory import is_unformatted
 from eosin.storage.disk.interfaces import UnusableDirectory

@@ -9,7 +9,7 @@ from eosin.broker.handlers.api_versions import TRANSACTION_VERSION
 from eosin.model.cluster import ClusterListener
 
 if TYPE_CHECKING:
-    from eosin.broker.metadata.joined_cluster import JoinedCluster
+    from eosin.cluster.metadata.joined_cluster import JoinedCluster
     from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 
 _LOG: Final = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ from compaction import AT_ONCE
 from logs import Logs
 from msgspec.structs import replace
 
-from eosin.broker.metadata.internal_topics import consumer_offsets_configs
 from eosin.broker.server import Server
+from eosin.cluster.metadata.internal_topics import consumer_offsets_configs
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.transactions.log.encoder import encode_batch
 from eosin.coordinator.transactions.log.loader import StateReplay

@@ -23,7 +23,7 @@ async def main():
 asyncio.run(main())
 print([name for name in sys.modules if name.startswith(tuple(sys.argv[1:]))])
 """
-ROOMS = ("eosin.broker.membership", "eosin.broker.quorum", "eosin.broker.joined", "eosin.client")
+ROOMS = ("eosin.cluster.membership", "eosin.cluster.quorum", "eosin.broker.joined", "eosin.client")
 SEEING = (
     *("eosin.broker.observability", "eosin.broker.recorder", "eosin.broker.http", "eosin.broker.metrics"),
     "eosin.broker.console",

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from waiting import HANG_S, until
 
-from eosin.broker.membership.channel import ControllerChannel, ControllerUnavailable
-from eosin.broker.peers.connections import Peer, PeerDial, PeerUnreachable
 from eosin.client.addresses import Address
 from eosin.client.connection import Connection
 from eosin.client.errors import ConnectionFailed
+from eosin.cluster.membership.channel import ControllerChannel, ControllerUnavailable
+from eosin.cluster.peers.connections import Peer, PeerDial, PeerUnreachable
 from eosin.protocol.codec import decode_request_header, encode_response
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import ApiVersion, ApiVersionsResponse

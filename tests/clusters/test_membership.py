@@ -9,13 +9,13 @@ from kraft_node import SHORT_SESSIONS, QuorumController
 from member import member
 from waiting import HANG_S
 
-from eosin.broker.membership.channel import principal_data
-from eosin.broker.membership.directory_assignments import LOST_DIRECTORY, DirectoryAssignments
-from eosin.broker.membership.isr_changes import IsrChanges
-from eosin.broker.membership.ports import BrokerState, MembershipLost
-from eosin.broker.membership.producer_ids import QuorumProducerIds
-from eosin.broker.replication.isr import IsrAnswer
-from eosin.broker.replication.led_partition import IsrChange
+from eosin.cluster.membership.channel import principal_data
+from eosin.cluster.membership.directory_assignments import LOST_DIRECTORY, DirectoryAssignments
+from eosin.cluster.membership.isr_changes import IsrChanges
+from eosin.cluster.membership.ports import BrokerState, MembershipLost
+from eosin.cluster.membership.producer_ids import QuorumProducerIds
+from eosin.cluster.replication.isr import IsrAnswer
+from eosin.cluster.replication.led_partition import IsrChange
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

@@ -11,10 +11,10 @@ from kraft_node import QuorumController
 from toolchains import skipped_without
 from waiting import HANG_S, until
 
-from eosin.broker.quorum.dialer import ControllerDialer
-from eosin.broker.quorum.follower import MetadataFollower, ObserverConfig, QuorumLost
-from eosin.broker.quorum.image import ImageDelta, PartitionRegistration, ResourceType
 from eosin.client.addresses import Address
+from eosin.cluster.quorum.dialer import ControllerDialer
+from eosin.cluster.quorum.follower import MetadataFollower, ObserverConfig, QuorumLost
+from eosin.cluster.quorum.image import ImageDelta, PartitionRegistration, ResourceType
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import SystemClock
 

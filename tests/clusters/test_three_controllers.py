@@ -15,9 +15,9 @@ from kraft_node import QuorumController
 from toolchains import skipped_without
 from waiting import HANG_S, until
 
-from eosin.broker.quorum.dialer import ControllerDialer
-from eosin.broker.quorum.follower import MetadataFollower, ObserverConfig
 from eosin.client.addresses import Address
+from eosin.cluster.quorum.dialer import ControllerDialer
+from eosin.cluster.quorum.follower import MetadataFollower, ObserverConfig
 from eosin.protocol.names import uuid_text
 from eosin.runtime.clock import SystemClock
 

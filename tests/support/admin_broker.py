@@ -6,9 +6,9 @@ from typing import Any, cast
 from fake_logs import FakeLogManager
 from manual_clock import ManualClock
 
-from eosin.broker.metadata.answers import MetadataAnswers
-from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.unserved_groups import UnservedGroups
+from eosin.cluster.metadata.answers import MetadataAnswers
+from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
 from eosin.network.api import Api, RequestContext, Services
 from eosin.protocol.codec import decode_request, decode_request_header, decode_response, encode_request, encode_response
 from eosin.protocol.errors import ErrorCode

@@ -22,6 +22,7 @@ ROOMS = (
     "settings",
     "security",
     "network",
+    "cluster",
     "broker",
     "pipeline",
 )

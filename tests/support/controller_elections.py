@@ -1,7 +1,7 @@
 """How a controller of Apache Kafka 4.3.1 changes a partition when brokers come and go: who leads, who is in the ISR and
 who may lead besides (KIP-966, cluster.md 2.4 and 4.12). Pure, for `fake_controller.py`.
 
-Made from what a real controller has written (`tests/broker/quorum/transcripts`, `tests/clusters/test_controller.py`):
+Made from what a real controller has written (`tests/cluster/quorum/transcripts`, `tests/clusters/test_controller.py`):
 with `eligible.leader.replicas.version` 0 the last member of an ISR stays in it, with 1 it goes over to the ELR.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
-from eosin.broker.quorum.image import NO_LEADER, PartitionRegistration
+from eosin.cluster.quorum.image import NO_LEADER, PartitionRegistration
 from eosin.protocol.names import Uuid
 from eosin.protocol.schemas.records.metadata import PartitionChangeRecord
 

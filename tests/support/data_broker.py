@@ -10,9 +10,9 @@ from waiting import settled
 
 from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.handlers import fetch, produce
-from eosin.broker.metadata.answers import MetadataAnswers
-from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.partitions import Partitions
+from eosin.cluster.metadata.answers import MetadataAnswers
+from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
 from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.model.cluster import Topic

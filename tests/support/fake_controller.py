@@ -3,7 +3,7 @@ the metadata log (cluster.md 2.3 to 2.8, 4.11, 4.18, 5.2, 6.6).
 
 Its state is what its own log says, replayed; beside that it remembers who has shown life when, as a real one does.
 It reads no clock and waits for nothing: `answer` gets the time, `tick` lets sessions end. Held against a recording of a
-real controller by `tests/broker/quorum/test_fake_controller.py`.
+real controller by `tests/cluster/quorum/test_fake_controller.py`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ from typing import Any, Final
 from controller_elections import Rules, partition_change
 from quorum_log import QuorumLog
 
-from eosin.broker.quorum.image import (
+from eosin.cluster.quorum.image import (
     LOST_DIRECTORY,
     NO_LEADER,
     UNASSIGNED_DIRECTORY,
@@ -23,7 +23,7 @@ from eosin.broker.quorum.image import (
     ResourceType,
     TopicImage,
 )
-from eosin.broker.quorum.replay import Replay
+from eosin.cluster.quorum.replay import Replay
 from eosin.protocol.codec import decode_request, decode_request_header, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.headers import SIZE_BYTES

@@ -3,8 +3,8 @@
 import os
 from typing import Any, Final, Self
 
-from eosin.broker.quorum.dialer import ControllerConnection, ControllerDialer
 from eosin.client.addresses import Address
+from eosin.cluster.quorum.dialer import ControllerConnection, ControllerDialer
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.broker_heartbeat import BrokerHeartbeatRequest

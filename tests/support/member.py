@@ -14,14 +14,14 @@ from typing import Any, Final, Protocol
 from virtual_time import VirtualLoop
 from waiting import HANG_S, until
 
-from eosin.broker.membership.channel import ControllerChannel
-from eosin.broker.membership.lifecycle import Membership
-from eosin.broker.membership.registration import AdvertisedListener, BrokerIdentity
-from eosin.broker.membership.states import Limits
-from eosin.broker.quorum.dialer import ControllerDialer
-from eosin.broker.quorum.follower import MetadataFollower, ObserverConfig
-from eosin.broker.quorum.image import PartitionRegistration
 from eosin.client.addresses import parse_bootstrap
+from eosin.cluster.membership.channel import ControllerChannel
+from eosin.cluster.membership.lifecycle import Membership
+from eosin.cluster.membership.registration import AdvertisedListener, BrokerIdentity
+from eosin.cluster.membership.states import Limits
+from eosin.cluster.quorum.dialer import ControllerDialer
+from eosin.cluster.quorum.follower import MetadataFollower, ObserverConfig
+from eosin.cluster.quorum.image import PartitionRegistration
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_topics import (

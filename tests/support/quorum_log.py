@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from eosin.broker.quorum.observer import METADATA_TOPIC, METADATA_TOPIC_ID
 from eosin.client.addresses import Address
 from eosin.client.errors import ConnectionFailed
+from eosin.cluster.quorum.observer import METADATA_TOPIC, METADATA_TOPIC_ID
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import CONTROL, NewRecord, build_batch

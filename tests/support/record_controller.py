@@ -1,4 +1,4 @@
-"""Records what a controller of Apache Kafka answers: the transcripts of `tests/broker/quorum/transcripts`.
+"""Records what a controller of Apache Kafka answers: the transcripts of `tests/cluster/quorum/transcripts`.
 
     .venv/bin/python tests/support/record_controller.py        # make transcripts-controller
 
@@ -22,10 +22,10 @@ from kraft_node import SHORT_SESSIONS, QuorumController
 from msgspec.structs import replace as changed
 from waiting import until
 
-from eosin.broker.quorum.dialer import ControllerConnection, ControllerDialer
-from eosin.broker.quorum.follower import MetadataFollower, ObserverConfig
-from eosin.broker.quorum.observer import METADATA_TOPIC, METADATA_TOPIC_ID
 from eosin.client.addresses import Address
+from eosin.cluster.quorum.dialer import ControllerConnection, ControllerDialer
+from eosin.cluster.quorum.follower import MetadataFollower, ObserverConfig
+from eosin.cluster.quorum.observer import METADATA_TOPIC, METADATA_TOPIC_ID
 from eosin.protocol import codec
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import schema_of

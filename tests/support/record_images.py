@@ -1,4 +1,4 @@
-"""Records the images that Apache Kafka's own classes make of metadata records: `tests/broker/quorum/images.json`.
+"""Records the images that Apache Kafka's own classes make of metadata records: `tests/cluster/quorum/images.json`.
 
     .venv/bin/python tests/support/record_images.py
 

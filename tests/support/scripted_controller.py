@@ -5,11 +5,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from eosin.broker.membership.channel import ControllerUnavailable, ForwardedResponse
-from eosin.broker.metadata.joined_cluster import JoinedCluster
-from eosin.broker.quorum.image import ImageDelta
-from eosin.broker.quorum.leader import ActiveController
-from eosin.broker.quorum.replay import Replay
+from eosin.cluster.membership.channel import ControllerUnavailable, ForwardedResponse
+from eosin.cluster.metadata.joined_cluster import JoinedCluster
+from eosin.cluster.quorum.image import ImageDelta
+from eosin.cluster.quorum.leader import ActiveController
+from eosin.cluster.quorum.replay import Replay
 from eosin.protocol.codec import decode_request, decode_request_header, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.headers import SIZE_BYTES

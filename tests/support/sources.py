@@ -25,6 +25,7 @@ ROOMS: Final = (
     "settings",
     "security",
     "network",
+    "cluster",
     "broker",
     "pipeline",
 )

@@ -25,11 +25,11 @@ from virtual_time import VirtualLoop
 from waiting import HANG_S, until
 from wire import unique
 
-from eosin.broker.quorum.image import PartitionRegistration
 from eosin.client.client import Client
 from eosin.client.consumer import Consumer
 from eosin.client.errors import check
 from eosin.client.producer import Producer
+from eosin.cluster.quorum.image import PartitionRegistration
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord

@@ -1,6 +1,6 @@
 """The controllers of a cluster in a virtual test: the model of `fake_controller.py`, at addresses of its network.
 
-What it stands for is Apache Kafka's: `tests/broker/quorum/test_fake_controller.py` holds it against a recording, and
+What it stands for is Apache Kafka's: `tests/cluster/quorum/test_fake_controller.py` holds it against a recording, and
 `tests/clusters` has a test of each kind with a real one.
 """
 

@@ -8,7 +8,7 @@ from call_counter import CallCounter, counted
 from manual_clock import TickingClock
 
 from eosin.broker.handlers.describe_acls import FEW, handle
-from eosin.broker.metadata.acl_entries import found_in_turns
+from eosin.cluster.metadata.acl_entries import found_in_turns
 from eosin.model.acls import Acl, AclFilter
 from eosin.network.api import RequestContext, Services
 from eosin.protocol.codec import EncodedBody, decode_body, encode_response

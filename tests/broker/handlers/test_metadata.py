@@ -9,7 +9,7 @@ from admin_broker import AdminBroker, refused
 
 from eosin.broker.handlers import metadata
 from eosin.broker.handlers.metadata import API
-from eosin.broker.metadata.answers import FEW_PARTITIONS
+from eosin.cluster.metadata.answers import FEW_PARTITIONS
 from eosin.protocol.codec import decode_request, decode_request_header
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

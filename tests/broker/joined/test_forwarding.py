@@ -9,8 +9,8 @@ import pytest
 from scripted_controller import HERE, ScriptedCluster, broker, partition, topic, topic_id
 
 from eosin.broker.joined.forwarding import FORWARDED, Forwarding, decode
-from eosin.broker.membership.registration import FEATURES
 from eosin.broker.registry import BY_KEY
+from eosin.cluster.membership.registration import FEATURES
 from eosin.model.cluster import NO_LEADER
 from eosin.network.api import CloseConnection, RequestContext
 from eosin.protocol.codec import EncodedBody, decode_body, decode_request_header, encode_request

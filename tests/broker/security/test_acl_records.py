@@ -7,8 +7,8 @@ import pytest
 from guarded_broker import ADMIN, guarded_broker
 from local_broker import local_broker
 
-from eosin.broker.metadata.acl_entries import acl_of, record_of
-from eosin.broker.metadata.log import METADATA_PARTITION
+from eosin.cluster.metadata.acl_entries import acl_of, record_of
+from eosin.cluster.metadata.log import METADATA_PARTITION
 from eosin.model.acls import Acl
 from eosin.model.resources import Operation
 from eosin.protocol.keys import ApiKey

@@ -10,8 +10,8 @@ from scripted_controller import HERE, ScriptedCluster, broker, partition, topic
 from waiting import HANG_S
 
 from eosin.broker.joined.forwarding import Forwarding, decode
-from eosin.broker.membership.channel import principal_data
 from eosin.broker.registry import BY_KEY
+from eosin.cluster.membership.channel import principal_data
 from eosin.model.acls import Acl, AclFilter
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import RequestContext

@@ -7,8 +7,8 @@ from broker_process import BrokerProcess
 from fake_logs import FakeLogManager
 
 from eosin.broker.cli import serve
-from eosin.broker.metadata.embedded_cluster import EmbeddedCluster
 from eosin.broker.security.first_users import add_first_users, parse_first_user, users_in_file
+from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
 from eosin.protocol.sasl.scram_credentials import is_password_of, salted_password
 from eosin.protocol.sasl.steps import Mechanism
 from eosin.runtime.chance import SeededChance

@@ -13,7 +13,7 @@ from call_counter import CallCounter
 from guarded_broker import ADMIN, guarded_broker
 from sasl_peer import PASSWORD, SCRAM, SaslBroker, passed, users
 
-from eosin.broker.metadata.log import METADATA_PARTITION
+from eosin.cluster.metadata.log import METADATA_PARTITION
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.codec import decode_request, decode_request_header
 from eosin.protocol.keys import ApiKey

@@ -9,7 +9,7 @@ from guarded_broker import GuardedBroker, guarded_broker
 from waiting import until
 
 from eosin.broker.many_items import ITEMS_PER_TURN
-from eosin.broker.metadata.topics import MAX_PARTITIONS_PER_CHANGE
+from eosin.cluster.metadata.topics import MAX_PARTITIONS_PER_CHANGE
 from eosin.model.acls import PatternType
 from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode

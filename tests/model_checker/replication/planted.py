@@ -10,10 +10,10 @@ from unittest.mock import patch
 
 import msgspec
 
-from eosin.broker.replication import followed_partition, high_watermark, isr, leading
-from eosin.broker.replication.followed_partition import Decision
-from eosin.broker.replication.led_partition import LedPartition
-from eosin.broker.replication.positions import UNKNOWN_EPOCH, Follower
+from eosin.cluster.replication import followed_partition, high_watermark, isr, leading
+from eosin.cluster.replication.followed_partition import Decision
+from eosin.cluster.replication.led_partition import LedPartition
+from eosin.cluster.replication.positions import UNKNOWN_EPOCH, Follower
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.log.leader_epochs import LeaderEpochs
 from model_checker.replication import steps

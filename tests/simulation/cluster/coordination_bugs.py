@@ -8,13 +8,13 @@ from unittest.mock import patch
 
 import msgspec
 
-from eosin.broker.peers import remote_markers
-from eosin.broker.peers.remote_markers import RemoteMarkers
-from eosin.broker.peers.remote_verifier import CoordinatorRoutes, RemoteVerifier
 from eosin.broker.transactions.coordinator_connections import CoordinatorConnections
 from eosin.broker.transactions.markers import MarkerKey
 from eosin.client.connection import _Stream
 from eosin.client.errors import ClientError
+from eosin.cluster.peers import remote_markers
+from eosin.cluster.peers.remote_markers import RemoteMarkers
+from eosin.cluster.peers.remote_verifier import CoordinatorRoutes, RemoteVerifier
 from eosin.coordinator.groups.offsets.service import OffsetRequests
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.coordinator.transactions.log import encoder

@@ -11,22 +11,22 @@ from unittest.mock import patch
 import msgspec
 
 from eosin.broker.fetching import fetch_pass
-from eosin.broker.joined.coordinator_elections import CoordinatorElections
-from eosin.broker.membership.failing_disk import DiskFullFence
-from eosin.broker.membership.producer_ids import QuorumProducerIds
 from eosin.broker.partitions import Partitions
-from eosin.broker.peers.remote_verifier import RemoteVerifier
-from eosin.broker.quorum.image import LOST_DIRECTORY
-from eosin.broker.quorum.replay import Replay, Steps
-from eosin.broker.replication import followed_partition, followed_replica, isr, leading
-from eosin.broker.replication.followed_partition import FollowedPartition, Phase
-from eosin.broker.replication.followed_replica import FollowedReplica
-from eosin.broker.replication.led_partition import LedPartition
-from eosin.broker.replication.led_partitions import LedPartitions
-from eosin.broker.replication.positions import Follower
-from eosin.broker.replication.replica_directories import ReplicaDirectories, directory_of
-from eosin.broker.replication.replica_set import ReplicaSet
 from eosin.broker.transactions.markers import LocalMarkers, MarkerKey
+from eosin.cluster.joined.coordinator_elections import CoordinatorElections
+from eosin.cluster.membership.failing_disk import DiskFullFence
+from eosin.cluster.membership.producer_ids import QuorumProducerIds
+from eosin.cluster.peers.remote_verifier import RemoteVerifier
+from eosin.cluster.quorum.image import LOST_DIRECTORY
+from eosin.cluster.quorum.replay import Replay, Steps
+from eosin.cluster.replication import followed_partition, followed_replica, isr, leading
+from eosin.cluster.replication.followed_partition import FollowedPartition, Phase
+from eosin.cluster.replication.followed_replica import FollowedReplica
+from eosin.cluster.replication.led_partition import LedPartition
+from eosin.cluster.replication.led_partitions import LedPartitions
+from eosin.cluster.replication.positions import Follower
+from eosin.cluster.replication.replica_directories import ReplicaDirectories, directory_of
+from eosin.cluster.replication.replica_set import ReplicaSet
 from eosin.coordinator.groups import shard as groups_shard
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.coordinator.transactions import coordinator as transactions_coordinator

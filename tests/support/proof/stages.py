@@ -19,6 +19,7 @@ ROOMS: Final = (
         "settings",
         "security",
         "network",
+        "cluster",
         "broker",
         "pipeline",
     ),

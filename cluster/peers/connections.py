@@ -1,0 +1,206 @@
+"""`Peer` and `Peers`: connections to other brokers for requests between coordinators and partition leaders.
+
+Always true: a broker is dialled when there is something to ask, at the address that the image gives it now; a
+connection that is lost is forgotten with every request on it; a request that is given up takes its connection with it,
+so that it does not arrive later (cluster.md 6.11); nothing is sent again here.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from eosin.client.addresses import Address
+from eosin.client.connection import Connection, Security
+from eosin.client.errors import ClientError, ConnectionFailed, UnsupportedVersion
+from eosin.client.versions import Versions, negotiate
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.types import Message
+
+if TYPE_CHECKING:
+    from eosin.cluster.quorum.image import ImageDelta, RegisteredBroker
+
+_LOG: Final = logging.getLogger("eosin.cluster.peers")
+
+
+class PeerUnreachable(OSError):
+    """Another broker did not answer. What was asked may have been done."""
+
+
+class PeerConnection(Protocol):
+    """A connection to another broker, which a request that is given up ends: a `Connection` that is a link is one."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+
+    async def request(self, key: ApiKey, message: Message, *, version: int, timeout_ms: int | None = None) -> Any:
+        """Send one request and wait for its answer. Raises a ClientError."""
+
+    async def close(self) -> None:
+        """Close it. Harmless when already closed."""
+
+
+class Dialled(NamedTuple):
+    """A connection, and what the broker at its other end serves."""
+
+    connection: PeerConnection
+    versions: Versions
+
+
+class Dial(Protocol):
+    """Opens connections to other brokers (cluster.md 7.1)."""
+
+    async def __call__(self, address: Address, *, timeout_ms: int) -> Dialled:
+        """Connect, and learn the versions of the peer. Raises a ClientError."""
+
+
+class PeerDial:
+    """Connections by TCP."""
+
+    def __init__(self, client_id: str, security: Security | None = None) -> None:
+        """`security` is TLS and a login; None leaves connections plain."""
+        self._client_id: Final = client_id
+        self._security: Final = security
+
+    async def __call__(self, address: Address, *, timeout_ms: int) -> Dialled:
+        connection = await Connection.open(
+            address,
+            client_id=self._client_id,
+            connect_timeout_ms=timeout_ms,
+            request_timeout_ms=timeout_ms,
+            security=self._security,
+            link_timeout_ms=timeout_ms,
+        )
+        try:
+            return Dialled(connection, await negotiate(connection))
+        except BaseException:
+            await connection.close()
+            raise
+
+
+class Answer(NamedTuple):
+    """A response, and the version at which it was asked for."""
+
+    response: Any
+    version: int
+
+
+class Peer:
+    """One other broker."""
+
+    def __init__(
+        self, node_id: int, *, address: Callable[[int], Address | None], dial: Dial, request_timeout_ms: int
+    ) -> None:
+        """`address` gives where a node is reached now, None while that is not known."""
+        self.node_id = node_id
+        self._address = address
+        self._dial = dial
+        self._timeout_ms = request_timeout_ms
+        self._dialling = asyncio.Lock()
+        self._at: Address | None = None
+        self._dialled: Dialled | None = None
+        self._asking: dict[asyncio.Timeout, str] = {}
+        """The time limits of what is being asked, and why its answer is not waited for any more, once it is not."""
+        self._is_reached = True
+
+    async def ask(self, key: ApiKey, message: Message, *, at_least: int = 0) -> Answer:
+        """Send one request at the highest version that both sides know, at most `request.timeout.ms` in all. Raises
+        PeerUnreachable, also when that version is below `at_least`."""
+        limit = asyncio.timeout(self._timeout_ms / 1000)
+        self._asking[limit] = ""
+        connection: PeerConnection | None = None
+        try:
+            async with limit:
+                connection, versions = await self._connected()
+                version = versions.pick(key)
+                if version < at_least:
+                    raise UnsupportedVersion(f"it serves version {version} at most")
+                answer = Answer(await connection.request(key, message, version=version), version)
+        except (ClientError, TimeoutError) as error:
+            if connection is not None and not connection.is_open:
+                await connection.close()  # to its end: the caller may send the same on another one
+            why = self._asking[limit] or str(error) or f"nothing within {self._timeout_ms} ms"
+            self._tell(is_reached=False, what=f"did not answer {key.name}: {why}")
+            raise PeerUnreachable(f"broker {self.node_id} did not answer {key.name}: {why}") from error
+        finally:
+            del self._asking[limit]
+        self._tell(is_reached=True, what="answers again")
+        return answer
+
+    def give_up(self, why: str) -> None:
+        """Wait for no answer any more: whatever is being asked fails, with its connection. The next request dials
+        again."""
+        now = asyncio.get_running_loop().time()
+        for limit in self._asking:
+            if not limit.expired():
+                self._asking[limit] = why
+                limit.reschedule(now)
+        self._at = None
+
+    def _tell(self, *, is_reached: bool, what: str) -> None:
+        """One line when it goes and one when it comes back, however many requests meet it in between."""
+        if is_reached != self._is_reached:
+            self._is_reached = is_reached
+            _LOG.log(logging.INFO if is_reached else logging.WARNING, "broker %d %s", self.node_id, what)
+
+    async def _connected(self) -> Dialled:
+        async with self._dialling:
+            address = self._address(self.node_id)
+            if address is None:
+                raise ConnectionFailed(f"the cluster knows no address of broker {self.node_id}")
+            dialled = self._dialled
+            if dialled is None or address != self._at or not dialled.connection.is_open:
+                await self.close()
+                dialled = self._dialled = await self._dial(address, timeout_ms=self._timeout_ms)
+                self._at = address
+            return dialled
+
+    async def close(self) -> None:
+        """Hang up. The next request dials again."""
+        dialled, self._dialled = self._dialled, None
+        if dialled is not None:
+            await dialled.connection.close()
+
+
+class Peers:
+    """Every other broker that was asked for."""
+
+    def __init__(self, *, address: Callable[[int], Address | None], dial: Dial, request_timeout_ms: int) -> None:
+        self._address = address
+        self._dial = dial
+        self._timeout_ms = request_timeout_ms
+        self._peers: dict[int, Peer] = {}
+
+    def peer(self, node_id: int) -> Peer:
+        """The broker `node_id`; nothing is dialled yet."""
+        peer = self._peers.get(node_id)
+        if peer is None:
+            peer = self._peers[node_id] = Peer(
+                node_id, address=self._address, dial=self._dial, request_timeout_ms=self._timeout_ms
+            )
+        return peer
+
+    def is_known(self, node_id: int) -> bool:
+        """Whether the cluster tells where the broker is reached."""
+        return self._address(node_id) is not None
+
+    def apply(self, delta: "ImageDelta") -> None:
+        """Wait for no broker that is fenced now or has begun anew: whatever it was asked, another one may decide."""
+        if delta.brokers_changed:
+            before, after = delta.before.brokers, delta.after.brokers
+            for node_id, peer in self._peers.items():
+                if is_another(before.get(node_id), after.get(node_id)):
+                    peer.give_up("it is fenced, or has started again")
+
+    async def close(self) -> None:
+        """Hang up everywhere."""
+        for peer in self._peers.values():
+            await peer.close()
+
+
+def is_another(before: "RegisteredBroker | None", after: "RegisteredBroker | None") -> bool:
+    """Whether a broker that was there is not the same any more, or may not lead any more."""
+    if before is None or before.fenced:
+        return False
+    return after is None or after.fenced or after.epoch != before.epoch

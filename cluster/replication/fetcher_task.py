@@ -1,0 +1,171 @@
+"""`FetcherTask`: one fetcher's connection to its leader: sends what `Fetcher` says, at the versions that the cluster
+has agreed on, and gives it the answers.
+
+Always true: one request is on its way at a time; a lost connection is dialled again after a pause; when `stop` returns,
+no answer is handed on any more.
+"""
+
+import asyncio
+import logging
+from typing import Any, Final, Protocol
+
+from eosin.client.addresses import Address
+from eosin.client.connection import Connection, Security
+from eosin.client.errors import ClientError
+from eosin.cluster.replication.fetcher import Ask, Fetch, Fetcher, Wait
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.types import Message
+from eosin.runtime.clock import Clock
+
+_LOG: Final = logging.getLogger("eosin.cluster.replication")
+
+SOCKET_TIMEOUT_MS: Final = 30_000
+"""`replica.socket.timeout.ms`."""
+_FETCH_18_FROM: Final = 27
+_LIST_OFFSETS_11_FROM: Final = 29
+
+
+def fetch_version(metadata_version: int) -> int:
+    """The version of Fetch between brokers at a level of `metadata.version` (cluster.md 1.7)."""
+    return 18 if metadata_version >= _FETCH_18_FROM else 17
+
+
+def list_offsets_version(metadata_version: int) -> int:
+    """The version of ListOffsets between brokers at a level of `metadata.version` (cluster.md 1.7)."""
+    return 11 if metadata_version >= _LIST_OFFSETS_11_FROM else 10
+
+
+class LeaderConnection(Protocol):
+    """A connection to another broker, ready for requests: `Connection` is one."""
+
+    async def request(self, key: ApiKey, message: Message, *, version: int, timeout_ms: int | None = None) -> Any:
+        """Send one request and wait for its answer. Raises a ClientError."""
+
+    async def close(self) -> None:
+        """Close it. Harmless when already closed."""
+
+
+class Dialer(Protocol):
+    """Opens connections to other brokers (cluster.md 7.1)."""
+
+    async def __call__(self, address: Address, *, client_id: str) -> LeaderConnection:
+        """Connect, or raise a ClientError."""
+
+
+async def dial_leader(address: Address, *, client_id: str, security: Security | None = None) -> LeaderConnection:
+    """`Dialer` by TCP; `security` is TLS and a login, None leaves the connection plain."""
+    return await Connection.open(
+        address,
+        client_id=client_id,
+        request_timeout_ms=SOCKET_TIMEOUT_MS,
+        security=security,
+        link_timeout_ms=SOCKET_TIMEOUT_MS,
+    )
+
+
+class Broker(Protocol):
+    """This broker, as far as its leaders are told."""
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of its registration now: it stands in each fetch."""
+
+    @property
+    def metadata_version(self) -> int:
+        """The finalized level of `metadata.version`."""
+
+
+class FetcherTask:
+    """Runs one `Fetcher`."""
+
+    def __init__(
+        self, fetcher: Fetcher, address: Address, *, client_id: str, broker: Broker, dial: Dialer, clock: Clock
+    ) -> None:
+        """Nothing happens before `start`. `client_id` is `broker-N-fetcher-i`."""
+        self.fetcher = fetcher
+        self.address = address
+        self._client_id = client_id
+        self._broker = broker
+        self._dial = dial
+        self._clock = clock
+        self._connection: LeaderConnection | None = None
+        self._woken: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._is_cut_off = False
+        """Whether the log has a line already that says that the leader cannot be reached."""
+
+    def start(self) -> None:
+        """Begin to fetch. Harmless when started already."""
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name=self._client_id)
+            self._task.add_done_callback(self._ended)
+
+    def wake(self) -> None:
+        """Something has changed for the fetcher."""
+        if self._woken is not None and not self._woken.done():
+            self._woken.set_result(None)
+
+    async def stop(self) -> None:
+        """Fetch no more, and close the connection."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+        await self._hang_up()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _LOG.critical("%s has ended, its partitions are not followed any more", self._client_id, exc_info=error)
+
+    async def _run(self) -> None:
+        while True:
+            step = self.fetcher.next_step(self._clock.elapsed_ms(), broker_epoch=self._broker.broker_epoch)
+            try:
+                match step:
+                    case Wait():
+                        await self._wait(step.until_ms)
+                    case Fetch():
+                        version = fetch_version(self._broker.metadata_version)
+                        response = await self._request(ApiKey.FETCH, step.request, version)
+                        self.fetcher.fetched(response, self._clock.elapsed_ms())
+                    case Ask():
+                        version = list_offsets_version(self._broker.metadata_version)
+                        response = await self._request(ApiKey.LIST_OFFSETS, step.request, version)
+                        self.fetcher.told(response)
+                self._reached(isinstance(step, Wait))
+            except ClientError as error:
+                await self._lost(error)
+
+    async def _request(self, key: ApiKey, message: Message, version: int) -> Any:
+        if self._connection is None:
+            self._connection = await self._dial(self.address, client_id=self._client_id)
+        return await self._connection.request(key, message, version=version, timeout_ms=SOCKET_TIMEOUT_MS)
+
+    async def _wait(self, until_ms: int | None) -> None:
+        self._woken = asyncio.get_running_loop().create_future()
+        timer = None
+        if until_ms is not None:
+            timer = self._clock.call_later(max(0, until_ms - self._clock.elapsed_ms()), self.wake)
+        try:
+            await self._woken
+        finally:
+            self._woken = None
+            if timer is not None:
+                timer.cancel()
+
+    def _reached(self, is_wait: bool) -> None:
+        if self._is_cut_off and not is_wait:
+            self._is_cut_off = False
+            _LOG.info("%s: the leader at %s answers again", self._client_id, self.address)
+
+    async def _lost(self, error: ClientError) -> None:
+        self.fetcher.connection_lost(self._clock.elapsed_ms())
+        await self._hang_up()
+        if not self._is_cut_off:
+            self._is_cut_off = True
+            _LOG.warning("%s cannot fetch from the leader at %s: %s", self._client_id, self.address, error)
+
+    async def _hang_up(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()

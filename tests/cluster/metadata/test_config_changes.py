@@ -1,0 +1,108 @@
+"""Changes of settings at run time."""
+
+import pytest
+
+from eosin.cluster.metadata.config_changes import (
+    DYNAMIC_BROKER_SETTINGS,
+    changed_configs,
+    check_broker_configs,
+    check_topic_configs,
+    is_list_config,
+    tolerant_overrides,
+    topic_defaults,
+)
+from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
+from eosin.protocol.errors import ErrorCode
+from eosin.settings.broker import BrokerConfig
+from eosin.storage.log.config import LogConfig
+
+DEFAULTS = LogConfig()
+CURRENT = {"retention.ms": "1", "segment.bytes": "2"}
+
+
+def after(*changes: ConfigChange, current: dict[str, str] = CURRENT, replace: bool = False) -> dict[str, str] | Outcome:
+    return changed_configs(
+        current, changes, replace=replace, is_list=is_list_config, effective={"cleanup.policy": "delete"}.get
+    )
+
+
+def code(outcome: object) -> ErrorCode:
+    assert isinstance(outcome, Outcome)
+    assert outcome.message
+    return outcome.error
+
+
+def test_an_incremental_change_touches_only_what_it_names() -> None:
+    assert after(ConfigChange("retention.ms", "9")) == {"retention.ms": "9", "segment.bytes": "2"}
+    assert after(ConfigChange("retention.ms", None, ConfigOperation.DELETE)) == {"segment.bytes": "2"}
+
+
+def test_a_whole_change_forgets_what_it_does_not_name() -> None:
+    assert after(ConfigChange("flush.ms", "9"), replace=True) == {"flush.ms": "9"}
+    assert after(replace=True) == {}
+
+
+def test_configs_are_kept_in_order_of_name() -> None:
+    changed = after(ConfigChange("a", "1"), ConfigChange("z", "2"))
+    assert list(changed) == ["a", "retention.ms", "segment.bytes", "z"]
+
+
+def test_appending_starts_from_what_holds() -> None:
+    assert after(ConfigChange("cleanup.policy", "compact,delete", ConfigOperation.APPEND), current={}) == {
+        "cleanup.policy": "delete,compact"
+    }
+    assert after(
+        ConfigChange("cleanup.policy", "delete", ConfigOperation.SUBTRACT),
+        current={"cleanup.policy": "compact, delete"},
+    ) == {"cleanup.policy": "compact"}
+
+
+@pytest.mark.parametrize("operation", [ConfigOperation.APPEND, ConfigOperation.SUBTRACT])
+def test_only_lists_can_be_appended_to(operation: int) -> None:
+    assert code(after(ConfigChange("retention.ms", "1", operation))) == ErrorCode.INVALID_CONFIG
+
+
+def test_a_null_value_and_a_double_name_and_an_unknown_operation_are_invalid_requests() -> None:
+    assert code(after(ConfigChange("retention.ms", None))) == ErrorCode.INVALID_REQUEST
+    assert code(after(ConfigChange("a", "1"), ConfigChange("a", "2"))) == ErrorCode.INVALID_REQUEST
+    assert code(after(ConfigChange("a", "1", 4))) == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        {"no.such": "1"},
+        {"retention.ms": "soon"},
+        {"cleanup.policy": "burn"},
+        {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "9"},
+    ],
+)
+def test_a_topic_config_that_makes_no_sense_is_invalid(configs: dict[str, str]) -> None:
+    assert code(check_topic_configs(configs, defaults=DEFAULTS, internal=False)) == ErrorCode.INVALID_CONFIG
+
+
+def test_an_internal_topic_stays_compacted() -> None:
+    assert code(check_topic_configs({}, defaults=DEFAULTS, internal=True)) == ErrorCode.INVALID_CONFIG
+    both = {"cleanup.policy": "compact,delete"}
+    assert code(check_topic_configs(both, defaults=DEFAULTS, internal=True)) == ErrorCode.INVALID_CONFIG
+    assert check_topic_configs({"cleanup.policy": "compact"}, defaults=DEFAULTS, internal=True) is None
+
+
+def test_only_the_defaults_of_topics_change_without_a_restart() -> None:
+    assert "log.retention.ms" in DYNAMIC_BROKER_SETTINGS
+    assert check_broker_configs({"log.retention.ms": "5"}) is None
+    for configs in ({"node.id": "2"}, {"log.retention.ms": "x"}, {"no.such": "1"}):
+        assert code(check_broker_configs(configs)) == ErrorCode.INVALID_REQUEST
+
+
+def test_a_brokers_own_change_wins_over_everyones_and_that_over_the_start() -> None:
+    config = BrokerConfig(log_retention_ms=7)
+    assert topic_defaults(config).retention_ms == 7
+    assert topic_defaults(config, {"log.retention.ms": "8"}, {}).retention_ms == 8
+    assert topic_defaults(config, {"log.retention.ms": "8"}, {"log.retention.ms": "9"}).retention_ms == 9
+
+
+def test_a_config_that_has_become_unusable_is_left_out_and_told() -> None:
+    log_config, complaints = tolerant_overrides(DEFAULTS, {"gone.config": "1", "retention.ms": "5"})
+    assert log_config.retention_ms == 5
+    assert complaints == ["Unknown topic config name: gone.config"]

@@ -1,0 +1,279 @@
+"""`eosin format --adopt`: what a quorum is told of a directory's topics, and one sentence where that cannot be."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from quorum_log import snapshot_of
+
+from eosin.broker.__main__ import main
+from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
+from eosin.cluster.quorum import bootstrap
+from eosin.model.acls import Acl
+from eosin.model.cluster import ConfigChange
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import uuid_from_text
+from eosin.protocol.schemas.records import quorum
+from eosin.protocol.schemas.records.metadata import (
+    AccessControlEntryRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    TopicRecord,
+)
+from eosin.protocol.types import Message
+from eosin.runtime.chance import SeededChance
+from eosin.runtime.clock import SystemClock
+from eosin.settings.broker import BrokerConfig
+from eosin.storage.disk.meta_properties import DirectoryKind, MetaProperties
+from eosin.storage.disk.system import SystemDisk
+from eosin.storage.manager import Durability, LogManager
+
+CLUSTER = "abcdefghijklmnopqrstuw"
+OTHER = "ABCDEFGHIJKLMNOPQRSTUw"
+LEVELS = (FeatureLevelRecord("metadata.version", 30), FeatureLevelRecord("eligible.leader.replicas.version", 1))
+
+
+class Place:
+    """A broker's directory, and one of a controller that Apache Kafka's tool has formatted."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data = folder / "data"
+        self.controller = folder / "controller"
+        self.log = self.controller / "__cluster_metadata-0"
+        self.log.mkdir(parents=True)
+        self.properties(self.controller, node_id=1000)
+        (self.controller / bootstrap.FILE_NAME).write_bytes(snapshot_of(LEVELS))
+        self.vote(1000)
+
+    def vote(self, *voters: int) -> None:
+        named = quorum.VotersRecord(tuple(quorum.QuorumVoter(voter) for voter in voters))
+        (self.log / bootstrap.FIRST_CHECKPOINT).write_bytes(snapshot_of((), controls=[named]))
+
+    def properties(self, folder: Path, *, node_id: int, cluster_id: str = CLUSTER) -> None:
+        text = f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id=CkwYLhtkTpCOl2gHYR9TWA\n"
+        (folder / "meta.properties").write_text(text)
+
+    async def run_alone(self, *, clean: bool = True, topics: int = 1) -> None:
+        clock, chance = SystemClock(), SeededChance(1)
+        logs = LogManager(
+            SystemDisk(),
+            str(self.data),
+            clock=clock,
+            chance=chance,
+            durability=Durability.OS,
+            node_id=1,
+            cluster_id=CLUSTER,
+        )
+        await logs.open()
+        cluster = EmbeddedCluster(
+            config=BrokerConfig(offsets_topic_num_partitions=1, transaction_state_log_num_partitions=2),
+            log_manager=logs,
+            clock=clock,
+            chance=chance,
+        )
+        await cluster.start()
+        for number in range(topics):
+            made = await cluster.create_topic(f"orders-{number}", partitions=2, configs={"retention.ms": "1000"})
+            assert made.error == ErrorCode.NONE
+        await cluster.allocate_block()
+        await cluster.alter_broker_configs(None, [ConfigChange("log.retention.ms", "5000")])
+        await cluster.acl_entries(clock).create([Acl(2, "orders-0", 3, "User:a", "*", 3, 3)])
+        await logs.close(clean=clean)
+
+    def adopt(self, *, node_id: int = 1, cluster_id: str = CLUSTER) -> int:
+        words = ["format", "--cluster-id", cluster_id, "--node-id", str(node_id), "--data-dir", str(self.data)]
+        return main([*words, "--adopt", str(self.controller)])
+
+    @property
+    def records(self) -> list[Message]:
+        return bootstrap.metadata_records((self.controller / bootstrap.FILE_NAME).read_bytes())
+
+    def all_files(self) -> dict[str, bytes]:
+        return {
+            str(path): path.read_bytes()
+            for folder in (self.data, self.controller)
+            for path in folder.rglob("*")
+            if path.is_file() and path.name != ".lock"
+        }
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+async def test_the_controller_begins_with_the_topics_settings_and_producer_ids(place: Place) -> None:
+    await place.run_alone()
+    assert place.adopt() == 0
+    found = place.records
+    assert tuple(found[:2]) == LEVELS
+    own = MetaProperties.decode((place.data / "meta.properties").read_bytes())
+    assert own.kind is DirectoryKind.KRAFT
+    assert (own.cluster_id, own.node_id) == (CLUSTER, 1)
+    assert ProducerIdsRecord(1, -1, 1000) in found
+    assert ConfigRecord(4, "", "log.retention.ms", "5000") in found
+    (acl,) = (each for each in found if isinstance(each, AccessControlEntryRecord))
+    assert acl == AccessControlEntryRecord(acl.id, 2, "orders-0", 3, "User:a", "*", 3, 3)
+    assert ConfigRecord(2, "orders-0", "retention.ms", "1000") in found
+    assert not [each for each in found if isinstance(each, ConfigRecord) and each.name == "delete.retention.ms"]
+    ids = {each.name: each.topic_id for each in found if isinstance(each, TopicRecord)}
+    assert ids.keys() == {"orders-0", "__consumer_offsets", "__transaction_state"}
+    partitions = [each for each in found if isinstance(each, PartitionRecord)]
+    assert len(partitions) == 2 + 1 + 2
+    directory = uuid_from_text(own.directory_id)
+    assert partitions[-1] == PartitionRecord(
+        partition_id=1,
+        topic_id=ids["orders-0"],
+        replicas=(1,),
+        isr=(1,),
+        leader=-1,
+        leader_epoch=1,
+        partition_epoch=0,
+        directories=(directory,),
+        last_known_elr=(1,),
+    )
+
+
+async def test_no_broker_can_use_the_directory_alone_any_more_and_its_metadata_are_kept(place: Place) -> None:
+    await place.run_alone()
+    assert place.adopt() == 0
+    names = [each.name for each in place.data.iterdir()]
+    assert "__eosin_metadata-0" not in names
+    assert [each for each in names if each.startswith("__eosin_metadata-0.") and each.endswith("-stray")]
+    assert (place.data / ".kafka_cleanshutdown").exists()
+    with pytest.raises(OSError, match="it belongs to a broker of a quorum"):
+        await place.run_alone()
+
+
+async def test_the_epoch_is_above_every_one_that_is_in_a_log(place: Place) -> None:
+    await place.run_alone()
+    taken_over = place.data / "orders-0-1"
+    taken_over.mkdir(exist_ok=True)
+    (taken_over / "leader-epoch-checkpoint").write_text("0\n2\n3 0\n57 10\n")
+    assert place.adopt() == 0
+    assert {each.leader_epoch for each in place.records if isinstance(each, PartitionRecord)} == {58}
+
+
+async def test_many_topics_are_told_in_several_batches(place: Place) -> None:
+    await place.run_alone(topics=300)
+    assert place.adopt() == 0
+    assert len([each for each in place.records if isinstance(each, PartitionRecord)]) == 603
+
+
+async def test_an_adoption_that_stopped_early_is_done_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: SystemDisk, old: str, new: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    await place.run_alone()
+    with monkeypatch.context() as patched:
+        patched.setattr(SystemDisk, "rename", full)
+        assert place.adopt() == 2
+    interrupted = place.records
+    with pytest.raises(OSError, match="it belongs to a broker of a quorum"):
+        await place.run_alone()
+    assert place.adopt() == 0
+    assert place.records == interrupted
+
+
+def _foreign_controller(place: Place) -> None:
+    place.properties(place.controller, node_id=1000, cluster_id=OTHER)
+
+
+def _same_node(place: Place) -> None:
+    place.properties(place.controller, node_id=1)
+
+
+def _started(place: Place) -> None:
+    (place.log / "00000000000000000000.log").touch()
+
+
+def _three_voters(place: Place) -> None:
+    place.vote(1000, 1001, 1002)
+
+
+def _static_voters(place: Place) -> None:
+    (place.log / bootstrap.FIRST_CHECKPOINT).unlink()
+
+
+def _unformatted(place: Place) -> None:
+    (place.controller / bootstrap.FILE_NAME).unlink()
+
+
+def _torn(place: Place) -> None:
+    file = place.controller / bootstrap.FILE_NAME
+    file.write_bytes(file.read_bytes()[:-10])
+
+
+def _anothers(place: Place) -> None:
+    other = (TopicRecord("theirs", b"t" * 16), PartitionRecord(0, b"t" * 16, replicas=(2,)))
+    (place.controller / bootstrap.FILE_NAME).write_bytes(snapshot_of((*LEVELS, *other)))
+
+
+def _without_metadata(place: Place) -> None:
+    (place.data / "__eosin_metadata-0").rename(place.data / "elsewhere-0")
+
+
+def _unclean(place: Place) -> None:
+    (place.data / ".kafka_cleanshutdown").unlink()
+
+
+def _damaged(place: Place) -> None:
+    (segment,) = (place.data / "__eosin_metadata-0").glob("*.log")
+    whole = bytearray(segment.read_bytes())
+    whole[70] ^= 1
+    segment.write_bytes(whole)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (_foreign_controller, f"belongs to cluster {OTHER}, not {CLUSTER}"),
+        (_same_node, "is node 1, too: give it another node.id"),
+        (_started, "was started: only one that never was takes topics over"),
+        (_three_voters, "is not the only voter: format it with --standalone, and add others later"),
+        (_static_voters, "is not the only voter: format it with --standalone, and add others later"),
+        (_unformatted, "is no directory of a controller that kafka-storage has formatted"),
+        (_torn, "cannot be read: it is no whole snapshot"),
+        (_anothers, "another broker's topics are in the quorum already"),
+        (_without_metadata, "it has no __eosin_metadata-0: no broker that ran alone has left it"),
+        (_unclean, "its last stop was not clean: start its broker once more, and stop it with SIGTERM"),
+        (_damaged, "__eosin_metadata-0 is damaged: wrong checksum"),
+    ],
+)
+async def test_a_directory_that_cannot_be_adopted_is_refused_in_one_sentence_and_left_alone(
+    place: Place, capsys: pytest.CaptureFixture[str], change: Callable[[Place], None], sentence: str
+) -> None:
+    await place.run_alone()
+    change(place)
+    before = place.all_files()
+    assert place.adopt() == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"eosin format: cannot adopt {place.data}: ")
+    assert sentence in said
+    assert said.count("\n") == 1
+    assert place.all_files() == before
+
+
+async def test_a_directory_of_another_node_or_cluster_is_refused(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await place.run_alone()
+    before = place.all_files()
+    assert place.adopt(node_id=2) == 2
+    assert "it belongs to node 1, not 2" in capsys.readouterr().err
+    assert place.adopt(cluster_id=OTHER) == 2
+    assert f"it belongs to cluster {CLUSTER}, and the quorum has to be of the same id" in capsys.readouterr().err
+    assert place.all_files() == before
+
+
+async def test_a_directory_that_a_broker_has_open_is_not_adopted(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await place.run_alone()
+    lock = await asyncio.to_thread(SystemDisk().lock, f"{place.data}/.lock")
+    assert place.adopt() == 2
+    lock.release()
+    assert capsys.readouterr().err.startswith(f"eosin format: cannot adopt {place.data}: ")

@@ -1,0 +1,771 @@
+"""A leader serves followers, and producers wait for them (cluster.md 4.4, 4.9 and 4.10). Real logs and handlers; the
+controller and the followers are played by the test."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from data_broker import DataBroker, batch, settle
+from registrations import Broker, Partition
+
+from eosin.broker.handlers import delete_records, fetch, list_offsets
+from eosin.cluster.replication.coordinator_log import ReplicatedCoordinatorLog
+from eosin.cluster.replication.isr import IsrAnswer
+from eosin.cluster.replication.leading import FollowerFetch
+from eosin.cluster.replication.led_partition import IsrChange
+from eosin.cluster.replication.led_partitions import LOOKS_PER_TURN, LedPartitions
+from eosin.cluster.replication.positions import Registrations
+from eosin.coordinator.ports import MarkersForPartitions
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition, Uuid
+from eosin.protocol.schemas.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
+from eosin.protocol.schemas.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from eosin.storage.log.log_results import Appended, Marker, Refused
+from eosin.storage.log.partition_log import PartitionLog
+
+LAG_MS = 30_000
+RECORDS_AT = 61
+"""Where the records of a batch begin."""
+
+
+class Asked(NamedTuple):
+    change: IsrChange
+    answered: Callable[[IsrAnswer], None]
+
+
+class Controller:
+    """Keeps what it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.withdrawn = 0
+
+    def ask(self, topic_id: Uuid, partition: int, change: IsrChange, answered: Callable[[IsrAnswer], None]) -> None:
+        self.asked.append(Asked(change, answered))
+
+    def withdraw(self, topic_id: Uuid, partition: int) -> None:
+        self.withdrawn += 1
+
+    def confirm(self) -> tuple[int, ...]:
+        """Write the oldest change."""
+        change, answered = self.asked.pop(0)
+        isr = change.node_ids
+        answered(IsrAnswer(ErrorCode.NONE, change.leader_epoch, change.partition_epoch + 1, isr))
+        return isr
+
+
+class OneRate:
+    """A throttle (`Throttle`) of every partition: so many bytes a second, once a test has said so."""
+
+    def __init__(self) -> None:
+        self.rate = 0
+        self.free_ms = 0
+        self.counted = 0
+
+    @property
+    def is_on(self) -> bool:
+        return self.rate > 0
+
+    def count(self, partition: TopicPartition, size: int, now_ms: int) -> None:
+        self.counted += size
+        self.free_ms = max(self.free_ms, now_ms) + size * 1000 // self.rate
+
+    def is_spent(self, partition: TopicPartition, now_ms: int, ahead_ms: int) -> bool:
+        return now_ms + ahead_ms < self.free_ms
+
+    def free_at_ms(self, now_ms: int) -> int:
+        return max(now_ms, self.free_ms)
+
+
+class Leader:
+    """A broker that leads `orders-0`, whose other replicas are on brokers 2 and 3."""
+
+    def __init__(self, broker: DataBroker, log: PartitionLog) -> None:
+        self.broker = broker
+        self.throttle = OneRate()
+        self.log = log
+        self.controller = Controller()
+        self.brokers = {node_id: Broker(100 * node_id) for node_id in (1, 2, 3)}
+        self.leading = LedPartitions(
+            1,
+            brokers=lambda: self.brokers,
+            own_epoch=lambda: 100,
+            isr_changes=self.controller,
+            appended=broker.partitions.long_polls.progress,
+            clock=broker.clock,
+            max_lag_ms=LAG_MS,
+            throttle=self.throttle,
+        )
+        broker.services.led_partitions = self.leading
+
+    def lead(self, *isr: int, replicas: tuple[int, ...] = (1, 2, 3), partition_epoch: int = 1) -> None:
+        registration = Partition(replicas, isr or replicas, self.log.leader_epoch, partition_epoch)
+        self.leading.lead(self.log, self.log.topic_id, registration)
+
+    def register(self, node_id: int, epoch: int) -> None:
+        """A broker registers, perhaps once more."""
+        self.brokers = {**self.brokers, node_id: Broker(epoch)}
+
+    def elect(self, leader_epoch: int) -> None:
+        """This broker leads in a new leader epoch."""
+        self.log.become_leader(leader_epoch)
+        self.lead(1, 2)
+
+    def fetch_request(
+        self,
+        node_id: int,
+        offset: int,
+        *,
+        leader_epoch: int | None = None,
+        last_epoch: int = -1,
+        replica_epoch: int | None = None,
+        max_wait_ms: int = 0,
+        log_start: int = 0,
+    ) -> FetchRequest:
+        epoch = self.log.leader_epoch if leader_epoch is None else leader_epoch
+        wanted = FetchPartition(
+            0,
+            current_leader_epoch=epoch,
+            fetch_offset=offset,
+            last_fetched_epoch=last_epoch,
+            log_start_offset=log_start,
+            partition_max_bytes=1 << 20,
+        )
+        told = self.brokers[node_id].epoch if replica_epoch is None else replica_epoch
+        return FetchRequest(
+            replica_state=ReplicaState(node_id, told),
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            session_epoch=-1,
+            topics=(FetchTopic(topic_id=self.log.topic_id, partitions=(wanted,)),),
+        )
+
+    async def fetched(self, node_id: int, offset: int, **how: Any) -> PartitionData:
+        """The answer to a follower."""
+        response = await self.broker.call(fetch.API, self.fetch_request(node_id, offset, **how), 17)
+        assert response.error_code == 0
+        answer: PartitionData = response.responses[0].partitions[0]
+        return answer
+
+    async def offset(self, timestamp: int, *, replica_id: int = -1, version: int = 10) -> tuple[int, int]:
+        """Error and offset that ListOffsets tells."""
+        wanted = ListOffsetsTopic("orders", (ListOffsetsPartition(0, self.log.leader_epoch, timestamp),))
+        response = await self.broker.call(list_offsets.API, ListOffsetsRequest(replica_id, 0, (wanted,)), version)
+        found = response.topics[0].partitions[0]
+        return found.error_code, found.offset
+
+
+async def leader(*, min_in_sync: int = 1, **config: Any) -> Leader:
+    broker = await DataBroker.started(**config)
+    await broker.create_topic(min_insync_replicas=str(min_in_sync))
+    broker.log().become_leader(5)
+    return Leader(broker, broker.log())
+
+
+async def test_a_follower_reads_what_is_not_committed_yet_and_its_next_fetch_commits_it() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    produced = leads.broker.begin_produce(batch("a", "b"))
+    await settle()
+    assert not produced.done()
+    assert (await leads.broker.fetch(0)).records == b""
+    answer = await leads.fetched(2, 0)
+    assert len(answer.records or b"") > 0
+    assert (answer.high_watermark, answer.aborted_transactions) == (0, None)
+    assert not produced.done()
+    assert (await leads.fetched(2, 2)).high_watermark == 2
+    assert (await produced).responses[0].partition_responses[0].error_code == 0
+    assert len((await leads.broker.fetch(0)).records or b"") > 0
+
+
+async def test_a_fetch_of_a_follower_that_waits_is_answered_as_soon_as_something_is_written() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    leads.broker.flusher.held = True
+    waiting = leads.broker.begin(fetch.API, leads.fetch_request(2, 0, max_wait_ms=500), 17)
+    await settle()
+    assert not waiting.done()
+    leads.broker.begin_produce(batch("a"))
+    await settle()
+    assert waiting.done()
+    assert leads.log.durable_end == 0
+
+
+async def test_a_fetch_of_a_follower_that_waits_is_not_answered_for_a_higher_high_watermark() -> None:
+    leads = await leader()
+    leads.lead(1, 2, 3)
+    leads.broker.begin_produce(batch("a"))
+    waiting = leads.broker.begin(fetch.API, leads.fetch_request(2, 1, max_wait_ms=500), 17)
+    await settle()
+    assert leads.log.high_watermark == 0
+    await leads.fetched(3, 1)
+    await settle()
+    assert leads.log.high_watermark == 1
+    assert not waiting.done()
+    leads.broker.clock.advance(500)
+    await settle()
+    assert waiting.result().responses[0].partitions[0].high_watermark == 1
+
+
+@pytest.mark.parametrize("isolation", [0, 1], ids=["read_uncommitted", "read_committed"])
+async def test_a_consumer_that_waits_is_answered_as_soon_as_the_followers_have_what_it_waits_for(
+    isolation: int,
+) -> None:
+    leads = await leader()
+    leads.lead(1, 2, 3)
+    waiting = asyncio.ensure_future(leads.broker.fetch(0, isolation=isolation, max_wait_ms=500))
+    leads.broker.begin_produce(batch("a"))
+    await leads.fetched(2, 1)
+    await settle()
+    assert not waiting.done()
+    await leads.fetched(3, 1)
+    await settle()
+    assert waiting.done(), "no time has passed"
+    assert (await waiting).high_watermark == 1
+
+
+async def test_a_consumer_of_what_is_decided_is_answered_as_soon_as_the_followers_have_the_marker() -> None:
+    leads = await leader(transaction_partition_verification_enable=False)
+    leads.lead(1, 2)
+    appended = leads.log.append(
+        batch("a", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True), now_ms=1
+    )
+    assert isinstance(appended, Appended)
+    await leads.fetched(2, 1)
+    waiting = asyncio.ensure_future(leads.broker.fetch(0, isolation=1, max_wait_ms=500))
+    await settle()
+    assert isinstance(leads.log.append_marker(Marker(7, 1, True, 0, 2), now_ms=1), Appended)
+    await settle()
+    assert not waiting.done()
+    await leads.fetched(2, 2)
+    await settle()
+    assert waiting.done(), "no time has passed"
+    assert len((await waiting).records or b"") > 0
+
+
+async def test_the_leader_counts_itself_by_what_is_durable() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    leads.broker.flusher.held = True
+    produced = leads.broker.begin_produce(batch("a"))
+    await leads.fetched(2, 0)
+    await leads.fetched(2, 1)
+    assert leads.log.high_watermark == 0
+    leads.broker.flusher.release()
+    await settle()
+    assert leads.log.high_watermark == 1
+    assert produced.done()
+
+
+async def test_acks_1_waits_for_this_broker_alone() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    leads.broker.flusher.held = True
+    produced = leads.broker.begin_produce(batch("a"), acks=1)
+    await settle()
+    assert not produced.done()
+    leads.broker.flusher.release()
+    assert (await produced).responses[0].partition_responses[0].error_code == 0
+    assert leads.log.high_watermark == 0
+
+
+async def test_acks_all_is_refused_before_the_append_while_too_few_are_in_sync() -> None:
+    leads = await leader(min_in_sync=2)
+    leads.lead(1)
+    assert (await leads.broker.produce(batch("a"))).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert leads.log.log_end_offset == 0
+    assert (await leads.broker.produce(batch("a"), acks=1)).error_code == 0
+    assert leads.log.high_watermark == 0, "below min.insync.replicas nothing is committed"
+
+
+async def test_acks_all_says_that_replicas_left_after_the_append() -> None:
+    leads = await leader(min_in_sync=2)
+    leads.lead(1, 2, 3)
+    produced = leads.broker.begin_produce(batch("a"))
+    await settle()
+    leads.lead(1, 2, replicas=(1, 2, 3), partition_epoch=2)
+    await leads.fetched(2, 1)
+    assert (await produced).responses[0].partition_responses[0].error_code == 0
+
+    again = leads.broker.begin_produce(batch("b"))
+    await leads.fetched(2, 1)
+    await leads.fetched(2, 2)
+    leads.lead(1, replicas=(1, 2, 3), partition_epoch=3)
+    response = await again
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+async def test_acks_all_that_waits_too_long_is_told_so() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    response = await leads.broker.produce(batch("a"), timeout_ms=1)
+    assert response.error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert leads.log.log_end_offset == 1
+
+
+async def test_a_producer_that_waits_hears_that_the_leadership_is_lost() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    produced = leads.broker.begin_produce(batch("a"))
+    await settle()
+    leads.leading.resign(leads.log)
+    leads.log.become_follower()
+    response = await produced
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert leads.controller.withdrawn == 1
+
+
+async def test_a_repeated_batch_waits_for_the_followers_as_the_first_one_did() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    first = leads.broker.begin_produce(batch("a", producer_id=7, producer_epoch=0, base_sequence=0))
+    again = leads.broker.begin_produce(batch("a", producer_id=7, producer_epoch=0, base_sequence=0))
+    await settle()
+    assert not again.done()
+    await leads.fetched(2, 1)
+    for task in (first, again):
+        partition = (await task).responses[0].partition_responses[0]
+        assert (partition.error_code, partition.base_offset) == (0, 0)
+    assert leads.log.log_end_offset == 1
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ({"node_id": 4}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ({"node_id": 4, "leader_epoch": -1}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ({"node_id": 2, "replica_epoch": 199}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ({"node_id": 2, "leader_epoch": 4}, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"node_id": 2, "leader_epoch": 6}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+    ids=["no replica", "no replica and no epoch", "an old incarnation", "an old epoch", "a newer epoch"],
+)
+async def test_a_fetch_that_is_not_a_followers_of_now_is_refused(how: dict[str, int], error: ErrorCode) -> None:
+    leads = await leader()
+    leads.brokers[4] = Broker(400)
+    leads.lead(1, 2)
+    how = dict(how)
+    node_id = how.pop("node_id")
+    assert (await leads.fetched(node_id, 0, **how)).error_code == error
+
+
+async def test_after_a_wait_the_leader_looks_again_whether_it_leads() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    waiting = leads.broker.begin(fetch.API, leads.fetch_request(2, 0, max_wait_ms=500), 17)
+    await settle()
+    leads.leading.resign(leads.log)
+    leads.broker.partitions.long_polls.interrupt(leads.log)
+    response = await leads.broker.answer(fetch.API, waiting, 17)
+    assert response.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def throttled_leader() -> Leader:
+    """Follower 2 is in sync, follower 3 is not, and has been sent one batch beyond the rate: two seconds' worth."""
+    leads = await leader()
+    leads.lead(1, 2, replicas=(1, 2, 3))
+    for value in ("a", "b"):
+        leads.broker.begin_produce(batch(value))
+    await settle()
+    size = len((await leads.fetched(2, 1)).records or b"")
+    leads.throttle.rate = size // 2
+    leads.throttle.count(TopicPartition("orders", 0), size, leads.leading.now_ms)
+    return leads
+
+
+async def test_a_throttled_follower_out_of_sync_gets_its_records_when_the_rate_allows_it() -> None:
+    leads = await throttled_leader()
+    before = leads.throttle.counted
+    answer = await leads.fetched(3, 0)
+    assert (answer.error_code, answer.records, answer.high_watermark) == (0, b"", leads.log.high_watermark)
+    waiting = leads.broker.begin(fetch.API, leads.fetch_request(3, 0, max_wait_ms=30_000), 17)
+    await settle()
+    leads.broker.begin_produce(batch("c"))
+    leads.broker.clock.advance(1999)
+    await settle()
+    assert not waiting.done(), "what is written does not end its wait"
+    leads.broker.clock.advance(1)
+    await settle()
+    assert waiting.done(), "it does not wait for longer than the throttle does"
+    sent = len(waiting.result().responses[0].partitions[0].records)
+    assert sent > 0
+    assert leads.throttle.counted == before + sent
+
+
+async def test_a_fetch_that_the_throttle_holds_for_longer_than_it_waits_is_answered_without_records() -> None:
+    leads = await throttled_leader()
+    waiting = leads.broker.begin(fetch.API, leads.fetch_request(3, 0, max_wait_ms=500), 17)
+    await settle()
+    leads.broker.clock.advance(500)
+    await settle()
+    assert waiting.result().responses[0].partitions[0].records == b""
+
+
+async def test_a_follower_in_sync_is_never_throttled_and_what_it_gets_counts() -> None:
+    leads = await throttled_leader()
+    before = leads.throttle.counted
+    sent = len((await leads.fetched(2, 0)).records or b"")
+    assert sent > 0
+    assert leads.throttle.counted == before + sent
+    leads.lead(1, 2, 3, partition_epoch=2)
+    assert (await leads.fetched(3, 0)).records, "it has come into sync"
+
+
+async def test_one_answer_brings_throttled_partitions_until_a_second_s_worth_is_spent() -> None:
+    """A follower asks for many partitions at once: they do not all come because the rate allowed the first, and those
+    that have little come together."""
+    leads = await leader()
+    await leads.broker.create_topic("others")
+    other = leads.broker.log("others")
+    other.become_leader(5)
+    leads.lead(1, replicas=(1, 3))
+    leads.leading.lead(other, other.topic_id, Partition((1, 3), (1,), 5, 1))
+    for log in (leads.log, other):
+        assert isinstance(log.append(batch("a"), now_ms=1), Appended)
+    await settle()
+    request = leads.fetch_request(3, 0)
+    both = (*request.topics, msgspec.structs.replace(request.topics[0], topic_id=other.topic_id))
+    request = msgspec.structs.replace(request, topics=both)
+
+    async def sent() -> list[bool]:
+        response = await leads.broker.call(fetch.API, request, 17)
+        return [bool(topic.partitions[0].records) for topic in response.responses]
+
+    assert await sent() == [True, True]
+    leads.throttle.rate = 1000
+    assert await sent() == [True, True], "some hundred bytes"
+    assert await sent() == [False, False]
+    leads.throttle.rate, leads.throttle.free_ms = 1, 0
+    assert await sent() == [True, False]
+    assert await sent() == [False, False]
+
+
+class Session:
+    """The fetch session of a follower that has everything in a partition, and asks for nothing else."""
+
+    def __init__(self, leads: Leader, node_id: int) -> None:
+        self._leads = leads
+        self._node_id = node_id
+        self._replica_epoch = leads.brokers[node_id].epoch
+        self._id = 0
+        self._epoch = 0
+
+    async def fetched(self, offset: int | None = None) -> PartitionData | None:
+        """The answer to a fetch, from `offset` on if that is another one now; None when it tells nothing."""
+        request = self._leads.fetch_request(self._node_id, offset or 0, replica_epoch=self._replica_epoch)
+        if offset is None:
+            request = msgspec.structs.replace(request, topics=())
+        request = msgspec.structs.replace(request, session_id=self._id, session_epoch=self._epoch)
+        response = await self._leads.broker.call(fetch.API, request, 17)
+        assert response.error_code == 0
+        self._id, self._epoch = response.session_id, self._epoch + 1
+        return response.responses[0].partitions[0] if response.responses else None
+
+
+async def idle_follower(leads: Leader, node_id: int = 2) -> Session:
+    """A follower that has been told everything."""
+    session = Session(leads, node_id)
+    assert await session.fetched(leads.log.log_end_offset) is not None
+    assert await session.fetched() is None
+    return session
+
+
+async def test_a_fetch_that_finds_a_follower_idle_still_says_that_it_has_caught_up() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    session = await idle_follower(leads)
+    leads.broker.clock.advance(LAG_MS - 1)
+    assert await session.fetched() is None
+    leads.broker.clock.advance(LAG_MS - 1)
+    leads.broker.begin_produce(batch("a"))
+    leads.leading.look_for_lag()
+    await settle()
+    assert not leads.controller.asked, "it was heard a moment ago"
+    leads.broker.clock.advance(2)
+    leads.leading.look_for_lag()
+    await settle()
+    assert leads.controller.confirm() == (1,)
+
+
+async def test_an_idle_follower_is_looked_at_by_comparisons_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker follows thousands of partitions of another one, and each of its fetches asks for all of them."""
+    leads = await leader()
+    leads.lead(1, 2)
+    session = await idle_follower(leads)
+    looks: list[PartitionLog] = []
+
+    def refusal(log: PartitionLog, _: FollowerFetch) -> ErrorCode:
+        looks.append(log)
+        return ErrorCode.NONE
+
+    monkeypatch.setattr(leads.leading, "refusal", refusal)
+    assert await session.fetched() is None
+    assert looks == []
+    leads.broker.begin_produce(batch("a"))
+    await settle()
+    told = await session.fetched()
+    assert told is not None
+    assert told.records
+    assert looks == [leads.log]
+
+
+async def test_an_idle_follower_hears_of_what_was_committed_and_deleted() -> None:
+    leads = await leader()
+    leads.lead(1, 2, 3)
+    leads.broker.begin_produce(batch("a"))
+    session = await idle_follower(leads)
+    assert leads.log.high_watermark == 0
+    await leads.fetched(3, 1)
+    told = await session.fetched()
+    assert told is not None
+    assert (told.high_watermark, told.log_start_offset) == (1, 0)
+    assert await session.fetched() is None
+    await leads.log.delete_records_before(1)
+    told = await session.fetched()
+    assert told is not None
+    assert told.log_start_offset == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda leads: leads.lead(1, 3, replicas=(1, 3), partition_epoch=2), ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (lambda leads: leads.register(2, 201), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (lambda leads: leads.leading.resign(leads.log), ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (lambda leads: leads.elect(6), ErrorCode.FENCED_LEADER_EPOCH),
+        (lambda leads: leads.log.fail(OSError("no sync")), ErrorCode.KAFKA_STORAGE_ERROR),
+    ],
+    ids=["no replica any more", "a newer incarnation", "another leader", "a new leader epoch", "a failed log"],
+)
+async def test_an_idle_follower_is_refused_as_any_other(change: Callable[[Leader], object], error: ErrorCode) -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    session = await idle_follower(leads)
+    change(leads)
+    told = await session.fetched()
+    assert told is not None
+    assert told.error_code == error
+
+
+async def test_a_follower_that_is_out_of_the_isr_asks_to_be_taken_in_with_each_fetch() -> None:
+    leads = await leader()
+    leads.brokers = {**leads.brokers, 2: Broker(200, fenced=True)}
+    leads.lead(1, replicas=(1, 2))
+    session = await idle_follower(leads)
+    assert not leads.controller.asked
+    leads.register(2, 200)
+    await session.fetched()
+    assert leads.controller.confirm() == (1, 2)
+
+
+async def test_a_log_that_parts_is_told_where_and_its_position_does_not_count() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    leads.broker.begin_produce(batch("a"))
+    await settle()
+    epoch = leads.log.leader_epoch
+    answer = await leads.fetched(2, 5, last_epoch=epoch)
+    assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (epoch, 1)
+    assert answer.records == b""
+    assert leads.log.high_watermark == 0
+    follower = leads.leading.state(leads.log)
+    assert follower is not None
+    assert follower.followers[0].offset == -1
+
+
+async def test_a_follower_that_has_caught_up_is_taken_into_the_isr_and_counts_before_that_is_confirmed() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    await leads.fetched(2, 0)
+    await leads.fetched(3, 0)
+    (asked,) = leads.controller.asked
+    assert asked.change.isr == ((1, 100), (2, 200), (3, 300))
+    leads.broker.begin_produce(batch("a"))
+    await leads.fetched(2, 1)
+    assert leads.log.high_watermark == 0
+    leads.controller.confirm()
+    await leads.fetched(3, 1)
+    assert leads.log.high_watermark == 1
+    assert not leads.controller.asked
+
+
+async def test_a_follower_that_lags_is_taken_out_and_then_holds_nothing_up() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    produced = leads.broker.begin_produce(batch("a"))
+    await settle()
+    leads.leading.look_for_lag()
+    assert not leads.controller.asked
+    leads.broker.clock.advance(LAG_MS + 1)
+    leads.leading.look_for_lag()
+    await settle()
+    assert leads.log.high_watermark == 0
+    assert leads.controller.confirm() == (1,)
+    await settle()
+    assert leads.log.high_watermark == 1
+    assert produced.done()
+
+
+async def test_many_partitions_follow_a_change_of_brokers_in_turns() -> None:
+    """cluster.md 2.10"""
+    broker = await DataBroker.started()
+    await broker.create_topic("many", partitions=2 * LOOKS_PER_TURN)
+    looks = 0
+
+    def brokers() -> Registrations:
+        nonlocal looks
+        looks += 1
+        return {}
+
+    leading = LedPartitions(
+        1,
+        brokers=brokers,
+        own_epoch=lambda: 100,
+        isr_changes=Controller(),
+        appended=broker.partitions.long_polls.progress,
+        clock=broker.clock,
+        max_lag_ms=LAG_MS,
+    )
+    for index in range(2 * LOOKS_PER_TURN):
+        log = broker.log("many", index)
+        leading.lead(log, log.topic_id, Partition((1, 2), (1, 2), log.leader_epoch, 1))
+    looks = 0
+    leading.brokers_changed()
+    assert looks == LOOKS_PER_TURN
+    await asyncio.sleep(0)
+    assert looks == 2 * LOOKS_PER_TURN
+
+
+async def test_an_answer_of_the_controller_that_comes_after_a_new_election_changes_nothing() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    await leads.fetched(3, 0)
+    asked = leads.controller.asked.pop()
+    leads.leading.resign(leads.log)
+    leads.lead(1, 2, 3)
+    asked.answered(IsrAnswer(ErrorCode.NONE, asked.change.leader_epoch, 9, (1,)))
+    state = leads.leading.state(leads.log)
+    assert state is not None
+    assert state.isr == (1, 2, 3)
+
+
+async def test_a_marker_is_written_only_while_enough_replicas_are_in_sync() -> None:
+    leads = await leader(min_in_sync=2)
+    markers = leads.broker.partitions.markers
+    markers.require(leads.leading.has_enough_in_sync)
+    orders = TopicPartition("orders", 0)
+    wanted = (MarkersForPartitions(Marker(7, 0, True, 0, 2), (orders,)),)
+    leads.lead(1)
+    assert await markers.write_markers(wanted) == {(7, orders): ErrorCode.NOT_ENOUGH_REPLICAS}
+    leads.lead(1, 2, replicas=(1, 2, 3), partition_epoch=2)
+    written = asyncio.ensure_future(markers.write_markers(wanted))
+    await settle()
+    assert not written.done()
+    await leads.fetched(2, 1)
+    assert await written == {(7, orders): ErrorCode.NONE}
+
+
+async def deleting(leads: Leader, offset: int, *, timeout_ms: int = 1000) -> tuple[str, int]:
+    wanted = DeleteRecordsTopic("orders", (DeleteRecordsPartition(0, offset),))
+    response = await leads.broker.call(delete_records.API, DeleteRecordsRequest((wanted,), timeout_ms), 2)
+    (told,) = response.topics[0].partitions
+    return ErrorCode(told.error_code).name, told.low_watermark
+
+
+async def leader_with_records(count: int) -> Leader:
+    leads = await leader()
+    leads.lead(1, 2, 3)
+    writing = leads.broker.begin_produce(batch(*(str(each) for each in range(count))))
+    for node_id in (2, 3):
+        await leads.fetched(node_id, count)
+    await writing
+    return leads
+
+
+async def test_records_are_deleted_when_every_live_replica_starts_behind_them() -> None:
+    leads = await leader_with_records(3)
+    deleted = asyncio.ensure_future(deleting(leads, 2))
+    await leads.fetched(2, 3, log_start=2)
+    await settle()
+    assert not deleted.done()
+    await leads.fetched(3, 3, log_start=2)
+    assert await deleted == ("NONE", 2)
+
+
+async def test_a_dead_replica_holds_up_no_deletion() -> None:
+    leads = await leader_with_records(3)
+    deleted = asyncio.ensure_future(deleting(leads, -1))
+    await leads.fetched(2, 3, log_start=3)
+    await settle()
+    assert not deleted.done()
+    leads.brokers[3] = Broker(300, fenced=True)
+    leads.leading.brokers_changed()
+    assert await deleted == ("NONE", 3)
+
+
+async def test_a_deletion_that_replicas_do_not_follow_in_time_says_so() -> None:
+    leads = await leader_with_records(3)
+    assert await deleting(leads, 2, timeout_ms=1) == ("REQUEST_TIMED_OUT", -1)
+
+
+async def test_a_leader_that_resigns_ends_the_wait_for_a_deletion() -> None:
+    leads = await leader_with_records(3)
+    deleted = asyncio.ensure_future(deleting(leads, 2))
+    await settle()
+    leads.leading.resign(leads.log)
+    assert await deleted == ("NOT_LEADER_OR_FOLLOWER", -1)
+
+
+async def test_a_coordinator_writes_only_while_enough_replicas_are_in_sync() -> None:
+    leads = await leader(min_in_sync=2)
+    log = ReplicatedCoordinatorLog(leads.log, leads.leading.has_enough_in_sync)
+    records = batch("state")[RECORDS_AT:]
+    leads.lead(1)
+    refused = log.append_records(records, count=1, now_ms=0)
+    assert isinstance(refused, Refused)
+    assert refused.error is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert log.log_end_offset == 0
+    leads.lead(1, 2, replicas=(1, 2, 3), partition_epoch=2)
+    assert isinstance(log.append_records(records, count=1, now_ms=0), Appended)
+
+
+async def test_a_replica_asks_for_the_log_end_and_a_consumer_waits_for_the_start_of_the_epoch() -> None:
+    leads = await leader()
+    leads.broker.flusher.held = True
+    leads.broker.begin_produce(batch("a", "b"), acks=0)
+    leads.lead(1, 2)  # the epoch begins at 2, and nothing is known to be committed
+    assert await leads.offset(-1, replica_id=2) == (0, 2)
+    assert await leads.offset(-1) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+    assert await leads.offset(-1, version=4) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert await leads.offset(-2) == (0, 0)
+    leads.broker.flusher.release()
+    await leads.fetched(2, 2)
+    assert await leads.offset(-1) == (0, 2)
+
+
+async def test_when_a_follower_registers_again_its_position_is_void() -> None:
+    leads = await leader()
+    leads.lead(1, 2)
+    leads.broker.flusher.held = True
+    leads.broker.begin_produce(batch("a"))
+    await leads.fetched(2, 0)
+    await leads.fetched(2, 1)
+    leads.brokers[2] = Broker(201)
+    leads.leading.brokers_changed()
+    leads.broker.flusher.release()
+    await asyncio.sleep(0)
+    assert leads.log.high_watermark == 0
+    await leads.fetched(2, 1)
+    assert leads.log.high_watermark == 1
+
+
+async def test_a_broker_that_is_alone_serves_no_follower() -> None:
+    broker = await DataBroker.started()
+    await broker.create_topic()
+    leads = Leader(broker, broker.log())
+    broker.services.led_partitions = None
+    assert (await leads.fetched(2, 0)).error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert await leads.offset(-1, replica_id=2) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)
