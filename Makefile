@@ -22,7 +22,7 @@ MINUTES ?= 60
 BIN := .venv/bin
 PROOF := $(BIN)/python tests/support/prove.py
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
-ROOMS := runtime protocol storage coordinator client model settings security network cluster broker pipeline
+ROOMS := runtime protocol storage coordinator client model settings security network cluster broker observe pipeline
 CODE := $(ROOMS) tests docker $(wildcard bench) setup.py
 TYPED := $(addprefix .types/eosin/,$(ROOMS))
 
@@ -195,7 +195,7 @@ docs: setup  ## write the pages that come from the code
 
 console-pictures: setup  ## draw the pictures of docs/console.md (needs Chromium)
 	mkdir -p docs/images
-	CONSOLE_PICTURES=$(CURDIR)/docs/images $(BIN)/pytest -q tests/broker/console/test_in_a_browser.py -k pictures
+	CONSOLE_PICTURES=$(CURDIR)/docs/images $(BIN)/pytest -q tests/observe/console/test_in_a_browser.py -k pictures
 
 transcripts: setup  ## rewrite the expectations of the coordinator's transcripts; review the diff
 	EOSIN_REWRITE_TRANSCRIPTS=1 $(BIN)/pytest -q tests/coordinator -k transcript

@@ -18,8 +18,8 @@ from local_broker import local_broker
 
 from bench.path import Client
 from bench.report import Row
-from eosin.broker.recorder.recorder import FlightRecorder
 from eosin.coordinator.ports import TransactionObserver
+from eosin.observe.recorder.recorder import FlightRecorder
 
 GROUP: Final = "The flight recorder"
 BUDGET: Final = 1.02

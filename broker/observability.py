@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.recorder.events import Notable
-from eosin.broker.recorder.group_recorder import GroupRecorder
-from eosin.broker.recorder.notable_file import WRITE_MS, NotableFile
-from eosin.broker.recorder.notable_log import NotableLog
-from eosin.broker.recorder.recorder import DEFAULT_BYTES, FlightRecorder
 from eosin.broker.security.open_listeners import is_open
+from eosin.observe.recorder.events import Notable
+from eosin.observe.recorder.group_recorder import GroupRecorder
+from eosin.observe.recorder.notable_file import WRITE_MS, NotableFile
+from eosin.observe.recorder.notable_log import NotableLog
+from eosin.observe.recorder.recorder import DEFAULT_BYTES, FlightRecorder
 from eosin.runtime.clock import Clock
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.http import http_listener, is_loopback
@@ -25,20 +25,20 @@ from eosin.settings.start_error import StartError
 from eosin.settings.tracing import traces_url
 
 if TYPE_CHECKING:
-    from eosin.broker.console.console import Console
-    from eosin.broker.console.feed import Feed
-    from eosin.broker.console.history import History
-    from eosin.broker.console.sessions import Sessions
-    from eosin.broker.http.host import HttpHost
-    from eosin.broker.http.knowledge import Knowledge
-    from eosin.broker.metrics.exposition import MetricsExposition
-    from eosin.broker.metrics.loop_timer import LoopTimer
-    from eosin.broker.metrics.stats import RequestStats, TrafficStats
-    from eosin.broker.metrics.work_stats import FlushStats, StartStats
-    from eosin.broker.tracing.tracing import Tracing
     from eosin.network.acceptor import BoundSocket
     from eosin.network.api import Services
     from eosin.network.host import ConnectionHost
+    from eosin.observe.console.console import Console
+    from eosin.observe.console.feed import Feed
+    from eosin.observe.console.history import History
+    from eosin.observe.console.sessions import Sessions
+    from eosin.observe.http.host import HttpHost
+    from eosin.observe.http.knowledge import Knowledge
+    from eosin.observe.metrics.exposition import MetricsExposition
+    from eosin.observe.metrics.loop_timer import LoopTimer
+    from eosin.observe.metrics.stats import RequestStats, TrafficStats
+    from eosin.observe.metrics.work_stats import FlushStats, StartStats
+    from eosin.observe.tracing.tracing import Tracing
     from eosin.runtime.background import Background
     from eosin.security.tls.contexts import BuiltContext
     from eosin.security.tls.reload import StoreWatch
@@ -135,7 +135,7 @@ class Observability:
     def _begin_feed(self, recorder: FlightRecorder) -> "Feed | None":
         if not self._config.eosin_console_enable:
             return None
-        from eosin.broker.console.feed import Feed
+        from eosin.observe.console.feed import Feed
 
         return Feed(recorder)
 
@@ -163,16 +163,16 @@ class Observability:
             return
         start = self._started
         start.reached("listen")
-        from eosin.broker.http.application import application
-        from eosin.broker.http.guard import Guard
-        from eosin.broker.http.health import Health
-        from eosin.broker.http.host import HttpHost
-        from eosin.broker.http.knowledge import Knowledge
-        from eosin.broker.metrics.collector import Collector
-        from eosin.broker.metrics.exposition import MetricsExposition
-        from eosin.broker.metrics.loop_timer import LoopTimer
-        from eosin.broker.metrics.stats import RequestStats, TrafficStats
-        from eosin.broker.metrics.work_stats import FlushStats, VerificationStats
+        from eosin.observe.http.application import application
+        from eosin.observe.http.guard import Guard
+        from eosin.observe.http.health import Health
+        from eosin.observe.http.host import HttpHost
+        from eosin.observe.http.knowledge import Knowledge
+        from eosin.observe.metrics.collector import Collector
+        from eosin.observe.metrics.exposition import MetricsExposition
+        from eosin.observe.metrics.loop_timer import LoopTimer
+        from eosin.observe.metrics.stats import RequestStats, TrafficStats
+        from eosin.observe.metrics.work_stats import FlushStats, VerificationStats
 
         host.stats = requests = RequestStats()
         services.traffic = traffic = TrafficStats()
@@ -228,7 +228,7 @@ class Observability:
         flushes: "FlushStats",
     ) -> "History":
         """What the console draws, counted from now on."""
-        from eosin.broker.console.history import EVERY_MS, History
+        from eosin.observe.console.history import EVERY_MS, History
 
         history = History(
             services.partitions, self.recorder, self._clock, requests=requests, traffic=traffic, flushes=flushes
@@ -247,7 +247,7 @@ class Observability:
         sessions: "Sessions",
         host: "ConnectionHost",
     ) -> "Console":
-        from eosin.broker.console.console import Console
+        from eosin.observe.console.console import Console
 
         return Console(
             services,
@@ -261,7 +261,7 @@ class Observability:
         )
 
     def _sessions(self) -> "Sessions":
-        from eosin.broker.console.sessions import Sessions
+        from eosin.observe.console.sessions import Sessions
 
         return Sessions(self._clock, port=self.address.rpartition(":")[2], is_secure=self._config.eosin_http_ssl_enable)
 
@@ -328,7 +328,7 @@ def _start_stats(config: BrokerConfig) -> "StartStats | None":
     """What times the start, where somebody may ask for it."""
     if not config.eosin_http_listener:
         return None
-    from eosin.broker.metrics.work_stats import StartStats
+    from eosin.observe.metrics.work_stats import StartStats
 
     return StartStats()
 
@@ -338,7 +338,7 @@ def _tracing(config: BrokerConfig) -> "Tracing | None":
     url = traces_url(config.eosin_tracing_endpoint)
     if not url:
         return None
-    from eosin.broker.tracing.tracing import tracing_of
+    from eosin.observe.tracing.tracing import tracing_of
 
     return tracing_of(url, ratio=config.eosin_tracing_ratio, most_spans=config.eosin_tracing_queue_max_spans)
 

@@ -25,9 +25,7 @@ from eosin.security.session import NOBODY, Authorizer, Session
 if TYPE_CHECKING:
     from eosin.broker.config.store_reloads import ReloadStores
     from eosin.broker.fetching.sessions import FetchSessions
-    from eosin.broker.metrics.stats import TrafficStats
     from eosin.broker.partitions import Partitions
-    from eosin.broker.recorder.recorder import FlightRecorder
     from eosin.broker.security.group_shares import GroupShares
     from eosin.broker.security.new_producers import NewProducers
     from eosin.cluster.metadata.acl_entries import AclEntries
@@ -36,6 +34,8 @@ if TYPE_CHECKING:
     from eosin.coordinator.groups.coordinator import GroupCoordinator
     from eosin.coordinator.transactions.coordinator import TransactionCoordinator
     from eosin.model.cluster import Cluster
+    from eosin.observe.metrics.stats import TrafficStats
+    from eosin.observe.recorder.recorder import FlightRecorder
     from eosin.settings.broker import BrokerConfig
 
 

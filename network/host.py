@@ -16,10 +16,10 @@ from eosin.protocol.keys import ApiKey
 from eosin.security.session import Authorizer
 
 if TYPE_CHECKING:
-    from eosin.broker.metrics.stats import RequestStats
     from eosin.network.connection import Connection
     from eosin.network.limits import ConnectionLimits
     from eosin.network.tls.layer import TlsLayer
+    from eosin.observe.metrics.stats import RequestStats
 
 
 @dataclass(slots=True)

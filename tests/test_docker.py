@@ -34,6 +34,7 @@ ROOMS = (
     "network",
     "cluster",
     "broker",
+    "observe",
     "pipeline",
 )
 

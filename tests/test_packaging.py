@@ -28,6 +28,7 @@ ROOMS = (
     "network",
     "cluster",
     "broker",
+    "observe",
     "pipeline",
 )
 

@@ -55,7 +55,7 @@ RESERVED = (
         # Never from a seed (security.md 6.4).
         rule="only nonces, salts and passwords come from `secrets`",
         imported="secrets",
-        owners=("runtime/chance.py", "broker/security/", "broker/console/sessions", "broker/cli/users", "client/"),
+        owners=("runtime/chance.py", "broker/security/", "observe/console/sessions", "broker/cli/users", "client/"),
     ),
     Reserved(
         rule="no room of a broker makes ids that a seed foretells",
@@ -70,7 +70,12 @@ RESERVED = (
             *(f"network/tls/{name}.py" for name in ("layer", "contexts", "listeners", "reload")),
             *("cluster/links/contexts.py", "cluster/links/link.py"),
             # The HTTP listener, and who hands its certificates on.
-            *("broker/http/host.py", "broker/http/tls.py", "broker/cli/health.py", "broker/explain/cluster_facts.py"),
+            *(
+                "observe/http/host.py",
+                "observe/http/tls.py",
+                "broker/cli/health.py",
+                "observe/explain/cluster_facts.py",
+            ),
         ),
     ),
     Reserved(

@@ -17,13 +17,13 @@ from eosin.broker.cli.arguments import Parser, fail
 from eosin.broker.cli.output import until_broken_pipe
 from eosin.broker.cli.remote_commands import add_connection, attempt, moment
 from eosin.broker.cli.security_options import principal_of, security_of
-from eosin.broker.explain.cluster_facts import ClusterFacts
-from eosin.broker.explain.explained import Explained
-from eosin.broker.explain.stored_facts import StoredFacts
-from eosin.broker.explain.subjects import KINDS, NotTold, find
-from eosin.broker.explain.wording import client as client_words
-from eosin.broker.recorder.events import HistoryEvent
 from eosin.client.client import Client
+from eosin.observe.explain.cluster_facts import ClusterFacts
+from eosin.observe.explain.explained import Explained
+from eosin.observe.explain.stored_facts import StoredFacts
+from eosin.observe.explain.subjects import KINDS, NotTold, find
+from eosin.observe.explain.wording import client as client_words
+from eosin.observe.recorder.events import HistoryEvent
 from eosin.protocol.codec import DecodeError
 from eosin.runtime.clock import SystemClock
 from eosin.storage.disk.interfaces import DirectoryInUse, UnusableDirectory

@@ -45,8 +45,8 @@ from eosin.settings.quorum import RACK_AWARE
 from eosin.storage.log.log_results import NO_RECORDS, Isolation
 
 if TYPE_CHECKING:
-    from eosin.broker.metrics.stats import TrafficStats
     from eosin.cluster.replication.led_partitions import LedPartitions
+    from eosin.observe.metrics.stats import TrafficStats
     from eosin.storage.log.partition_log import PartitionLog
 
 FIRST_SESSION_VERSION: Final = 7

@@ -40,7 +40,7 @@ from eosin.security.access import Access, Right, or_the_next
 from eosin.storage.log.log_results import Marker
 
 if TYPE_CHECKING:
-    from eosin.broker.recorder.recorder import FlightRecorder
+    from eosin.observe.recorder.recorder import FlightRecorder
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ async def _record(
     request: WriteTxnMarkersRequest, context: RequestContext, services: Services, recorder: "FlightRecorder"
 ) -> None:
     """On a broker that runs alone, only operators send markers."""
-    from eosin.broker.recorder.events import ended_by_operator  # a broker without a recorder does not load it
+    from eosin.observe.recorder.events import ended_by_operator  # a broker without a recorder does not load it
 
     for marker in request.markers:
         found = await services.transactions.find_producer(marker.producer_id)

@@ -20,9 +20,9 @@ from eosin.runtime.logging_format import fields
 from eosin.storage.log.log_results import Marker
 
 if TYPE_CHECKING:
-    from eosin.broker.recorder.recorder import FlightRecorder
     from eosin.coordinator.transactions.rules.listing import TransactionDescription
     from eosin.network.api import RequestContext
+    from eosin.observe.recorder.recorder import FlightRecorder
     from eosin.storage.log.partition_log import PartitionLog
     from eosin.storage.producers.entry import ProducerEntry
 
@@ -154,7 +154,7 @@ def _record(
     who: "RequestContext | None",
     now_ms: int,
 ) -> None:
-    from eosin.broker.recorder.events import Kind, Notable, ended_by_operator  # not without a recorder
+    from eosin.observe.recorder.events import Kind, Notable, ended_by_operator  # not without a recorder
 
     pair = (entry.producer_id, entry.producer_epoch)
     if who is None:

@@ -25,8 +25,8 @@ print([name for name in sys.modules if name.startswith(tuple(sys.argv[1:]))])
 """
 ROOMS = ("eosin.cluster.membership", "eosin.cluster.quorum", "eosin.broker.joined", "eosin.client")
 SEEING = (
-    *("eosin.broker.observability", "eosin.broker.recorder", "eosin.broker.http", "eosin.broker.metrics"),
-    "eosin.broker.console",
+    *("eosin.broker.observability", "eosin.observe.recorder", "eosin.observe.http", "eosin.observe.metrics"),
+    "eosin.observe.console",
     *("starlette", "uvicorn", "prometheus_client"),
 )
 CODECS = ("cramjam", "lz4", "zstandard")

@@ -24,6 +24,7 @@ ROOMS = (
     "network",
     "cluster",
     "broker",
+    "observe",
     "pipeline",
 )
 BESIDE = ("pyproject.toml", "README.md", "setup.py", "Makefile")

@@ -10,12 +10,12 @@ from local_broker import local_broker
 from wire import Wire
 from wire_producer import RawProducer, transactional
 
-from eosin.broker.explain.cluster_facts import ClusterFacts
-from eosin.broker.explain.explained import Explained
-from eosin.broker.explain.subjects import find
 from eosin.broker.server import Server
 from eosin.client.client import Client
 from eosin.client.http import HttpAnswer, get
+from eosin.observe.explain.cluster_facts import ClusterFacts
+from eosin.observe.explain.explained import Explained
+from eosin.observe.explain.subjects import find
 from eosin.protocol.names import TopicPartition
 
 ORDERS_0 = TopicPartition("orders", 0)

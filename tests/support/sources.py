@@ -27,6 +27,7 @@ ROOMS: Final = (
     "network",
     "cluster",
     "broker",
+    "observe",
     "pipeline",
 )
 DOCS: Final = ROOT / "docs"

@@ -21,6 +21,7 @@ ROOMS: Final = (
         "network",
         "cluster",
         "broker",
+        "observe",
         "pipeline",
     ),
     *("model_checker", "simulation", "conformance"),

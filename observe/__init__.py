@@ -1,0 +1,1 @@
+"""Seeing into a broker: events, metrics, traces, explanations, HTTP and the console."""

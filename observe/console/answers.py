@@ -1,0 +1,206 @@
+"""`Answers`: the sentences and facts of one transactional id, partition or group, as the console's pages ask for them.
+The words are those of `eosin explain`."""
+
+import contextlib
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from eosin.coordinator.groups.rules.group import Group, Member
+from eosin.network.api import Services
+from eosin.observe.console.survey import Survey
+from eosin.observe.explain.explained import Explained
+from eosin.observe.explain.facts import GroupFacts, GroupPartition, OpenProducer, PartitionFacts, TransactionFacts
+from eosin.observe.explain.group_sentences import explain_group
+from eosin.observe.explain.partition_sentences import explain_partition
+from eosin.observe.explain.sentences import explain_transaction
+from eosin.observe.http.knowledge import Knowledge
+from eosin.observe.recorder.events import ClientIdentity
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from eosin.protocol.records.internal import decode_value
+from eosin.protocol.schemas.records.consumer_protocol import ConsumerProtocolAssignment
+from eosin.protocol.types import DecodeError
+
+MOST_OPEN: Final = 20
+MOST_PARTITIONS: Final = 200
+MOST_MEMBERS: Final = 200
+MOST_ASSIGNED: Final = 50
+NOTHING_COMMITTED: Final = -1
+CONSUMER: Final = "consumer"
+"""The protocol of groups whose assignments are partitions."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a page shows of one thing."""
+
+    text: str
+    """Both sentences."""
+    explained: Explained
+    facts: Any
+    now_ms: int
+
+
+class MemberSeen(msgspec.Struct, frozen=True):
+    """A member of a group, as far as the group's page shows it."""
+
+    member_id: str
+    instance_id: str | None
+    """The name of a static member; None for others."""
+    client_id: str
+    peer: str
+    session_timeout_ms: int
+    is_leader: bool
+    """Whether it assigns partitions for all."""
+    assigned: list[str]
+    """Partitions; none while the group rebalances, and where it is no group of consumers."""
+    assigned_more: int
+    """Partitions beyond those."""
+    heard_ms: int
+    """When it has shown last that it is alive; -1 while it waits for others to join."""
+
+
+class GroupSeen(GroupFacts, frozen=True, omit_defaults=True):
+    """A group as its page shows it."""
+
+    generation: int = 0
+    protocol: str = ""
+    """How partitions are assigned: `range`, `cooperative-sticky`."""
+    seen_members: tuple[MemberSeen, ...] = ()
+
+
+class Answers:
+    """Explains what one broker knows."""
+
+    def __init__(self, services: Services, knowledge: Knowledge, survey: Survey) -> None:
+        self._services = services
+        self._knowledge = knowledge
+        self._survey = survey
+
+    async def transaction(self, transactional_id: str) -> Answer | None:
+        """One transactional id; None when it is not known here."""
+        facts = self._knowledge.transaction_now(transactional_id)
+        return None if facts is None else _answer(explain_transaction(facts), facts, facts.now_ms)
+
+    async def partition(self, name: str) -> Answer | None:
+        """One partition of this broker; None when it has none of that name."""
+        told = await self._knowledge.partition(name)
+        if told is None:
+            return None
+        facts = told if told.error else msgspec.structs.replace(told, open=await self._open(name))
+        return _answer(explain_partition(facts), facts, facts.now_ms)
+
+    async def _open(self, name: str) -> tuple[OpenProducer, ...]:
+        topic, _, index = name.rpartition("-")
+        log = self._services.partitions.replica(TopicPartition(topic, int(index)))
+        if isinstance(log, ErrorCode):
+            return ()
+        held = sorted(
+            (entry.transaction_first_offset, entry.producer_id, entry.producer_epoch, entry.last_timestamp)
+            for entry in log.producer_state
+            if entry.has_transaction
+        )
+        found = []
+        for first_offset, producer_id, producer_epoch, last_ms in held[:MOST_OPEN]:
+            transaction = await self._transaction_of(producer_id, producer_epoch, name)
+            is_asked = transaction is not None or not self._services.cluster.is_joined
+            found.append(OpenProducer(producer_id, producer_epoch, first_offset, last_ms, transaction, is_asked))
+        return tuple(found)
+
+    async def _transaction_of(self, producer_id: int, producer_epoch: int, partition: str) -> TransactionFacts | None:
+        """What the coordinator knows of a producer's transaction; None when it will not end it."""
+        owner = self._survey.owner(producer_id)
+        if owner is None:
+            found = await self._services.transactions.find_producer(producer_id)
+            owner = None if isinstance(found, ErrorCode) else found.transactional_id
+        facts = None if owner is None else self._knowledge.transaction_now(owner)
+        if facts is None or facts.producer_id != producer_id or partition not in facts.partitions:
+            return None
+        return facts if facts.is_preparing or (facts.is_open and facts.producer_epoch == producer_epoch) else None
+
+    async def group(self, name: str) -> Answer | None:
+        """One group of this broker; None when there is none."""
+        group = self._services.groups.describe(name)
+        if not isinstance(group, Group):
+            return None
+        parts = await self._survey.groups.partitions(name)
+        parts += self._uncommitted(group, {each.partition for each in parts})
+        behind = [each for each in parts if each.undecided]
+        holders = [await self._holder(each) for each in behind[:MOST_OPEN]]
+        pending = any(each.pending for each in parts)
+        now_ms = self._services.clock.now_ms()
+        facts = GroupSeen(
+            name,
+            now_ms,
+            group.state.value,
+            members=tuple(
+                ClientIdentity(client_id=each.client_id, peer=each.client_host) for each in group.members.values()
+            ),
+            partitions=tuple(parts[:MOST_PARTITIONS]),
+            held_by=tuple(dict.fromkeys(each for each in holders if each)),
+            history=await self._knowledge.group(name),
+            pending_in=await self._pending_in(name) if pending else None,
+            sources=("the broker",),
+            generation=group.generation_id,
+            protocol=group.protocol_name or "",
+            seen_members=tuple(
+                _member(group, each, self._heard_ms(name, each, now_ms))
+                for each in islice(group.members.values(), MOST_MEMBERS)
+            ),
+        )
+        return _answer(explain_group(facts), facts, facts.now_ms)
+
+    def _uncommitted(self, group: Group, known: set[str]) -> list[GroupPartition]:
+        """Partitions that members read and that the group has committed nothing for."""
+        found = []
+        for name in dict.fromkeys(each for member in group.members.values() for each in _assigned(group, member)):
+            topic, _, index = name.rpartition("-")
+            log = ErrorCode.NONE if name in known else self._services.partitions.get(TopicPartition(topic, int(index)))
+            if not isinstance(log, ErrorCode):
+                ends = log.last_stable_offset, log.high_watermark
+                found.append(GroupPartition(name, NOTHING_COMMITTED, *ends, log_start=log.log_start_offset))
+        return found
+
+    def _heard_ms(self, group_id: str, member: Member, now_ms: int) -> int:
+        silent_ms = self._services.groups.silent_ms(group_id, member.member_id)
+        return -1 if silent_ms is None else now_ms - silent_ms
+
+    async def _pending_in(self, group_id: str) -> TransactionFacts | None:
+        """The transaction that is open in the group's partition of `__consumer_offsets`, where it is the only one:
+        offsets of this group may be another's of that partition."""
+        partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, self._services.groups.partition_for(group_id))
+        known = [each.transaction for each in await self._open(str(partition)) if each.transaction is not None]
+        return known[0] if len(known) == 1 else None
+
+    async def _holder(self, partition: GroupPartition) -> str:
+        first = (await self._open(partition.partition))[:1]
+        transaction = first[0].transaction if first else None
+        return "" if transaction is None else transaction.transactional_id
+
+
+def _assigned(group: Group, member: Member) -> list[str]:
+    if group.protocol_type == CONSUMER and member.assignment:
+        with contextlib.suppress(DecodeError):  # whatever the group's leader has sent
+            told = decode_value(ConsumerProtocolAssignment, member.assignment)
+            return [f"{each.topic}-{index}" for each in told.assigned_partitions for index in each.partitions]
+    return []
+
+
+def _member(group: Group, member: Member, heard_ms: int) -> MemberSeen:
+    assigned = _assigned(group, member)
+    return MemberSeen(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host.lstrip("/"),
+        member.session_timeout_ms,
+        member.member_id == group.leader_id,
+        sorted(assigned)[:MOST_ASSIGNED],
+        max(0, len(assigned) - MOST_ASSIGNED),
+        heard_ms,
+    )
+
+
+def _answer(explained: Explained, facts: TransactionFacts | PartitionFacts | GroupFacts, now_ms: int) -> Answer:
+    return Answer(explained.text, explained, facts, now_ms)

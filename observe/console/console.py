@@ -1,0 +1,158 @@
+"""`Console`: the routes of the live console, and what stands behind them (console.md 5 and 6).
+
+Reading only, but for `Actions`, where they are allowed. Always true: the page loads nothing from anywhere else, runs no
+script and no style but its own files, and is shown in no frame of another page.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from eosin.network.api import Api, Services
+from eosin.observe.console.answers import Answers
+from eosin.observe.console.connection_survey import ConnectionSurvey
+from eosin.observe.console.feed import Feed
+from eosin.observe.console.history import History
+from eosin.observe.console.log_routes import LogRoutes
+from eosin.observe.console.sessions import Sessions
+from eosin.observe.console.static_files import PAGE, StaticFile, static_files
+from eosin.observe.console.streams import Streams, tables_of
+from eosin.observe.console.survey import Known, Survey
+from eosin.observe.console.topic_view import TopicView
+from eosin.observe.console.worker_threads import WorkerThreads
+from eosin.observe.http.knowledge import Knowledge
+from eosin.observe.recorder.recorder import FlightRecorder
+from eosin.runtime.version import VERSION
+
+if TYPE_CHECKING:
+    from eosin.network.connection import Connection
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+    " frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+JSON: Final = "application/json"
+LONGEST_NAME: Final = 1000
+
+
+class Console:
+    """One broker's console."""
+
+    def __init__(
+        self,
+        services: Services,
+        knowledge: Knowledge,
+        recorder: FlightRecorder | None,
+        feed: Feed | None,
+        history: History,
+        sessions: Sessions,
+        *,
+        connections: "Callable[[], list[Connection]]",
+        apis: Callable[[], Mapping[int, Api]],
+    ) -> None:
+        """`connections`: those that are open, oldest first; `apis`: what they are served."""
+        config, cluster = services.config, services.cluster
+        known = Known(
+            VERSION, cluster.node_id, cluster.cluster_id, config.durability, config.eosin_console_actions_enable
+        )
+        survey = Survey(services, recorder, feed, history, known)
+        self.streams = Streams(survey, feed, services.clock, run=f"{services.clock.now_ms():x}")
+        self._answers = Answers(services, knowledge, survey)
+        self._topics = TopicView(services, survey)
+        self.work = WorkerThreads()
+        self._connections = ConnectionSurvey(connections, services.clock)
+        self._logs = LogRoutes(services, survey, self.work)
+        self._actions = None
+        if config.eosin_console_actions_enable:
+            from eosin.observe.console.actions import Actions
+            from eosin.observe.console.own_requests import OwnRequests
+
+            self._actions = Actions(services, OwnRequests(apis, services))
+        self._sessions = sessions
+        self._files = static_files()
+
+    def routes(self) -> list[Route]:
+        """What is served beside health, metrics and facts."""
+        return [
+            Route("/", self._page),
+            Route("/static/{name:path}", self._file),
+            Route("/api/v1/stream", self._stream),
+            Route("/api/v1/session", self._session, methods=["POST"]),
+            Route(
+                "/api/v1/explain/transactions/{name:path}",
+                self._told(self._answers.transaction, "it was never used, has expired, or has another coordinator"),
+            ),
+            Route(
+                "/api/v1/explain/partitions/{name:path}",
+                self._told(self._answers.partition, "there is none, or this broker has no replica of it"),
+            ),
+            Route(
+                "/api/v1/explain/groups/{name:path}",
+                self._told(
+                    self._answers.group, "it was never used, its offsets have expired, or it has another coordinator"
+                ),
+            ),
+            Route("/api/v1/topics/{name:path}", self._told(self._topics.look)),
+            Route("/api/v1/connections", self._all_connections),
+            Route("/api/v1/openapi.json", self._openapi),
+            *self._logs.routes(),
+            *(() if self._actions is None else self._actions.routes()),
+        ]
+
+    async def stop(self) -> None:
+        """End every stream."""
+        self.work.stop()
+        await self.streams.stop()
+
+    async def _page(self, request: Request) -> Response:
+        return _served(self._files[PAGE])
+
+    async def _file(self, request: Request) -> Response:
+        found = self._files.get(request.path_params["name"])
+        return Response(status_code=404) if found is None else _served(found)
+
+    async def _stream(self, request: Request) -> Response:
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
+        asked = request.query_params
+        last_id = request.headers.get("last-event-id", asked.get("last", ""))
+        frames = self.streams.frames(last_id, tables_of(asked.get("watch", "")), once="once" in asked)
+        return StreamingResponse(frames, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+
+    async def _session(self, request: Request) -> Response:
+        """The guard has seen the token: a cookie stands for it from now on."""
+        return Response(b"{}\n", media_type=JSON, headers={"set-cookie": self._sessions.begin()})
+
+    async def _all_connections(self, request: Request) -> Response:
+        text = request.query_params.get("contains", "")[:LONGEST_NAME]
+        found = await self._connections.look(text)
+        return Response(msgspec.json.encode(found) + b"\n", media_type=JSON)
+
+    async def _openapi(self, request: Request) -> Response:
+        from eosin.observe.console.openapi import description  # rarely asked for
+
+        return Response(description(has_actions=self._actions is not None), media_type=JSON)
+
+    def _told(
+        self, ask: Callable[[str], Awaitable[msgspec.Struct | None]], otherwise: str = ""
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """`otherwise`: why there may be nothing of a name."""
+
+        async def answer(request: Request) -> Response:
+            name = request.path_params["name"]
+            found = await ask(name) if len(name) <= LONGEST_NAME else None
+            if found is None:
+                why = f": {otherwise}" if otherwise else ""
+                unknown = {"error": f"this broker knows no {name[:LONGEST_NAME]!r}{why}"}
+                return Response(msgspec.json.encode(unknown) + b"\n", status_code=404, media_type=JSON)
+            return Response(msgspec.json.encode(found) + b"\n", media_type=JSON)
+
+        return answer
+
+
+def _served(file: StaticFile) -> Response:
+    return Response(file.body, headers={"content-type": file.kind, "content-security-policy": POLICY})

@@ -1,0 +1,166 @@
+"""The paths of the console that read logs: `/api/v1/partitions/NAME/batches` and `.../records` (console.md 5.2, 5.3).
+
+Always true: whatever is asked, an answer or a sentence comes; work that is too much for now is refused, and not queued.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from eosin.network.api import Services
+from eosin.observe.console.log_pieces import Offline
+from eosin.observe.console.log_view import MOST_BATCHES, LogView
+from eosin.observe.console.record_access import Hidden, RecordAccess, Shown
+from eosin.observe.console.records_view import CUT, LONGEST, MOST_RECORDS, Isolation, RecordsQuestion, RecordsView
+from eosin.observe.console.survey import Survey
+from eosin.observe.console.worker_threads import Busy, WorkerThreads
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records.batch import CorruptRecords
+from eosin.protocol.records.budget import Budget, BudgetSpent
+from eosin.runtime.thread_rest import ThreadRest
+from eosin.storage.log.log_results import Isolation as LogIsolation
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.log.timestamp_search import SEARCH_WORK
+
+JSON: Final = "application/json"
+LONGEST_NUMBER: Final = 19
+LONGEST_NEEDLE: Final = 200
+LAST_OFFSET: Final = 2**63 - 1
+
+_EYES: Final = {
+    Isolation.COMMITTED: LogIsolation.READ_COMMITTED,
+    Isolation.UNCOMMITTED: LogIsolation.READ_UNCOMMITTED,
+    Isolation.EVERYTHING: None,
+}
+
+Look = Callable[[Request, TopicPartition, PartitionLog], Awaitable[msgspec.Struct]]
+
+
+class BadQuestion(Exception):
+    """A parameter is not what it should be; the text says which."""
+
+
+class LogRoutes:
+    """The routes of one broker's console about logs and records."""
+
+    def __init__(self, services: Services, survey: Survey, work: WorkerThreads) -> None:
+        self._services = services
+        self._work = work
+        self._view = LogView(services, survey, work)
+        self._records_view = RecordsView(services, survey, work)
+        self._access = RecordAccess(services)
+
+    def routes(self) -> list[Route]:
+        """They must stand before the path of a partition's facts, which takes every name."""
+        return [
+            Route("/api/v1/partitions/{name}/batches", self._of_a_log(self._batches)),
+            Route("/api/v1/partitions/{name}/records", self._of_a_log(self._records)),
+        ]
+
+    async def _batches(self, request: Request, partition: TopicPartition, log: PartitionLog) -> msgspec.Struct:
+        first, end = offset_asked(request, "from"), offset_asked(request, "to")
+        limit = number_asked(request, "limit", MOST_BATCHES, most=MOST_BATCHES)
+        return await self._view.look(partition, log, first, end, limit)
+
+    async def _records(self, request: Request, partition: TopicPartition, log: PartitionLog) -> msgspec.Struct:
+        shown = self._access.to(partition.topic, "?" if request.client is None else request.client.host)
+        asked = request.query_params
+        names = [each.value for each in Isolation]
+        isolation = asked.get("isolation", Isolation.COMMITTED.value)
+        if isolation not in names:
+            raise BadQuestion(f"isolation must be one of {', '.join(names)}, not {isolation[:40]!r}")
+        key, value = asked.get("key", ""), asked.get("value", "")
+        if max(len(key), len(value)) > LONGEST_NEEDLE:
+            raise BadQuestion(f"key and value may have {LONGEST_NEEDLE} characters")
+        if value and shown is not Shown.ALL:
+            raise BadQuestion("values are not shown here, and not searched: eosin.console.records is keys")
+        first, at_ms = offset_asked(request, "from"), offset_asked(request, "time")
+        if first is not None and at_ms is not None:
+            raise BadQuestion("give from, or time, not both")
+        if at_ms is not None:
+            first = await _offset_at(log, at_ms, Isolation(isolation))
+        question = RecordsQuestion(
+            first,
+            number_asked(request, "limit", 100, most=MOST_RECORDS),
+            Isolation(isolation),
+            key.encode("utf-8", "replace"),
+            value.encode("utf-8", "replace"),
+            number_asked(request, "cut", CUT, most=LONGEST),
+        )
+        return await self._records_view.look(partition, log, question, shown)
+
+    def _of_a_log(self, look: Look) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            name = request.path_params["name"]
+            partition = partition_named(name)
+            log = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partition is None else self._log(partition)
+            if partition is None or isinstance(log, ErrorCode):
+                return refused(404, f"this broker has no log of {name[:300]!r}")
+            try:
+                found = await self._work.job(look(request, partition, log))
+            except Hidden as error:
+                return refused(403, str(error))
+            except BadQuestion as error:
+                return refused(400, str(error))
+            except Busy:
+                return refused(503, "others are reading logs just now: ask again in a second", retry=True)
+            except BudgetSpent:
+                return refused(503, f"the log of {name} takes too long to search: give an offset instead of a time")
+            except (Offline, OSError, CorruptRecords) as error:
+                return refused(503, f"the log of {name} cannot be read: {error}")
+            return Response(msgspec.json.encode(found) + b"\n", media_type=JSON)
+
+        return answer
+
+    def _log(self, partition: TopicPartition) -> PartitionLog | ErrorCode:
+        return self._services.partitions.replica(partition)
+
+
+async def _offset_at(log: PartitionLog, at_ms: int, isolation: Isolation) -> int:
+    """Where the first record at or after a time stands; the end of what may be seen where there is none. Raises
+    OSError, CorruptRecords, BudgetSpent."""
+    eyes = _EYES[isolation]
+    rest = ThreadRest()
+    try:
+        found = await log.offset_for_timestamp(at_ms, isolation=eyes, budget=Budget(SEARCH_WORK, rest.take))
+    finally:
+        rest.give_up()
+    return log.visible_end(eyes) if found is None else found.offset
+
+
+def partition_named(name: str) -> TopicPartition | None:
+    """The partition of a name as in `orders-0`."""
+    topic, _, index = name.rpartition("-")
+    is_one = topic and len(name) <= 300 and index.isascii() and index.isdecimal() and len(index) < 10
+    return TopicPartition(topic, int(index)) if is_one else None
+
+
+def offset_asked(request: Request, name: str) -> int | None:
+    """An offset of the query; None where there is none. Raises BadQuestion."""
+    text = request.query_params.get(name)
+    return None if text is None or text == "" else _number(name, text, LAST_OFFSET)
+
+
+def number_asked(request: Request, name: str, default: int, *, most: int) -> int:
+    """A number of the query, from 1 to `most`. Raises BadQuestion."""
+    text = request.query_params.get(name)
+    if text is None or text == "":
+        return default
+    return max(1, min(most, _number(name, text, LAST_OFFSET)))
+
+
+def _number(name: str, text: str, most: int) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER and int(text) <= most):
+        raise BadQuestion(f"{name} must be a number from 0 on, not {text[:40]!r}")
+    return int(text)
+
+
+def refused(status: int, why: str, *, retry: bool = False) -> Response:
+    """An answer that says why there is none."""
+    headers = {"retry-after": "1"} if retry else {}
+    return Response(msgspec.json.encode({"error": why}) + b"\n", status, headers=headers, media_type=JSON)

@@ -1,0 +1,192 @@
+"""The sentences about consumer groups: what their lag is made of, and what their offsets wait for (console.md 3).
+Pure."""
+
+from typing import Final
+
+from eosin.observe.explain.event_words import in_words
+from eosin.observe.explain.explained import Explained, Next
+from eosin.observe.explain.facts import GroupFacts, GroupPartition
+from eosin.observe.explain.sentences import next_of
+from eosin.observe.explain.wording import LONGEST_SENTENCE, client, clipped, moment, name, number, plural
+from eosin.observe.recorder.events import HistoryEvent
+from eosin.observe.recorder.group_events import REPEATING, last_rebalance, rebalances
+
+LOOP_MS: Final = 600_000
+"""Rebalances within this time make a loop ..."""
+LOOP: Final = 5
+"""... if there are so many."""
+
+
+def explain_group(facts: GroupFacts) -> Explained:
+    """What a group's lag is made of."""
+    subject = name(facts.group)
+    if not facts.state:
+        return Explained(
+            facts.group, f"there is no group {subject}: it was never used, or its offsets have expired.", is_known=False
+        )
+    sentence, rebalance = _sentence(facts, subject), _rebalance(facts)
+    fits = len(f"{sentence}; {rebalance}.") <= LONGEST_SENTENCE
+    evidence = [
+        _line(each) for each in facts.partitions if each.offsets_behind or each.undecided or each.is_out_of_range
+    ]
+    evidence += _refused(facts)
+    if rebalance and not fits:
+        evidence.insert(0, rebalance)
+    return Explained(
+        subject=facts.group,
+        sentence=clipped(f"{sentence}; {rebalance}." if rebalance and fits else f"{sentence}."),
+        cause=_cause(facts),
+        evidence=tuple(evidence),
+        next=_next(facts),
+        timeline=() if facts.history is None else in_words(facts.history.events),
+        sources=facts.sources,
+    )
+
+
+def _rebalance(facts: GroupFacts) -> str:
+    """Why it rebalanced last, as far as somebody has recorded it."""
+    last = None if facts.history is None else last_rebalance(facts.history)
+    if last is None:
+        return ""
+    began, over = last
+    at = moment(began.at_ms, facts.now_ms)
+    if loop := _loop(facts):
+        first = moment(loop[0].at_ms, facts.now_ms)
+        return f"it has rebalanced {number(len(loop))} times since {first}, last at {at} because {began.what}"
+    if over is None:
+        return f"it has been rebalancing since {at} because {began.what}"
+    return f"it rebalanced last at {at} (generation {over.what}) because {began.what}"
+
+
+def _refused(facts: GroupFacts) -> list[str]:
+    """Commits that were refused, and readers that wait for stable offsets, as far as somebody has recorded it; the
+    latest first."""
+    events = () if facts.history is None else facts.history.events
+    found = [each for each in events if each.kind in REPEATING]
+    return [
+        clipped(f"at {moment(each.at_ms, facts.now_ms)} {_by(each)}{each.words}") for each in reversed(in_words(found))
+    ]
+
+
+def _by(event: HistoryEvent) -> str:
+    who = client(event.who)
+    return f"{who}: " if who else ""
+
+
+def _loop(facts: GroupFacts) -> list[HistoryEvent]:
+    """The rebalances of a group that does not come to rest; none of another."""
+    found = [] if facts.history is None else rebalances(facts.history, facts.now_ms - LOOP_MS)
+    return found if len(found) >= LOOP else []
+
+
+def _sentence(facts: GroupFacts, subject: str) -> str:
+    parts = facts.partitions
+    head = f"group {subject}: {facts.state}, {plural(len(facts.members), 'member')}"
+    if all(each.committed < 0 and not each.pending for each in parts):
+        return f"{head}, and nothing committed{_held(facts)}"
+    lost = [each for each in parts if each.is_out_of_range]
+    gone = f", and {_out_of_range(lost)}" if lost else ""
+    records, behind = sum(each.lag for each in parts), sum(each.offsets_behind for each in parts)
+    lag = f"lag {number(records)}"
+    if behind != records:
+        controls = sum(max(0, each.control_records) for each in parts)
+        others = behind - records - controls
+        made_of = [plural(controls, "control record")] if controls else []
+        made_of += [f"{number(others)} aborted or compacted"] if others else []
+        lag += f" (log ends are {plural(behind, 'offset')} further: {', '.join([*_records(records), *made_of])})"
+    pending = [each.partition for each in parts if each.pending]
+    unstable = ""
+    if pending:
+        where = f"{name(pending[0])}" if len(pending) == 1 else f"{number(len(pending))} partitions"
+        unstable = f"; its offsets for {where} wait for {_pending_in(facts)}"
+    return f"{head}, {lag}{_held(facts)}{gone}{unstable}"
+
+
+def _held(facts: GroupFacts) -> str:
+    undecided = sum(each.undecided for each in facts.partitions)
+    return f", and {number(undecided)} undecided behind {_holders(facts)}" if undecided else ""
+
+
+def _out_of_range(lost: list[GroupPartition]) -> str:
+    first = lost[0]
+    others = f" (and {plural(len(lost) - 1, 'partition')} more)" if len(lost) > 1 else ""
+    where = f"offset {number(first.committed)} that it has committed for {name(first.partition)}{others}"
+    if first.committed < first.log_start:
+        return f"{where} has been deleted: the log begins at {number(first.log_start)}"
+    return f"{where} is beyond the end of the log, {number(first.high_watermark)}"
+
+
+def _records(records: int) -> list[str]:
+    return [plural(records, "record")] if records else []
+
+
+def _holders(facts: GroupFacts) -> str:
+    if len(facts.held_by) == 1:
+        return f"the open transaction of {name(facts.held_by[0])}"
+    if facts.held_by:
+        return f"open transactions of {name(facts.held_by[0])} and {number(len(facts.held_by) - 1)} more"
+    return "open transactions"
+
+
+def _pending_in(facts: GroupFacts) -> str:
+    found = facts.pending_in
+    if found is None:
+        return "an open transaction (UNSTABLE_OFFSET_COMMIT until it ends)"
+    return f"the open transaction of {name(found.transactional_id)} (UNSTABLE_OFFSET_COMMIT until it ends)"
+
+
+def _cause(facts: GroupFacts) -> str:
+    if any(each.pending for each in facts.partitions):
+        return "pending_offsets"
+    if any(each.is_out_of_range for each in facts.partitions):
+        return "offset_out_of_range"
+    if _loop(facts):
+        return "rebalances"
+    if any(each.undecided for each in facts.partitions):
+        return "open_transaction"
+    if any(each.lag for each in facts.partitions):
+        return "lag"
+    return "control_records" if any(each.offsets_behind for each in facts.partitions) else ""
+
+
+def _next(facts: GroupFacts) -> Next | None:
+    if facts.pending_in is not None:
+        return next_of(facts.pending_in)
+    if any(each.is_out_of_range for each in facts.partitions):
+        return Next(
+            "A reader that begins there is told OFFSET_OUT_OF_RANGE and goes where its auto.offset.reset says;"
+            f" `eosin groups reset-offsets` puts the group elsewhere{' while nobody reads' if facts.members else ''}."
+        )
+    if loop := _loop(facts):
+        return Next(_advice(loop[-1].what))
+    if not facts.members and any(each.lag for each in facts.partitions):
+        return Next("Nobody reads: the group has no members.")
+    return None
+
+
+def _advice(reason: str) -> str:
+    """What ends a loop of rebalances, by the reason of the last."""
+    if "max.poll.interval.ms" in reason:
+        return (
+            "If members are too slow between two polls, fewer records at a time (max.poll.records) or a longer"
+            " max.poll.interval.ms ends it; --timeline shows who comes and goes."
+        )
+    if "session.timeout.ms" in reason:
+        return (
+            "Members that live send heartbeats: look for processes that die or are paused; --timeline shows who comes"
+            " and goes."
+        )
+    return "It comes to rest when members stay; --timeline shows who comes and goes."
+
+
+def _line(each: GroupPartition) -> str:
+    if each.committed < 0:
+        return f"{name(each.partition)}: nothing committed, {number(each.undecided)} undecided"
+    if each.is_out_of_range:
+        log = f"the log has {number(each.log_start)} to {number(each.high_watermark)}"
+        return f"{name(each.partition)}: committed {number(each.committed)}, and {log}"
+    lag = f"{name(each.partition)}: committed {number(each.committed)}, lag {number(each.lag)}"
+    controls = f", {plural(each.control_records, 'control record')}" if each.control_records > 0 else ""
+    undecided = f", {number(each.undecided)} undecided" if each.undecided else ""
+    about = "" if each.records >= 0 else " (offsets, not counted)"
+    return f"{lag}{controls}{undecided}{about}"

@@ -1,0 +1,279 @@
+"""The sentences about transactional ids: facts in, text out (console.md 3). Pure; each row has a test.
+
+The first sentence says what, since when, why and by whom; the second what will happen next. No sentence is longer than
+`LONGEST_SENTENCE`.
+"""
+
+from typing import Final
+
+from eosin.observe.explain.explained import Explained, Next
+from eosin.observe.explain.facts import TransactionFacts
+from eosin.observe.explain.timeline import timeline_of
+from eosin.observe.explain.wording import client, clipped, duration, moment, name, plural
+from eosin.observe.recorder.events import Cause, Kind, Notable, Summary, Takeover
+from eosin.protocol.errors import ErrorCode
+
+_HEADLINES: Final = frozenset({Kind.FENCED, Kind.TIMEOUT, Kind.OPERATOR, Kind.HEALED, Kind.EXPIRED})
+
+_CAUSES: Final = frozenset(each.value for each in Cause)
+
+
+def explain_transaction(facts: TransactionFacts) -> Explained:
+    """Why a transactional id is as it is."""
+    notable = _headline(facts)
+    if notable is not None:
+        sentence, cause = why(facts.transactional_id, notable, facts.now_ms) + _present(facts, notable), _cause(notable)
+    else:
+        sentence, cause = _state(facts), ""
+    return Explained(
+        subject=facts.transactional_id,
+        sentence=clipped(sentence + "."),
+        cause=cause,
+        evidence=_evidence(facts, notable),
+        next=_next(facts, notable),
+        timeline=timeline_of(facts.history),
+        sources=facts.sources,
+        is_known=bool(facts.state) or notable is not None,
+    )
+
+
+def explain_away(subject: str, kind: str, error: ErrorCode) -> Explained:
+    """Why the coordinator of a transactional id or a group does not tell of it."""
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        why, cause = "its coordinator still reads its log", "coordinator_loading"
+        then = "Its clients try again by themselves, and /readyz of the broker says when it is loaded."
+    else:
+        why, cause = "no broker coordinates it now", "no_coordinator"
+        then = "`eosin cluster describe` shows which coordinator partition has no leader."
+    sentence = f"{name(subject)}: what this {kind} does is not known now, {why} ({error.name})."
+    return Explained(subject, clipped(sentence), cause=cause, next=Next(then), is_known=False)
+
+
+def _cause(notable: Notable) -> str:
+    """The cause of a fence; of what ended a transaction the kind says it."""
+    return notable.cause or (Cause(notable.kind.value) if notable.kind.value in _CAUSES else "")
+
+
+def next_of(facts: TransactionFacts) -> Next | None:
+    """What will happen to the transaction of an id."""
+    return _next(facts, None)
+
+
+def why(transactional_id: str, notable: Notable, now_ms: int) -> str:
+    """Why an id was fenced or its transaction ended, without the full stop. The same words as in the log."""
+    subject, at = name(transactional_id), moment(notable.latest_ms, now_ms)
+    if notable.kind is Kind.TIMEOUT:
+        return f"the transaction of {subject} was aborted at {at} because {_ran_out(notable.by, now_ms, 'it')}"
+    if notable.kind is Kind.EXPIRED:
+        unused = duration(int(notable.what)) if notable.what.isdigit() else "a long time"
+        return f"{subject} was forgotten at {at} after {unused} unused (transactional.id.expiration.ms)"
+    if notable.kind is Kind.HEALED:
+        return f"a hanging transaction of {subject} was aborted at {at} in {notable.what}: no coordinator knew of it"
+    if notable.kind is Kind.OPERATOR:
+        return f"{subject}: an operator, {client(notable.who) or 'unknown'}, {notable.what} at {at}"
+    if notable.kind is Kind.REFUSED:
+        return f"{subject} was refused with {notable.error} at {at}"
+    return f"{subject} was fenced at {at} because {_fenced(notable, now_ms)}"
+
+
+def _fenced(notable: Notable, now_ms: int) -> str:
+    """What follows `because`, by the cause (console.md 2.3)."""
+    by, epoch = notable.by, f"epoch {notable.producer_epoch}"
+    who = f" by {client(by.who)}" if by is not None and by.who is not None else ""
+    at = f" at {moment(by.at_ms, now_ms)}" if by is not None else ""
+    match notable.cause:
+        case Cause.TIMEOUT:
+            return _ran_out(by, now_ms)
+        case Cause.SUCCESSOR:
+            newer = "" if by is None or by.who is None else f", {client(by.who)},"
+            return f"a new instance{newer} took over from {epoch}{at}{_interrupted(by)}"
+        case Cause.OWN_REINIT:
+            return f"its own later init{at}, whose answer it may not have seen, replaced {epoch}"
+        case Cause.OWN_END:
+            return f"{epoch} is one of its own past: each end of a transaction raises it"
+        case Cause.OPERATOR:
+            ended = "ended its transaction" if by is not None and by.begun_ms >= 0 else f"fenced {epoch}"
+            return f"an operator {ended}{at}{who}"
+        case Cause.ADMIN_FENCE:
+            return f"an admin client, probably fencing it, raised {epoch}{who}{at}"
+        case Cause.HEALED:
+            return "its transaction hung, and was aborted"
+        case Cause.EXHAUSTED:
+            return f"the epochs of producer {notable.producer_id} were used up, and the id has a new one"
+        case Cause.EXPIRED:
+            return "the id was unused for so long that it was forgotten"
+        case Cause.UNKNOWN_ID:
+            return f"producer {notable.producer_id} was never seen with this id here"
+        case _:
+            return f"{epoch} was replaced before this broker began to record"
+
+
+def _ran_out(by: Takeover | None, now_ms: int, subject: str = "its transaction") -> str:
+    if by is None or by.begun_ms < 0:
+        return f"{subject} ran out of time, aborted by the coordinator"
+    return (
+        f"{subject} ran out of time: begun {moment(by.begun_ms, now_ms)} ({duration(by.timeout_ms)}),"
+        " aborted by the coordinator"
+    )
+
+
+def _interrupted(by: Takeover | None) -> str:
+    if by is None or by.begun_ms < 0:
+        return ""
+    return f" and aborted its transaction of {plural(by.partitions, 'partition')}"
+
+
+def _headline(facts: TransactionFacts) -> Notable | None:
+    """The notable event that says best why the id is as it is: the last one, unless the id has gone on since."""
+    history = facts.history
+    if history is None:
+        return None
+    found = [each for each in history.notable if each.kind in _HEADLINES]
+    if not found:
+        return None
+    last = max(found, key=lambda each: (each.latest_ms, each.kind is Kind.FENCED))
+    if last.kind is Kind.EXPIRED and facts.state:
+        return None
+    begun_ms = facts.start_ms if facts.is_open or facts.is_preparing else -1
+    has_gone_on = begun_ms > last.latest_ms or any(
+        each.outcome == "commit" and _is_after(each, last) for each in history.past
+    )
+    return None if has_gone_on else last
+
+
+def _is_after(past: Summary, notable: Notable) -> bool:
+    """Whether a transaction ended after a notable event. Within one millisecond that of a newer pair did, since the
+    event is about an older one."""
+    if past.ended_ms != notable.latest_ms:
+        return past.ended_ms > notable.latest_ms
+    return (past.producer_id, past.producer_epoch) > (notable.producer_id, notable.producer_epoch)
+
+
+def _present(facts: TransactionFacts, notable: Notable) -> str:
+    """The producer that has the id now."""
+    history = facts.history
+    if not facts.state or notable.kind is Kind.EXPIRED or history is None:
+        return ""
+    by_ms = notable.by.at_ms if notable.by is not None else notable.at_ms
+    if notable.cause == Cause.TIMEOUT and history.owner_ms <= by_ms:
+        return "; nobody has replaced it"
+    holder = client(history.owner)
+    if not holder or notable.kind is not Kind.FENCED:
+        return ""
+    by = notable.by
+    if by is not None and by.who == history.owner:
+        return f"; it holds epoch {facts.producer_epoch} now"
+    return f"; now held by {holder}, epoch {facts.producer_epoch}"
+
+
+def _state(facts: TransactionFacts) -> str:
+    subject, now_ms = name(facts.transactional_id), facts.now_ms
+    pair = f"producer {facts.producer_id}/{facts.producer_epoch}"
+    if not facts.state:
+        return f"no coordinator knows {subject}: it was never used, or it has expired"
+    if facts.is_open:
+        who = _holder(facts)
+        return (
+            f"{subject} has a transaction open since {moment(facts.start_ms, now_ms)}"
+            f" ({duration(now_ms - facts.start_ms)}) in {plural(len(facts.partitions), 'partition')}: {pair}{who}"
+        )
+    if facts.is_preparing:
+        return _preparing(facts, subject)
+    last = facts.history.past[-1] if facts.history is not None and facts.history.past else None
+    if last is not None:
+        by = f" by {client(last.who)}" if last.who is not None else ""
+        ended = {"commit": "committed", "abort": "aborted by its producer"}.get(
+            last.outcome, f"aborted ({last.outcome})"
+        )
+        return (
+            f"{subject} has nothing open: its last transaction{by} was {ended} at {moment(last.ended_ms, now_ms)}"
+            f" after {duration(last.ended_ms - last.begun_ms)} in {plural(last.partitions, 'partition')}; {pair}"
+        )
+    who = _holder(facts)
+    if facts.state == "Empty":
+        return f"{subject} has nothing open, and no transaction since its producer introduced itself: {pair}{who}"
+    ended = "committed" if facts.state == "CompleteCommit" else "aborted"
+    unknown = "" if facts.history is not None else "; this broker does not tell by whom, or why"
+    if unknown and facts.lacks_recorder:
+        unknown += ": it records that when it is started with --http"
+    return f"{subject} has nothing open: its last transaction was {ended}; {pair}{who}{unknown}"
+
+
+def _preparing(facts: TransactionFacts, subject: str) -> str:
+    what = "committing" if facts.state == "PrepareCommit" else "aborting"
+    since = f" since {moment(facts.updated_ms, facts.now_ms)}" if facts.updated_ms >= 0 else ""
+    if facts.markers is None:
+        return f"{subject} is {what}{since}: the outcome is decided, and its markers are being written"
+    left, refused = facts.markers, ""
+    if left.refused:
+        refused = f"; {name(left.refused[0])}"
+    return (
+        f"{subject} is {what}{since}: markers to {len(left.partitions)} of {plural(left.of, 'partition')} are"
+        f" outstanding{refused}"
+    )
+
+
+def _holder(facts: TransactionFacts) -> str:
+    history = facts.history
+    if history is None:
+        return ""
+    holder = client(history.opened_by or history.owner)
+    return f", {holder}" if holder else ""
+
+
+def _next(facts: TransactionFacts, notable: Notable | None) -> Next | None:
+    now_ms = facts.now_ms
+    if facts.is_open:
+        deadline_ms = facts.deadline_ms
+        if facts.never_times_out:
+            return Next("It is kept until its database decides (KIP-939).")
+        if deadline_ms >= 0 and facts.is_stored:
+            return Next(f"Its coordinator aborts it once it runs, after {moment(deadline_ms, now_ms)}.", deadline_ms)
+        if deadline_ms >= 0:
+            left_ms = deadline_ms - now_ms
+            when = f"in {duration(left_ms)}" if left_ms > 0 else "now due"
+            return Next(f"It will be aborted at {moment(deadline_ms, now_ms)} ({when}).", deadline_ms)
+    if facts.in_doubt:
+        return Next("A record of it may or may not be in the log: the coordinator writes it again until it is.")
+    if facts.is_preparing and facts.is_stored:
+        return Next("Its coordinator writes the markers that are missing once it runs.")
+    if facts.is_preparing:
+        return Next("The coordinator goes on trying; until then requests of the id get CONCURRENT_TRANSACTIONS.")
+    if notable is None:
+        if facts.forgotten_ms < 0:
+            return None
+        at, left = moment(facts.forgotten_ms, now_ms), duration(facts.forgotten_ms - now_ms)
+        when = f"{at} (in {left}; transactional.id.expiration.ms)" if facts.forgotten_ms > now_ms else "the next look"
+        return Next(f"Unless it is used, the coordinator forgets it at {when}.", facts.forgotten_ms)
+    if notable.kind is Kind.TIMEOUT or notable.cause == Cause.TIMEOUT:
+        return Next("The producer may come back with its pair; a longer transaction.timeout.ms gives it more time.")
+    if notable.cause == Cause.SUCCESSOR and notable.count > 2:
+        return Next("If both shall run, each needs a transactional.id of its own.")
+    return None
+
+
+def _evidence(facts: TransactionFacts, notable: Notable | None) -> tuple[str, ...]:
+    found = []
+    history = facts.history
+    if history is not None and notable is None and history.past:
+        last = history.past[-1]
+        found += [
+            f"{why(facts.transactional_id, each, facts.now_ms)}: what was written there before is not committed with it"
+            for each in history.notable
+            if each.kind is Kind.OPERATOR and last.begun_ms <= each.at_ms <= last.ended_ms and "aborted" in each.what
+        ]
+    if notable is not None and notable.who is not None:
+        times = f" {plural(notable.count, 'time')}" if notable.count > 1 else ""
+        error = f" with {notable.error}" if notable.error else ""
+        pair = f"producer {notable.producer_id}/{notable.producer_epoch}"
+        found.append(
+            f"{client(notable.who)}, {pair}, was refused{error}{times}" if notable.error else client(notable.who)
+        )
+    if facts.history is None:
+        if facts.state:
+            found.append("no flight recorder was asked: who did what, and why, is not known")
+    elif facts.history.is_shrunk:
+        found.append("the recorder has given up the events of this transaction for memory (eosin.recorder.max.bytes)")
+    if facts.history is not None and facts.history.dropped_tracks:
+        found.append(f"the recorder has forgotten {plural(facts.history.dropped_tracks, 'id')} for memory")
+    return tuple(found)

@@ -1,0 +1,77 @@
+"""The paths of the HTTP listener, as an ASGI application that needs no socket (console.md 4.1)."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from eosin.observe.http.health import Health
+from eosin.observe.http.knowledge import Knowledge
+
+JSON: Final = "application/json"
+NOT_FOUND: Final = 404
+NOT_READY: Final = 503
+
+
+class Exposition(Protocol):
+    """What `/metrics` answers."""
+
+    async def expose(self, accept: str) -> tuple[list[bytes], str]:
+        """The text of all metrics, in pieces, in a format that `accept` allows, and its content type."""
+
+
+def application(
+    health: Health, knowledge: Knowledge, exposition: Exposition, others: Sequence[Route] = ()
+) -> Starlette:
+    """All paths. `others`: those of the console, where there is one."""
+
+    async def livez(request: Request) -> Response:
+        return Response(b"ok\n", media_type="text/plain")
+
+    async def readyz(request: Request) -> Response:
+        reasons = health.reasons()
+        return answered({"ready": not reasons, **reasons}, status=NOT_READY if reasons else 200)
+
+    async def metrics(request: Request) -> Response:
+        pieces, kind = await exposition.expose(request.headers.get("accept", ""))
+        size = sum(len(piece) for piece in pieces)
+        return StreamingResponse(in_turns(pieces), headers={"content-type": kind, "content-length": str(size)})
+
+    def told(ask: Callable[[str], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            found = await ask(request.path_params["name"])
+            if found is None:
+                return answered({"error": f"there is no {request.path_params['name']!r} here"}, status=NOT_FOUND)
+            return answered(found)
+
+        return answer
+
+    return Starlette(
+        routes=[
+            Route("/livez", livez),
+            Route("/readyz", readyz),
+            Route("/metrics", metrics),
+            *others,  # before those that take every name
+            Route("/api/v1/transactions/{name:path}", told(knowledge.transaction)),
+            Route("/api/v1/partitions/{name:path}", told(knowledge.partition)),
+            Route("/api/v1/groups/{name:path}", told(knowledge.group)),
+            Route("/api/v1/producers/{name:path}", told(knowledge.producer)),
+        ],
+    )
+
+
+async def in_turns(pieces: Sequence[bytes]) -> AsyncIterator[bytes]:
+    """A long answer piece by piece: sending a few MB at once would hold the event loop for many ms."""
+    for piece in pieces:
+        yield piece
+        await asyncio.sleep(0)
+
+
+def answered(value: Any, *, status: int = 200) -> Response:
+    """A value as JSON."""
+    return Response(msgspec.json.encode(value) + b"\n", status_code=status, media_type=JSON)

@@ -1,0 +1,170 @@
+"""`Knowledge`: the facts that this broker has, as `eosin explain` asks for them (console.md 3).
+
+The same values that `eosin explain` builds from Kafka's APIs, with what only the broker itself knows: who asked, why a
+pair was fenced, which markers are outstanding.
+"""
+
+from typing import Final
+
+from eosin.broker.transactions.hanging import GRACE_MS
+from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, STATE_NAMES, Txn
+from eosin.network.api import Services
+from eosin.observe.explain.facts import (
+    NO_TIME,
+    MarkersLeft,
+    OldestRecords,
+    PartitionFacts,
+    ProducerFacts,
+    ProducerPlace,
+    TransactionFacts,
+)
+from eosin.observe.recorder.events import History, Kind
+from eosin.observe.recorder.group_events import GroupHistory
+from eosin.observe.recorder.group_recorder import GroupRecorder
+from eosin.observe.recorder.recorder import FlightRecorder
+from eosin.protocol.names import TopicPartition
+from eosin.runtime.turns import in_turns
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.log.retention import oldest_segment
+
+SOURCE: Final = "the broker's flight recorder"
+BROKER: Final = "the broker"
+MOST_PLACES: Final = 50
+"""Partitions of a producer id that are told."""
+
+
+class Knowledge:
+    """What one broker knows."""
+
+    def __init__(
+        self, services: Services, recorder: FlightRecorder | None, groups: GroupRecorder | None = None
+    ) -> None:
+        self._services = services
+        self._recorder = recorder
+        self._groups = groups
+
+    async def transaction(self, transactional_id: str) -> TransactionFacts | None:
+        """One transactional id; None when it is not known here."""
+        return self.transaction_now(transactional_id)
+
+    def transaction_now(self, transactional_id: str) -> TransactionFacts | None:
+        """The same, at once."""
+        transactions = self._services.transactions
+        history = None if self._recorder is None else self._recorder.history(transactional_id)
+        txn = transactions.txn(transactional_id)
+        if txn is None or txn.is_fresh:
+            if history is None:
+                return None
+            return TransactionFacts(
+                transactional_id, self._services.clock.now_ms(), "", history=history, sources=(SOURCE,)
+            )
+        return _facts(
+            txn,
+            now_ms=self._services.clock.now_ms(),
+            node_id=self._services.cluster.node_id,
+            left=tuple(str(each) for each in transactions.markers_to_write(transactional_id)),
+            history=history,
+            expires_after_ms=self._services.config.transactional_id_expiration_ms,
+        )
+
+    async def producer(self, name: str) -> ProducerFacts | None:
+        """What this broker's partitions know of a producer id; None when they do not know it."""
+        if not (name.isdecimal() and len(name) < 19):
+            return None
+        producer_id, clock = int(name), self._services.clock
+        after_ms = self._services.config.producer_id_expiration_ms
+        found: list[ProducerPlace] = []
+
+        def look(log: PartitionLog) -> None:
+            entry = log.producer_state.get(producer_id)
+            if entry is not None:
+                found.append(
+                    ProducerPlace(
+                        str(log.topic_partition),
+                        entry.producer_epoch,
+                        entry.last_sequence,
+                        entry.last_append_ms,
+                        NO_TIME if entry.has_transaction else entry.last_append_ms + after_ms,
+                        entry.has_transaction,
+                    )
+                )
+
+        await in_turns(self._services.partitions.hosted_logs(), look, clock)
+        if not found:
+            return None
+        found.sort(key=lambda each: (-each.last_ms, each.partition))
+        left_out = max(0, len(found) - MOST_PLACES)
+        return ProducerFacts(producer_id, clock.now_ms(), tuple(found[:MOST_PLACES]), left_out, (BROKER,))
+
+    async def group(self, group_id: str) -> GroupHistory | None:
+        """What has happened to a group; None when nothing is known of it here."""
+        return None if self._groups is None else self._groups.history(group_id)
+
+    async def partition(self, name: str) -> PartitionFacts | None:
+        """What only the broker knows of one of its partitions: why its log is offline, and when what hangs heals."""
+        partition = _partition_of(name)
+        if partition is None:
+            return None
+        log = self._services.partitions.hosted_log(partition)
+        if log is None:
+            return None
+        oldest = oldest_segment(log)
+        return PartitionFacts(
+            name,
+            self._services.clock.now_ms(),
+            leader=self._services.cluster.node_id,
+            log_start=log.log_start_offset,
+            last_stable=log.last_stable_offset,
+            high_watermark=log.high_watermark,
+            error="" if log.failure is None else str(log.failure),
+            heals_after_ms=self._services.config.transaction_max_timeout_ms + GRACE_MS,
+            is_disk_full=self._services.partitions.is_disk_full,
+            sources=(BROKER,),
+            oldest=None if oldest is None else OldestRecords(*oldest),
+        )
+
+
+def _partition_of(name: str) -> TopicPartition | None:
+    topic, dash, index = name.rpartition("-")
+    return TopicPartition(topic, int(index)) if dash and index.isdecimal() and len(index) < 10 else None
+
+
+def _facts(
+    txn: Txn,
+    *,
+    now_ms: int,
+    node_id: int,
+    left: tuple[str, ...],
+    history: History | None,
+    expires_after_ms: int,
+) -> TransactionFacts:
+    markers = None
+    if txn.is_preparing:
+        refused = (
+            ()
+            if history is None
+            else tuple(
+                each.what
+                for each in history.events
+                if each.kind == Kind.MARKER_REFUSED and each.what.split(" ")[0] in left
+            )
+        )
+        markers = MarkersLeft(left, len(txn.partitions), tuple(dict.fromkeys(reversed(refused))))
+    return TransactionFacts(
+        txn.transactional_id,
+        now_ms,
+        STATE_NAMES[txn.state],
+        producer_id=txn.producer_id,
+        producer_epoch=txn.producer_epoch,
+        timeout_ms=txn.timeout_ms,
+        start_ms=txn.start_ms if not txn.is_at_rest else NO_TIMESTAMP,
+        updated_ms=txn.updated_ms,
+        never_times_out=txn.never_times_out,
+        partitions=tuple(sorted(str(each) for each in txn.partitions)),
+        coordinator=node_id,
+        markers=markers,
+        in_doubt=txn.pending is not None and txn.pending.in_doubt,
+        history=history,
+        sources=("the coordinator", *((SOURCE,) if history is not None else ())),
+        forgotten_ms=txn.updated_ms + expires_after_ms if txn.is_at_rest else NO_TIME,
+    )

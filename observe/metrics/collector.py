@@ -1,0 +1,65 @@
+"""`Collector`: reads every counter of a broker into the families of prometheus_client (console.md 4.2 and 4.3).
+
+It runs in the event loop and copies numbers, a family or a piece of a long list in a turn.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from eosin.network.api import Services
+from eosin.observe.metrics.broker_metrics import BrokerMetrics, Connected
+from eosin.observe.metrics.families import Family
+from eosin.observe.metrics.group_metrics import GroupMetrics
+from eosin.observe.metrics.loop_timer import LoopTimer
+from eosin.observe.metrics.partition_metrics import PartitionMetrics
+from eosin.observe.metrics.stats import RequestStats, TrafficStats
+from eosin.observe.metrics.transaction_metrics import TransactionMetrics
+from eosin.observe.metrics.work_stats import FlushStats, StartStats, VerificationStats
+from eosin.observe.recorder.recorder import FlightRecorder
+
+if TYPE_CHECKING:
+    from eosin.observe.tracing.span_queue import SpanQueue
+
+
+class Collector:
+    """Reads one broker."""
+
+    def __init__(
+        self,
+        services: Services,
+        recorder: FlightRecorder | None,
+        *,
+        requests: RequestStats,
+        traffic: TrafficStats,
+        loop: LoopTimer,
+        flushes: FlushStats,
+        verifications: VerificationStats,
+        start: StartStats,
+        connections: Callable[[], Iterable[Connected]],
+        spans: "SpanQueue | None" = None,
+    ) -> None:
+        self._parts = (
+            TransactionMetrics(services, recorder, spans),
+            PartitionMetrics(services, traffic),
+            GroupMetrics(services),
+            BrokerMetrics(
+                services,
+                requests=requests,
+                loop=loop.stats,
+                flushes=flushes,
+                verifications=verifications,
+                durable_waits=traffic.durable_waits,
+                start=start,
+                connections=connections,
+            ),
+        )
+
+    async def families(self) -> list[Family]:
+        """Every family, as the numbers are now; others get their turns in between."""
+        found = []
+        for part in self._parts:
+            async for family in part.families():
+                found.append(family)
+                await asyncio.sleep(0)
+        return found
