@@ -35,6 +35,7 @@ ROOMS = (
     "cluster",
     "broker",
     "observe",
+    "node",
     "pipeline",
 )
 

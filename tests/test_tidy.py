@@ -66,7 +66,7 @@ RESERVED = (
         rule="only the server and the client touch sockets",
         imported="socket|ssl|selectors|socketserver",
         owners=(
-            *("broker/server.py", "network/acceptor.py", "client/"),
+            *("node/server.py", "network/acceptor.py", "client/"),
             *(f"network/tls/{name}.py" for name in ("layer", "contexts", "listeners", "reload")),
             *("cluster/links/contexts.py", "cluster/links/link.py"),
             # The HTTP listener, and who hands its certificates on.

@@ -95,8 +95,8 @@ def _loopback(text: str) -> str:
 
 async def _show(config: BrokerConfig) -> int:
     from eosin.broker.cli.demo_traffic import DemoTraffic
-    from eosin.broker.server import Server
     from eosin.client.errors import ClientError
+    from eosin.node.server import Server
     from eosin.settings.start_error import StartError
 
     stop = stop_on_signals()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from eosin.broker import __main__ as program
 from eosin.broker.cli.arguments import Parser, fail
 from eosin.broker.cli.standard_files import give_up
-from eosin.broker.process.descriptors import LEAST_LIMIT, descriptor_limit
+from eosin.node.descriptors import LEAST_LIMIT, descriptor_limit
 from eosin.runtime.logging_format import fields, setup_logging
 from eosin.runtime.version import VERSION, is_compiled
 from eosin.security.process import (
@@ -35,7 +35,7 @@ from eosin.settings.sources import LoadedConfig, load_config
 
 if TYPE_CHECKING:
     from eosin.broker.security.first_users import FirstUser
-    from eosin.broker.server import Server
+    from eosin.node.server import Server
 
 log = logging.getLogger(__name__)
 
@@ -215,7 +215,7 @@ def loop_factory(choice: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(config: BrokerConfig, first_users: "Sequence[FirstUser]") -> int:
-    from eosin.broker.server import Server
+    from eosin.node.server import Server
     from eosin.settings.start_error import StartError
 
     stop = stop_on_signals()

@@ -5,12 +5,12 @@ from compaction import AT_ONCE
 from logs import Logs
 from msgspec.structs import replace
 
-from eosin.broker.server import Server
 from eosin.cluster.metadata.internal_topics import consumer_offsets_configs
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.transactions.log.encoder import encode_batch
 from eosin.coordinator.transactions.log.loader import StateReplay
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
+from eosin.node.server import Server
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch

@@ -12,8 +12,8 @@ from wire import EARLIEST, Wire, data_offsets, now_ms, unique
 from wire_group import RawMember, commit_offset, fetch_offset
 from wire_producer import RawProducer, idempotent, transactional
 
-from eosin.broker.server import Server
 from eosin.client.read_committed import FetchedRecords
+from eosin.node.server import Server
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, batches, build_batch, iter_records

@@ -1,6 +1,6 @@
 """A broker that stands still for longer than sessions, requests and transactions may take, under unmodified clients.
 
-Short pauses, on both loops, are for `tests/broker/process/test_pause.py`.
+Short pauses, on both loops, are for `tests/node/test_pause.py`.
 """
 
 import asyncio

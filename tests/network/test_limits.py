@@ -11,8 +11,8 @@ import pytest
 from fake_peer import FakePeer, host_of, turns
 from waiting import until
 
-from eosin.broker.server import Server
 from eosin.network.limits import BROKER, ConnectionLimits, Limits, close_if_too_many, limits_of
+from eosin.node.server import Server
 from eosin.security.session import Principal, Session
 from eosin.settings.connections import connections_by_address
 from eosin.settings.settings import SettingError

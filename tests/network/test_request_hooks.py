@@ -9,9 +9,9 @@ import pytest
 from fake_peer import FakePeer, host_of, turns
 from manual_clock import ManualClock
 
-from eosin.broker.server import Server
 from eosin.network.api import Api, CloseConnection, RequestContext, Services
 from eosin.network.request_hooks import HookChain, ObservedRequest, RequestHooks, SlowRequestLog, Verdict
+from eosin.node.server import Server
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse

@@ -11,7 +11,7 @@ from fake_peer import FakePeer, host_of, turns
 from guarded_broker import ADMIN, guarded_broker
 from waiting import until
 
-from eosin.broker.process.memory_limit import SHARE, frame_memory_of, memory_bytes
+from eosin.node.memory_limit import SHARE, frame_memory_of, memory_bytes
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.frame_memory import FrameMemory
 from eosin.protocol.frames import SpareBuffers

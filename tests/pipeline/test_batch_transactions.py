@@ -9,11 +9,11 @@ from pipeline_broker import AheadClock, Faults, Seen, served
 from pipeline_job import Job, rows, run_until_done
 from waiting import until
 
-from eosin.broker.server import Server
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.producer import TV1, TV2, Producer
 from eosin.client.transactions import TransactionAdmin
+from eosin.node.server import Server
 from eosin.pipeline.common.errors import (
     BadProgressTopic,
     BatchGap,

@@ -8,8 +8,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from eosin.broker.server import Server
 from eosin.network.connection import Connection
+from eosin.node.server import Server
 from eosin.runtime.chance import Chance, SeededChance
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.start_error import StartError

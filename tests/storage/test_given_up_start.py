@@ -10,7 +10,7 @@ from batches import ORDERS, data
 from logs import Logs, appended
 from waiting import HANG_S, settled, until
 
-from eosin.broker.server import Server
+from eosin.node.server import Server
 from eosin.protocol.names import TopicPartition
 from eosin.settings.broker import BrokerConfig
 from eosin.storage.disk.data_directory import LOCK

@@ -25,6 +25,7 @@ ROOMS = (
     "cluster",
     "broker",
     "observe",
+    "node",
     "pipeline",
 )
 BESIDE = ("pyproject.toml", "README.md", "setup.py", "Makefile")

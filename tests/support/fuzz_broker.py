@@ -32,7 +32,7 @@ from local_broker import local_broker
 from waiting import until
 
 from eosin.broker.registry import APIS
-from eosin.broker.server import Server
+from eosin.node.server import Server
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest

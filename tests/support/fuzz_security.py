@@ -23,7 +23,7 @@ from frame_fuzz import damaged, sized
 from tls_broker import pem_text
 from waiting import HANG_S
 
-from eosin.broker.server import Server
+from eosin.node.server import Server
 from eosin.protocol.codec import encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest

@@ -15,9 +15,9 @@ from local_broker import LISTENER, local_broker
 from waiting import settled, until
 
 from eosin.broker.registry import BY_KEY
-from eosin.broker.server import Server
 from eosin.model.acls import Acl, AclFilter, PatternType, Permission
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.node.server import Server
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from eosin.broker.server import Server
+from eosin.node.server import Server
 from eosin.settings.broker import BrokerConfig
 
 LISTENER = "PLAINTEXT"

@@ -10,9 +10,9 @@ from local_broker import local_broker
 from wire import Wire
 from wire_producer import RawProducer, transactional
 
-from eosin.broker.server import Server
 from eosin.client.client import Client
 from eosin.client.http import HttpAnswer, get
+from eosin.node.server import Server
 from eosin.observe.explain.cluster_facts import ClusterFacts
 from eosin.observe.explain.explained import Explained
 from eosin.observe.explain.subjects import find

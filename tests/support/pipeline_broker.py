@@ -10,10 +10,10 @@ from typing import Any, Self
 from virtual_time import VirtualLoop
 from waiting import HANG_S
 
-from eosin.broker.server import Server
 from eosin.network.api import Api, CloseConnection, RequestContext
 from eosin.network.connection import Connection
 from eosin.network.request_hooks import ObservedRequest, RequestHooks
+from eosin.node.server import Server
 from eosin.protocol.keys import ApiKey
 from eosin.runtime.clock import Clock, SystemClock
 from eosin.settings.broker import BrokerConfig

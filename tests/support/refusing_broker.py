@@ -9,8 +9,8 @@ from typing import Any, Self
 
 from waiting import HANG_S
 
-from eosin.broker.server import Server
 from eosin.network.request_hooks import ObservedRequest, RequestHooks, Verdict
+from eosin.node.server import Server
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.settings.broker import BrokerConfig

@@ -28,6 +28,7 @@ ROOMS: Final = (
     "cluster",
     "broker",
     "observe",
+    "node",
     "pipeline",
 )
 DOCS: Final = ROOT / "docs"

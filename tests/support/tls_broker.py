@@ -12,8 +12,8 @@ from typing import Self
 from certificates import Authority, Issued, pem
 from waiting import HANG_S, until
 
-from eosin.broker.server import Server
 from eosin.network.connection import Connection
+from eosin.node.server import Server
 from eosin.settings.sources import load_config
 
 API_VERSIONS = b"\0\x12\0\0\0\0\0\7\0\1c"

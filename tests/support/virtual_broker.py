@@ -16,7 +16,7 @@ from simulation.loop import Process
 from simulation.machine import LISTENER, Machine, Pace
 from virtual_time import VirtualLoop
 
-from eosin.broker.server import Server
+from eosin.node.server import Server
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.sources import load_config
 

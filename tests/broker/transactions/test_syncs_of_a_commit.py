@@ -13,7 +13,7 @@ from simulation.machine import Pace, SimulatedFlusher
 from virtual_time import VirtualLoop
 from waiting import until
 
-from eosin.broker.server import Server
+from eosin.node.server import Server
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest

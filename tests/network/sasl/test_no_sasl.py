@@ -12,7 +12,7 @@ PROGRAM = """
 import asyncio, sys
 from eosin.broker.cli import serve
 from eosin.settings.broker import BrokerConfig
-from eosin.broker.server import Server
+from eosin.node.server import Server
 
 async def main():
     server = Server(BrokerConfig(eosin_durability="memory", listeners=("PLAINTEXT://127.0.0.1:0",)))

@@ -18,10 +18,10 @@ from waiting import HANG_S, wait_until
 from wire import unique
 from wire_producer import RawProducer
 
-from eosin.broker.server import Server
 from eosin.broker.transactions import hanging
 from eosin.coordinator.transactions.log.encoder import encode_batch
 from eosin.coordinator.transactions.rules.state import LAST_CLIENT_EPOCH, Txn
+from eosin.node.server import Server
 from eosin.protocol.errors import ErrorCode
 from eosin.settings.broker import BrokerConfig
 from eosin.storage.log.log_results import Appended, AppendOrigin

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from manual_clock import ManualClock
 
-from eosin.broker.observability import own_names
+from eosin.node.observability import own_names
 from eosin.observe.http.guard import Guard, host_is_private
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.listeners import Listener

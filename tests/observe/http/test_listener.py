@@ -12,8 +12,8 @@ import pytest
 from observed_broker import ObservedBroker, observed_broker
 from waiting import HANG_S
 
-from eosin.broker.server import Server
 from eosin.client.http import HttpError
+from eosin.node.server import Server
 from eosin.settings.broker import STANDARD_AUTHORIZER, BrokerConfig
 from eosin.settings.settings import SettingError
 from eosin.settings.sources import load_config

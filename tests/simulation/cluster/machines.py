@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from eosin.broker.server import Server
 from eosin.network.connection import Connection
+from eosin.node.server import Server
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
 from eosin.settings.broker import BrokerConfig

@@ -22,6 +22,7 @@ ROOMS: Final = (
         "cluster",
         "broker",
         "observe",
+        "node",
         "pipeline",
     ),
     *("model_checker", "simulation", "conformance"),

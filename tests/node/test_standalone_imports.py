@@ -13,7 +13,7 @@ PROGRAM = """
 import asyncio, sys
 from eosin.broker.cli import serve
 from eosin.settings.broker import BrokerConfig
-from eosin.broker.server import Server
+from eosin.node.server import Server
 
 async def main():
     server = Server(BrokerConfig(eosin_durability="memory", listeners=("PLAINTEXT://127.0.0.1:0",)))
@@ -25,7 +25,7 @@ print([name for name in sys.modules if name.startswith(tuple(sys.argv[1:]))])
 """
 ROOMS = ("eosin.cluster.membership", "eosin.cluster.quorum", "eosin.broker.joined", "eosin.client")
 SEEING = (
-    *("eosin.broker.observability", "eosin.observe.recorder", "eosin.observe.http", "eosin.observe.metrics"),
+    *("eosin.node.observability", "eosin.observe.recorder", "eosin.observe.http", "eosin.observe.metrics"),
     "eosin.observe.console",
     *("starlette", "uvicorn", "prometheus_client"),
 )

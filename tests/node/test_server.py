@@ -17,10 +17,10 @@ from fake_peer import turns
 from manual_clock import ManualClock
 from waiting import HANG_S, until
 
-from eosin.broker.server import Server
 from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.transactions.config import TransactionConfig
 from eosin.network.watch import IDLE_ROUNDS, LOOK_FOR_END_MS
+from eosin.node.server import Server
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -380,7 +380,7 @@ def test_the_defaults_of_other_rooms_are_the_brokers(make: Any, kind: Any) -> No
 ALONE = """
 import asyncio, sys
 from eosin.settings.sources import load_config
-from eosin.broker.server import Server
+from eosin.node.server import Server
 
 async def run():
     server = Server(load_config(assignments=["listeners=127.0.0.1:0"], flags={"eosin.durability": "memory"}).config)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eosin.broker.process.descriptors import LEAST_LIMIT, RESERVED, budget_of
+from eosin.node.descriptors import LEAST_LIMIT, RESERVED, budget_of
 
 
 @pytest.mark.parametrize("limit", [LEAST_LIMIT, 65, 100, 256, 1024, 20_000, 1_048_576])

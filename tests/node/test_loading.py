@@ -9,10 +9,10 @@ from wire import Wire, unique
 from wire_group import commit_offset, fetch_offset
 from wire_producer import transactional
 
-from eosin.broker import server as server_module
-from eosin.broker.server import Server
 from eosin.broker.transactions.hanging import HangingTransactions
 from eosin.coordinator.groups.log.loader import Loader
+from eosin.node import server as server_module
+from eosin.node.server import Server
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
@@ -92,7 +92,7 @@ async def test_compaction_waits_until_the_coordinators_are_loaded(
     monkeypatch.setattr(server_module, "LOAD_BEFORE_LISTENING_MS", 0)
     monkeypatch.setattr(Cleaner, "interval_ms", 1)
     monkeypatch.setattr(Cleaner, "round", lambda _: rounds.append(held.is_open))
-    monkeypatch.setattr("eosin.broker.server.ROUND_INTERVAL_MS", 1)
+    monkeypatch.setattr("eosin.node.server.ROUND_INTERVAL_MS", 1)
     others: list[bool] = []
     monkeypatch.setattr(HangingTransactions, "round", lambda _: others.append(True))
     held = Held(monkeypatch)

@@ -19,8 +19,6 @@ from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.opened_logs import open_logs
 from eosin.broker.partitions import Partitions
-from eosin.broker.process.descriptors import LEAST_LIMIT, SMALL_LIMIT, DescriptorBudget, budget_of, descriptor_limit
-from eosin.broker.process.memory_limit import frame_memory_of
 from eosin.broker.registry import BY_KEY
 from eosin.broker.security.new_producers import LOOK_INTERVAL_MS, limit_users
 from eosin.broker.security.open_listeners import check_open, is_loopback
@@ -39,6 +37,8 @@ from eosin.network.quotas.switch import QuotaSwitch
 from eosin.network.refusal_log import REPORT_INTERVAL_MS
 from eosin.network.request_hooks import HookChain, RequestHooks, SlowRequestLog
 from eosin.network.watch import ConnectionWatch
+from eosin.node.descriptors import LEAST_LIMIT, SMALL_LIMIT, DescriptorBudget, budget_of, descriptor_limit
+from eosin.node.memory_limit import frame_memory_of
 from eosin.protocol.frames import SpareBuffers
 from eosin.protocol.keys import ApiKey
 from eosin.runtime.background import Background, Work
@@ -57,13 +57,13 @@ from eosin.storage.disk.system import SystemDisk
 from eosin.storage.manager import LogManager
 
 if TYPE_CHECKING:
-    from eosin.broker.joined.node import JoinedNode
-    from eosin.broker.observability import Observability
     from eosin.broker.security.first_users import FirstUser
     from eosin.cluster.peers.links import Links
     from eosin.network.sasl.listeners import SaslListeners
     from eosin.network.tls.listeners import TlsListeners
     from eosin.network.unauthenticated_peers import UnauthenticatedPeer, UnauthenticatedPeers
+    from eosin.node.joined_node import JoinedNode
+    from eosin.node.observability import Observability
 
 log = logging.getLogger(__name__)
 
@@ -186,7 +186,7 @@ class Server:
         for listener in self.config.bound_listeners:
             self._sockets.append(await self._bound(listener))
         if self.config.is_observed:
-            from eosin.broker.observability import observability_of
+            from eosin.node.observability import observability_of
 
             self.observability = observability_of(self.config, self.clock)
             if (http := self.observability.listener) is not None:
@@ -335,8 +335,8 @@ class Server:
     async def _join(self, logs: LogManager) -> tuple[Cluster, BrokerConfig]:
         """Become a broker of the controllers' cluster, fenced until all is set up; its metadata, and the settings that
         they decide."""
-        from eosin.broker.joined.node import JoinedNode
         from eosin.cluster.peers.links import PLAIN_LINKS
+        from eosin.node.joined_node import JoinedNode
 
         # Other machines cannot dial "every address of this machine".
         listeners = [

@@ -1,0 +1,1 @@
+"""A broker's process: assembles what the rooms below offer, starts it and ends it."""
