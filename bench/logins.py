@@ -21,7 +21,7 @@ from sasl_peer import PASSWORD, users
 from bench.raw_connection import RawConnection, cpu_seconds
 from bench.report import Row, percentile
 from bench.small_requests import heartbeat
-from eosin.broker.cli import users as users_command
+from eosin.cli import users as users_command
 from eosin.client.addresses import Address
 from eosin.client.connection import Connection
 from eosin.client.security.connection_security import ConnectionSecurity

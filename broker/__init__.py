@@ -1,1 +1,1 @@
-"""The server: connections, routing, one handler per API, and the objects that join the other rooms."""
+"""What a broker answers: one handler per API, and what they have in common."""

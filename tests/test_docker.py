@@ -11,9 +11,9 @@ from broker_process import BrokerProcess
 from container_engine import base_image, compose, knows_profiles
 from waiting import HANG_S
 
-from eosin.broker.cli.health import parser as health_parser
-from eosin.broker.cli.serve import configured
-from eosin.broker.cli.serve import parser as serve_parser
+from eosin.cli.health import parser as health_parser
+from eosin.cli.serve import configured
+from eosin.cli.serve import parser as serve_parser
 from eosin.protocol.names import is_usable_uuid
 from eosin.settings.broker import BrokerConfig
 
@@ -36,6 +36,7 @@ ROOMS = (
     "broker",
     "observe",
     "node",
+    "cli",
     "pipeline",
 )
 

@@ -23,7 +23,7 @@ from toolchains import skipped_without, tool
 from waiting import HANG_S, wait_until
 from wire import unique
 
-from eosin.broker.cli.serve import configured
+from eosin.cli.serve import configured
 
 ROOT = Path(__file__).parent.parent
 OBSERVE = ROOT / "docker" / "observe"

@@ -30,6 +30,7 @@ ROOMS = (
     "broker",
     "observe",
     "node",
+    "cli",
     "pipeline",
 )
 

@@ -42,20 +42,20 @@ RESERVED = (
         rule="only the system's disk opens files",
         called=r"(os\.|io\.|aiofiles\.)?open|os\.fdopen",
         # The program's standard files are no files of a disk: a closed one is put on the null device.
-        owners=("storage/disk/system.py", "broker/cli/standard_files.py"),
+        owners=("storage/disk/system.py", "cli/standard_files.py"),
     ),
     Reserved(
         rule="only the clock tells the time",
         called=r"time\.(time|time_ns|monotonic|monotonic_ns|sleep)|datetime\.(now|utcnow|today)",
         # __main__ and serve measure the start itself, before there is a clock.
-        owners=("runtime/clock.py", "broker/__main__.py", "broker/cli/serve.py"),
+        owners=("runtime/clock.py", "cli/__main__.py", "cli/serve.py"),
     ),
     Reserved(rule="only the module of chance draws random numbers", imported="random", owners=("runtime/chance.py",)),
     Reserved(
         # Never from a seed (security.md 6.4).
         rule="only nonces, salts and passwords come from `secrets`",
         imported="secrets",
-        owners=("runtime/chance.py", "broker/security/", "observe/console/sessions", "broker/cli/users", "client/"),
+        owners=("runtime/chance.py", "broker/security/", "observe/console/sessions", "cli/users", "client/"),
     ),
     Reserved(
         rule="no room of a broker makes ids that a seed foretells",
@@ -73,7 +73,7 @@ RESERVED = (
             *(
                 "observe/http/host.py",
                 "observe/http/tls.py",
-                "broker/cli/health.py",
+                "cli/health.py",
                 "observe/explain/cluster_facts.py",
             ),
         ),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from eosin.broker.cli.cluster import broker_rows, partition_row
-from eosin.broker.cli.remote_commands import table
+from eosin.cli.cluster import broker_rows, partition_row
+from eosin.cli.remote_commands import table
 from eosin.client.cluster import BrokerState, ClusterState, PartitionReplicas, lags, log_ends
 from eosin.protocol.names import TopicPartition
 

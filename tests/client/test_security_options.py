@@ -11,7 +11,7 @@ import pytest
 from sasl_stub import SaslStubBroker
 from waiting import HANG_S
 
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.list_transactions import ListTransactionsResponse
 

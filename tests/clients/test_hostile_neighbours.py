@@ -18,7 +18,7 @@ from broker_process import BrokerProcess
 from secured_clients import CLIENTS, PYTHON_CLIENTS, Access, SecuredClient, name_of, sasl
 from waiting import wait_until
 
-from eosin.broker.cli import users
+from eosin.cli import users
 from eosin.client.addresses import Address
 from eosin.client.admin import Admin
 from eosin.client.client import Client, CoordinatorType

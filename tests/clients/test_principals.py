@@ -15,7 +15,7 @@ from certificates import Authority
 from real_clients.harness import HarnessRefused
 from secured_clients import CLIENTS, Access, SecuredClient, Trust, certified, name_of, sasl, with_kafkajs
 
-from eosin.broker.cli import acls, users
+from eosin.cli import acls, users
 from eosin.settings.broker import STANDARD_AUTHORIZER
 
 PASSWORD = "secret"

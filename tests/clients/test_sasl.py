@@ -31,7 +31,7 @@ from secured_clients import (
 from toolchains import skipped_without
 from waiting import HANG_S, wait_until
 
-from eosin.broker.cli import users
+from eosin.cli import users
 
 USER, PASSWORD = "alice", 'p=a,s"s wörd'
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "clients"

@@ -15,7 +15,7 @@ from broker_process import BrokerProcess
 from secured_clients import Access, sasl
 from waiting import HANG_S, wait_until
 
-from eosin.broker.cli import users
+from eosin.cli import users
 
 USER, PASSWORD = "alice", "secret"
 LIFETIME_MS = 2500

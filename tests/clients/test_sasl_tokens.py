@@ -16,7 +16,7 @@ from certificates import Authority
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from secured_clients import CLIENTS, Access, SecuredClient, Trust, bearing, name_of
 
-from eosin.broker.cli import serve
+from eosin.cli import serve
 
 
 @pytest.fixture(scope="module")

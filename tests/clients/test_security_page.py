@@ -1,7 +1,7 @@
 """The commands and settings of docs/security.md, run as they stand but for ports, names of hosts and directories.
 
 What it shows of clients is run beside them (test_tls.py, test_sasl.py), its tutorial by
-broker/cli/test_security_tutorial.py.
+cli/test_security_tutorial.py.
 """
 
 import http.server

@@ -15,7 +15,7 @@ from real_clients import confluent
 from toolchains import skipped_without
 from wire import unique
 
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 from eosin.client.client import Client
 from eosin.client.transactions import DescribedTransaction, TransactionAdmin
 

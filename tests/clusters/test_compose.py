@@ -17,7 +17,7 @@ from kraft_node import SCRIPTS
 from toolchains import skipped_without
 from waiting import HANG_S, wait_until
 
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = (ROOT / "docker" / "compose.cluster.yaml").read_text()

@@ -15,7 +15,7 @@ from real_clients import confluent
 from waiting import wait_until
 from wire import unique
 
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 
 CONTROLLER = SHORT_SESSIONS
 

@@ -14,7 +14,7 @@ from real_clients import confluent
 from waiting import HANG_S
 from wire import unique
 
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.broker_registration import BrokerRegistrationResponse

@@ -17,7 +17,7 @@ from real_clients import confluent
 from waiting import HANG_S, wait_until
 from wire import unique
 
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 
 CONTROLLER = SHORT_SESSIONS
 

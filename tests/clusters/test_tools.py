@@ -22,7 +22,7 @@ from waiting import HANG_S, wait_until
 from wire import Wire, now_ms, unique
 from wire_producer import transactional
 
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 from eosin.client.client import Client as EosinClient
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest

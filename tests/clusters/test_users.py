@@ -12,7 +12,7 @@ from secured_clients import sasl, with_confluent
 from toolchains import skipped_without
 from waiting import HANG_S, wait_until
 
-from eosin.broker.cli import users
+from eosin.cli import users
 
 PASSWORD = "of the quorum"
 PROTOCOLS = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,INSIDE:SASL_PLAINTEXT"

@@ -17,7 +17,7 @@ from real_clients.base import Received
 from toolchains import skipped_without
 from waiting import wait_until
 
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import batches, iter_records
 from eosin.runtime.chance import SeededChance

@@ -19,7 +19,7 @@ from kafka_tools import KafkaTools
 from real_clients import tools
 from toolchains import NotHere
 
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 BATCH_FIELDS = (

@@ -13,8 +13,8 @@ import pytest
 import uvloop
 from broker_process import BrokerProcess
 
-from eosin.broker.__main__ import main
-from eosin.broker.cli.serve import stop_on_signals
+from eosin.cli.__main__ import main
+from eosin.cli.serve import stop_on_signals
 from eosin.runtime.version import VERSION
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.smoke]
@@ -53,7 +53,7 @@ def test_a_signal_ends_the_broker_cleanly_with_code_0(number: signal.Signals, tm
 
 
 @pytest.mark.parametrize(
-    "imported", ["eosin.broker.__main__", "argparse", "asyncio", "eosin.coordinator.transactions.rules.decide"]
+    "imported", ["eosin.cli.__main__", "argparse", "asyncio", "eosin.coordinator.transactions.rules.decide"]
 )
 def test_an_interrupt_while_it_starts_ends_the_broker_at_once_and_without_a_traceback(
     imported: str, tmp_path: Path

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.process
 
 PROGRAM = """
 import asyncio, sys
-from eosin.broker.cli import serve
+from eosin.cli import serve
 from eosin.settings.broker import BrokerConfig
 from eosin.node.server import Server
 

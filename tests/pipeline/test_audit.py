@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from broker_process import BrokerProcess
 
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.producer import Producer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def test_a_missing_java_is_reported(
 def test_a_missing_package_is_reported_in_one_sentence(module: str, log: Path) -> None:
     code = (
         f"import sys; sys.modules[{module!r}] = None\n"
-        "from eosin.broker.__main__ import main\n"
+        "from eosin.cli.__main__ import main\n"
         f"sys.exit(main(['pipeline', 'audit', {str(log)!r}, '--plots', {str(log / 'plots')!r}]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from broker_process import BrokerProcess
 
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 from eosin.client.client import Client
 from eosin.pipeline.cli.arguments import trigger
 from eosin.pipeline.sink.batch_transactions import BatchTransactions
@@ -29,7 +29,7 @@ def test_an_unknown_command_is_refused_in_one_sentence(capsys: pytest.CaptureFix
 
 def test_a_broker_does_not_import_the_pipeline() -> None:
     code = (
-        "import sys, eosin.broker.__main__ as m; m.main(['--help']);"
+        "import sys, eosin.cli.__main__ as m; m.main(['--help']);"
         "sys.exit(any(name.startswith(('eosin.pipeline', 'pyspark')) for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0

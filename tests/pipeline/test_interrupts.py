@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 from eosin.pipeline.cli import progress
 from eosin.pipeline.cli.interrupts import held_back, raise_on_interrupt
 

@@ -10,7 +10,7 @@ import pytest
 from pipeline_broker import ThreadedBroker
 from waiting import HANG_S
 
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.consumer import Consumer

@@ -9,7 +9,7 @@ from compaction import AT_ONCE, COMPACT, compact, keyed, offsets, roll
 from fake_disk import FakeDisk
 from logs import Logs, appended, read_now
 
-from eosin.broker.cli.directory_check import DirectoryCheck
+from eosin.cli.directory_check import DirectoryCheck
 from eosin.protocol.records.batch import read_header
 from eosin.storage.disk.checkpoint_formats import encode_offsets
 from eosin.storage.inspection.values import ERROR, Problem

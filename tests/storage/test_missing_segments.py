@@ -9,7 +9,7 @@ from batches import NOW_MS, ORDERS, data
 from fake_disk import FakeDisk, Stopped
 from logs import Logs, appended, read_now
 
-from eosin.broker.cli.directory_check import DirectoryCheck
+from eosin.cli.directory_check import DirectoryCheck
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.storage.disk.flusher import Durability

@@ -9,7 +9,7 @@ from fake_disk import Fault
 from logs import Logs, appended, read_now
 from manual_flusher import ManualFlusher
 
-from eosin.broker.cli.directory_check import DirectoryCheck
+from eosin.cli.directory_check import DirectoryCheck
 from eosin.coordinator.transactions.rules.state import TransactionState
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

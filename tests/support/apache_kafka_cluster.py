@@ -12,7 +12,7 @@ from typing import Final, Self
 from apache_kafka import ApacheKafka
 from waiting import HANG_S, wait_until
 
-from eosin.broker.cli import dump_log
+from eosin.cli import dump_log
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import ClientError
 from eosin.client.producer import Producer

@@ -26,6 +26,7 @@ ROOMS = (
     "broker",
     "observe",
     "node",
+    "cli",
     "pipeline",
 )
 BESIDE = ("pyproject.toml", "README.md", "setup.py", "Makefile")

@@ -245,7 +245,7 @@ class DisturbedSeries(Generic[FiguresT]):
             self.figures.copiers_restarted += errors.count("starts again after")
 
     def _check_directory(self) -> None:
-        from eosin.broker.__main__ import COMMANDS
+        from eosin.cli.__main__ import COMMANDS
 
         if "check" not in COMMANDS:
             return

@@ -9,7 +9,7 @@ from broker_process import BrokerProcess
 from kraft_node import QuorumController
 from waiting import HANG_S
 
-from eosin.broker.cli import compare
+from eosin.cli import compare
 
 QUICK: Final[Mapping[str, str]] = {
     "broker.heartbeat.interval.ms": "500",

@@ -10,7 +10,7 @@ from certificates import Authority
 from secured_clients import Trust, sasl
 from shell import Shell
 
-from eosin.broker.cli import users
+from eosin.cli import users
 from eosin.settings.broker import STANDARD_AUTHORIZER
 
 USER: Final = "clerk"

@@ -26,9 +26,9 @@ PROGRAM: Final = (sys.executable, "-m", "eosin.broker")
 
 _FORKING: Final = """
 import importlib, json, os, sys
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 for name in NAMES:
-    importlib.import_module("eosin.broker.cli." + name)
+    importlib.import_module("eosin.cli." + name)
 for line in sys.stdin:
     asked = json.loads(line)
     child = os.fork()

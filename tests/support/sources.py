@@ -29,6 +29,7 @@ ROOMS: Final = (
     "broker",
     "observe",
     "node",
+    "cli",
     "pipeline",
 )
 DOCS: Final = ROOT / "docs"

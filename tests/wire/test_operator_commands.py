@@ -13,7 +13,7 @@ from toolchains import skipped_without
 from wire import Wire, now_ms, unique
 from wire_producer import RawProducer, transactional
 
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 from eosin.protocol.names import TopicPartition
 
 HOUR_MS = 3_600_000

@@ -14,7 +14,7 @@ from free_ports import free_port
 from toolchains import skipped_without
 from waiting import HANG_S
 
-from eosin.broker.cli import users
+from eosin.cli import users
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.sasl.plain import plain_message

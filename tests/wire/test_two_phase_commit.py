@@ -13,7 +13,7 @@ from broker_process import BrokerProcess
 from wire import OTHER_BROKER, Connect, Wire, data_offsets, unique
 from wire_producer import RawProducer
 
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 from eosin.client.client import Client
 from eosin.client.transactions import TransactionAdmin
 from eosin.protocol.errors import ErrorCode

@@ -6,8 +6,8 @@ import pytest
 from broker_process import BrokerProcess
 from fake_logs import FakeLogManager
 
-from eosin.broker.cli import serve
 from eosin.broker.security.first_users import add_first_users, parse_first_user, users_in_file
+from eosin.cli import serve
 from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
 from eosin.protocol.sasl.scram_credentials import is_password_of, salted_password
 from eosin.protocol.sasl.steps import Mechanism

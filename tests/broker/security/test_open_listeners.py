@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from broker_process import BrokerProcess
 
-from eosin.broker.__main__ import main
 from eosin.broker.security.open_listeners import check_open, is_loopback, is_open
+from eosin.cli.__main__ import main
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.sources import load_config
 from eosin.settings.start_error import StartError

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from quorum_log import snapshot_of
 
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
 from eosin.cluster.quorum import bootstrap
 from eosin.model.acls import Acl

@@ -13,7 +13,7 @@ from waiting import HANG_S
 from wire_group import RawMember
 from wire_producer import RawProducer
 
-from eosin.broker.cli.serve import configured
+from eosin.cli.serve import configured
 from eosin.protocol.errors import ErrorCode
 from eosin.settings.settings import SettingError
 

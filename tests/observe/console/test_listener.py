@@ -14,7 +14,7 @@ import pytest
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from waiting import HANG_S, until
 
-from eosin.broker.cli.serve import configured
+from eosin.cli.serve import configured
 from eosin.observe.console import streams
 from eosin.observe.console.static_files import static_files
 from eosin.settings.settings import SettingError

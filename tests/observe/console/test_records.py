@@ -11,7 +11,7 @@ from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from waiting import HANG_S
 from wire import Wire
 
-from eosin.broker.cli.serve import configured
+from eosin.cli.serve import configured
 from eosin.observe.console import records_view
 from eosin.observe.console.record_rows import cut
 from eosin.protocol.errors import ErrorCode

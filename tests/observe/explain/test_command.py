@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException, Producer
 from toolchains import skipped_without
 from waiting import HANG_S
 
-from eosin.broker.cli import explain
+from eosin.cli import explain
 from eosin.client.http import HttpError, get
 
 pytestmark = pytest.mark.process

@@ -12,7 +12,7 @@ import pytest
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from wire_producer import idempotent
 
-from eosin.broker.cli.explain import main
+from eosin.cli.explain import main
 from eosin.observe.explain import stored_facts
 
 pytestmark = pytest.mark.process

@@ -203,7 +203,7 @@ WITHOUT_EXTRA = """
 import sys
 for name in ("prometheus_client", "starlette", "uvicorn"):
     sys.modules[name] = None
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 sys.exit(main(["serve", "--durability", "memory", "--listen", "127.0.0.1:0", "--http", "0"]))
 """
 

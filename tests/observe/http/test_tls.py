@@ -13,7 +13,7 @@ from certificates import Authority
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from waiting import HANG_S, until
 
-from eosin.broker.cli import health
+from eosin.cli import health
 from eosin.client.client import Client
 from eosin.client.http import HttpError, get
 from eosin.observe.explain.cluster_facts import ClusterFacts

@@ -169,7 +169,7 @@ async def test_waiting_spans_are_sent_at_a_stop_and_the_ratio_holds(ratio: float
 WITHOUT_EXTRA = """
 import sys
 sys.modules["opentelemetry"] = None
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 sys.exit(main(["serve", "--durability", "memory", "--listen", "127.0.0.1:0", *sys.argv[1:]]))
 """
 

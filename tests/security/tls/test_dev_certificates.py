@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from eosin.broker.__main__ import main
+from eosin.cli.__main__ import main
 from eosin.runtime.clock import SystemClock
 from eosin.security.tls.contexts import build_context
 from eosin.security.tls.reload import StoreWatch

@@ -3,7 +3,7 @@
 from batches import ORDERS, TOPIC_ID, data
 from manual_journal import DATA_DIR, JournalledLogs
 
-from eosin.broker.cli.dump_lines import line
+from eosin.cli.dump_lines import line
 from eosin.protocol.names import uuid_text
 from eosin.storage.inspection.directory import look_at
 from eosin.storage.inspection.dump import DumpOptions, dump_file

@@ -58,7 +58,7 @@ PROOFS: Final[Mapping[str, Proof]] = {
         (*PYTEST, *on(CORES), "--timeout", "0", "tests/protocol"),
         {"HYPOTHESIS_PROFILE": "many"},
     ),
-    "commands": _tests("every command on every kind of broker", "tests/broker/cli"),
+    "commands": _tests("every command on every kind of broker", "tests/cli"),
     "conformance": _package("all that clients rely on", "conformance", "--workers", "auto"),
     "crash": Proof(
         "copies through kill -9 of one broker",

@@ -23,6 +23,7 @@ ROOMS: Final = (
         "broker",
         "observe",
         "node",
+        "cli",
         "pipeline",
     ),
     *("model_checker", "simulation", "conformance"),

@@ -1,0 +1,278 @@
+"""`eosin transactions list | describe | find-hanging | abort | force-terminate`: what operators do about transactions
+(KIP-664, KIP-939).
+
+Works with every broker that serves these APIs, and asks all brokers of the cluster. Apache Kafka serves them since 3.0,
+lists by duration since 3.8 and by pattern since 4.1.
+"""
+
+from argparse import Namespace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from eosin.cli.arguments import Parser, completed_by, fail, span
+from eosin.cli.producers import require, row
+from eosin.cli.remote_commands import NotThere, Row, add_common, answer
+from eosin.client.client import Client
+from eosin.client.transactions import TRANSACTION_STATES, DescribedTransaction, OpenTransaction, TransactionAdmin
+from eosin.protocol.names import TopicPartition
+from eosin.runtime.clock import SystemClock
+
+MINUTE_MS: Final = 60_000
+GRACE_MS: Final = 5 * MINUTE_MS
+"""How long after its longest timeout a transaction is given to end (transactions.md 6.10)."""
+
+_LISTED: Final = {
+    "transactional_id": "TRANSACTIONAL ID",
+    "coordinator": "COORDINATOR",
+    "producer_id": "PRODUCER ID",
+    "state": "STATE",
+}
+_DESCRIBED: Final = {
+    "transactional_id": "TRANSACTIONAL ID",
+    "coordinator": "COORDINATOR",
+    "producer_id": "PRODUCER ID",
+    "producer_epoch": "EPOCH",
+    "state": "STATE",
+    "timeout_ms": "TIMEOUT (MS)",
+    "is_two_phase": "TWO-PHASE",
+    "start_ms": "STARTED",
+    "duration_ms": "OPEN FOR (MS)",
+    "partitions": "PARTITIONS",
+}
+_OPEN: Final = {
+    "topic": "TOPIC",
+    "partition": "PARTITION",
+    "producer_id": "PRODUCER ID",
+    "producer_epoch": "EPOCH",
+    "coordinator_epoch": "COORDINATOR EPOCH",
+    "transaction_start_offset": "TRANSACTION START",
+    "last_timestamp": "LAST TIMESTAMP",
+    "duration_ms": "IDLE FOR (MS)",
+}
+_ABORTED: Final = {
+    name: _OPEN[name] for name in ("topic", "partition", "producer_id", "producer_epoch", "coordinator_epoch")
+}
+
+_TERMINATED: Final = {
+    name: _DESCRIBED[name]
+    for name in ("transactional_id", "producer_id", "producer_epoch", "is_two_phase", "partitions")
+}
+
+_COMMAND: Final = "transactions"
+_REST: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
+
+Action = Callable[[Client, Namespace], Awaitable[Sequence[Row]]]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit code."""
+    options = parser().parse_args(arguments)
+    complaint = _complaint(options)
+    if complaint:
+        return fail(f"{_COMMAND} {options.action}", complaint)
+    asked, columns = _ACTIONS[options.action]
+    return answer(f"{_COMMAND} {options.action}", lambda client: asked(client, options), options, columns)
+
+
+def parser() -> Parser:
+    """The options of the command."""
+    options = Parser(
+        prog="eosin transactions",
+        description="Show transactions, and end those that hang.",
+        examples=[
+            "eosin transactions list --state Ongoing",
+            "eosin transactions find-hanging",
+            "eosin transactions abort orders 3 --start-offset 1182",
+        ],
+    )
+    actions = options.add_subparsers(
+        dest="action", required=True, metavar="list|describe|find-hanging|abort|force-terminate"
+    )
+    listing = actions.add_parser(
+        "list",
+        help="transactional ids",
+        description="List transactional ids.",
+        examples=["eosin transactions list --state Ongoing --longer-than 60000"],
+    )
+    listing.add_argument(
+        "--state",
+        action="append",
+        default=[],
+        help=f"only those in this state; may be repeated ({', '.join(TRANSACTION_STATES)})",
+    )
+    listing.add_argument(
+        "--producer-id",
+        action="append",
+        type=int,
+        default=[],
+        metavar="ID",
+        help="only this one's; may be repeated",
+    )
+    listing.add_argument("--longer-than", type=int, default=-1, metavar="MS", help="only those open for longer")
+    listing.add_argument("--pattern", metavar="REGEX", help="only ids that this RE2 expression matches as a whole")
+    describing = actions.add_parser(
+        "describe",
+        help="one transactional id",
+        description="Show one transactional id.",
+        examples=["eosin transactions describe invoicing-1"],
+    )
+    completed_by("transactional id", describing.add_argument("transactional_id", metavar="ID"))
+    finding = actions.add_parser(
+        "find-hanging",
+        help="open transactions that will never end",
+        description="Find transactions that are open in a partition and that their coordinator does not know.",
+        examples=["eosin transactions find-hanging --topic orders"],
+    )
+    _add_finding(finding)
+    aborting = actions.add_parser(
+        "abort",
+        help="end one transaction in one partition",
+        description="Abort one transaction in one partition.",
+        examples=["eosin transactions abort orders 3 --start-offset 1182"],
+    )
+    _add_aborting(aborting)
+    terminating = actions.add_parser(
+        "force-terminate",
+        help="end one transactional id's transaction, prepared or not",
+        description="Abort the open transaction of a transactional id in all its partitions, and fence its producer.",
+        examples=["eosin transactions force-terminate invoicing-1"],
+    )
+    completed_by("transactional id", terminating.add_argument("transactional_id", metavar="ID"))
+    for action in (listing, describing, finding, aborting, terminating):
+        add_common(action)
+    return options
+
+
+def _add_finding(finding: Parser) -> None:
+    completed_by("topic", finding.add_argument("--topic", metavar="TOPIC", help="look at this topic only"))
+    finding.add_argument("--partition", type=int, metavar="N", help="look at this partition of the topic only")
+    finding.add_argument("--broker-id", type=int, metavar="N", help="look at partitions that this broker leads only")
+    finding.add_argument(
+        "--max-transaction-timeout",
+        type=span,
+        metavar="MINUTES",
+        help="younger ones are left out, with 5 minutes on top (the brokers' transaction.max.timeout.ms)",
+    )
+
+
+def _add_aborting(aborting: Parser) -> None:
+    completed_by("topic", aborting.add_argument("topic", metavar="TOPIC"))
+    aborting.add_argument("partition", type=int, metavar="PARTITION")
+    aborting.add_argument("--start-offset", type=int, metavar="OFFSET", help="where the open transaction starts")
+    for name, value in (("--producer-id", "ID"), ("--producer-epoch", "N"), ("--coordinator-epoch", "N")):
+        aborting.add_argument(name, type=int, metavar=value, help="instead of the start offset, all three")
+
+
+def _complaint(options: Namespace) -> str | None:
+    """What is wrong with the options together, as a sentence."""
+    if options.action == "find-hanging" and options.partition is not None and options.topic is None:
+        return "--partition needs --topic"
+    if options.action == "abort":
+        given = [
+            value
+            for value in (options.producer_id, options.producer_epoch, options.coordinator_epoch)
+            if value is not None
+        ]
+        if (options.start_offset is None) == (not given) or len(given) not in (0, 3):
+            return "give --start-offset, or else --producer-id, --producer-epoch and --coordinator-epoch"
+    return None
+
+
+# What is asked ------------------------------------------------------------------------------------------------------
+
+
+async def _list(client: Client, options: Namespace) -> Sequence[Row]:
+    listed = await TransactionAdmin(client).list_transactions(
+        states=options.state,
+        producer_ids=options.producer_id,
+        longer_than_ms=options.longer_than,
+        pattern=options.pattern,
+    )
+    return [{name: getattr(each, name) for name in _LISTED} for each in listed]
+
+
+async def _describe(client: Client, options: Namespace) -> Sequence[Row]:
+    return [_described(await TransactionAdmin(client).describe(options.transactional_id), SystemClock().now_ms())]
+
+
+async def _find_hanging(client: Client, options: Namespace) -> Sequence[Row]:
+    admin = TransactionAdmin(client)
+    if options.max_transaction_timeout is None:
+        longest_ms = await admin.max_timeout_ms()
+    else:
+        longest_ms = round(options.max_transaction_timeout * MINUTE_MS)
+    now_ms = SystemClock().now_ms()
+    partitions = await _partitions(client, options)
+    found = await admin.find_hanging(partitions, before_ms=now_ms - longest_ms - GRACE_MS)
+    return [_open(each, now_ms) for each in found]
+
+
+async def _abort(client: Client, options: Namespace) -> Sequence[Row]:
+    partition = TopicPartition(options.topic, options.partition)
+    await require(client, partition)
+    admin = TransactionAdmin(client)
+    who = {name: getattr(options, name) for name in ("producer_id", "producer_epoch", "coordinator_epoch")}
+    if options.start_offset is not None:
+        open_here = [
+            each for each in await admin.open_transactions([partition]) if each.start_offset == options.start_offset
+        ]
+        if not open_here:
+            raise NotThere(f"no transaction that starts at offset {options.start_offset} is open in {partition}")
+        who = {name: getattr(open_here[0].producer, name) for name in who}
+    await admin.abort(partition, **who)
+    return [{"topic": partition.topic, "partition": partition.partition, **who}]
+
+
+async def _force_terminate(client: Client, options: Namespace) -> Sequence[Row]:
+    admin = TransactionAdmin(client)
+    found = await admin.describe(options.transactional_id)
+    if not found.is_open:
+        raise NotThere(f"{found.transactional_id!r} has no open transaction: it is in state {found.state}")
+    await admin.force_terminate(options.transactional_id)
+    ended = _described(found, SystemClock().now_ms())
+    return [{name: ended[name] for name in _TERMINATED}]
+
+
+async def _partitions(client: Client, options: Namespace) -> list[TopicPartition]:
+    """The partitions to look at, by name."""
+    if options.topic is not None and options.partition is not None:
+        await require(client, TopicPartition(options.topic, options.partition))
+    metadata = await client.fetch_metadata(None if options.topic is None else [options.topic])
+    if options.topic is not None and not metadata.topics[options.topic].partitions:
+        raise NotThere(f"there is no topic {options.topic!r}")
+    if options.broker_id is not None and options.broker_id not in metadata.brokers:
+        raise NotThere(f"there is no broker {options.broker_id}")
+    return [
+        TopicPartition(name, index)
+        for name, topic in sorted(metadata.topics.items())
+        for index, info in sorted(topic.partitions.items())
+        if options.partition in (None, index) and options.broker_id in (None, info.leader)
+    ]
+
+
+_ACTIONS: Final[Mapping[str, tuple[Action, Mapping[str, str]]]] = {
+    "list": (_list, _LISTED),
+    "describe": (_describe, _DESCRIBED),
+    "find-hanging": (_find_hanging, _OPEN),
+    "abort": (_abort, _ABORTED),
+    "force-terminate": (_force_terminate, _TERMINATED),
+}
+
+
+# How it is shown ----------------------------------------------------------------------------------------------------
+
+
+def _described(found: DescribedTransaction, now_ms: int) -> Row:
+    facts: dict[str, Any] = {name: getattr(found, name) for name in _DESCRIBED if name != "duration_ms"}
+    facts["duration_ms"] = -1 if found.state in _REST or found.start_ms < 0 else now_ms - found.start_ms
+    facts["partitions"] = [str(partition) for partition in found.partitions]
+    return facts
+
+
+def _open(found: OpenTransaction, now_ms: int) -> Row:
+    return {
+        "topic": found.partition.topic,
+        "partition": found.partition.partition,
+        **row(found.producer),
+        "duration_ms": now_ms - found.producer.last_timestamp,
+    }
