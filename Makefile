@@ -168,10 +168,10 @@ hunt: setup  ## renew the seeds of planted bugs that some no longer catch (BUG=g
 	@PYTHONPATH=tests/support:tests $(BIN)/python -m simulation --hunt $(if $(BUG),--bug $(BUG))
 
 model: setup  ## everything that two producers, crashes and delays can do to the transaction coordinator (ARGS="--list")
-	@PYTHONPATH=tests/support:tests $(BIN)/python -m model $(ARGS)
+	@PYTHONPATH=tests/support:tests $(BIN)/python -m model_checker $(ARGS)
 
 model-replication: setup  ## everything that crashes, elections and lost messages can do to replicas (ARGS="--list")
-	@PYTHONPATH=tests/support:tests $(BIN)/python -m model.replication $(ARGS)
+	@PYTHONPATH=tests/support:tests $(BIN)/python -m model_checker.replication $(ARGS)
 
 # The broker that is asked: BOOTSTRAP=host:port, else a fresh Eosin; RESTART='command' restarts it, BOOTSTRAP_FIRST and
 # RESTART_FIRST are one of its kind at transaction.version=1. CASES is an expression as pytest's -k; ARGS=--failed asks

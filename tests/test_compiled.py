@@ -146,7 +146,7 @@ def test_every_module_of_the_list_is_compiled_and_has_its_source_beside_it(packa
 @pytest.mark.full
 @pytest.mark.timeout(BUILT_WITHIN_S)
 def test_the_version_says_that_it_is_compiled(package: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "eosin.broker", "--version"]
+    command = [sys.executable, "-m", "eosin.cli", "--version"]
     told = subprocess.run(
         command, cwd=tmp_path, env=environment(package), capture_output=True, text=True, check=True
     ).stdout

@@ -28,7 +28,7 @@ from eosin.cli.serve import configured
 ROOT = Path(__file__).parent.parent
 OBSERVE = ROOT / "docker" / "observe"
 COMPOSE = (ROOT / "docker" / "compose.observe.yaml").read_text()
-GOLDEN = ROOT / "tests" / "broker" / "metrics" / "metrics.txt"
+GOLDEN = ROOT / "tests" / "observe" / "metrics" / "metrics.txt"
 IN_A_CLUSTER = {
     "kafka_server_replicamanager_isrshrinks": "",
     "kafka_server_replicamanager_isrexpands": "",

@@ -79,7 +79,7 @@ def test_the_wheel_holds_every_module_the_pages_of_the_console_and_nothing_else(
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
     sources = {f"eosin/{path.relative_to(ROOT).as_posix()}" for room in ROOMS for path in (ROOT / room).rglob("*.py")}
-    pages = (path for path in (ROOT / "broker" / "console" / "static").rglob("*") if path.is_file())
+    pages = (path for path in (ROOT / "observe" / "console" / "static").rglob("*") if path.is_file())
     sources |= {f"eosin/{path.relative_to(ROOT).as_posix()}" for path in pages}
     assert packed == sources
 

@@ -31,7 +31,7 @@ class Child:
     """A running `eosin ARGUMENTS...`. Its log goes to our own stderr, unless it is quiet."""
 
     def __init__(self, arguments: Sequence[str], *, quiet: bool = False) -> None:
-        command = [sys.executable, "-m", "eosin.broker", *arguments]
+        command = [sys.executable, "-m", "eosin.cli", *arguments]
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         self._process = subprocess.Popen(
             command,

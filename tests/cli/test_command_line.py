@@ -126,7 +126,7 @@ def test_help_ends_quietly_when_its_reader_has_gone() -> None:
     read, write = os.pipe()
     os.close(read)
     asked = subprocess.run(
-        [sys.executable, "-m", "eosin.broker", "--help"], stdout=write, stderr=subprocess.PIPE, text=True, check=False
+        [sys.executable, "-m", "eosin.cli", "--help"], stdout=write, stderr=subprocess.PIPE, text=True, check=False
     )
     os.close(write)
     assert asked.stderr == ""

@@ -15,7 +15,7 @@ from wire import unique
 
 pytestmark = pytest.mark.process
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "cli.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
 FILES = {
     "bash": (".bashrc", f"PS1='{PROMPT}'\n"),
     "zsh": (".zshrc", f"PS1='{PROMPT}'\n"),

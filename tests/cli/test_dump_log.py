@@ -172,7 +172,7 @@ def test_nothing_is_changed_and_no_lock_is_taken(folder: Path, capsys: pytest.Ca
 
 @pytest.mark.process
 def test_output_ends_quietly_when_its_reader_has_gone(folder: Path) -> None:
-    command = [sys.executable, "-m", "eosin.broker", "dump-log", "--deep", *[str(folder)] * 40]
+    command = [sys.executable, "-m", "eosin.cli", "dump-log", "--deep", *[str(folder)] * 40]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None

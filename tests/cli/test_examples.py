@@ -13,7 +13,7 @@ from waiting import HANG_S
 
 pytestmark = pytest.mark.process
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = ("cli.md", "quickstart.md")
 
 _VARYING = (

@@ -16,7 +16,7 @@ from waiting import HANG_S
 
 pytestmark = pytest.mark.process
 
-PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "security" / "tutorial.md"
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "security" / "tutorial.md"
 PORT: Final = "9093"
 """On the page."""
 SERVE: Final = "eosin serve"

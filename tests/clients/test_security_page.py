@@ -78,7 +78,7 @@ def run(folder: Path, command: str, code: int = 0) -> str:
 @contextmanager
 def serving(folder: Path, command: str) -> Iterator[None]:
     """A broker, from when it is ready until it is stopped."""
-    words = [sys.executable, "-m", "eosin.broker", *shlex.split(command)[1:]]
+    words = [sys.executable, "-m", "eosin.cli", *shlex.split(command)[1:]]
     with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, text=True) as broker:
         try:
             assert broker.stdout is not None

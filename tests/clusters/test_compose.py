@@ -108,7 +108,7 @@ def test_the_smoke_client_passes_against_the_cluster_of_the_compose_file(kafka_h
             environment |= {"KAFKA_HOME": str(kafka_home), "DATA_DIR": str(data)}
             nodes.enter_context(running(["sh", str(ROOT / "docker/controller.sh")], data / "log.txt", environment))
         for name, command in brokers(addresses, tmp_path):
-            nodes.enter_context(running([sys.executable, "-m", "eosin.broker", *command], tmp_path / f"{name}.log", {}))
+            nodes.enter_context(running([sys.executable, "-m", "eosin.cli", *command], tmp_path / f"{name}.log", {}))
         (listed,) = re.findall(r'^    command: \["(broker-1:\S+)"\]$', COMPOSE, re.MULTILINE)
         asked = addresses.within(listed)
         for address in asked.split(","):

@@ -137,7 +137,7 @@ def test_the_page_s_line_starts_a_broker(controller: QuorumController, node_ids:
     with (
         (tmp_path / "log").open("w") as log,
         subprocess.Popen(
-            [sys.executable, "-m", "eosin.broker", *words], stdout=subprocess.PIPE, stderr=log, text=True
+            [sys.executable, "-m", "eosin.cli", *words], stdout=subprocess.PIPE, stderr=log, text=True
         ) as process,
     ):
         try:

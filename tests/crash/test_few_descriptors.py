@@ -158,7 +158,7 @@ def test_with_few_descriptors_no_partition_goes_offline_and_no_committed_record_
     assert "Traceback" not in broker.log
     assert " ERROR " not in broker.log
     checked = subprocess.run(
-        [sys.executable, "-m", "eosin.broker", "check", str(broker.data_dir)],
+        [sys.executable, "-m", "eosin.cli", "check", str(broker.data_dir)],
         capture_output=True,
         text=True,
         check=False,
@@ -168,7 +168,7 @@ def test_with_few_descriptors_no_partition_goes_offline_and_no_committed_record_
 
 @pytest.mark.slow
 def test_a_descriptor_limit_that_is_too_low_ends_the_start_with_one_sentence(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "eosin.broker", "serve", "--data-dir", str(tmp_path / "data")]
+    command = [sys.executable, "-m", "eosin.cli", "serve", "--data-dir", str(tmp_path / "data")]
     limited = ["sh", "-c", 'ulimit -n 63 && exec "$@"', "sh", *command]
     refused = subprocess.run(limited, capture_output=True, text=True, check=False, timeout=HANG_S)
     assert refused.returncode == 2

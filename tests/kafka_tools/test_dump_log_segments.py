@@ -46,7 +46,7 @@ def files_of(*folders: Path, topic: str = "*") -> list[Path]:
 
 def by_eosin(files: Iterable[Path]) -> tuple[dict[str, list[Row]], int]:
     """What `eosin dump-log` finds by file, and how it ends."""
-    command = [sys.executable, "-m", "eosin.broker", "dump-log", "--deep", "--json", *map(str, files)]
+    command = [sys.executable, "-m", "eosin.cli", "dump-log", "--deep", "--json", *map(str, files)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     found: dict[str, list[Row]] = {}
     for line in ended.stdout.splitlines():

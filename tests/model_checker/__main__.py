@@ -1,4 +1,4 @@
-"""`python -m model`: look at everything that the configurations allow, and say what was found.
+"""`python -m model_checker`: look at everything that the configurations allow, and say what was found.
 
 Each configuration is looked at in a process of its own, which stops with a clear line when it needs more memory or
 states than it may have: it has proved nothing then. The exit status is 0 only if every configuration was looked at in

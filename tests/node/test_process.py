@@ -58,7 +58,7 @@ def test_a_signal_ends_the_broker_cleanly_with_code_0(number: signal.Signals, tm
 def test_an_interrupt_while_it_starts_ends_the_broker_at_once_and_without_a_traceback(
     imported: str, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-X", "importtime", "-m", "eosin.broker", "serve", "--listen", "127.0.0.1:0"]
+    command = [sys.executable, "-X", "importtime", "-m", "eosin.cli", "serve", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(
         [*command, "--data-dir", str(tmp_path / "data")], stderr=subprocess.PIPE, text=True
     ) as broker:
@@ -92,7 +92,7 @@ def test_a_second_signal_does_not_wait_for_the_stop_and_leaves_no_traceback(
 
 def test_a_second_process_on_the_same_directory_is_refused_with_code_2(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data"):
-        command = [sys.executable, "-m", "eosin.broker", "serve", "--listen", "127.0.0.1:0"]
+        command = [sys.executable, "-m", "eosin.cli", "serve", "--listen", "127.0.0.1:0"]
         second = subprocess.run(
             [*command, "--data-dir", str(tmp_path / "data")], capture_output=True, text=True, check=False
         )
@@ -108,7 +108,7 @@ def test_a_second_process_on_the_same_directory_is_refused_with_code_2(tmp_path:
 
 def test_an_address_in_use_is_refused_with_code_2(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "one", durability="memory") as broker:
-        command = [sys.executable, "-m", "eosin.broker", "serve", "--listen", broker.address, "--durability", "memory"]
+        command = [sys.executable, "-m", "eosin.cli", "serve", "--listen", broker.address, "--durability", "memory"]
         second = subprocess.run(command, capture_output=True, text=True, check=False)
     assert second.returncode == 2
     assert (

@@ -88,7 +88,7 @@ def test_the_audit_runs_on_a_cluster(java: None, tmp_path: Path, cluster: SparkC
         for number in range(4):
             load.transaction("orders", [(0, "a"), (1, "b")], end="abort" if number == 3 else "commit")
     loopback = ("spark.driver.host=127.0.0.1", "spark.driver.bindAddress=127.0.0.1", "spark.sql.shuffle.partitions=2")
-    command = [sys.executable, "-m", "eosin.broker", "pipeline", "audit", str(tmp_path / "data"), "--json"]
+    command = [sys.executable, "-m", "eosin.cli", "pipeline", "audit", str(tmp_path / "data"), "--json"]
     command += ["--master", cluster.master, *(part for each in loopback for part in ("--conf", each))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ})
     assert done.returncode == 0, done.stderr[-3000:]

@@ -150,7 +150,7 @@ def run_example(*arguments: str) -> tuple[int, dict[str, object], str]:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(str(missing))
-    command = [sys.executable, "-m", "eosin.broker", "pipeline", "example", *arguments, "--json"]
+    command = [sys.executable, "-m", "eosin.cli", "pipeline", "example", *arguments, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=560)
     verdict = json.loads(done.stdout.splitlines()[-1]) if done.stdout else {}
     return done.returncode, verdict, done.stderr[-3000:]

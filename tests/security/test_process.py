@@ -77,7 +77,7 @@ def test_files_with_secrets_that_everybody_may_read_are_told(tmp_path: Path) -> 
 @pytest.mark.slow
 def test_a_broker_does_not_start_on_a_directory_that_everybody_may_write(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
-    command = [sys.executable, "-m", "eosin.broker", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path)]
+    command = [sys.executable, "-m", "eosin.cli", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S)
     assert ended.returncode == 2
     assert ended.stderr.count("\n") == 1

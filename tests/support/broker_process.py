@@ -73,7 +73,7 @@ class BrokerProcess:
     def launch(self) -> None:
         """Start, and do not wait."""
         listener = f"{self.listener_name}={self.address}" if self.listener_name else self.address
-        command = [sys.executable, "-m", "eosin.broker", "serve", "--listen", listener]
+        command = [sys.executable, "-m", "eosin.cli", "serve", "--listen", listener]
         command += ["--durability", self.durability]
         command += self.options
         if self.durability != "memory":

@@ -224,7 +224,7 @@ class CrashedCluster:
         for first, second in combinations(map(directory, self.brokers.values()), 2):
             done = subprocess.run(
                 [
-                    sys.executable, "-m", "eosin.broker", "compare", "--json",
+                    sys.executable, "-m", "eosin.cli", "compare", "--json",
                     "--data-dir", str(first), "--data-dir", str(second),
                 ],
                 capture_output=True,

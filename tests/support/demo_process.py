@@ -16,7 +16,7 @@ class DemoProcess:
 
     def __init__(self, temporary: Path, *arguments: str) -> None:
         """`temporary`: where it makes its directory."""
-        command = [sys.executable, "-m", "eosin.broker", "console", "--demo", *arguments]
+        command = [sys.executable, "-m", "eosin.cli", "console", "--demo", *arguments]
         environment = {**os.environ, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment

@@ -249,7 +249,7 @@ class DisturbedSeries(Generic[FiguresT]):
 
         if "check" not in COMMANDS:
             return
-        command = [sys.executable, "-m", "eosin.broker", "check", str(self._broker.data_dir)]
+        command = [sys.executable, "-m", "eosin.cli", "check", str(self._broker.data_dir)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, done.stdout + done.stderr
 

@@ -34,7 +34,7 @@ from eosin.protocol.schemas.fetch_snapshot import FetchSnapshotRequest, Partitio
 from eosin.protocol.types import Message
 from eosin.runtime.clock import SystemClock
 
-FOLDER: Final = Path(__file__).resolve().parents[1] / "broker" / "quorum" / "transcripts"
+FOLDER: Final = Path(__file__).resolve().parents[1] / "cluster" / "quorum" / "transcripts"
 _TIMEOUT_MS: Final = 10_000
 _NODE_ID: Final = 7
 _DIRECTORY_ID: Final = bytes(range(16))

@@ -21,7 +21,7 @@ from eosin.protocol.schemas.records import metadata as records
 from eosin.protocol.types import Message
 
 PROGRAM: Final = Path(__file__).parent / "java" / "metadata-images" / "MetadataImages.java"
-RECORDING: Final = Path(__file__).resolve().parents[1] / "broker" / "quorum" / "images.json"
+RECORDING: Final = Path(__file__).resolve().parents[1] / "cluster" / "quorum" / "images.json"
 _SEEDS: Final = range(8)
 _ROUNDS: Final = 60
 

@@ -22,7 +22,7 @@ import msgspec
 from waiting import HANG_S
 from wire import unique
 
-PROGRAM: Final = (sys.executable, "-m", "eosin.broker")
+PROGRAM: Final = (sys.executable, "-m", "eosin.cli")
 
 _FORKING: Final = """
 import importlib, json, os, sys

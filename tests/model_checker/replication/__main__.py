@@ -1,4 +1,4 @@
-"""`python -m model.replication`: look at everything that the configurations allow, and say what was found. The exit
+"""`python -m model_checker.replication`: look at everything that the configurations allow, and say what was found. The exit
 status is 0 only if every configuration was looked at in full and every rule holds."""
 
 import argparse

@@ -145,7 +145,7 @@ def truncated_to_the_high_watermark() -> AbstractContextManager[Any]:
 def fetched_before_it_is_durable() -> AbstractContextManager[Any]:
     """A follower asks for what follows records that it has not synced."""
     return patch.multiple(
-        "model.replication.steps",
+        "model_checker.replication.steps",
         is_durable=lambda log: True,
         position_of=lambda followed, log: followed_partition.Position(
             followed.leader_epoch, log.log_end_offset, log.epochs.latest, 0

@@ -58,7 +58,7 @@ def observed(folder: Path, settings: dict[str, str]) -> Iterator[BrokerProcess]:
 
 def eosin(broker: BrokerProcess, *arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "eosin.broker", *arguments, "--bootstrap-server", broker.address],
+        [sys.executable, "-m", "eosin.cli", *arguments, "--bootstrap-server", broker.address],
         capture_output=True,
         text=True,
         timeout=HANG_S,

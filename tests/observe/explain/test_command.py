@@ -25,7 +25,7 @@ pytestmark = pytest.mark.process
 
 def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "eosin.broker", "explain", *arguments],
+        [sys.executable, "-m", "eosin.cli", "explain", *arguments],
         capture_output=True,
         text=True,
         timeout=HANG_S,
@@ -76,7 +76,7 @@ def test_a_fenced_client_is_explained_while_the_broker_runs_and_after_it_has_sto
     assert (in_use.returncode, "a broker is at work" in in_use.stderr) == (2, True)
 
     with subprocess.Popen(
-        [sys.executable, "-m", "eosin.broker", "explain", "followed", *options, "--follow"],
+        [sys.executable, "-m", "eosin.cli", "explain", "followed", *options, "--follow"],
         stdout=subprocess.PIPE,
         text=True,
     ) as follow:

@@ -58,7 +58,7 @@ def settings_of(broker: BrokerProcess, group: str, client_id: str) -> dict[str, 
 
 def explained(broker: BrokerProcess, group: str) -> dict[str, Any]:
     http = broker.http_address
-    command = [sys.executable, "-m", "eosin.broker", "explain", group, "--as", "group", "--json"]
+    command = [sys.executable, "-m", "eosin.cli", "explain", group, "--as", "group", "--json"]
     command += ["--bootstrap-server", broker.address, "--http", http]
     done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
     assert done.returncode == 0, done.stderr

@@ -20,7 +20,7 @@ from eosin.security.tls.distinguished_names import UnusableName, rfc2253, subjec
 from eosin.security.tls.principal_rules import NoRule, parse_rules
 from eosin.settings.settings import SettingError
 
-JAVA_PROGRAM = Path(__file__).parents[3] / "support" / "java" / "distinguished-names" / "DistinguishedNames.java"
+JAVA_PROGRAM = Path(__file__).parents[2] / "support" / "java" / "distinguished-names" / "DistinguishedNames.java"
 
 CN, ORG, COUNTRY, UID, DC = (
     NameOID.COMMON_NAME,

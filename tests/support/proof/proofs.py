@@ -68,8 +68,8 @@ PROOFS: Final[Mapping[str, Proof]] = {
     "fuzz": Proof("mutated frames", ("make", "--no-print-directory", "fuzz", "FRAMES=1000000")),
     "kafka-tools": _tests("Apache Kafka's tools on directories that Eosin wrote", "tests/kafka_tools"),
     "misfortunes": _tests("kills, full disks, lost files, pauses and few descriptors at length", "tests/crash"),
-    "model": _package("every order of two producers' requests, crashes and delays", "model"),
-    "model-replication": _package("every order of what happens to replicas", "model.replication"),
+    "model": _package("every order of two producers' requests, crashes and delays", "model_checker"),
+    "model-replication": _package("every order of what happens to replicas", "model_checker.replication"),
     "moves": _program(
         "a group's coordinator moves under librdkafka",
         *("coordinator_moves", "--from", "eosin", "--to", "eosin", "--repeats", "50"),
