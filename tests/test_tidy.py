@@ -59,10 +59,6 @@ RESERVED = (
             "runtime/chance.py",
             "security/",
             "network/secured_listeners",
-            "security/",
-            "network/secured_listeners",
-            "security/",
-            "network/secured_listeners",
             "broker/security/",
             "observe/console/sessions",
             "cli/users",
@@ -82,12 +78,7 @@ RESERVED = (
             *("network/tls/layer.py", "network/tls/listeners.py", "security/tls/contexts.py", "security/tls/reload.py"),
             *("cluster/links/contexts.py", "cluster/links/link.py"),
             # The HTTP listener, and who hands its certificates on.
-            *(
-                "observe/http/host.py",
-                "observe/http/tls.py",
-                "cli/health.py",
-                "observe/explain/cluster_facts.py",
-            ),
+            *("observe/http/host.py", "observe/http/tls.py", "observe/explain/cluster_facts.py", "cli/health.py"),
         ),
     ),
     Reserved(

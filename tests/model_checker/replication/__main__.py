@@ -1,5 +1,6 @@
-"""`python -m model_checker.replication`: look at everything that the configurations allow, and say what was found. The exit
-status is 0 only if every configuration was looked at in full and every rule holds."""
+"""`python -m model_checker.replication`: look at everything that the configurations allow, and say what was found.
+
+The exit status is 0 only if every configuration was looked at in full and every rule holds."""
 
 import argparse
 import sys
