@@ -69,6 +69,7 @@ COMPILED: Final = (
     "network/fetch_in_flight.py",
     "network/host.py",
     "network/response_queue.py",
+    "network/transaction_order.py",
     "network/exchange.py",
     "broker/fetching/long_poll.py",
     "broker/handlers/add_partitions_to_txn.py",
@@ -79,7 +80,6 @@ COMPILED: Final = (
     "security/acl_index.py",
     "network/sasl/raw_exchange.py",
     "broker/transactions/markers.py",
-    "broker/transactions/order.py",
     "broker/transactions/verification.py",
 )
 """Where a transaction spends its time, and a question of rights: whole folders where nearly all of a folder does.

@@ -10,11 +10,12 @@ from guarded_broker import guarded_broker
 
 from bench.report import Row
 from eosin.model.acls import Acl, PatternType, Permission
+from eosin.model.principals import Principal
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.metadata import MetadataRequest
 from eosin.security.authorizer import REMEMBERED, StandardAuthorizer
-from eosin.security.session import Principal, Session
+from eosin.security.session import Session
 
 GROUP: Final = "Rights"
 _PREFIXES: Final = 50

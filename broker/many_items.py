@@ -14,7 +14,8 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
 
 if TYPE_CHECKING:
-    from eosin.network.api import RequestContext, Services
+    from eosin.broker.services import Services
+    from eosin.network.api import RequestContext
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

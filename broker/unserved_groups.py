@@ -11,7 +11,7 @@ from collections import OrderedDict
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from eosin.network.address_group import address_group
+from eosin.model.address_group import address_group
 from eosin.runtime.clock import Clock
 from eosin.runtime.log_budget import LogBudget
 

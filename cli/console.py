@@ -15,13 +15,13 @@ from typing import Final
 
 from eosin.cli.arguments import Parser, fail
 from eosin.cli.serve import CONSOLE_PORT, FAILED, OK, loop_factory, raise_file_limit, started, stop_on_signals
+from eosin.node.configuration import load_config
 from eosin.runtime.logging_format import setup_logging
 from eosin.security.process import keep_files_private
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.http import http_listener, is_loopback
 from eosin.settings.listeners import parse_listeners
 from eosin.settings.settings import SettingError
-from eosin.settings.sources import load_config
 
 SETTINGS: Final = {
     "log.retention.bytes": str(16 * 1024 * 1024),

@@ -204,8 +204,8 @@ def _offline(command: str, asked: Action, columns: Mapping[str, str], options: a
     """Do it on the directory of a stopped broker."""
     from eosin.broker.security.offline_users import offline_users
     from eosin.cluster.metadata.log import UnreadableMetadata
+    from eosin.node.unusable_directory import cannot_use
     from eosin.security.process import keep_files_private
-    from eosin.settings.start_error import cannot_use
 
     keep_files_private()
 

@@ -204,6 +204,19 @@ class TransactionObserver(Protocol):
     ) -> None:
         """A partition has no marker yet, and `error` says why."""
 
+    def ended_in_partitions(
+        self,
+        transactional_id: str | None,
+        pair: tuple[int, int],
+        partitions: Sequence[str],
+        who: Requester | None,
+        *,
+        commit: bool,
+        now_ms: int,
+    ) -> None:
+        """Markers of a transaction were written past its coordinator: for an operator `who`, or (None) since it was
+        hanging. `transactional_id` is None if no coordinator knows the producer."""
+
 
 class GroupObserver(Protocol):
     """Hears what a group coordinator has decided (console.md 2.2). It decides nothing, and must not raise."""

@@ -13,16 +13,19 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from eosin.model.principals import ANONYMOUS, Principal
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition, Uuid
-from eosin.security.session import ANONYMOUS, Principal
+from eosin.protocol.names import METADATA_TOPIC, TopicPartition, Uuid
 
 if TYPE_CHECKING:
-    from eosin.cluster.metadata.acl_entries import AclEntries
+    from eosin.model.acl_entries import AclEntries
     from eosin.model.credentials import CredentialChange, Credentials
     from eosin.model.quota_table import QuotaChange, QuotaTable
     from eosin.runtime.clock import Clock
     from eosin.storage.log.config import LogConfig
+
+METADATA_PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
+"""The log of the cluster's metadata."""
 
 NO_LEADER: Final = -1
 """The node id of a leader that does not exist."""

@@ -127,7 +127,7 @@ class Acceptor:
 
     async def _wait_for_turn(self, admitted: list[socket.socket], limits: "ConnectionLimits") -> None:
         """Hold connections that come faster than they may. Nothing more is accepted meanwhile."""
-        now_ms = self._host.services.clock.elapsed_ms()
+        now_ms = self._host.clock.elapsed_ms()
         delay_ms = limits.delay_ms(self._listener, len(admitted), now_ms)
         if delay_ms <= 0:
             return

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from eosin.broker.fetching.response_memory import ResponseMemory
+from eosin.network.response_memory import ResponseMemory
 from eosin.protocol.types import Buffer
 from eosin.storage.log.file_range import FileRange, as_range
 

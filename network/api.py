@@ -1,4 +1,4 @@
-"""`Api`, `RequestContext` and `Services`: everything that a handler sees.
+"""`Api` and `RequestContext`: how the broker serves a request, and what a handler sees of it beside its services.
 
 A handler that may wait is an `async def handle`, one that never waits is a `def respond`; both return the response.
 Requests of a connection begin in order and are answered in order; nothing else may be assumed about what runs between
@@ -9,33 +9,12 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from eosin.broker.fetching.gone import GonePartitions
-from eosin.broker.fetching.response_memory import ResponseMemory
-from eosin.broker.producing.large_batches import LargeBatches
-from eosin.broker.transactions.coordinator_connections import CoordinatorConnections
-from eosin.broker.unserved_groups import UnservedGroups
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.runtime.chance import Chance
-from eosin.runtime.clock import Clock
-from eosin.runtime.round_robin import RoundRobin
 from eosin.security.access import Access
-from eosin.security.session import NOBODY, Authorizer, Session
+from eosin.security.session import NOBODY, Session
 
 if TYPE_CHECKING:
-    from eosin.broker.config.store_reloads import ReloadStores
-    from eosin.broker.fetching.sessions import FetchSessions
-    from eosin.broker.partitions import Partitions
-    from eosin.broker.security.group_shares import GroupShares
-    from eosin.broker.security.new_producers import NewProducers
-    from eosin.cluster.metadata.acl_entries import AclEntries
-    from eosin.cluster.metadata.answers import MetadataAnswers
-    from eosin.cluster.replication.led_partitions import LedPartitions
-    from eosin.coordinator.groups.coordinator import GroupCoordinator
-    from eosin.coordinator.transactions.coordinator import TransactionCoordinator
-    from eosin.model.cluster import Cluster
-    from eosin.observe.metrics.stats import TrafficStats
-    from eosin.observe.recorder.recorder import FlightRecorder
     from eosin.settings.broker import BrokerConfig
 
 
@@ -82,61 +61,14 @@ class RequestContext:
     """None where no connection made the context."""
 
 
-@dataclass(slots=True)
-class Services:
-    """The owners of the broker's state. Handlers call these, and never the objects behind them."""
-
-    config: "BrokerConfig"
-    clock: Clock
-    chance: Chance
-    cluster: "Cluster"
-    partitions: "Partitions"
-    fetch_sessions: "FetchSessions"
-    transactions: "TransactionCoordinator"
-    groups: "GroupCoordinator"
-    metadata_answers: "MetadataAnswers"
-    unserved_groups: UnservedGroups = field(init=False)
-    large_batches: LargeBatches = field(init=False)
-    timestamp_searches: RoundRobin = field(default_factory=RoundRobin)
-    """Whose turn it is to look for a record by its timestamp."""
-    gone_partitions: GonePartitions = field(init=False)
-    response_memory: ResponseMemory = field(default_factory=ResponseMemory)
-    coordinator_connections: CoordinatorConnections = field(default_factory=CoordinatorConnections)
-    recorder: "FlightRecorder | None" = None
-    """Remembers what happened to transactional ids, where somebody wants to know."""
-    traffic: "TrafficStats | None" = None
-    """Counts what is written and read, where somebody wants to know."""
-    led_partitions: "LedPartitions | None" = None
-    """In a cluster of several machines: what followers and acks=all depend on. None for a broker that is alone."""
-    authorizer: Authorizer | None = None
-    """What sessions are made with; None where every peer may do everything."""
-    group_shares: "GroupShares | None" = None
-    """Limits the memory of groups by user; None without such a limit."""
-    new_producers: "NewProducers | None" = None
-    """Limits the transactional ids and producers that clients may add."""
-    acls: "AclEntries | None" = None
-    """What the authorizer decides by; None without one."""
-    reload_stores: "ReloadStores | None" = None
-    """Loads the key store and the trust store of a listener again; None without TLS."""
-
-    def __post_init__(self) -> None:
-        self.unserved_groups = UnservedGroups(self.clock)
-        self.large_batches = LargeBatches(self.clock)
-        self.gone_partitions = GonePartitions(self.clock)
-
-
-Handler = Callable[[Any, RequestContext, Services], Coroutine[Any, Any, Any]]
-"""(request, context, services) to a response; None means that the request has no response (Produce with acks=0).
+Handler = Callable[[Any, RequestContext, Any], Coroutine[Any, Any, Any]]
+"""(request, context, services) to a response, whatever the services are; None means that the request has no response
+(Produce with acks=0).
 
 It runs to its first wait at once, outside of a task: up to there, no `asyncio.timeout` and no `TaskGroup`."""
 
-Responder = Callable[[Any, RequestContext, Services], Any]
+Responder = Callable[[Any, RequestContext, Any], Any]
 """The same for an API that never waits: it costs no coroutine (docs/adr/0011-handlers-are-functions-in-a-list.md)."""
-
-
-class CloseConnection(Exception):
-    """Raised by a handler to close the connection, where no response can carry the error (Produce with acks=0,
-    storage.md 19): the client then looks for the leader again. It is the reply to a peer, not a fault of the broker."""
 
 
 Refuse = Callable[[Any, RequestContext, ErrorCode], Any]
@@ -165,7 +97,7 @@ class Api:
     def __post_init__(self) -> None:
         assert (self.handle is None) != (self.respond is None), f"{self.key.name} needs one handler"
 
-    async def response(self, request: Any, context: RequestContext, services: Services) -> Any:
+    async def response(self, request: Any, context: RequestContext, services: Any) -> Any:
         """Handle a request, of an API that waits or of one that does not."""
         if self.respond is not None:
             return self.respond(request, context, services)

@@ -19,16 +19,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from eosin.broker.handlers import api_versions
-from eosin.broker.transactions.order import TransactionOrder
-from eosin.network.api import Api, CloseConnection, RequestContext
+from eosin.model.close_connection import CloseConnection
+from eosin.network.api import Api, RequestContext
 from eosin.network.exchange import Exchange
 from eosin.network.fetch_in_flight import FetchInFlight
 from eosin.network.hang_up import unacknowledged_bytes
 from eosin.network.host import ConnectionHost
 from eosin.network.pause import HELD
 from eosin.network.response_queue import ResponseQueue
+from eosin.network.transaction_order import TransactionOrder
 from eosin.protocol.codec import decode_request_header, encode_response
+from eosin.protocol.errors import ErrorCode
 from eosin.protocol.frame_memory import FrameMemory
 from eosin.protocol.frames import FrameError
 from eosin.protocol.keys import ApiKey
@@ -245,7 +246,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self._pause is not None:
             self._pause.cancel()
-        self._pause = self._host.services.clock.call_later(pause_ms, self._end_pause)
+        self._pause = self._host.clock.call_later(pause_ms, self._end_pause)
         self._steer_reading()
 
     def fetch_waits(self, end_wait: Callable[[], None]) -> None:
@@ -366,7 +367,7 @@ class Connection(asyncio.BufferedProtocol):
         """Begin as many requests as this turn of the loop allows, and send the ready responses in one piece."""
         frames = self._frames
         turn = self._host.max_frames_per_turn
-        clock = self._host.services.clock
+        clock = self._host.clock
         until_ms = clock.elapsed_ms() + TURN_MS if len(frames) > 1 else 0
         while frames and turn and self._may_begin():
             turn -= 1
@@ -429,7 +430,7 @@ class Connection(asyncio.BufferedProtocol):
         """Begin a request of so many bytes. Raises CloseConnection, and DecodeError for what is decoded late."""
         host = self._host
         if host.hooks is not None:
-            exchange.observe(self.peer, size_bytes, host.services.clock.elapsed_ms())
+            exchange.observe(self.peer, size_bytes, host.clock)
         if host.stats is not None:
             exchange.begun_ns = stopwatch_ns()
         if self._order.unanswered:
@@ -463,8 +464,11 @@ class Connection(asyncio.BufferedProtocol):
         if api.key is not _API_VERSIONS:
             self.refuse_peer("a request in a version that is not served", f"{version} of {api.key.name}")
             return None
-        exchange = Exchange(api, self.context(api, 0, header.client_id), header.correlation_id, None)
-        exchange.answer = encode_response(api.key, 0, header.correlation_id, api_versions.unsupported_version())
+        context = self.context(api, 0, header.client_id)
+        exchange = Exchange(api, context, header.correlation_id, None)
+        exchange.answer = encode_response(
+            api.key, 0, header.correlation_id, api.refuse(None, context, ErrorCode.UNSUPPORTED_VERSION)
+        )
         (self._append if self._exchanges else self._queue)(exchange)
         return None
 
@@ -540,7 +544,7 @@ class Connection(asyncio.BufferedProtocol):
         size = self._responses.add(buffers)
         if exchange.observed is not None:
             if (hooks := self._host.hooks) is not None:  # they may have been taken away meanwhile
-                exchange.answered(hooks, size, self._host.services.clock.elapsed_ms())
+                exchange.answered(hooks, size, self._host.clock.elapsed_ms())
             if exchange.observed.pause_ms > 0:
                 self.pause_for(exchange.observed.pause_ms)
         if exchange.begun_ns and (stats := self._host.stats) is not None:

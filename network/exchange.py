@@ -12,10 +12,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from eosin.network.api import Api, CloseConnection, RequestContext, Services
+from eosin.model.close_connection import CloseConnection
+from eosin.network.api import Api, RequestContext
 from eosin.network.request_hooks import ObservedRequest, RequestHooks
 from eosin.protocol.codec import Buffer, encode_response
 from eosin.protocol.errors import ErrorCode
+from eosin.runtime.clock import Clock
 from eosin.runtime.drivers import IDLE, go_on, new_driver
 from eosin.runtime.logging_format import fields
 from eosin.settings.settings import INT_MAX
@@ -27,7 +29,7 @@ log = logging.getLogger(__name__)
 class Exchange:
     """One request, from its handler to the bytes of its response."""
 
-    __slots__ = ("answer", "api", "begun_ns", "context", "correlation_id", "observed", "request")
+    __slots__ = ("answer", "api", "begun_ns", "clock", "context", "correlation_id", "observed", "request")
 
     def __init__(self, api: Api, context: RequestContext, correlation_id: int, request: Any) -> None:
         self.api = api
@@ -41,10 +43,11 @@ class Exchange:
         self.begun_ns = 0
         """Only where requests are counted."""
 
-    def observe(self, peer: str, size_bytes: int, now_ms: int) -> None:
+    def observe(self, peer: str, size_bytes: int, clock: Clock) -> None:
         """Let hooks see it from now on."""
+        self.clock = clock
         self.observed = ObservedRequest(
-            self.api, self.context, self.request, peer=peer, size_bytes=size_bytes, begun_ms=now_ms
+            self.api, self.context, self.request, peer=peer, size_bytes=size_bytes, begun_ms=clock.elapsed_ms()
         )
 
     @property
@@ -52,7 +55,7 @@ class Exchange:
         """Memory of the response; 0 while it is not known."""
         return sum(len(buffer) for buffer in self.answer or () if as_range(buffer) is None)
 
-    def handle(self, services: Services, hooks: RequestHooks | None) -> "Task[Any] | None":
+    def handle(self, services: Any, hooks: RequestHooks | None) -> "Task[Any] | None":
         """Run the handler, now, as far as it goes without waiting: a request that came later must not overtake it.
 
         Returns None when `answer` is known, else the task to wait for and to hand to `finish`. Raises
@@ -107,7 +110,7 @@ class Exchange:
             log.exception("a request failed", extra=self._facts())
             self._refuse()
 
-    async def _handle_with(self, hooks: RequestHooks, services: Services) -> Any:
+    async def _handle_with(self, hooks: RequestHooks, services: Any) -> Any:
         observed = self.observed
         assert observed is not None
         verdict = hooks.begun(observed)
@@ -122,7 +125,7 @@ class Exchange:
             if getattr(response, "throttle_time_ms", INT_MAX) < verdict.throttle_time_ms:
                 response = replace(response, throttle_time_ms=verdict.throttle_time_ms)
             if verdict.delay_ms > 0:
-                await services.clock.sleep(verdict.delay_ms)
+                await self.clock.sleep(verdict.delay_ms)
         observed.response = response
         return response
 

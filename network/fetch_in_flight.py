@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.network.hang_up import has_hung_up
+from eosin.network.response_memory import ResponseMemory
 
 
 class FetchInFlight:

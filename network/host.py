@@ -5,28 +5,31 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from eosin.broker.fetching.response_memory import ResponseMemory
-from eosin.network.api import Api, Services
+from eosin.network.api import Api
 from eosin.network.places import Places
 from eosin.network.refusal_log import RefusalLog
 from eosin.network.request_hooks import RequestHooks
+from eosin.network.response_memory import ResponseMemory
 from eosin.protocol.codec import decode_request
 from eosin.protocol.frames import FrameDecoder, SpareBuffers
 from eosin.protocol.keys import ApiKey
+from eosin.runtime.clock import Clock
 from eosin.security.session import Authorizer
 
 if TYPE_CHECKING:
     from eosin.network.connection import Connection
     from eosin.network.limits import ConnectionLimits
+    from eosin.network.request_stats import RequestStats
     from eosin.network.tls.layer import TlsLayer
-    from eosin.observe.metrics.stats import RequestStats
 
 
 @dataclass(slots=True)
 class ConnectionHost:
     """What the connections of one broker share, and what the server sees of them."""
 
-    services: Services
+    services: Any
+    """What handlers get: nobody here looks into it."""
+    clock: Clock
     apis: Mapping[int, Api]
     max_frame_bytes: int
     decode_request: Callable[[int, int, memoryview, int], Any] = decode_request

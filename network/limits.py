@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from eosin.network.address_group import address_group
+from eosin.model.address_group import address_group
+from eosin.model.principals import ANONYMOUS
 from eosin.security.quotas.rate import SampledRate, throttle_ms
-from eosin.security.session import ANONYMOUS
 from eosin.settings.security import prefixed
 from eosin.settings.settings import INT_MAX
 

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from eosin.network.address_group import address_group
+from eosin.model.address_group import address_group
 
 if TYPE_CHECKING:
     from eosin.network.connection import Connection

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from eosin.cluster.metadata.log import METADATA_PARTITION
+from eosin.model.cluster import METADATA_PARTITION
 from eosin.model.credentials import SECRET_BYTES
 from eosin.network.unauthenticated_peers import (
     UnauthenticatedPeer,
@@ -26,16 +26,19 @@ from eosin.settings.listeners import SASL_PROTOCOLS
 log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
+    from eosin.model.cluster import Cluster
     from eosin.network.host import ConnectionHost
     from eosin.network.sasl.listeners import SaslListeners
     from eosin.network.tls.listeners import TlsListeners
+    from eosin.runtime.chance import Chance
 
 
-async def open_sasl(config: BrokerConfig, host: "ConnectionHost", directory_id: Uuid) -> "SaslListeners":
+async def open_sasl(
+    config: BrokerConfig, host: "ConnectionHost", cluster: "Cluster", chance: "Chance", directory_id: Uuid
+) -> "SaslListeners":
     """The listeners with SASL, ready for connections. Raises OSError when what they need cannot be stored."""
     from eosin.network.sasl.listeners import SaslListeners
 
-    cluster = host.services.cluster
     # The quorum's metadata have no place for it, and it must be the same after a restart (security.md 3.4.9): a broker
     # of several takes what is random in its directory, which no client is told before it has logged in.
     secret = hashlib.sha256(directory_id).digest() if config.is_joined else secrets.token_bytes(SECRET_BYTES)
@@ -47,8 +50,8 @@ async def open_sasl(config: BrokerConfig, host: "ConnectionHost", directory_id: 
         if "OAUTHBEARER" in config.for_listener("sasl.enabled.mechanisms", name):
             from eosin.security.sasl.tokens import open_tokens
 
-            tokens[name] = await open_tokens(config, host.services.clock, name)
-    listeners = SaslListeners(config, host, names, tokens)
+            tokens[name] = await open_tokens(config, host.clock, name)
+    listeners = SaslListeners(config, host, cluster.credentials, chance, names, tokens)
     if listeners.need_users and not cluster.credentials and not config.is_joined:
         log.warning(
             "there are no users yet, so nobody can log in: stop the broker, and make the first one with"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from eosin.network.address_group import address_group
+from eosin.model.address_group import address_group
 from eosin.network.refusal_log import RefusalLog
 from eosin.protocol.frame_memory import FrameMemory
 from eosin.protocol.frames import BUFFER_BYTES

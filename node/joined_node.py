@@ -62,7 +62,7 @@ from eosin.settings.start_error import StartError
 
 if TYPE_CHECKING:
     from eosin.broker.partitions import Partitions
-    from eosin.network.api import Services
+    from eosin.broker.services import Services
     from eosin.network.host import ConnectionHost
     from eosin.runtime.chance import Chance
     from eosin.runtime.clock import Clock

@@ -25,9 +25,11 @@ from eosin.settings.start_error import StartError
 from eosin.settings.tracing import traces_url
 
 if TYPE_CHECKING:
+    from eosin.broker.services import Services
+    from eosin.broker.traffic_stats import TrafficStats
     from eosin.network.acceptor import BoundSocket
-    from eosin.network.api import Services
     from eosin.network.host import ConnectionHost
+    from eosin.network.request_stats import RequestStats
     from eosin.observe.console.console import Console
     from eosin.observe.console.feed import Feed
     from eosin.observe.console.history import History
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from eosin.observe.http.knowledge import Knowledge
     from eosin.observe.metrics.exposition import MetricsExposition
     from eosin.observe.metrics.loop_timer import LoopTimer
-    from eosin.observe.metrics.stats import RequestStats, TrafficStats
     from eosin.observe.metrics.work_stats import FlushStats, StartStats
     from eosin.observe.tracing.tracing import Tracing
     from eosin.runtime.background import Background
@@ -163,6 +164,8 @@ class Observability:
             return
         start = self._started
         start.reached("listen")
+        from eosin.broker.traffic_stats import TrafficStats
+        from eosin.network.request_stats import RequestStats
         from eosin.observe.http.application import application
         from eosin.observe.http.guard import Guard
         from eosin.observe.http.health import Health
@@ -171,7 +174,6 @@ class Observability:
         from eosin.observe.metrics.collector import Collector
         from eosin.observe.metrics.exposition import MetricsExposition
         from eosin.observe.metrics.loop_timer import LoopTimer
-        from eosin.observe.metrics.stats import RequestStats, TrafficStats
         from eosin.observe.metrics.work_stats import FlushStats, VerificationStats
 
         host.stats = requests = RequestStats()

@@ -15,30 +15,31 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.fetching.response_memory import ResponseMemory
 from eosin.broker.fetching.sessions import FetchSessions
-from eosin.broker.opened_logs import open_logs
 from eosin.broker.partitions import Partitions
 from eosin.broker.registry import BY_KEY
 from eosin.broker.security.new_producers import LOOK_INTERVAL_MS, limit_users
 from eosin.broker.security.open_listeners import check_open, is_loopback
+from eosin.broker.services import Services
 from eosin.broker.transactions.hanging import ROUND_INTERVAL_MS, HangingTransactions
 from eosin.cluster.metadata.answers import MetadataAnswers
 from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
 from eosin.cluster.metadata.log import UnreadableMetadata
+from eosin.cluster.opened_logs import open_logs
 from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.model.cluster import Cluster, ClusterListener, Topic
 from eosin.network.acceptor import Acceptor, longest_backlog
-from eosin.network.api import Services
 from eosin.network.connection import Connection
 from eosin.network.host import ConnectionHost
 from eosin.network.quotas.switch import QuotaSwitch
 from eosin.network.refusal_log import REPORT_INTERVAL_MS
 from eosin.network.request_hooks import HookChain, RequestHooks, SlowRequestLog
+from eosin.network.response_memory import ResponseMemory
 from eosin.network.watch import ConnectionWatch
 from eosin.node.descriptors import LEAST_LIMIT, SMALL_LIMIT, DescriptorBudget, budget_of, descriptor_limit
 from eosin.node.memory_limit import frame_memory_of
+from eosin.node.unusable_directory import cannot_use
 from eosin.protocol.frames import SpareBuffers
 from eosin.protocol.keys import ApiKey
 from eosin.runtime.background import Background, Work
@@ -49,7 +50,7 @@ from eosin.settings.broker import BrokerConfig
 from eosin.settings.coordinators import group_config, transaction_config
 from eosin.settings.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS, Listener
 from eosin.settings.settings import INT_MAX
-from eosin.settings.start_error import cannot_listen, cannot_use
+from eosin.settings.start_error import cannot_listen
 from eosin.storage.disk.flusher import Flusher
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.disk.memory import MemoryDisk
@@ -286,13 +287,13 @@ class Server:
             self.services.acls = cluster.acl_entries(clock)
             self.services.authorizer = authorizer_of(config, self.services.acls, clock)
         self.host = _host(self.services, self._hooks, self._descriptors, self._share_descriptors)
-        QuotaSwitch(self.host, is_joined=self._node is not None)
+        QuotaSwitch(self.host, config, cluster, self.services.fetch_sessions)
         await self._expect_users(cluster)
         if self._node is not None:
             self._node.serve(self.services, self.host, self._background)
         if self.services.authorizer is not None:
             from eosin.broker.joined.forwarding import FORWARDED
-            from eosin.security.access import guarded
+            from eosin.network.guarded import guarded
 
             self.host.apis = guarded(self.host.apis, but=FORWARDED if config.is_joined else ())
         cluster.subscribe(_OffsetsFollowTopics(groups))
@@ -323,7 +324,9 @@ class Server:
             from eosin.network.secured_listeners import open_sasl
 
             assert self._log_manager is not None
-            self._sasl = await open_sasl(self.config, self.host, self._log_manager.directory_id)
+            self._sasl = await open_sasl(
+                self.config, self.host, self.services.cluster, self.services.chance, self._log_manager.directory_id
+            )
 
     async def _cluster_of_its_own(self, logs: LogManager) -> Cluster:
         cluster = EmbeddedCluster(config=self.config, log_manager=logs, clock=self.clock, chance=self.chance)
@@ -581,6 +584,7 @@ def _host(
             log.warning(why_full)
     return ConnectionHost(
         services=services,
+        clock=services.clock,
         apis=BY_KEY,
         max_frame_bytes=config.socket_request_max_bytes,
         max_control_bytes=config.eosin_control_request_max_bytes,

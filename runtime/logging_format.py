@@ -17,6 +17,8 @@ _FIELDS: Final = "eosin_fields"
 _PREFIX: Final = "eosin."
 _MARKS: Final = ' ="'
 """A value that holds one of them is quoted."""
+MAX_VALUE_CHARS: Final = 256
+"""Of a value that a peer sent."""
 
 
 def fields(**facts: Any) -> Mapping[str, Any]:
@@ -33,6 +35,14 @@ def facts_of(record: logging.LogRecord) -> Mapping[str, Any]:
 def add_facts(record: logging.LogRecord, **facts: Any) -> None:
     """Tell more in a record that was made already."""
     setattr(record, _FIELDS, {**facts_of(record), **facts})
+
+
+def shown(value: object) -> str:
+    """A value as lines may hold it: without line breaks and other control characters, of a bounded length."""
+    text = str(value)
+    if len(text) > MAX_VALUE_CHARS:
+        text = text[:MAX_VALUE_CHARS] + "..."
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def setup_logging(*, level: str, form: str = "text") -> None:

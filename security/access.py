@@ -1,22 +1,18 @@
 """`Access`: which rights an API asks for, declared beside its handler (security.md 4.6, 4.8).
 
-What a whole request needs is asked here, before the handler runs: `guarded` puts that question in front of it, and only
-brokers with an authorizer use guarded APIs. What single items of a request need the handler asks itself, by
-`context.session`; the declaration names it all the same, since the table in docs/security.md is made of it, and a test
-refuses an API without one.
+What a whole request needs is asked before its handler runs (`eosin.network.guarded`). What single items of a request
+need the handler asks itself, by `context.session`; the declaration names it all the same, since the table in
+docs/security.md is made of it, and a test refuses an API without one.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from eosin.network.api import Api, RequestContext, Services
 
 DENIED: Final[Mapping[ResourceType, ErrorCode]] = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -57,7 +53,7 @@ class Right:
         return self.denied or DENIED[self.kind]
 
 
-Check = Callable[[Any, "RequestContext"], ErrorCode]
+Check = Callable[[Any, Any], ErrorCode]
 """(request, context) to the error of the whole request, NONE for one that may be handled."""
 
 
@@ -83,7 +79,7 @@ class Access:
         return partial(_ask_in_order, rights) if rights else None
 
 
-def _ask_in_order(rights: Iterable[Right], request: Any, context: "RequestContext") -> ErrorCode:
+def _ask_in_order(rights: Iterable[Right], request: Any, context: Any) -> ErrorCode:
     for right in rights:
         assert right.names is not None
         for name in right.names(request):
@@ -131,40 +127,3 @@ def silently(operation: Operation, kind: ResourceType, note: str = "") -> Right:
 def or_the_next(operation: Operation, kind: ResourceType, note: str = "") -> Right:
     """A right that the handler asks for, without a line in the log: whoever lacks it may have the next one."""
     return Right(operation, kind, Scope.NEXT, note=note)
-
-
-def guarded(apis: Mapping[int, "Api"], *, but: Collection[int] = ()) -> Mapping[int, "Api"]:
-    """The APIs of a broker with an authorizer: each refuses a request whose peer lacks a right for the whole of it.
-    Those in `but` somebody else decides about."""
-    return {key: api if key in but else _guarded(api) for key, api in apis.items()}
-
-
-def _guarded(api: "Api") -> "Api":
-    assert api.access is not None, f"{api.key.name} says which rights it asks for"
-    check = api.access.of_the_request
-    if check is None:
-        return api
-    if api.respond is not None:
-        return replace(api, respond=partial(_respond, api, check))
-    return replace(api, handle=partial(_handle, api, check))
-
-
-def _respond(api: "Api", check: Check, request: Any, context: "RequestContext", services: "Services") -> Any:
-    error = check(request, context)
-    if error is not ErrorCode.NONE:
-        return api.refuse(request, context, error)
-    assert api.respond is not None
-    return api.respond(request, context, services)
-
-
-def _handle(api: "Api", check: Check, request: Any, context: "RequestContext", services: "Services") -> Any:
-    """A coroutine that responds: the handler's own, or that of a refusal."""
-    error = check(request, context)
-    if error is not ErrorCode.NONE:
-        return _refusal(api.refuse(request, context, error))
-    assert api.handle is not None
-    return api.handle(request, context, services)
-
-
-async def _refusal(response: Any) -> Any:
-    return response

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from eosin.model.acls import Acl
+from eosin.model.close_connection import CloseConnection
 from eosin.model.resources import Operation, ResourceType
-from eosin.network.api import CloseConnection
 from eosin.runtime.logging_format import fields
 from eosin.security.acl_index import EVERYTHING, AclIndex, host_key
 

@@ -12,11 +12,10 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.security.audit import shown
+from eosin.model.address_group import address_group
 from eosin.model.resources import Operation, ResourceType
-from eosin.network.address_group import address_group
 from eosin.runtime.log_budget import LogBudget
-from eosin.runtime.logging_format import fields
+from eosin.runtime.logging_format import fields, shown
 
 if TYPE_CHECKING:
     from eosin.runtime.clock import Clock

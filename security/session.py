@@ -10,8 +10,9 @@ Handlers ask `context.session.may(...)` and its kin. Without an authorizer each 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
+from eosin.model.principals import ANONYMOUS, Principal
 from eosin.model.resources import Operation, ResourceType
 from eosin.security.authorized_operations import OF_RESOURCE
 
@@ -33,21 +34,6 @@ class SecurityProtocol(IntEnum):
     def has_sasl(self) -> bool:
         """Whether a SASL exchange comes before any other request."""
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
-
-
-class Principal(NamedTuple):
-    """A user or a group of them; two are equal when type and name are, byte for byte (security.md 4.3.7)."""
-
-    kind: str
-    """`User` for everybody that Eosin authenticates."""
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}:{self.name}"
-
-
-ANONYMOUS: Final = Principal("User", "ANONYMOUS")
-"""The user of a listener that asks for no proof."""
 
 
 class Authorizer(Protocol):

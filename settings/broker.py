@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
-from eosin.broker.fetching.response_memory import DEFAULT_LIMIT_BYTES
 from eosin.settings.connections import connections_by_address
 from eosin.settings.listeners import Listener, parse_listeners, protocol_map, protocols_of
 from eosin.settings.quorum import (
@@ -393,7 +392,7 @@ class BrokerConfig(SaslSettings):
         at_least=0,
     )
     eosin_fetch_response_memory_bytes: int = setting(
-        DEFAULT_LIMIT_BYTES,
+        67_108_864,
         "Memory of unsent records in Fetch responses over all connections; beyond it, one batch per response.",
         kind=LONG,
         at_least=0,

@@ -4,20 +4,17 @@ Whatever cannot be used is a `SettingError` whose text is one sentence that name
 """
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from eosin.broker.transactions.timeout_errors import profiles
 from eosin.protocol.properties import parse_properties
-from eosin.security.tls.settings import check_tls
 from eosin.settings.broker import BROKER_SETTINGS, STANDARD_AUTHORIZER, BrokerConfig
 from eosin.settings.connections import CONNECTIONS_PER_LISTENER
 from eosin.settings.http import HTTP, check_http
 from eosin.settings.kafka_keys import is_unused
 from eosin.settings.listeners import (
-    SASL_PROTOCOLS,
     check_advertised,
     check_ports,
     parse_listeners,
@@ -36,10 +33,15 @@ from eosin.settings.quorum import (
 from eosin.settings.sasl import SASL_PER_LISTENER, without_mechanism
 from eosin.settings.security import LISTENER_PREFIX, PER_LISTENER, unprefixed
 from eosin.settings.settings import HIDDEN, Kind, SettingError
+from eosin.settings.timeout_profiles import profiles
 from eosin.settings.tracing import traces_url
 
 ALIASES: Final = {"broker.id": "node.id", "log.dir": "log.dirs"}
 """Older names of Kafka, and ours for them."""
+
+
+Check = Callable[[BrokerConfig], Iterable[str]]
+"""Raises `SettingError` for settings that cannot be used together; what their author should be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,14 @@ class LoadedConfig:
 
 
 def load_config(
-    *, properties: str = "", assignments: Sequence[str] = (), flags: Mapping[str, str] | None = None
+    *,
+    properties: str = "",
+    assignments: Sequence[str] = (),
+    flags: Mapping[str, str] | None = None,
+    checks: Sequence[Check] = (),
 ) -> LoadedConfig:
     """Build a config from the text of a properties file, `name=value` assignments and flags by key, the later over the
-    earlier. Raises `SettingError`."""
+    earlier. `checks` are those of the rooms that the settings are for. Raises `SettingError`."""
     given: dict[str, str] = {}
     on_command_line: dict[str, str] = {}
     unused: list[str] = []
@@ -89,15 +95,8 @@ def load_config(
                 "Settings of brokers in a quorum, which a broker that runs alone does not use:"
                 f" {', '.join(of_a_quorum)}"
             )
-    warnings += check_tls(config)
-    if SASL_PROTOCOLS.intersection(config.protocols.values()):
-        from eosin.security.sasl.settings import check_sasl
-
-        warnings += check_sasl(config)
-    if config.has_secured_links:
-        from eosin.cluster.links.settings import check_links
-
-        warnings += check_links(config)
+    for check in checks:
+        warnings += check(config)
     if unused:
         warnings.append(f"Kafka settings that Eosin does not use: {', '.join(sorted(set(unused)))}")
     return LoadedConfig(config, tuple(warnings))

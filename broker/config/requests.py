@@ -5,16 +5,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from eosin.broker.config.loggers import change_levels
-from eosin.broker.config.resources import NO_BROKER, NO_GROUP_SETTINGS, ResourceType, broker_of, unsupported
+from eosin.broker.config.resources import NO_BROKER, NO_GROUP_SETTINGS, broker_of, unsupported
 from eosin.broker.config.store_reloads import is_store, reload_stores
 from eosin.broker.many_items import done_for_each
 from eosin.broker.security.config_rights import refusal_of
 from eosin.model.cluster import ConfigChange, Outcome
+from eosin.model.config_resources import ConfigResourceType
 from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from eosin.network.api import RequestContext, Services
+    from eosin.broker.services import Services
+    from eosin.network.api import RequestContext
 
 
 class ResourceChange(NamedTuple):
@@ -65,11 +67,11 @@ async def _alter(
     if named_twice:
         return Outcome(ErrorCode.INVALID_REQUEST, "A resource is named twice")
     match resource.resource_type:
-        case ResourceType.TOPIC:
+        case ConfigResourceType.TOPIC:
             if not name:
                 return Outcome(ErrorCode.INVALID_REQUEST, "A topic is changed by its name, which is empty")
             return await cluster.alter_topic_configs(name, changes, replace=replace, validate_only=validate_only)
-        case ResourceType.BROKER:
+        case ConfigResourceType.BROKER:
             node_id = broker_of(name, cluster)
             if isinstance(node_id, Outcome):
                 return node_id
@@ -79,14 +81,14 @@ async def _alter(
             if stores:
                 return await reload_stores(stores, services.config, services.reload_stores, validate_only=validate_only)
             return await cluster.alter_broker_configs(node_id, changes, replace=replace, validate_only=validate_only)
-        case ResourceType.BROKER_LOGGER if not replace:  # KIP-412: never by AlterConfigs
+        case ConfigResourceType.BROKER_LOGGER if not replace:  # KIP-412: never by AlterConfigs
             node_id = broker_of(name, cluster)
             if isinstance(node_id, Outcome):
                 return node_id
             if node_id is None:
                 return NO_BROKER
             return change_levels(changes, validate_only=validate_only)
-        case ResourceType.GROUP if name:
+        case ConfigResourceType.GROUP if name:
             if not changes:
                 return Outcome(ErrorCode.NONE)
             return Outcome(ErrorCode.INVALID_CONFIG, NO_GROUP_SETTINGS)

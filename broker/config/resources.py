@@ -1,21 +1,10 @@
 """What a config request can be about, and which broker a resource name means."""
 
-from enum import IntEnum
 from typing import Final
 
 from eosin.model.cluster import Cluster, Outcome
+from eosin.model.config_resources import ConfigResourceType
 from eosin.protocol.errors import ErrorCode
-
-
-class ResourceType(IntEnum):
-    """Kinds of resources that have settings, by their number on the wire."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
 
 NO_BROKER: Final = Outcome(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
 NO_GROUP_SETTINGS: Final = (
@@ -37,7 +26,7 @@ def broker_of(resource_name: str, cluster: Cluster) -> int | Outcome | None:
 
 def unsupported(resource_type: int) -> Outcome:
     """The answer about a resource that has no settings here."""
-    known = {each.value: each.name for each in ResourceType}
+    known = {each.value: each.name for each in ConfigResourceType}
     return Outcome(
         ErrorCode.INVALID_REQUEST, f"Eosin has no settings of type {known.get(resource_type, resource_type)}"
     )

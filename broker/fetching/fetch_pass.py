@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.broker.fetching.long_poll import Watch
-from eosin.broker.fetching.sessions import Wanted
 from eosin.model.resources import Operation, ResourceType
+from eosin.model.wanted_partition import Wanted
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.header import HEADER_BYTES
@@ -20,7 +20,7 @@ from eosin.storage.log.file_range import as_range
 from eosin.storage.log.log_results import Isolation, ReadResult
 
 if TYPE_CHECKING:
-    from eosin.network.api import Services
+    from eosin.broker.services import Services
     from eosin.security.session import Session
     from eosin.storage.log.partition_log import PartitionLog
 

@@ -6,10 +6,11 @@ refused. Removing what is not there succeeds.
 
 from collections import Counter
 
+from eosin.broker.services import Services
 from eosin.model.cluster import Outcome
 from eosin.model.quota_table import QuotaChange, entity_of, wrong_entity, wrong_value
 from eosin.model.resources import Operation
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.alter_client_quotas import (

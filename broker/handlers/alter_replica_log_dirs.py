@@ -7,8 +7,9 @@ other is one to a directory that does not exist (57).
 from collections.abc import Callable
 
 from eosin.broker.handlers.describe_log_dirs import log_dir
+from eosin.broker.services import Services
 from eosin.model.resources import Operation
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

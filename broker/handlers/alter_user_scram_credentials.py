@@ -6,10 +6,11 @@ password, so a connection that others can read is refused (security.md 4.1.3).
 
 from collections.abc import Sequence
 
-from eosin.broker.security import audit
+from eosin.broker.services import Services
 from eosin.model.credentials import CredentialChange, Credentials
 from eosin.model.resources import Operation
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network import audit
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.alter_user_scram_credentials import (

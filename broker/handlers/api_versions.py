@@ -12,7 +12,8 @@ UNSUPPORTED_VERSION.
 import re
 from typing import TYPE_CHECKING, Final
 
-from eosin.network.api import Api, RequestContext, Services
+from eosin.broker.services import Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import (
@@ -78,15 +79,13 @@ def _supported(version: int) -> tuple[SupportedFeatureKey, ...]:
     )
 
 
-def unsupported_version() -> ApiVersionsResponse:
-    """The answer, to be sent as version 0, to a version that is not served: it lists those that are (KIP-511)."""
+def refuse(request: ApiVersionsRequest | None, context: RequestContext, error: ErrorCode) -> ApiVersionsResponse:
+    """The answer that carries `error`. To a version that is not served it is sent as version 0, and lists those that
+    are (KIP-511)."""
+    if error is not ErrorCode.UNSUPPORTED_VERSION:
+        return ApiVersionsResponse(error_code=error)
     served = ApiVersion(api_key=API.key, min_version=API.versions.start, max_version=API.versions.stop - 1)
-    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=(served,))
-
-
-def refuse(request: ApiVersionsRequest, context: RequestContext, error: ErrorCode) -> ApiVersionsResponse:
-    """The answer that carries `error` and nothing else."""
-    return ApiVersionsResponse(error_code=error)
+    return ApiVersionsResponse(error_code=error, api_keys=(served,))
 
 
 API = Api(

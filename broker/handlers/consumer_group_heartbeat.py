@@ -4,9 +4,10 @@ leaves.
 Announced and refused: see `eosin.broker.unserved_groups`.
 """
 
+from eosin.broker.services import Services
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.model.resources import Operation, ResourceType
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.consumer_group_heartbeat import (

@@ -9,13 +9,15 @@ refused (54).
 import logging
 from typing import Final
 
-from eosin.broker.security import audit
+from eosin.broker.services import Services
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network import audit
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from eosin.runtime.logging_format import shown
 from eosin.security.access import Access, on_the_cluster
 from eosin.security.acl_requests import DISABLED, GOOD, MOST_PER_REQUEST, new_acl, refusal_of
 
@@ -44,7 +46,7 @@ def _warn_of_useless_host(host: str) -> None:
     from eosin.security.acl_index import host_key
 
     if host_key(host) is None:
-        _LOG.warning("an access control entry for host %s matches nobody: it is no address", audit.shown(host))
+        _LOG.warning("an access control entry for host %s matches nobody: it is no address", shown(host))
 
 
 def _result(outcome: Outcome) -> AclCreationResult:

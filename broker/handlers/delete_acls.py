@@ -5,11 +5,12 @@ entries that it matched; one that two filters match stands in both. All of them 
 when that is durable. Without an authorizer each filter is refused (54).
 """
 
-from eosin.broker.security import audit
+from eosin.broker.services import Services
 from eosin.model.acls import Acl
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network import audit
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.delete_acls import (

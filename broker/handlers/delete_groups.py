@@ -7,8 +7,9 @@ Answers once that is durable.
 from itertools import compress
 
 from eosin.broker.many_items import made_for_each
+from eosin.broker.services import Services
 from eosin.model.resources import Operation, ResourceType
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse

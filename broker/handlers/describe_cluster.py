@@ -4,8 +4,9 @@ v1 asks for brokers (1) or controllers (2); the latter are not on this port. v2 
 which there are none.
 """
 
+from eosin.broker.services import Services
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_cluster import (

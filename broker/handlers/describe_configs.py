@@ -9,13 +9,15 @@ from collections.abc import Iterable
 
 from eosin.broker.config.entries import ConfigEntry, ConfigSource, broker_entries, cluster_wide_entries, topic_entries
 from eosin.broker.config.loggers import logger_entries
-from eosin.broker.config.resources import NO_BROKER, ResourceType, broker_of, unsupported
+from eosin.broker.config.resources import NO_BROKER, broker_of, unsupported
 from eosin.broker.many_items import made_for_each
 from eosin.broker.security.config_rights import config_rights, refusal_of
+from eosin.broker.services import Services
 from eosin.cluster.metadata.topics import unknown_topic
 from eosin.model.cluster import Outcome
+from eosin.model.config_resources import ConfigResourceType
 from eosin.model.resources import Operation
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_configs import (
@@ -54,22 +56,22 @@ def _describe(
 def _entries(resource: DescribeConfigsResource, services: Services) -> Iterable[ConfigEntry] | Outcome:
     cluster = services.cluster
     match resource.resource_type:
-        case ResourceType.TOPIC:
+        case ConfigResourceType.TOPIC:
             topic = cluster.topics.get(resource.resource_name)
             if topic is None:
                 return unknown_topic(resource.resource_name)
             return topic_entries(topic, cluster, services.config)
-        case ResourceType.BROKER:
+        case ConfigResourceType.BROKER:
             node_id = broker_of(resource.resource_name, cluster)
             if isinstance(node_id, Outcome):
                 return node_id
             return cluster_wide_entries(cluster) if node_id is None else broker_entries(cluster, services.config)
-        case ResourceType.BROKER_LOGGER:
+        case ConfigResourceType.BROKER_LOGGER:
             node_id = broker_of(resource.resource_name, cluster)
             if isinstance(node_id, Outcome):
                 return node_id
             return NO_BROKER if node_id is None else logger_entries()
-        case ResourceType.GROUP | ResourceType.CLIENT_METRICS if resource.resource_name:
+        case ConfigResourceType.GROUP | ConfigResourceType.CLIENT_METRICS if resource.resource_name:
             return ()  # of neither there is a setting
         case _:
             return unsupported(resource.resource_type)

@@ -10,8 +10,9 @@ name is then `memory`, and the sizes are -1.
 import os
 from typing import TYPE_CHECKING, Final
 
+from eosin.broker.services import Services
 from eosin.model.resources import Operation
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

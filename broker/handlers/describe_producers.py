@@ -11,8 +11,9 @@ from itertools import islice
 from typing import Final
 
 from eosin.broker.many_items import made_for_each
+from eosin.broker.services import Services
 from eosin.model.resources import Operation, ResourceType
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition, is_legal_topic_name

@@ -5,8 +5,9 @@ its true state is returned under that one: its leader, its end offset, and that 
 timestamps, v2 messages, directory ids and the voters' addresses.
 """
 
+from eosin.broker.services import Services
 from eosin.model.resources import Operation
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_quorum import (

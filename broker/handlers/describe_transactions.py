@@ -10,9 +10,10 @@ from itertools import groupby
 from typing import Final
 
 from eosin.broker.many_items import made_for_each, written
+from eosin.broker.services import Services
 from eosin.coordinator.transactions.rules.listing import TransactionDescription
 from eosin.model.resources import Operation, ResourceType
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.codec import EncodedBody
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

@@ -7,9 +7,10 @@ too often (92). Neither passwords are told nor what is stored of them.
 from collections import Counter
 from collections.abc import Mapping
 
+from eosin.broker.services import Services
 from eosin.model.credentials import StoredCredential
 from eosin.model.resources import Operation
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_user_scram_credentials import (

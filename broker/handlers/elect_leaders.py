@@ -7,9 +7,10 @@ only those that were elected.
 
 from typing import Final
 
+from eosin.broker.services import Services
 from eosin.model.cluster import Cluster, Outcome
 from eosin.model.resources import Operation
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Final, cast
 
 from eosin.broker.fetching.fetch_pass import UNKNOWN, FetchLimits, FetchPass, PartitionFetch
 from eosin.broker.fetching.sessions import FetchSession, FullFetch, IncrementalFetch
+from eosin.broker.services import Services
 from eosin.model.cluster import NO_LEADER
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import Uuid
@@ -45,8 +46,8 @@ from eosin.settings.quorum import RACK_AWARE
 from eosin.storage.log.log_results import NO_RECORDS, Isolation
 
 if TYPE_CHECKING:
+    from eosin.broker.traffic_stats import TrafficStats
     from eosin.cluster.replication.led_partitions import LedPartitions
-    from eosin.observe.metrics.stats import TrafficStats
     from eosin.storage.log.partition_log import PartitionLog
 
 FIRST_SESSION_VERSION: Final = 7

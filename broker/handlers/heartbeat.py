@@ -4,8 +4,9 @@ v3 has static members, v4 is the first flexible version. While the group's parti
 a member does not lose its place because its coordinator has just started.
 """
 
+from eosin.broker.services import Services
 from eosin.model.resources import Operation
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -6,9 +6,10 @@ first flexible version.
 
 from eosin.broker.config.requests import ResourceChange, alter
 from eosin.broker.security.config_rights import config_rights
+from eosin.broker.services import Services
 from eosin.model.cluster import ConfigChange, Outcome
 from eosin.model.resources import Operation
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.incremental_alter_configs import (

@@ -16,10 +16,11 @@ transactional id beyond what the broker or its user may have is POLICY_VIOLATION
 import logging
 from typing import TYPE_CHECKING, Final
 
+from eosin.broker.services import Services
 from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID
 from eosin.coordinator.transactions.rules.timeout_errors import wire_error
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ProducerIdAndEpoch

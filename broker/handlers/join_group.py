@@ -6,9 +6,10 @@ protocol type, and may leave out the protocol name, which is "" in earlier error
 that no new assignment is wanted. v2, v3 and v8 bring a throttle time, nothing, and a reason that is not used.
 """
 
+from eosin.broker.services import Services
 from eosin.coordinator.groups.rules.effects import JoinResult
 from eosin.model.resources import Operation
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember

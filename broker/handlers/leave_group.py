@@ -7,9 +7,10 @@ flight recorder keeps.
 
 from typing import Final
 
+from eosin.broker.services import Services
 from eosin.coordinator.groups.rules.events import LeavingMember
 from eosin.model.resources import Operation
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse

@@ -7,10 +7,11 @@ it asks for, every one when it names none. Groups and client metrics have no set
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from eosin.broker.config.resources import ResourceType
+from eosin.broker.services import Services
 from eosin.model.cluster import Cluster
+from eosin.model.config_resources import ConfigResourceType
 from eosin.model.resources import Operation
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.list_config_resources import (
@@ -21,11 +22,13 @@ from eosin.protocol.schemas.list_config_resources import (
 from eosin.security.access import Access, on_the_cluster
 
 _NAMES: Final[Mapping[int, Callable[[Cluster, str], Iterable[str]]]] = {
-    ResourceType.TOPIC: lambda cluster, listener: cluster.topics,
-    ResourceType.BROKER: lambda cluster, listener: (str(each.node_id) for each in cluster.brokers(listener)),
-    ResourceType.BROKER_LOGGER: lambda cluster, listener: (str(each.node_id) for each in cluster.brokers(listener)),
-    ResourceType.CLIENT_METRICS: lambda cluster, listener: (),
-    ResourceType.GROUP: lambda cluster, listener: (),
+    ConfigResourceType.TOPIC: lambda cluster, listener: cluster.topics,
+    ConfigResourceType.BROKER: lambda cluster, listener: (str(each.node_id) for each in cluster.brokers(listener)),
+    ConfigResourceType.BROKER_LOGGER: lambda cluster, listener: (
+        str(each.node_id) for each in cluster.brokers(listener)
+    ),
+    ConfigResourceType.CLIENT_METRICS: lambda cluster, listener: (),
+    ConfigResourceType.GROUP: lambda cluster, listener: (),
 }
 
 

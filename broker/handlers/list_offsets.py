@@ -22,8 +22,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.fetching.fetch_pass import check_leader_epoch
+from eosin.broker.services import Services
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

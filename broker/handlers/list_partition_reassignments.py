@@ -1,7 +1,8 @@
 """ListPartitionReassignments (key 46), version 0: partitions on their way to other brokers. There are never any."""
 
+from eosin.broker.services import Services
 from eosin.model.resources import Operation
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.list_partition_reassignments import (

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from eosin.broker.services import Services
 from eosin.broker.transactions.id_patterns import InvalidPattern, matcher
 from eosin.coordinator.transactions.rules.listing import ListedTransaction, TransactionListing
 from eosin.model.resources import Operation, ResourceType
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.codec import EncodedBody, encode_body
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

@@ -9,12 +9,13 @@ that no topic has is 100 for each of its partitions. (v0 stored offsets in ZooKe
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from eosin.broker.group_topics import partition_count, topic_name
 from eosin.broker.many_items import made_for_each
-from eosin.cluster.metadata.group_topics import partition_count, topic_name
+from eosin.broker.services import Services
 from eosin.coordinator.groups.offsets.service import Committer
 from eosin.coordinator.groups.offsets.store import NO_EXPIRY, OffsetToCommit
 from eosin.model.resources import Operation, ResourceType
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -8,10 +8,11 @@ deleted with success; a partition that does not exist is 3.
 from collections.abc import Iterator
 from typing import Final
 
+from eosin.broker.group_topics import partition_count
 from eosin.broker.many_items import made_for_each
-from eosin.cluster.metadata.group_topics import partition_count
+from eosin.broker.services import Services
 from eosin.model.resources import Operation, ResourceType
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -15,11 +15,12 @@ from typing import Final
 
 import msgspec
 
+from eosin.broker.group_topics import topic_name
 from eosin.broker.many_items import made_for_each
-from eosin.cluster.metadata.group_topics import topic_name
+from eosin.broker.services import Services
 from eosin.coordinator.groups.offsets.service import NO_COMMIT, FetchedOffset
 from eosin.model.resources import Operation, ResourceType
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

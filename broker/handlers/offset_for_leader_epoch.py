@@ -11,8 +11,9 @@ from typing import Final
 
 from eosin.broker.fetching.fetch_pass import check_leader_epoch
 from eosin.broker.many_items import made_for_each
+from eosin.broker.services import Services
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -26,11 +26,13 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.broker.producing.large_batches import BATCHES_AT_ONCE, Unchecked
 from eosin.broker.producing.produce_request import Produced, ProducedBatch, ProducedTopic, read_produced
+from eosin.broker.services import Services
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.broker.transactions.verification import VerificationRequest, translated
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
+from eosin.model.close_connection import CloseConnection
 from eosin.model.resources import Operation, ResourceType
-from eosin.network.api import Api, CloseConnection, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.produce import (

@@ -4,7 +4,8 @@ v1 tells how long the session lasts (KIP-368). v2 is the first flexible version.
 tokens of an exchange (security.md 3.2); one that belongs to none comes here, and changes nothing.
 """
 
-from eosin.network.api import Api, RequestContext, Services
+from eosin.broker.services import Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse

@@ -4,7 +4,8 @@ On listeners with SASL the connection's gate answers it (security.md 3.2). What 
 there is no such state, and no mechanism to tell.
 """
 
-from eosin.network.api import Api, RequestContext, Services
+from eosin.broker.services import Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse

@@ -4,8 +4,9 @@ Announced and refused, each group by itself in the order asked: see `eosin.broke
 DescribeGroups for such a group then, so classic groups stay describable.
 """
 
+from eosin.broker.services import Services
 from eosin.broker.unserved_groups import GroupProtocol
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.share_group_describe import (

@@ -6,8 +6,9 @@ directions, and must: without it, 23.
 
 from typing import Final
 
+from eosin.broker.services import Services
 from eosin.model.resources import Operation, ResourceType
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.sync_group import SyncGroupRequest, SyncGroupResponse

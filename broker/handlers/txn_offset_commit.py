@@ -8,14 +8,15 @@ that does not exist is 3 for itself; the others are committed.
 from collections.abc import Iterator
 from typing import Final
 
+from eosin.broker.group_topics import partition_count
 from eosin.broker.many_items import made_for_each
+from eosin.broker.services import Services
 from eosin.broker.transactions.timeout_errors import timeout_error_for
-from eosin.cluster.metadata.group_topics import partition_count
 from eosin.coordinator.groups.offsets.service import Committer
 from eosin.coordinator.groups.offsets.store import OffsetToCommit
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
 from eosin.model.resources import Operation, ResourceType
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition

@@ -8,9 +8,10 @@ changed. `transaction.version` follows the setting `eosin.transaction.version`.
 from typing import Final
 
 from eosin.broker.handlers.api_versions import AT_LEVEL_0, HIGHEST_TRANSACTION_VERSION, TRANSACTION_VERSION
+from eosin.broker.services import Services
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.update_features import (

@@ -21,10 +21,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.security import audit
+from eosin.broker.services import Services
 from eosin.coordinator.ports import MarkersForPartitions
+from eosin.model.close_connection import CloseConnection
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
-from eosin.network.api import Api, CloseConnection, RequestContext, Services
+from eosin.network import audit
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -40,7 +42,7 @@ from eosin.security.access import Access, Right, or_the_next
 from eosin.storage.log.log_results import Marker
 
 if TYPE_CHECKING:
-    from eosin.observe.recorder.recorder import FlightRecorder
+    from eosin.coordinator.ports import TransactionObserver
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -96,18 +98,16 @@ def _check_order(context: RequestContext, services: Services) -> None:
 
 
 async def _record(
-    request: WriteTxnMarkersRequest, context: RequestContext, services: Services, recorder: "FlightRecorder"
+    request: WriteTxnMarkersRequest, context: RequestContext, services: Services, recorder: "TransactionObserver"
 ) -> None:
     """On a broker that runs alone, only operators send markers."""
-    from eosin.observe.recorder.events import ended_by_operator  # a broker without a recorder does not load it
-
     for marker in request.markers:
         found = await services.transactions.find_producer(marker.producer_id)
         if not isinstance(found, ErrorCode):
             named = [f"{topic.name}-{index}" for topic in marker.topics for index in topic.partition_indexes]
             pair = (marker.producer_id, marker.producer_epoch)
             now_ms, commit = services.clock.now_ms(), marker.transaction_result
-            recorder.note(found.transactional_id, ended_by_operator(now_ms, *pair, named, context, commit=commit))
+            recorder.ended_in_partitions(found.transactional_id, pair, named, context, commit=commit, now_ms=now_ms)
 
 
 def _note(request: WriteTxnMarkersRequest, context: RequestContext, services: Services) -> None:

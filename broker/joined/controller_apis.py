@@ -8,8 +8,10 @@ as one of Apache Kafka does that has no `delegation.token.secret.key`. Nobody co
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
+from eosin.broker.services import Services
+from eosin.model.principals import ANONYMOUS
 from eosin.model.resources import Operation
-from eosin.network.api import Api, Refuse, RequestContext, Services
+from eosin.network.api import Api, Refuse, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.add_raft_voter import AddRaftVoterResponse
@@ -21,7 +23,6 @@ from eosin.protocol.schemas.renew_delegation_token import RenewDelegationTokenRe
 from eosin.protocol.schemas.unregister_broker import UnregisterBrokerResponse
 from eosin.protocol.types import Message
 from eosin.security.access import Access, on_the_cluster, open_to_all
-from eosin.security.session import ANONYMOUS
 
 
 def _all_fails(response: type[Message]) -> Refuse:

@@ -15,19 +15,22 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from msgspec.structs import replace as with_fields
 
 from eosin.broker.config.requests import ResourceChange, alter
-from eosin.broker.config.resources import ResourceType, broker_of
+from eosin.broker.config.resources import broker_of
 from eosin.broker.config.store_reloads import is_store
 from eosin.broker.handlers import add_partitions_to_txn, api_versions
 from eosin.broker.joined.controller_apis import CONTROLLER_APIS
 from eosin.broker.joined.image_answers import ImageAnswers
+from eosin.broker.services import Services
 from eosin.broker.transactions.two_phase_replicas import refused_move
 from eosin.cluster.membership.channel import ControllerChannel, principal_data
 from eosin.cluster.membership.registration import FEATURES
 from eosin.cluster.metadata.config_changes import changed_configs, check_broker_configs, is_list_setting
 from eosin.cluster.metadata.controller_requests import packed_host
 from eosin.cluster.metadata.topics import check_more_partitions
+from eosin.model.close_connection import CloseConnection
 from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
-from eosin.network.api import Api, CloseConnection, RequestContext, Responder, Services
+from eosin.model.config_resources import ConfigResourceType
+from eosin.network.api import Api, RequestContext, Responder
 from eosin.protocol.codec import (
     EncodedBody,
     decode_body,
@@ -209,12 +212,14 @@ class Forwarding:
     ) -> Outcome | None:
         """The outcome of a change that the controller does not hear of; None for all others."""
         changes = [ConfigChange(each.name, each.value, each.config_operation) for each in resource.configs]
-        is_of_stores = resource.resource_type == ResourceType.BROKER and any(is_store(each.name) for each in changes)
-        if is_of_stores or resource.resource_type == ResourceType.BROKER_LOGGER:
+        is_of_stores = resource.resource_type == ConfigResourceType.BROKER and any(
+            is_store(each.name) for each in changes
+        )
+        if is_of_stores or resource.resource_type == ConfigResourceType.BROKER_LOGGER:
             here = ResourceChange(resource.resource_type, resource.resource_name, changes)
             (outcome,) = await alter([here], context, services, replace=False, validate_only=validate_only)
             return outcome
-        if resource.resource_type != ResourceType.BROKER:
+        if resource.resource_type != ConfigResourceType.BROKER:
             return None
         node_id = broker_of(resource.resource_name, self._cluster)
         if isinstance(node_id, Outcome):

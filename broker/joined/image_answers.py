@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace as with_fields
 
-from eosin.broker.config.resources import ResourceType
 from eosin.broker.handlers import (
     describe_cluster,
     describe_configs,
     list_config_resources,
 )
-from eosin.network.api import RequestContext, Services
+from eosin.broker.services import Services
+from eosin.model.config_resources import ConfigResourceType
+from eosin.network.api import RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.describe_cluster import (
     DescribeClusterBroker,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from eosin.cluster.metadata.joined_cluster import JoinedCluster
     from eosin.cluster.quorum.image import ClusterImage
 
-_IN_THE_IMAGE_ALONE: Final = {ResourceType.CLIENT_METRICS: 7, ResourceType.GROUP: 8}
+_IN_THE_IMAGE_ALONE: Final = {ConfigResourceType.CLIENT_METRICS: 7, ConfigResourceType.GROUP: 8}
 """Kinds of resources that no broker of ours has settings for, and the source that their settings are marked with."""
 
 
@@ -74,7 +75,7 @@ class ImageAnswers:
             return response
         wanted = request.resource_types or tuple(_IN_THE_IMAGE_ALONE)
         if context.api_version == 0:
-            wanted = (ResourceType.CLIENT_METRICS,)
+            wanted = (ConfigResourceType.CLIENT_METRICS,)
         found = tuple(
             ConfigResource(name, kind)
             for kind, name in self._cluster.image.configs

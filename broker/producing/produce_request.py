@@ -15,7 +15,8 @@ from eosin.protocol.records.header import COMPRESSION_MASK, MAGIC, BatchHeader, 
 from eosin.storage.log.log_results import AppendResult, Refused, VerificationGuard
 
 if TYPE_CHECKING:
-    from eosin.network.api import RequestContext, Services
+    from eosin.broker.services import Services
+    from eosin.network.api import RequestContext
     from eosin.protocol.schemas.produce import ProduceRequest, TopicProduceData
     from eosin.security.session import Session
     from eosin.storage.log.partition_log import PartitionLog

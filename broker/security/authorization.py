@@ -7,7 +7,7 @@ from eosin.security.authorizer import Decision, StandardAuthorizer
 from eosin.security.decision_log import LoggedDecisions
 
 if TYPE_CHECKING:
-    from eosin.cluster.metadata.acl_entries import AclEntries
+    from eosin.model.acl_entries import AclEntries
     from eosin.runtime.clock import Clock
     from eosin.settings.broker import BrokerConfig
 

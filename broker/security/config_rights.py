@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.config import resources as settings
 from eosin.model.cluster import Outcome
+from eosin.model.config_resources import ConfigResourceType
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.security.access import DENIED, Right, on_each
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from eosin.network.api import RequestContext
 
 _KINDS: Final[Mapping[int, ResourceType]] = {
-    settings.ResourceType.TOPIC: ResourceType.TOPIC,
-    settings.ResourceType.BROKER: ResourceType.CLUSTER,
-    settings.ResourceType.BROKER_LOGGER: ResourceType.CLUSTER,
-    settings.ResourceType.CLIENT_METRICS: ResourceType.CLUSTER,
-    settings.ResourceType.GROUP: ResourceType.GROUP,
+    ConfigResourceType.TOPIC: ResourceType.TOPIC,
+    ConfigResourceType.BROKER: ResourceType.CLUSTER,
+    ConfigResourceType.BROKER_LOGGER: ResourceType.CLUSTER,
+    ConfigResourceType.CLIENT_METRICS: ResourceType.CLUSTER,
+    ConfigResourceType.GROUP: ResourceType.GROUP,
 }
 """What a right is about, by what the settings are of."""
 

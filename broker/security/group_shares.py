@@ -7,17 +7,17 @@ where they prove who they are, all others share one.
 
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.security.audit import log, shown
 from eosin.coordinator.groups.rules.group import Group
+from eosin.network.audit import log
 from eosin.runtime.log_budget import LogBudget
-from eosin.runtime.logging_format import fields
+from eosin.runtime.logging_format import fields, shown
 from eosin.runtime.turns import in_turns
 
 if TYPE_CHECKING:
     from eosin.coordinator.groups.coordinator import GroupCoordinator
+    from eosin.model.principals import Principal
     from eosin.network.api import RequestContext
     from eosin.runtime.clock import Clock
-    from eosin.security.session import Principal
     from eosin.settings.broker import BrokerConfig
 
 MEMBER_BYTES: Final = 1000

@@ -10,16 +10,16 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.security.audit import shown
 from eosin.broker.security.group_shares import group_shares_of
+from eosin.model.principals import ANONYMOUS, Principal
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock
-from eosin.runtime.logging_format import fields
-from eosin.security.session import ANONYMOUS, Principal
+from eosin.runtime.logging_format import fields, shown
 from eosin.storage.log.log_results import Refused
 
 if TYPE_CHECKING:
-    from eosin.network.api import RequestContext, Services
+    from eosin.broker.services import Services
+    from eosin.network.api import RequestContext
     from eosin.settings.broker import BrokerConfig
     from eosin.storage.log.partition_log import PartitionLog
 

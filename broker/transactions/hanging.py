@@ -11,9 +11,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from eosin.broker.services import Services
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.coordinator.transactions.rules.state import STATE_NAMES, TransactionState
-from eosin.network.api import Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.logging_format import fields
@@ -22,7 +22,6 @@ from eosin.storage.log.log_results import Marker
 if TYPE_CHECKING:
     from eosin.coordinator.transactions.rules.listing import TransactionDescription
     from eosin.network.api import RequestContext
-    from eosin.observe.recorder.recorder import FlightRecorder
     from eosin.storage.log.partition_log import PartitionLog
     from eosin.storage.producers.entry import ProducerEntry
 
@@ -126,7 +125,14 @@ class HangingTransactions:
             return error
         _LOG.warning("a hanging transaction was aborted: its coordinator does not know of it", extra=fields(**facts))
         if self._services.recorder is not None:
-            _record(self._services.recorder, partition, entry, found, who, self._clock.now_ms())
+            self._services.recorder.ended_in_partitions(
+                None if isinstance(found, ErrorCode) else found.transactional_id,
+                (entry.producer_id, entry.producer_epoch),
+                (str(partition),),
+                who,
+                commit=False,
+                now_ms=self._clock.now_ms(),
+            )
         return ErrorCode.NONE
 
     def _coordinator_epoch(self, found: "TransactionDescription | ErrorCode", entry: "ProducerEntry") -> int:
@@ -144,26 +150,6 @@ def _will_end(found: "TransactionDescription", partition: TopicPartition, entry:
     if partition not in found.partitions:
         return False
     return found.state in _PREPARING or (found.state == _ONGOING and found.producer_epoch == entry.producer_epoch)
-
-
-def _record(
-    recorder: "FlightRecorder",
-    partition: TopicPartition,
-    entry: "ProducerEntry",
-    found: "TransactionDescription | ErrorCode",
-    who: "RequestContext | None",
-    now_ms: int,
-) -> None:
-    from eosin.observe.recorder.events import Kind, Notable, ended_by_operator  # not without a recorder
-
-    pair = (entry.producer_id, entry.producer_epoch)
-    if who is None:
-        recorder.stats.healed += 1
-        notable = Notable(now_ms, Kind.HEALED, *pair, what=str(partition))
-    else:
-        notable = ended_by_operator(now_ms, *pair, (str(partition),), who, commit=False)
-    if not isinstance(found, ErrorCode):
-        recorder.note(found.transactional_id, notable)
 
 
 def _facts(

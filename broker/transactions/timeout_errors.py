@@ -6,18 +6,16 @@ transaction coordinator's own replies say whether a pair timed out; for a refusa
 `TransactionCoordinator.refusal` first.
 """
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from eosin.coordinator.transactions.rules.timeout_errors import Profile, RequestKind, answer, profile_of
+from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, answer, profile_of
 from eosin.protocol.errors import ErrorCode
-from eosin.settings.settings import SettingError
+from eosin.settings.timeout_profiles import profiles
 
 if TYPE_CHECKING:
+    from eosin.broker.services import Services
     from eosin.coordinator.transactions.rules.effects import Reply
-    from eosin.network.api import RequestContext, Services
+    from eosin.network.api import RequestContext
 
 _PAIR_ERRORS: Final = frozenset(
     {
@@ -46,18 +44,3 @@ def timeout_error_for(
             can_return=refused.can_return,
         )
     return answer(kind, context.api_version, profile)
-
-
-@lru_cache(maxsize=16)
-def profiles(texts: Sequence[str]) -> Mapping[str, Profile]:
-    """The setting `transaction.timeout.recovery.profiles`, read. Raises SettingError."""
-    read = {}
-    for text in texts:
-        software, colon, name = text.rpartition(":")
-        if not colon or not software or name not in {profile.value for profile in Profile}:
-            known = ", ".join(profile.value for profile in Profile)
-            raise SettingError(
-                f"transaction.timeout.recovery.profiles: {text!r} is not NAME:PROFILE with one of {known}"
-            )
-        read[software] = Profile(name)
-    return MappingProxyType(read)

@@ -1,4 +1,5 @@
-"""`AclEntries`: the access control entries of a cluster, and how to change them (security.md 4.2, 4.5).
+"""`OwnAclEntries` and `ImageAclEntries`: the access control entries of a cluster, and how to change them (security.md
+4.2, 4.5).
 
 Only a broker with an authorizer makes one. Always true: only durable entries are found; all entries of a request
 come, or go, in one step, in which the followers hear of them: before its response leaves (security.md 7).
@@ -6,9 +7,10 @@ come, or go, in one step, in which the followers hear of them: before its respon
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NoReturn
 
+from eosin.model.acl_entries import Follower
 from eosin.model.acls import Acl, AclFilter
 from eosin.model.cluster import Outcome
 from eosin.protocol.errors import ErrorCode
@@ -26,25 +28,6 @@ if TYPE_CHECKING:
 
 _TURN: Final = "access control entries"
 _UNWRITTEN: Final = "The cluster's metadata cannot be written"
-
-Follower = Callable[[Sequence[Acl], Sequence[Acl]], None]
-"""Called with the entries that came and those that went."""
-
-
-class AclEntries(Protocol):
-    """The entries of a cluster."""
-
-    def follow(self, follower: Follower) -> None:
-        """Tell `follower` of the entries there are, now, and of every change from now on."""
-
-    async def found(self, wanted: AclFilter) -> list[Acl]:
-        """The entries that a filter means; it takes turns with everybody else's work."""
-
-    async def create(self, acls: Sequence[Acl]) -> list[Outcome]:
-        """Add entries, all at once; the outcome of each. One that is there already is there."""
-
-    async def delete(self, filters: Sequence[AclFilter]) -> list[list[Acl]] | Outcome:
-        """Remove what the filters find, all at once: the entries that each has found, or why nothing was removed."""
 
 
 class OwnAclEntries:

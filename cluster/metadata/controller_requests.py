@@ -8,10 +8,11 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from eosin.broker.config.resources import ResourceType
 from eosin.client.errors import known_code
 from eosin.cluster.membership.channel import principal_data
 from eosin.model.cluster import NO_CONFIGS, USE_DEFAULT, ConfigChange, Outcome, Topic
+from eosin.model.config_resources import ConfigResourceType
+from eosin.model.principals import Principal
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.headers import SIZE_BYTES
@@ -31,7 +32,6 @@ from eosin.protocol.schemas.create_topics import (
 )
 from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from eosin.protocol.types import Message
-from eosin.security.session import Principal
 
 if TYPE_CHECKING:
     from eosin.cluster.membership.channel import ControllerChannel
@@ -119,7 +119,7 @@ class ControllerRequests:
         self, name: str, changes: Sequence[ConfigChange], *, replace: bool = False, validate_only: bool = False
     ) -> Outcome:
         """See `Cluster.alter_topic_configs`."""
-        return await self._alter(ResourceType.TOPIC, name, changes, replace=replace, validate_only=validate_only)
+        return await self._alter(ConfigResourceType.TOPIC, name, changes, replace=replace, validate_only=validate_only)
 
     async def alter_broker_configs(
         self,
@@ -131,10 +131,16 @@ class ControllerRequests:
     ) -> Outcome:
         """See `Cluster.alter_broker_configs`."""
         name = "" if node_id is None else str(node_id)
-        return await self._alter(ResourceType.BROKER, name, changes, replace=replace, validate_only=validate_only)
+        return await self._alter(ConfigResourceType.BROKER, name, changes, replace=replace, validate_only=validate_only)
 
     async def _alter(
-        self, kind: ResourceType, name: str, changes: Sequence[ConfigChange], *, replace: bool, validate_only: bool
+        self,
+        kind: ConfigResourceType,
+        name: str,
+        changes: Sequence[ConfigChange],
+        *,
+        replace: bool,
+        validate_only: bool,
     ) -> Outcome:
         request: Message
         if replace:

@@ -24,10 +24,11 @@ from eosin.cluster.metadata.image import (
     credential_records,
     topic_record,
 )
-from eosin.cluster.metadata.log import METADATA_LOG_CONFIG, METADATA_PARTITION, METADATA_TOPIC_ID, MetadataLog
+from eosin.cluster.metadata.log import METADATA_LOG_CONFIG, METADATA_TOPIC_ID, MetadataLog
 from eosin.cluster.metadata.log_configs import LogConfigs
 from eosin.cluster.metadata.writer import MetadataWriter
 from eosin.model.cluster import (
+    METADATA_PARTITION,
     NO_CONFIGS,
     NO_LEADER,
     NO_LEADER_EPOCH,
@@ -43,6 +44,7 @@ from eosin.model.cluster import (
     Voter,
 )
 from eosin.model.credentials import CredentialChange, Credentials
+from eosin.model.principals import ANONYMOUS, Principal
 from eosin.model.quota_table import QuotaChange, QuotaTable
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
@@ -61,7 +63,6 @@ from eosin.protocol.schemas.records.cluster_metadata import (
 )
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
-from eosin.security.session import ANONYMOUS, Principal
 from eosin.settings.broker import BROKER_SETTINGS, BrokerConfig
 from eosin.settings.kafka_keys import DYNAMIC_UNUSED
 from eosin.settings.settings import value_text

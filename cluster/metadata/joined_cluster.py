@@ -41,10 +41,10 @@ from eosin.model.cluster import (
     Topic,
 )
 from eosin.model.credentials import CredentialChange, Credentials, StoredCredential
+from eosin.model.principals import ANONYMOUS, Principal
 from eosin.model.quota_table import QuotaChange, QuotaTable
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TopicPartition, Uuid
-from eosin.security.session import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from eosin.cluster.membership.channel import ControllerChannel

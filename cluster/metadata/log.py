@@ -8,8 +8,9 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from eosin.model.cluster import METADATA_PARTITION
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import METADATA_TOPIC, TopicPartition, Uuid
+from eosin.protocol.names import Uuid
 from eosin.protocol.records.batch import NewRecord, build_batch, iter_records
 from eosin.protocol.records.internal import decode_key, decode_value, encode_key, encode_value
 from eosin.protocol.schemas.records import cluster_metadata
@@ -21,7 +22,6 @@ from eosin.storage.log.log_results import AppendOrigin, Refused
 if TYPE_CHECKING:
     from eosin.storage.log.partition_log import PartitionLog
 
-METADATA_PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
 METADATA_TOPIC_ID: Final[Uuid] = bytes(15) + b"\x01"
 """Fixed, as Kafka's own metadata topic has a fixed id."""
 METADATA_LOG_CONFIG: Final = LogConfig(cleanup_policy=frozenset({"compact"}), max_message_bytes=33_554_432)

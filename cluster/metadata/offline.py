@@ -9,10 +9,11 @@ import errno
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from eosin.broker.opened_logs import open_logs
 from eosin.cluster.metadata.image import MetadataImage
-from eosin.cluster.metadata.log import METADATA_LOG_CONFIG, METADATA_PARTITION, METADATA_TOPIC_ID, MetadataLog
+from eosin.cluster.metadata.log import METADATA_LOG_CONFIG, METADATA_TOPIC_ID, MetadataLog
 from eosin.cluster.metadata.writer import Records
+from eosin.cluster.opened_logs import open_logs
+from eosin.model.cluster import METADATA_PARTITION
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.records.cluster_metadata import StartKey, StartRecord
 from eosin.runtime.chance import SystemChance

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from eosin.cluster.metadata.image import ALL_BROKERS, MetadataImage
-from eosin.cluster.metadata.log import METADATA_PARTITION
 from eosin.cluster.quorum import bootstrap
 from eosin.cluster.quorum.errors import QuorumUnreadable
+from eosin.model.cluster import METADATA_PARTITION
 from eosin.protocol.names import TopicPartition, Uuid, is_usable_uuid, uuid_from_text, uuid_text
 from eosin.protocol.records.batch import CorruptRecords, iter_records
 from eosin.protocol.records.internal import decode_key, decode_value

@@ -25,7 +25,7 @@ from eosin.runtime.turns import TurnQueue
 from eosin.storage.log.log_results import Appended, AppendResult, Refused
 
 if TYPE_CHECKING:
-    from eosin.broker.fetching.sessions import Wanted
+    from eosin.model.wanted_partition import Wanted
     from eosin.storage.log.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("eosin.cluster.replication")

@@ -8,7 +8,7 @@ counted, and never a reason to pause; what brokers ask each other is not counted
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -23,7 +23,6 @@ from eosin.runtime.clock import Clock, stopwatch_ns
 from eosin.security.quotas.buckets import QuotaBuckets
 
 if TYPE_CHECKING:
-    from eosin.broker.fetching.sessions import FetchSessions
     from eosin.model.cluster import Cluster
 
 _OF_BROKERS: Final = frozenset(
@@ -73,6 +72,13 @@ class QuotaSettings:
     """`num.partitions`."""
 
 
+class DropsSessions(Protocol):
+    """The fetch sessions of the broker."""
+
+    def drop(self, session_id: int) -> None:
+        """End a session."""
+
+
 class QuotaEnforcement(RequestHooks):
     """The quotas of one broker at work."""
 
@@ -80,7 +86,7 @@ class QuotaEnforcement(RequestHooks):
         self,
         table: QuotaTable,
         clock: Clock,
-        sessions: "FetchSessions",
+        sessions: DropsSessions,
         cluster: "Cluster | None",
         settings: QuotaSettings,
         *,

@@ -9,27 +9,33 @@ from eosin.model.quota_table import QuotaKey
 from eosin.network.request_hooks import HookChain, RequestHooks
 
 if TYPE_CHECKING:
+    from eosin.model.cluster import Cluster
     from eosin.network.host import ConnectionHost
-    from eosin.network.quotas.enforcement import QuotaEnforcement
+    from eosin.network.quotas.enforcement import DropsSessions, QuotaEnforcement
+    from eosin.settings.broker import BrokerConfig
 
 
 class QuotaSwitch:
     """Follows the quotas of a cluster."""
 
-    def __init__(self, host: "ConnectionHost", *, is_joined: bool) -> None:
-        """`is_joined`: controllers count the changes of topics, not this broker."""
+    def __init__(
+        self, host: "ConnectionHost", config: "BrokerConfig", cluster: "Cluster", sessions: "DropsSessions"
+    ) -> None:
+        """`sessions`: the fetch sessions, of which one that is held back too long is dropped."""
         self._host = host
-        self._is_joined = is_joined
+        self._config = config
+        self._cluster = cluster
+        self._sessions = sessions
         self._others: RequestHooks | None = host.hooks
         self._enforcement: QuotaEnforcement | None = None
         """Kept while no quota is set, too: what was used is not forgotten."""
-        quotas = host.services.cluster.quotas
+        quotas = cluster.quotas
         quotas.on_change.append(self._turn)
         if quotas:
             self._turn()
 
     def _turn(self) -> None:
-        others, quotas = self._others, self._host.services.cluster.quotas
+        others, quotas = self._others, self._cluster.quotas
         if not quotas:
             self._host.hooks, self._host.connection_delay_ms = others, None
             return
@@ -43,13 +49,12 @@ class QuotaSwitch:
     def _new(self) -> "QuotaEnforcement":
         from eosin.network.quotas.enforcement import QuotaEnforcement, QuotaSettings
 
-        services = self._host.services
-        config = services.config
+        config, cluster = self._config, self._cluster
         return QuotaEnforcement(
-            services.cluster.quotas,
-            services.clock,
-            services.fetch_sessions,
-            None if self._is_joined else services.cluster,
+            cluster.quotas,
+            self._host.clock,
+            self._sessions,
+            None if config.is_joined else cluster,  # controllers count the changes of topics
             QuotaSettings(
                 window_num=config.quota_window_num,
                 sample_ms=config.quota_window_size_seconds * 1000,

@@ -7,7 +7,7 @@ remembered. Addresses of IPv6 count by the /64 that one customer has to himself.
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
-from eosin.network.address_group import address_group
+from eosin.model.address_group import address_group
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
 

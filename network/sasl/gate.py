@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from eosin.broker.handlers import sasl_authenticate, sasl_handshake
-from eosin.broker.security import audit
-from eosin.network.api import Api, CloseConnection, RequestContext, Services
+from eosin.model.close_connection import CloseConnection
+from eosin.model.principals import ANONYMOUS, Principal
+from eosin.network import audit
+from eosin.network.api import Api, RequestContext
 from eosin.network.exchange import Exchange
 from eosin.network.limits import close_if_too_many
 from eosin.network.sasl.failure_delays import FailureDelays
@@ -26,10 +27,10 @@ from eosin.protocol.sasl.steps import Challenge, Failure
 from eosin.protocol.schemas.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from eosin.runtime.clock import Timer
-from eosin.runtime.logging_format import fields, quoted
+from eosin.runtime.logging_format import fields, quoted, shown
 from eosin.security.sasl.exchanges import Authenticated, NewExchange, ServerExchange, Step
 from eosin.security.sasl.states import Authentication, State, Verdict
-from eosin.security.session import ANONYMOUS, Principal, SecurityProtocol, Session
+from eosin.security.session import SecurityProtocol, Session
 
 if TYPE_CHECKING:
     from eosin.network.connection import Connection
@@ -129,9 +130,9 @@ class SaslGate:
             case Verdict.PASS:
                 return True
             case Verdict.HANDSHAKE:
-                self._begin(frame, header, self._own(sasl_handshake.API, respond=self._handshake))
+                self._begin(frame, header, self._own(ApiKey.SASL_HANDSHAKE, respond=self._handshake))
             case Verdict.TOKEN:
-                self._begin(frame, header, self._own(sasl_authenticate.API, handle=self._authenticate))
+                self._begin(frame, header, self._own(ApiKey.SASL_AUTHENTICATE, handle=self._authenticate))
             case Verdict.ILLEGAL:
                 self._begin(frame, header, self._refusing(header))
                 self._connection.end_after_answers()
@@ -145,7 +146,7 @@ class SaslGate:
         if self._states.request(ApiKey.SASL_AUTHENTICATE) is not Verdict.TOKEN:
             self._connection.refuse_peer("too many SASL tokens")
             return
-        api = self._own(sasl_authenticate.API, handle=self._authenticate)
+        api = self._own(ApiKey.SASL_AUTHENTICATE, handle=self._authenticate)
         context = self._connection.context(api, 0, None)
         request = SaslAuthenticateRequest(auth_bytes=bytes(frame))
         self._connection.hold()  # its task begins with a later turn of the loop
@@ -166,25 +167,25 @@ class SaslGate:
         self._connection.begin_exchange(Exchange(api, context, header.correlation_id, request), len(frame))
 
     def _handshake(
-        self, request: SaslHandshakeRequest, context: RequestContext, services: Services
+        self, request: SaslHandshakeRequest, context: RequestContext, services: Any
     ) -> SaslHandshakeResponse:
-        now_ms = services.clock.elapsed_ms()
+        clock = self._host.clock
         is_renewal = self._states.state is State.READY
-        error = self._states.handshake(request.mechanism, version=context.api_version, now_ms=now_ms)
+        error = self._states.handshake(request.mechanism, version=context.api_version, now_ms=clock.elapsed_ms())
         if error is ErrorCode.ILLEGAL_SASL_STATE:
             return SaslHandshakeResponse(error_code=error)
         if error is ErrorCode.NONE:
             self._exchange = self._listener.exchanges[request.mechanism]()
             self._unauthenticated.stage = request.mechanism
             if is_renewal:
-                self._deadline = services.clock.call_later(EXCHANGE_MS, self._renewal_is_late)
+                self._deadline = clock.call_later(EXCHANGE_MS, self._renewal_is_late)
         else:
-            self._note("a SASL mechanism that is not enabled", quoted(audit.shown(request.mechanism)))
+            self._note("a SASL mechanism that is not enabled", quoted(shown(request.mechanism)))
             self._connection.end_after_answers()
         return SaslHandshakeResponse(error_code=error, mechanisms=tuple(self._listener.exchanges))
 
     async def _authenticate(
-        self, request: SaslAuthenticateRequest, context: RequestContext, services: Services
+        self, request: SaslAuthenticateRequest, context: RequestContext, services: Any
     ) -> SaslAuthenticateResponse:
         exchange, connection = self._exchange, self._connection
         if exchange is None:  # the peer has left since it sent a bare token
@@ -234,7 +235,7 @@ class SaslGate:
             return await self._failed("another user than that of the session")
         self._exchange = None
         self._forget_deadline()
-        clock = self._host.services.clock
+        clock = self._host.clock
         session = Session(
             principal=principal,
             listener=connection.listener,
@@ -256,7 +257,7 @@ class SaslGate:
         audit.log.debug(
             "authenticated",
             extra=fields(
-                principal=audit.shown(principal),
+                principal=shown(principal),
                 mechanism=mechanism,
                 peer=connection.peer,
                 listener=connection.listener,
@@ -275,7 +276,7 @@ class SaslGate:
         delay_ms = self._listener.failures.failed(connection.session.host)
         if delay_ms:
             connection.hold()
-            await self._host.services.clock.sleep(delay_ms)
+            await self._host.clock.sleep(delay_ms)
         connection.end_after_answers()
         return SaslAuthenticateResponse(
             error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
@@ -286,7 +287,7 @@ class SaslGate:
 
     def _has_expired(self) -> bool:
         expires_at_ms = self._connection.session.expires_at_ms
-        return expires_at_ms is not None and self._host.services.clock.elapsed_ms() >= expires_at_ms
+        return expires_at_ms is not None and self._host.clock.elapsed_ms() >= expires_at_ms
 
     def _refuse(self, header: RequestHeader) -> None:
         if self._states.state is State.READY:
@@ -325,8 +326,8 @@ class SaslGate:
 
     # APIs of the gate's own
 
-    @staticmethod
-    def _own(api: Api, **handlers: Any) -> Api:
+    def _own(self, key: int, **handlers: Any) -> Api:
+        api = self._host.apis[key]
         return Api(key=api.key, versions=api.versions, refuse=api.refuse, **handlers)
 
     def _refusing(self, header: RequestHeader) -> Api | None:
@@ -336,5 +337,5 @@ class SaslGate:
             return None
         refuse = api.refuse
         return self._own(
-            api, respond=lambda request, context, _: refuse(request, context, ErrorCode.ILLEGAL_SASL_STATE)
+            api.key, respond=lambda request, context, _: refuse(request, context, ErrorCode.ILLEGAL_SASL_STATE)
         )

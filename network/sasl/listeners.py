@@ -21,8 +21,10 @@ from eosin.security.session import SecurityProtocol
 from eosin.settings.broker import BrokerConfig
 
 if TYPE_CHECKING:
+    from eosin.model.credentials import Credentials
     from eosin.network.host import ConnectionHost
     from eosin.network.unauthenticated_peers import UnauthenticatedPeer
+    from eosin.runtime.chance import Chance
     from eosin.security.sasl.tokens import Tokens
 
 
@@ -33,17 +35,16 @@ class SaslListeners:
         self,
         config: BrokerConfig,
         host: "ConnectionHost",
+        credentials: "Credentials",
+        chance: "Chance",
         names: Sequence[str],
         tokens: "Mapping[str, Tokens]" = MappingProxyType({}),
     ) -> None:
         """`names` are those with SASL; `tokens` are those of listeners with OAUTHBEARER."""
-        services = host.services
         self._host = host
-        self._credentials: Final = services.cluster.credentials
-        self._checks: Final = PasswordChecks(self._credentials, services.clock)
-        failures = FailureDelays(
-            services.clock, services.chance, delay_ms=config.connection_failed_authentication_delay_ms
-        )
+        self._credentials: Final = credentials
+        self._checks: Final = PasswordChecks(self._credentials, host.clock)
+        failures = FailureDelays(host.clock, chance, delay_ms=config.connection_failed_authentication_delay_ms)
         self._tokens = tokens
         self._by_name: Final = {name: self._listener(config, name, failures) for name in names}
         if config.eosin_sasl_close_on_delete:

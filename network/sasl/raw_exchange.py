@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any
 
-from eosin.network.api import Services
 from eosin.network.exchange import Exchange
 from eosin.network.request_hooks import RequestHooks
 from eosin.protocol.schemas.sasl_authenticate import SaslAuthenticateResponse
@@ -14,7 +13,7 @@ class RawExchange(Exchange):
 
     __slots__ = ()
 
-    def handle(self, services: Services, hooks: RequestHooks | None) -> "asyncio.Task[Any] | None":
+    def handle(self, services: Any, hooks: RequestHooks | None) -> "asyncio.Task[Any] | None":
         """Take the step in a task: such clients are too rare to be quick for. Hooks see requests only, and this is
         none."""
         return asyncio.get_running_loop().create_task(self.api.response(self.request, self.context, services))

@@ -3,8 +3,7 @@
 import logging
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.security import audit
-from eosin.runtime.logging_format import fields
+from eosin.runtime.logging_format import fields, shown
 
 if TYPE_CHECKING:
     from eosin.network.host import ConnectionHost
@@ -26,8 +25,6 @@ def close_sessions(host: "ConnectionHost", user: str) -> None:
     ]
     for connection in theirs:
         connection.end_after_answers()
-        host.services.clock.call_later(WITHIN_MS, connection.close)
+        host.clock.call_later(WITHIN_MS, connection.close)
     if theirs:
-        log.info(
-            "closing the connections of a deleted user", extra=fields(user=audit.shown(user), connections=len(theirs))
-        )
+        log.info("closing the connections of a deleted user", extra=fields(user=shown(user), connections=len(theirs)))

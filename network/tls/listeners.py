@@ -11,7 +11,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from eosin.broker.security import audit
+from eosin.model.principals import ANONYMOUS, Principal
+from eosin.network import audit
 from eosin.network.connection import Connection
 from eosin.network.host import ConnectionHost
 from eosin.network.limits import close_if_too_many
@@ -22,8 +23,8 @@ from eosin.network.unauthenticated_peers import UnauthenticatedPeer
 from eosin.runtime.background import Background
 from eosin.runtime.clock import Clock
 from eosin.runtime.key_files import StoreError
-from eosin.runtime.logging_format import fields
-from eosin.security.session import ANONYMOUS, Principal, SecurityProtocol
+from eosin.runtime.logging_format import fields, shown
+from eosin.security.session import SecurityProtocol
 from eosin.security.tls.contexts import BuiltContext, build_context
 from eosin.security.tls.distinguished_names import UnusableName, rfc2253, subject_of
 from eosin.security.tls.principal_rules import NoRule, parse_rules
@@ -91,7 +92,7 @@ class TlsListener:
 
     def end_expired(self) -> None:
         """End the connections of clients whose certificate has expired since they came."""
-        now_ms = self._host.services.clock.elapsed_ms()
+        now_ms = self._host.clock.elapsed_ms()
         expired = [
             connection
             for connection in shown_here(self._host, self.settings.listener)
@@ -131,7 +132,7 @@ class TlsListener:
             session = connection.session
             audit.log.debug(
                 "authenticated",
-                extra=fields(principal=audit.shown(principal), host=session.host, listener=session.listener),
+                extra=fields(principal=shown(principal), host=session.host, listener=session.listener),
             )
         return connection
 
@@ -140,7 +141,7 @@ class TlsListener:
         shown = layer.get_extra_info("ssl_object").getpeercert()
         if not shown:
             return None
-        clock = self._host.services.clock
+        clock = self._host.clock
         return clock.elapsed_ms() + round(ssl.cert_time_to_seconds(shown["notAfter"]) * 1000) - clock.now_ms()
 
     def _principal(self, layer: TlsLayer) -> Principal:
@@ -155,9 +156,9 @@ class TlsListener:
         except UnusableName as unusable:
             raise PeerRefused(f"the client's certificate names nobody: {unusable}") from None
         except NoRule as none:
-            raise PeerRefused(f"ssl.principal.mapping.rules: {none}", audit.shown(name)) from None
+            raise PeerRefused(f"ssl.principal.mapping.rules: {none}", shown(name)) from None
         if principal == ANONYMOUS:
-            raise PeerRefused("the client's certificate names the user of those who show none", audit.shown(name))
+            raise PeerRefused("the client's certificate names the user of those who show none", shown(name))
         return principal
 
 

@@ -51,7 +51,7 @@ def end(host: "ConnectionHost", connections: "Sequence[Connection]", why: str) -
             connection.close()
         else:
             connection.end_after_answers()
-        host.services.clock.call_later(WITHIN_MS, connection.abort)
+        host.clock.call_later(WITHIN_MS, connection.abort)
     if connections:
         log.info(
             "closing connections, whose clients have to prove again who they are: %s",

@@ -13,12 +13,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from eosin.broker.security import audit
+from eosin.broker.services import Services
 from eosin.broker.transactions.hanging import HangingTransactions
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID, Txn
+from eosin.model.close_connection import CloseConnection
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
-from eosin.network.api import CloseConnection, RequestContext, Services
+from eosin.network import audit
+from eosin.network.api import RequestContext
 from eosin.observe.console.log_routes import partition_named, refused
 from eosin.observe.console.own_requests import OwnRequests, Refused
 from eosin.observe.console.record_access import LISTENER, RecordAccess
@@ -34,6 +36,7 @@ from eosin.observe.console.topic_actions import (
 )
 from eosin.observe.recorder.causes import CONSOLE
 from eosin.observe.recorder.events import Kind, Notable, identity_of
+from eosin.observe.recorder.recorder import FlightRecorder
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.leave_group import LeaveGroupRequest, MemberIdentity
@@ -97,8 +100,9 @@ _Asked = TypeVar("_Asked")
 class Actions:
     """The actions of one broker's console."""
 
-    def __init__(self, services: Services, requests: OwnRequests) -> None:
+    def __init__(self, services: Services, requests: OwnRequests, recorder: FlightRecorder | None) -> None:
         self._services = services
+        self._recorder = recorder
         self._requests = requests
         self._access = RecordAccess(services)
         self._hanging = HangingTransactions(services)
@@ -248,11 +252,9 @@ class Actions:
         return result.error
 
     def _note(self, name: str, pair: tuple[int, int], what: str, context: RequestContext) -> None:
-        if self._services.recorder is not None:
+        if self._recorder is not None:
             now_ms = self._services.clock.now_ms()
-            self._services.recorder.note(
-                name, Notable(now_ms, Kind.OPERATOR, *pair, who=identity_of(context), what=what)
-            )
+            self._recorder.note(name, Notable(now_ms, Kind.OPERATOR, *pair, who=identity_of(context), what=what))
 
     async def _remove(self, asked: RemoveMember, context: RequestContext) -> Done:
         group = self._services.groups.describe(asked.group)

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
+from eosin.broker.services import Services
 from eosin.coordinator.groups.rules.group import Group, Member
-from eosin.network.api import Services
 from eosin.observe.console.survey import Survey
 from eosin.observe.explain.explained import Explained
 from eosin.observe.explain.facts import GroupFacts, GroupPartition, OpenProducer, PartitionFacts, TransactionFacts

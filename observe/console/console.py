@@ -12,7 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from eosin.network.api import Api, Services
+from eosin.broker.services import Services
+from eosin.network.api import Api
 from eosin.observe.console.answers import Answers
 from eosin.observe.console.connection_survey import ConnectionSurvey
 from eosin.observe.console.feed import Feed
@@ -71,7 +72,7 @@ class Console:
             from eosin.observe.console.actions import Actions
             from eosin.observe.console.own_requests import OwnRequests
 
-            self._actions = Actions(services, OwnRequests(apis, services))
+            self._actions = Actions(services, OwnRequests(apis, services), recorder)
         self._sessions = sessions
         self._files = static_files()
 

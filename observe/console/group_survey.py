@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 from typing import Final
 
+from eosin.broker.services import Services
 from eosin.coordinator.groups.rules.group import Group
-from eosin.network.api import Services
 from eosin.observe.console.lags import LagCounts
 from eosin.observe.console.rows import GroupRow
 from eosin.observe.console.tables import Table

@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from eosin.broker.partitions import Partitions
+from eosin.broker.traffic_stats import TrafficStats
+from eosin.network.request_stats import LATENCIES_MS, RequestStats, bucket_quantile
 from eosin.observe.console.tables import Table
 from eosin.observe.metrics.slices import in_turns
-from eosin.observe.metrics.stats import LATENCIES_MS, RequestStats, TrafficStats, bucket_quantile
 from eosin.observe.metrics.work_stats import FlushStats
 from eosin.observe.recorder.recorder import FlightRecorder
 from eosin.observe.recorder.stats import DURATIONS_MS

@@ -10,9 +10,9 @@ import asyncio
 import inspect
 from typing import Final
 
+from eosin.broker.services import Services
 from eosin.client.errors import BadData
 from eosin.client.read_committed import FetchedRecords
-from eosin.network.api import Services
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import batches

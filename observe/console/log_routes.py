@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from eosin.network.api import Services
+from eosin.broker.services import Services
 from eosin.observe.console.log_pieces import Offline
 from eosin.observe.console.log_view import MOST_BATCHES, LogView
 from eosin.observe.console.record_access import Hidden, RecordAccess, Shown

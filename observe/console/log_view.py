@@ -8,7 +8,7 @@ import asyncio
 from itertools import pairwise
 from typing import Final
 
-from eosin.network.api import Services
+from eosin.broker.services import Services
 from eosin.observe.console.log_pieces import Scan, open_here, piece
 from eosin.observe.console.log_rows import (
     COMMITTED,

@@ -9,9 +9,11 @@ from enum import Enum
 from typing import Final
 
 from eosin.broker.security.open_listeners import is_open
+from eosin.broker.services import Services
+from eosin.model.close_connection import CloseConnection
+from eosin.model.principals import Principal
 from eosin.model.resources import Operation, ResourceType
-from eosin.network.api import CloseConnection, Services
-from eosin.security.session import Principal, Session
+from eosin.security.session import Session
 
 LISTENER: Final = "HTTP"
 KEYS: Final = "keys"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Final, NamedTuple
 
-from eosin.network.api import Services
+from eosin.broker.services import Services
 from eosin.observe.console.log_pieces import Scan, open_here, piece
 from eosin.observe.console.log_rows import ABORTED, CONTROL, OPEN, Outcomes
 from eosin.observe.console.record_access import Shown

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from eosin.broker.services import Services
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
-from eosin.network.api import Services
 from eosin.observe.console.feed import Feed
 from eosin.observe.console.group_survey import GroupSurvey
 from eosin.observe.console.history import History

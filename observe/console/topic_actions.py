@@ -11,10 +11,11 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from eosin.broker.config.resources import ResourceType
-from eosin.broker.security import audit
+from eosin.broker.services import Services
 from eosin.model.cluster import ConfigOperation, Topic
-from eosin.network.api import RequestContext, Services
+from eosin.model.config_resources import ConfigResourceType
+from eosin.network import audit
+from eosin.network.api import RequestContext
 from eosin.observe.console.log_routes import partition_named
 from eosin.observe.console.own_requests import OwnRequests, Refused
 from eosin.protocol.errors import ErrorCode
@@ -156,7 +157,7 @@ class TopicActions:
             return Done(409, f"{asked.config} has another value by now: {MOVED_ON}")
         operation = ConfigOperation.DELETE if asked.value is None else ConfigOperation.SET
         change = AlterableConfig(asked.config, operation, asked.value)
-        resource = AlterConfigsResource(ResourceType.TOPIC, asked.name, (change,))
+        resource = AlterConfigsResource(ConfigResourceType.TOPIC, asked.name, (change,))
         request = IncrementalAlterConfigsRequest((resource,))
         response = await self._requests.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, context)
         (changed,) = response.responses

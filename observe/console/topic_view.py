@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 
 from eosin.broker.config.entries import ConfigSource, topic_entries
+from eosin.broker.services import Services
 from eosin.coordinator.groups.rules.group import Group
 from eosin.model.cluster import Topic
-from eosin.network.api import Services
 from eosin.observe.console.survey import Survey
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, uuid_text

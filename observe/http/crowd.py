@@ -16,7 +16,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from eosin.network.address_group import address_group
+from eosin.model.address_group import address_group
 
 SAID_ONCE_IN_SECONDS: Final = 10
 """uvicorn tells of each request that is malformed, or one too many."""

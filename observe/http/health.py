@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from eosin.network.api import Services
+from eosin.broker.services import Services
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition
 
 

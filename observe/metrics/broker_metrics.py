@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Protocol
 
-from eosin.network.api import Services
+from eosin.broker.services import Services
+from eosin.network.request_stats import LATENCIES_MS, Latencies, RequestStats
 from eosin.observe.metrics.families import Distribution, Family, Row, counter, gauge, histogram, single
-from eosin.observe.metrics.stats import LATENCIES_MS, Latencies, LoopStats, RequestStats
+from eosin.observe.metrics.loop_stats import LoopStats
 from eosin.observe.metrics.work_stats import SIZES, FlushStats, StartStats, VerificationStats
 from eosin.observe.recorder.stats import api_name
 from eosin.protocol.errors import ErrorCode

@@ -7,13 +7,14 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from eosin.network.api import Services
+from eosin.broker.services import Services
+from eosin.broker.traffic_stats import TrafficStats
+from eosin.network.request_stats import RequestStats
 from eosin.observe.metrics.broker_metrics import BrokerMetrics, Connected
 from eosin.observe.metrics.families import Family
 from eosin.observe.metrics.group_metrics import GroupMetrics
 from eosin.observe.metrics.loop_timer import LoopTimer
 from eosin.observe.metrics.partition_metrics import PartitionMetrics
-from eosin.observe.metrics.stats import RequestStats, TrafficStats
 from eosin.observe.metrics.transaction_metrics import TransactionMetrics
 from eosin.observe.metrics.work_stats import FlushStats, StartStats, VerificationStats
 from eosin.observe.recorder.recorder import FlightRecorder

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from itertools import islice
 
-from eosin.network.api import Services
+from eosin.broker.services import Services
 from eosin.observe.metrics.families import Family, Row, gauge, single
 from eosin.observe.metrics.record_lag import RecordLags
 from eosin.observe.metrics.slices import in_turns

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
+from eosin.broker.services import Services
 from eosin.coordinator.transactions.rules.state import TransactionState
-from eosin.network.api import Services
 from eosin.observe.metrics.families import Distribution, Family, Row, counter, gauge, histogram, single
 from eosin.observe.recorder.events import Cause
 from eosin.observe.recorder.recorder import FlightRecorder

@@ -8,7 +8,7 @@ import threading
 from bisect import bisect_left
 from typing import Final
 
-from eosin.observe.metrics.stats import Latencies
+from eosin.network.request_stats import Latencies
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import stopwatch_ns
 

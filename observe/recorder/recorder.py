@@ -5,7 +5,7 @@ each transaction that is open; the track of an open transaction is never dropped
 it does changes a decision.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from eosin.coordinator.ports import Requester
@@ -31,6 +31,7 @@ from eosin.observe.recorder.events import (
     Notable,
     Summary,
     Takeover,
+    ended_by_operator,
     identity_of,
 )
 from eosin.observe.recorder.stats import MOST_UNCOUNTED, TransactionStats, api_name
@@ -191,6 +192,25 @@ class FlightRecorder:
                 track.events[-1] = Event(now_ms, Kind.MARKER_REFUSED, -1, -1, what, last.number + 1, None)
             else:
                 self._add(track, Event(now_ms, Kind.MARKER_REFUSED, -1, -1, what, 1, None))
+
+    def ended_in_partitions(
+        self,
+        transactional_id: str | None,
+        pair: tuple[int, int],
+        partitions: Sequence[str],
+        who: Requester | None,
+        *,
+        commit: bool,
+        now_ms: int,
+    ) -> None:
+        """Markers were written past the coordinator: for an operator, or since the transaction was hanging."""
+        if who is None:
+            self.stats.healed += 1
+            notable = Notable(now_ms, Kind.HEALED, *pair, what=" ".join(partitions))
+        else:
+            notable = ended_by_operator(now_ms, *pair, partitions, who, commit=commit)
+        if transactional_id is not None:
+            self.note(transactional_id, notable)
 
     # Notable things that others see ---------------------------------------------------------------------------------
 

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from eosin.model.close_connection import CloseConnection
 from eosin.model.credentials import Credentials
-from eosin.network.api import CloseConnection
 from eosin.protocol.sasl.plain import PlainLogin, read_plain
 from eosin.protocol.sasl.scram_credentials import is_password_of
 from eosin.protocol.sasl.steps import Failure, Mechanism

@@ -14,10 +14,11 @@ from fake_disk import FakeDisk, Fault
 from fake_peer import FakePeer, host_of, turns
 from waiting import until
 
-from eosin.broker.fetching.response_memory import ANSWER_BYTES, LEAST_PIECE_BYTES, PIECE_BYTES, ResponseMemory
-from eosin.network.api import Api, RequestContext, Services
+from eosin.broker.services import Services
+from eosin.network.api import Api, RequestContext
 from eosin.network.connection import Connection
 from eosin.network.host import ConnectionHost
+from eosin.network.response_memory import ANSWER_BYTES, LEAST_PIECE_BYTES, PIECE_BYTES, ResponseMemory
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData

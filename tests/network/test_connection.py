@@ -12,7 +12,9 @@ from manual_clock import ManualClock
 from waiting import until
 
 from eosin.broker.handlers import api_versions
-from eosin.network.api import Api, CloseConnection, RequestContext, Services
+from eosin.broker.services import Services
+from eosin.model.close_connection import CloseConnection
+from eosin.network.api import Api, RequestContext
 from eosin.network.connection import TURN_MS
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.errors import ErrorCode
@@ -452,7 +454,7 @@ async def test_a_clients_software_is_kept_for_all_its_requests() -> None:
     async def learn(request: ApiVersionsRequest, context: RequestContext, services: Services) -> Any:
         context.client_software_name = request.client_software_name
         context.client_software_version = request.client_software_version
-        return api_versions.unsupported_version()
+        return api_versions.refuse(request, context, ErrorCode.UNSUPPORTED_VERSION)
 
     versions = Api(key=ApiKey.API_VERSIONS, versions=range(0, 5), handle=learn, refuse=api_versions.refuse)
     peer = FakePeer(host_of(versions, beating(handle)))

@@ -11,12 +11,13 @@ import pytest
 from fake_peer import FakePeer, host_of, turns
 from waiting import until
 
+from eosin.model.principals import Principal
 from eosin.network.limits import BROKER, ConnectionLimits, Limits, close_if_too_many, limits_of
+from eosin.node.configuration import load_config
 from eosin.node.server import Server
-from eosin.security.session import Principal, Session
+from eosin.security.session import Session
 from eosin.settings.connections import connections_by_address
 from eosin.settings.settings import SettingError
-from eosin.settings.sources import load_config
 
 FEW = ("eosin.durability=memory", "transaction.state.log.num.partitions=2", "offsets.topic.num.partitions=2")
 

@@ -10,9 +10,10 @@ from broker_process import BrokerProcess
 from fake_peer import FakePeer, host_of, turns
 from waiting import HANG_S
 
+from eosin.broker.services import Services
 from eosin.client.client import Client
 from eosin.client.errors import ClientError
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.network.host import ConnectionHost
 from eosin.network.limits import ConnectionLimits, Limits
 from eosin.network.places import QUIET_LOOKS, WAITING_LOOKS

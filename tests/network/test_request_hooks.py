@@ -9,7 +9,9 @@ import pytest
 from fake_peer import FakePeer, host_of, turns
 from manual_clock import ManualClock
 
-from eosin.network.api import Api, CloseConnection, RequestContext, Services
+from eosin.broker.services import Services
+from eosin.model.close_connection import CloseConnection
+from eosin.network.api import Api, RequestContext
 from eosin.network.request_hooks import HookChain, ObservedRequest, RequestHooks, SlowRequestLog, Verdict
 from eosin.node.server import Server
 from eosin.protocol.errors import ErrorCode

@@ -379,7 +379,7 @@ def test_the_defaults_of_other_rooms_are_the_brokers(make: Any, kind: Any) -> No
 
 ALONE = """
 import asyncio, sys
-from eosin.settings.sources import load_config
+from eosin.node.configuration import load_config
 from eosin.node.server import Server
 
 async def run():

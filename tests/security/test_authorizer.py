@@ -9,11 +9,12 @@ import pytest
 from call_counter import CallCounter
 
 from eosin.model.acls import Acl, PatternType, Permission
+from eosin.model.principals import Principal
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.security import authorizer as module
 from eosin.security.acl_index import AclIndex, host_key
 from eosin.security.authorizer import REMEMBERED, REMEMBERED_CHARS, StandardAuthorizer
-from eosin.security.session import Principal, Session
+from eosin.security.session import Session
 
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 ALICE = "User:alice"

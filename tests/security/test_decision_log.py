@@ -6,12 +6,13 @@ from collections.abc import Iterator
 import pytest
 from manual_clock import ManualClock
 
+from eosin.model.principals import Principal
 from eosin.model.resources import Operation, ResourceType
 from eosin.runtime.log_budget import LINES, MAX_CAUSES, WINDOW_MS
 from eosin.runtime.logging_format import TextFormatter
 from eosin.security.authorizer import Decision
 from eosin.security.decision_log import KEPT_CHARS, MAX_KINDS, LoggedDecisions
-from eosin.security.session import Principal, Session
+from eosin.security.session import Session
 
 MALLORY = Session(principal=Principal("User", "mallory"), host="10.0.0.1", api="FIND_COORDINATOR")
 ALICE = Session(principal=Principal("User", "alice"), host="10.0.0.1", api="FIND_COORDINATOR")

@@ -4,13 +4,15 @@ from typing import Any
 
 from fake_peer import FakePeer, host_of
 
+from eosin.broker.services import Services
+from eosin.model.principals import ANONYMOUS, Principal
 from eosin.model.resources import Operation, ResourceType
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
 from eosin.security.authorized_operations import ON_A_TOPIC
-from eosin.security.session import ANONYMOUS, Principal, SecurityProtocol, Session
+from eosin.security.session import SecurityProtocol, Session
 
 BEAT = ApiKey.HEARTBEAT
 

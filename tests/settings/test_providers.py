@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from guarded_broker import ADMIN, guarded_broker
 
+from eosin.node.configuration import load_config
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from eosin.settings.settings import SettingError
-from eosin.settings.sources import load_config
 
 FILE = "org.apache.kafka.common.config.provider.FileConfigProvider"
 

@@ -3,7 +3,7 @@
 import pytest
 from manual_clock import ManualClock
 
-from eosin.broker import opened_logs
+from eosin.cluster import opened_logs
 from eosin.runtime.chance import SystemChance
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.quorum import QUORUM_SETTINGS, QuorumVoter

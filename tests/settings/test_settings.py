@@ -6,11 +6,11 @@ import re
 import pytest
 from sources import ROOMS, sources, text_of
 
+from eosin.node.configuration import load_config
 from eosin.settings.broker import BROKER_SETTINGS, BrokerConfig
 from eosin.settings.kafka_keys import UNUSED
 from eosin.settings.listeners import Listener, parse_listener
 from eosin.settings.settings import Kind, SettingError, value_text
-from eosin.settings.sources import load_config
 from eosin.settings.topics import TOPIC_CONFIGS, parse_topic_config, with_overrides
 from eosin.storage.log.config import LogConfig
 

@@ -6,10 +6,11 @@ from typing import Any, cast
 from fake_logs import FakeLogManager
 from manual_clock import ManualClock
 
+from eosin.broker.services import Services
 from eosin.broker.unserved_groups import UnservedGroups
 from eosin.cluster.metadata.answers import MetadataAnswers
 from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
-from eosin.network.api import Api, RequestContext, Services
+from eosin.network.api import Api, RequestContext
 from eosin.protocol.codec import decode_request, decode_request_header, decode_response, encode_request, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.types import Message

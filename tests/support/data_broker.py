@@ -11,12 +11,13 @@ from waiting import settled
 from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.handlers import fetch, produce
 from eosin.broker.partitions import Partitions
+from eosin.broker.services import Services
 from eosin.cluster.metadata.answers import MetadataAnswers
 from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
 from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.model.cluster import Topic
-from eosin.network.api import Api, ClientConnection, RequestContext, Services
+from eosin.network.api import Api, ClientConnection, RequestContext
 from eosin.protocol.codec import decode_request, decode_request_header, decode_response, encode_request, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

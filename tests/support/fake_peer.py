@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 from fake_transport import FakeTransport
 from manual_clock import ManualClock
 from waiting import settled
 
-from eosin.network.api import Api, Services
+from eosin.network.api import Api
 from eosin.network.connection import Connection
 from eosin.network.host import ConnectionHost
 from eosin.network.sasl.gate import SaslGate
@@ -23,7 +23,9 @@ def host_of(*apis: Api, services: Any = None, **limits: Any) -> ConnectionHost:
     if services is None:
         services = SimpleNamespace(clock=ManualClock())
     by_key: Mapping[int, Api] = {int(api.key): api for api in apis}
-    return ConnectionHost(services=cast(Services, services), apis=by_key, **{"max_frame_bytes": 1_000_000, **limits})
+    return ConnectionHost(
+        services=services, clock=services.clock, apis=by_key, **{"max_frame_bytes": 1_000_000, **limits}
+    )
 
 
 class FakePeer:

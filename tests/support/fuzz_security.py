@@ -23,6 +23,7 @@ from frame_fuzz import damaged, sized
 from tls_broker import pem_text
 from waiting import HANG_S
 
+from eosin.node.configuration import load_config
 from eosin.node.server import Server
 from eosin.protocol.codec import encode_request
 from eosin.protocol.keys import ApiKey
@@ -32,7 +33,6 @@ from eosin.protocol.schemas.sasl_authenticate import SaslAuthenticateRequest
 from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest
 from eosin.protocol.types import Message
 from eosin.settings.broker import STANDARD_AUTHORIZER
-from eosin.settings.sources import load_config
 
 LISTENERS: Final = ("TLS", "LOGIN", "BOTH")
 _SECRET: Final = b"127.0.0.1"

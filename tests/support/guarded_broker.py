@@ -16,13 +16,14 @@ from waiting import settled, until
 
 from eosin.broker.registry import BY_KEY
 from eosin.model.acls import Acl, AclFilter, PatternType, Permission
+from eosin.model.principals import Principal
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.node.server import Server
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
 from eosin.protocol.types import Message
-from eosin.security.session import Principal, Session
+from eosin.security.session import Session
 from eosin.settings.broker import STANDARD_AUTHORIZER
 
 ADMIN: Final = "User:admin"

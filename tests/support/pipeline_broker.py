@@ -10,7 +10,8 @@ from typing import Any, Self
 from virtual_time import VirtualLoop
 from waiting import HANG_S
 
-from eosin.network.api import Api, CloseConnection, RequestContext
+from eosin.model.close_connection import CloseConnection
+from eosin.network.api import Api, RequestContext
 from eosin.network.connection import Connection
 from eosin.network.request_hooks import ObservedRequest, RequestHooks
 from eosin.node.server import Server

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from topic_load import TopicLoad
 from waiting import HANG_S
 
-from eosin.network.api import CloseConnection
+from eosin.model.close_connection import CloseConnection
 from eosin.network.request_hooks import ObservedRequest, RequestHooks
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

@@ -13,8 +13,8 @@ from certificates import Authority, Issued, pem
 from waiting import HANG_S, until
 
 from eosin.network.connection import Connection
+from eosin.node.configuration import load_config
 from eosin.node.server import Server
-from eosin.settings.sources import load_config
 
 API_VERSIONS = b"\0\x12\0\0\0\0\0\7\0\1c"
 """ApiVersions v0 with correlation id 7."""

@@ -16,9 +16,9 @@ from simulation.loop import Process
 from simulation.machine import LISTENER, Machine, Pace
 from virtual_time import VirtualLoop
 
+from eosin.node.configuration import load_config
 from eosin.node.server import Server
 from eosin.settings.broker import BrokerConfig
-from eosin.settings.sources import load_config
 
 HOST: Final = "127.0.0.1"
 DISK_BYTES: Final = 1 << 40

@@ -30,6 +30,7 @@ from eosin.client.consumer import Consumer
 from eosin.client.errors import check
 from eosin.client.producer import Producer
 from eosin.cluster.quorum.image import PartitionRegistration
+from eosin.node.configuration import load_config
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord
@@ -40,7 +41,6 @@ from eosin.protocol.schemas.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from eosin.settings.sources import load_config
 
 HOST: Final = "127.0.0.1"
 

@@ -7,7 +7,8 @@ import pytest
 
 from eosin.broker.handlers import api_versions
 from eosin.broker.registry import APIS, BY_KEY
-from eosin.network.api import RequestContext, Services
+from eosin.broker.services import Services
+from eosin.network.api import RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import schema_of

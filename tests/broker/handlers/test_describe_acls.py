@@ -8,9 +8,10 @@ from call_counter import CallCounter, counted
 from manual_clock import TickingClock
 
 from eosin.broker.handlers.describe_acls import FEW, handle
+from eosin.broker.services import Services
 from eosin.cluster.metadata.acl_entries import found_in_turns
 from eosin.model.acls import Acl, AclFilter
-from eosin.network.api import RequestContext, Services
+from eosin.network.api import RequestContext
 from eosin.protocol.codec import EncodedBody, decode_body, encode_response
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_acls import DescribeAclsRequest, DescribeAclsResponse

@@ -9,6 +9,7 @@ from data_broker import DataBroker, batch, settle
 from hostile_batches import many_headers
 
 from eosin.broker.handlers import list_offsets
+from eosin.model.principals import Principal
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.records.budget import HEADER_WORK
@@ -19,7 +20,7 @@ from eosin.protocol.schemas.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from eosin.security.session import Principal, Session
+from eosin.security.session import Session
 from eosin.storage.disk.memory import MemoryDisk
 
 T = 1_700_000_000_000

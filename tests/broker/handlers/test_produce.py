@@ -8,7 +8,7 @@ import pytest
 from data_broker import DataBroker, batch, settle
 
 from eosin.broker.handlers import produce
-from eosin.network.api import CloseConnection
+from eosin.model.close_connection import CloseConnection
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import read_header
 from eosin.protocol.records.compression import Compression

@@ -11,8 +11,10 @@ from scripted_controller import HERE, ScriptedCluster, broker, partition, topic,
 from eosin.broker.joined.forwarding import FORWARDED, Forwarding, decode
 from eosin.broker.registry import BY_KEY
 from eosin.cluster.membership.registration import FEATURES
+from eosin.model.close_connection import CloseConnection
 from eosin.model.cluster import NO_LEADER
-from eosin.network.api import CloseConnection, RequestContext
+from eosin.model.principals import Principal
+from eosin.network.api import RequestContext
 from eosin.protocol.codec import EncodedBody, decode_body, decode_request_header, encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.headers import SIZE_BYTES
@@ -67,7 +69,7 @@ from eosin.protocol.schemas.remove_raft_voter import RemoveRaftVoterRequest
 from eosin.protocol.schemas.renew_delegation_token import RenewDelegationTokenRequest
 from eosin.protocol.schemas.unregister_broker import UnregisterBrokerRequest
 from eosin.protocol.types import Message
-from eosin.security.session import NOBODY, Principal, SecurityProtocol, Session
+from eosin.security.session import NOBODY, SecurityProtocol, Session
 
 pytestmark = pytest.mark.virtual
 

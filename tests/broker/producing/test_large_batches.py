@@ -14,13 +14,14 @@ from data_broker import DataBroker, batch, settle
 
 from eosin.broker.handlers import produce
 from eosin.broker.producing.large_batches import BATCHES_AT_ONCE, FIRST_BATCHES_AT_ONCE
+from eosin.model.principals import Principal
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.records.budget import RECORD_WORK
 from eosin.protocol.records.compression import Compression
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from eosin.runtime.thread_rest import GivenUp
-from eosin.security.session import Principal, Session
+from eosin.security.session import Session
 from eosin.storage.disk.memory import MemoryDisk
 from eosin.storage.log.validation import MAX_HEADERS_IN_BATCH, MAX_RECORDS_IN_BATCH, QUICK_WORK
 

@@ -8,8 +8,8 @@ from guarded_broker import ADMIN, guarded_broker
 from local_broker import local_broker
 
 from eosin.cluster.metadata.acl_entries import acl_of, record_of
-from eosin.cluster.metadata.log import METADATA_PARTITION
 from eosin.model.acls import Acl
+from eosin.model.cluster import METADATA_PARTITION
 from eosin.model.resources import Operation
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import iter_records

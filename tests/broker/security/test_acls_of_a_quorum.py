@@ -13,6 +13,7 @@ from eosin.broker.joined.forwarding import Forwarding, decode
 from eosin.broker.registry import BY_KEY
 from eosin.cluster.membership.channel import principal_data
 from eosin.model.acls import Acl, AclFilter
+from eosin.model.principals import Principal
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import RequestContext
 from eosin.protocol.codec import decode_request_header, encode_request
@@ -32,7 +33,7 @@ from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopi
 from eosin.protocol.schemas.records import metadata as records
 from eosin.protocol.types import Message
 from eosin.security.authorizer import StandardAuthorizer
-from eosin.security.session import Principal, Session
+from eosin.security.session import Session
 
 pytestmark = pytest.mark.virtual
 

@@ -6,8 +6,8 @@ import pytest
 from batches import data
 from guarded_broker import ADMIN, guarded_broker
 
+from eosin.model.close_connection import CloseConnection
 from eosin.model.resources import Operation, ResourceType
-from eosin.network.api import CloseConnection
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 from eosin.protocol.schemas.metadata import MetadataRequest

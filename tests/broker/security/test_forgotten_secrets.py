@@ -6,7 +6,7 @@ from typing import Any
 from local_broker import local_broker
 from manual_clock import ManualClock
 
-from eosin.cluster.metadata.log import METADATA_PARTITION
+from eosin.model.cluster import METADATA_PARTITION
 from eosin.model.credentials import CredentialChange, StoredCredential
 
 FIRST, SECOND, LAST = (StoredCredential(salt * 24, salt * 32, salt * 32, 4096) for salt in (b"1", b"2", b"3"))

@@ -9,11 +9,12 @@ from group_fakes import turns
 
 from eosin.broker.handlers import join_group, leave_group, sync_group
 from eosin.broker.security.group_shares import COUNT_AGAIN_MS, GroupShares
+from eosin.model.principals import Principal
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from eosin.protocol.schemas.leave_group import LeaveGroupRequest, MemberIdentity
 from eosin.protocol.schemas.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from eosin.security.session import NOBODY, Principal
+from eosin.security.session import NOBODY
 
 FULL = ErrorCode.GROUP_MAX_SIZE_REACHED
 MALLORY, ALICE = (replace(NOBODY, principal=Principal("User", name)) for name in ("mallory", "alice"))

@@ -13,8 +13,9 @@ from call_counter import CallCounter
 from guarded_broker import ADMIN, guarded_broker
 from sasl_peer import PASSWORD, SCRAM, SaslBroker, passed, users
 
-from eosin.cluster.metadata.log import METADATA_PARTITION
+from eosin.model.cluster import METADATA_PARTITION
 from eosin.model.resources import Operation, ResourceType
+from eosin.node.configuration import load_config
 from eosin.protocol.codec import decode_request, decode_request_header
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.sasl.plain import PlainLogin
@@ -27,7 +28,6 @@ from eosin.protocol.types import DecodeError
 from eosin.runtime.clock import SystemClock
 from eosin.security.sasl import plain
 from eosin.security.sasl.plain import PasswordChecks
-from eosin.settings.sources import load_config
 
 ALICE = "User:alice"
 BROKER = 4

@@ -12,12 +12,13 @@ from manual_clock import ManualClock
 from waiting import until
 
 from eosin.broker.security.new_producers import AT_ONCE_S, PAUSE_MS, NewProducers
+from eosin.model.principals import ANONYMOUS, Principal
 from eosin.network.api import RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from eosin.security.session import ANONYMOUS, Principal, Session
+from eosin.security.session import Session
 
 MALLORY, ALICE = "User:mallory", "User:alice"
 

@@ -9,8 +9,8 @@ from broker_process import BrokerProcess
 
 from eosin.broker.security.open_listeners import check_open, is_loopback, is_open
 from eosin.cli.__main__ import main
+from eosin.node.configuration import load_config
 from eosin.settings.broker import BrokerConfig
-from eosin.settings.sources import load_config
 from eosin.settings.start_error import StartError
 
 STANDARD = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"

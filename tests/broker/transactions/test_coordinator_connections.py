@@ -10,7 +10,7 @@ from eosin.broker.handlers.init_producer_id import API as INIT
 from eosin.broker.handlers.write_txn_markers import API as MARKERS
 from eosin.broker.transactions import markers as local_markers
 from eosin.broker.transactions.coordinator_connections import MAX_BROKERS, CoordinatorConnections
-from eosin.network.api import CloseConnection
+from eosin.model.close_connection import CloseConnection
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 from eosin.protocol.schemas.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from eosin.broker.transactions.order import IN_ORDER, TransactionOrder, transactional_id_of
+from eosin.network.transaction_order import IN_ORDER, TransactionOrder, transactional_id_of
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest

@@ -17,8 +17,8 @@ from eosin.client.addresses import Address
 from eosin.client.connection import Connection
 from eosin.client.errors import AuthenticationFailed
 from eosin.cluster.links.link import Link, open_links
+from eosin.node.configuration import load_config
 from eosin.runtime.clock import SystemClock
-from eosin.settings.sources import load_config
 from eosin.settings.start_error import StartError
 
 pytestmark = pytest.mark.process

@@ -8,8 +8,9 @@ from fake_logs import FakeLog, FakeLogManager
 from waiting import settled
 
 from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
-from eosin.cluster.metadata.log import METADATA_PARTITION, UnreadableMetadata
+from eosin.cluster.metadata.log import UnreadableMetadata
 from eosin.model.cluster import (
+    METADATA_PARTITION,
     NO_LEADER,
     NO_LEADER_EPOCH,
     ClusterListener,

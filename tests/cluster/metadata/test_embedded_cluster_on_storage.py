@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
-from eosin.cluster.metadata.log import METADATA_PARTITION, UnreadableMetadata
-from eosin.model.cluster import ConfigChange
+from eosin.cluster.metadata.log import UnreadableMetadata
+from eosin.model.cluster import METADATA_PARTITION, ConfigChange
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch

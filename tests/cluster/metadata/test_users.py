@@ -6,7 +6,7 @@ from fake_logs import FakeLog, FakeLogManager
 from scripted_controller import ScriptedCluster
 
 from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
-from eosin.cluster.metadata.log import METADATA_PARTITION
+from eosin.model.cluster import METADATA_PARTITION
 from eosin.model.credentials import CredentialChange, StoredCredential
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.records import metadata as records

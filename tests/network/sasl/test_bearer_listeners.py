@@ -13,6 +13,7 @@ from bearer_tokens import Issuer
 from certificates import Authority, pem
 from tls_broker import load_into
 
+from eosin.node.configuration import load_config
 from eosin.protocol.sasl.steps import Failure
 from eosin.runtime.clock import SystemClock
 from eosin.security.sasl.key_set import MAX_BYTES, fetched
@@ -20,7 +21,6 @@ from eosin.security.sasl.tokens import open_tokens
 from eosin.security.tls.contexts import client_context
 from eosin.security.tls.settings import TrustStoreSettings
 from eosin.settings.settings import SettingError
-from eosin.settings.sources import load_config
 from eosin.settings.start_error import StartError
 
 ISSUED = Issuer()

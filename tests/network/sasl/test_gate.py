@@ -10,7 +10,8 @@ from frame_fuzz import sized
 from sasl_peer import PASSWORD, SCRAM, SaslBroker, SaslPeer, passed, users
 from waiting import until
 
-from eosin.network.api import Api, RequestContext, Services
+from eosin.broker.services import Services
+from eosin.network.api import Api, RequestContext
 from eosin.network.sasl.gate import EXCHANGE_MS
 from eosin.protocol.codec import encode_request
 from eosin.protocol.errors import ErrorCode

@@ -29,10 +29,10 @@ from eosin.network.tls.layer import (
     TlsLayer,
 )
 from eosin.network.unauthenticated_peers import UnauthenticatedPeerLimits, UnauthenticatedPeers
+from eosin.node.configuration import load_config
 from eosin.security.tls.contexts import build_context
 from eosin.security.tls.reload import StoreWatch
 from eosin.security.tls.settings import tls_settings
-from eosin.settings.sources import load_config
 
 pytestmark = pytest.mark.virtual
 

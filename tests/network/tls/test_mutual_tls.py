@@ -14,7 +14,8 @@ from cryptography.x509.oid import NameOID
 from tls_broker import TlsBroker, TlsClient, tls_broker
 from waiting import HANG_S
 
-from eosin.security.session import ANONYMOUS, Principal, SecurityProtocol
+from eosin.model.principals import ANONYMOUS, Principal
+from eosin.security.session import SecurityProtocol
 
 pytestmark = [pytest.mark.process, pytest.mark.smoke]
 

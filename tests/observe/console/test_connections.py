@@ -8,11 +8,12 @@ import pytest
 from observed_broker import ORDERS_0, observed_broker
 from waiting import HANG_S, until
 
+from eosin.model.principals import Principal
 from eosin.observe.console import connection_survey
 from eosin.observe.console.connection_survey import ConnectionSurvey
 from eosin.protocol.keys import ApiKey
 from eosin.runtime.clock import SystemClock
-from eosin.security.session import Principal, Session
+from eosin.security.session import Session
 
 
 class FakeConnection:

@@ -11,9 +11,10 @@ from manual_clock import ManualClock
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from waiting import HANG_S
 
+from eosin.broker.traffic_stats import TrafficStats
+from eosin.network.request_stats import NS_PER_MS, RequestStats
 from eosin.observe.console.history import EVERY_MS, KEPT, RECENT, History
 from eosin.observe.console.tables import Table
-from eosin.observe.metrics.stats import NS_PER_MS, RequestStats, TrafficStats
 from eosin.observe.metrics.work_stats import FlushStats
 from eosin.observe.recorder.stats import TransactionStats
 from eosin.storage.disk.interfaces import FreeBytes

@@ -15,10 +15,10 @@ from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from waiting import HANG_S, until
 
 from eosin.cli.serve import configured
+from eosin.node.configuration import load_config
 from eosin.observe.console import streams
 from eosin.observe.console.static_files import static_files
 from eosin.settings.settings import SettingError
-from eosin.settings.sources import load_config
 
 pytestmark = pytest.mark.process
 

@@ -13,10 +13,10 @@ from observed_broker import ObservedBroker, observed_broker
 from waiting import HANG_S
 
 from eosin.client.http import HttpError
+from eosin.node.configuration import load_config
 from eosin.node.server import Server
 from eosin.settings.broker import STANDARD_AUTHORIZER, BrokerConfig
 from eosin.settings.settings import SettingError
-from eosin.settings.sources import load_config
 from eosin.settings.start_error import StartError
 
 pytestmark = pytest.mark.process

@@ -16,11 +16,11 @@ from waiting import HANG_S, until
 from eosin.cli import health
 from eosin.client.client import Client
 from eosin.client.http import HttpError, get
+from eosin.node.configuration import load_config
 from eosin.observe.explain.cluster_facts import ClusterFacts
 from eosin.observe.explain.subjects import find
 from eosin.observe.http import tls as http_tls
 from eosin.settings.settings import SettingError
-from eosin.settings.sources import load_config
 
 pytestmark = pytest.mark.process
 

@@ -17,10 +17,10 @@ from waiting import until
 from wire_producer import idempotent
 
 from eosin.broker.transactions.markers import LocalMarkers
+from eosin.network.request_stats import Latencies, RequestStats
 from eosin.observe.metrics import slices, text
 from eosin.observe.metrics.families import column, labels_text
 from eosin.observe.metrics.slices import PIECE, TURN_MS
-from eosin.observe.metrics.stats import Latencies, RequestStats
 from eosin.observe.metrics.text import PLAIN, write
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest

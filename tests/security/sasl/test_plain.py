@@ -8,8 +8,8 @@ from manual_clock import ManualClock
 from sasl_peer import PASSWORD, users
 from waiting import HANG_S, settled, until
 
+from eosin.model.close_connection import CloseConnection
 from eosin.model.credentials import StoredCredential
-from eosin.network.api import CloseConnection
 from eosin.protocol.sasl.plain import PlainLogin, plain_message
 from eosin.protocol.sasl.scram_credentials import ScramCredential, credential_of, is_password_of
 from eosin.protocol.sasl.steps import Failure, Mechanism

@@ -7,11 +7,11 @@ import pytest
 from cryptography import x509
 
 from eosin.cli.__main__ import main
+from eosin.node.configuration import load_config
 from eosin.runtime.clock import SystemClock
 from eosin.security.tls.contexts import build_context
 from eosin.security.tls.reload import StoreWatch
 from eosin.security.tls.settings import tls_settings
-from eosin.settings.sources import load_config
 
 
 def made(directory: Path, *options: str) -> Path:

@@ -17,11 +17,11 @@ from manual_clock import ManualClock
 from tls_broker import TlsBroker, TlsClient, tls_broker
 from waiting import HANG_S, wait_until
 
+from eosin.node.configuration import load_config
 from eosin.runtime.key_files import StoreError
 from eosin.security.tls.contexts import build_context
 from eosin.security.tls.reload import PATIENCE_MS, StoreWatch
 from eosin.security.tls.settings import tls_settings
-from eosin.settings.sources import load_config
 
 CLOCK_MS = 1_000_000_000
 

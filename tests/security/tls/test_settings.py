@@ -3,12 +3,12 @@
 
 import pytest
 
+from eosin.node.configuration import load_config
 from eosin.security.tls.ciphers import DEFAULT, chosen_ciphers
 from eosin.security.tls.settings import TlsSettings, tls_settings
 from eosin.settings.listeners import protocols_of
 from eosin.settings.security import resolved
 from eosin.settings.settings import Secret, SettingError
-from eosin.settings.sources import load_config
 
 STORE = "ssl.keystore.location=/k.pem"
 

@@ -14,11 +14,11 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eosin.node.configuration import load_config
 from eosin.runtime.key_files import StoreError
 from eosin.security.tls.contexts import BuiltContext, build_context
 from eosin.security.tls.settings import tls_settings
 from eosin.security.tls.stores import load_trust_store
-from eosin.settings.sources import load_config
 
 NOW = datetime.datetime.now(datetime.UTC)
 SECRET = "correct horse"

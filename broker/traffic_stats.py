@@ -1,81 +1,14 @@
-"""Counters of requests, traffic and the event loop, kept only where the HTTP listener is on (console.md 4.2).
+"""`TrafficStats`: what is written and read, by topic; kept only where somebody reads it."""
 
-Plain integers in their owners' hands: counting a request takes a third of a microsecond. Collectors read them at a
-scrape.
-"""
-
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from eosin.network.request_stats import Latencies
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.log.log_results import Appended
 
 if TYPE_CHECKING:
     from eosin.broker.producing.produce_request import ProducedTopic
-
-LATENCIES_MS: Final = (0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
-_BOUNDS_NS: Final = tuple(round(bound * 1_000_000) for bound in LATENCIES_MS)
-NS_PER_MS: Final = 1_000_000
-
-
-class Latencies:
-    """How long things took, by bucket; the last bucket is for what took longer than all bounds."""
-
-    __slots__ = ("counts", "total_ns")
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(_BOUNDS_NS) + 1)
-        self.total_ns = 0
-
-    def observe(self, took_ns: int) -> None:
-        """Count one."""
-        self.counts[bisect_left(_BOUNDS_NS, took_ns)] += 1
-        self.total_ns += took_ns
-
-    @property
-    def count(self) -> int:
-        """How many were counted."""
-        return sum(self.counts)
-
-    def quantile_ms(self, share: float) -> float:
-        """About how long the fastest `share` took at most, by the bounds of the buckets; 0 for none."""
-        return bucket_quantile(LATENCIES_MS, self.counts, share)
-
-
-def bucket_quantile(bounds: Sequence[float], counts: Sequence[int], share: float) -> float:
-    """About what the smallest `share` were at most; 0 for none. The last bucket is for what is above all bounds."""
-    total = sum(counts)
-    wanted = share * total
-    seen = 0.0
-    lower = 0.0
-    for upper, count in zip(bounds, counts, strict=False):
-        if count and seen + count >= wanted:
-            return lower + (upper - lower) * (wanted - seen) / count
-        seen += count
-        lower = upper
-    return lower if total else 0.0
-
-
-class RequestStats:
-    """Requests that were answered, by API."""
-
-    __slots__ = ("latencies", "versions")
-
-    def __init__(self) -> None:
-        self.latencies: dict[int, Latencies] = {}
-        """By API key."""
-        self.versions: dict[int, int] = {}
-        """How many, by key and version in one number."""
-
-    def answered(self, key: int, version: int, took_ns: int) -> None:
-        """Count a request, from its frame to its response."""
-        latencies = self.latencies.get(key)
-        if latencies is None:
-            latencies = self.latencies[key] = Latencies()
-        latencies.observe(took_ns)
-        both = key << 16 | version
-        self.versions[both] = self.versions.get(both, 0) + 1
 
 
 class TopicTraffic:
@@ -150,14 +83,3 @@ class TrafficStats:
         row.fetches += 1
         row.failed_fetches += failed
         row.bytes_out += sum(sizes)
-
-
-class LoopStats:
-    """How busy the event loop is, and how late it calls."""
-
-    __slots__ = ("busy_ratio", "delays")
-
-    def __init__(self) -> None:
-        self.busy_ratio = 0.0
-        """Of the time between the last two looks."""
-        self.delays = Latencies()

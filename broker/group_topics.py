@@ -1,7 +1,7 @@
 """Which topics and partitions a group request names: committed offsets are only taken for those that exist
 (groups.md 8)."""
 
-from eosin.network.api import Services
+from eosin.broker.services import Services
 from eosin.protocol.names import Uuid
 
 

@@ -8,20 +8,9 @@ import logging
 from typing import Any, Final
 
 from eosin.network.api import RequestContext
-from eosin.runtime.logging_format import fields
+from eosin.runtime.logging_format import fields, shown
 
 log: Final = logging.getLogger("eosin.audit")
-
-MAX_VALUE_CHARS: Final = 256
-"""Of a value that a peer sent."""
-
-
-def shown(value: object) -> str:
-    """A value as lines may hold it: without line breaks and other control characters, of a bounded length."""
-    text = str(value)
-    if len(text) > MAX_VALUE_CHARS:
-        text = text[:MAX_VALUE_CHARS] + "..."
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def note(event: str, context: RequestContext, *, level: int = logging.INFO, **facts: object) -> None:

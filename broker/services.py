@@ -1,0 +1,73 @@
+"""`Services`: the owners of the broker's state, as handlers see them."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from eosin.broker.fetching.gone import GonePartitions
+from eosin.broker.producing.large_batches import LargeBatches
+from eosin.broker.transactions.coordinator_connections import CoordinatorConnections
+from eosin.broker.unserved_groups import UnservedGroups
+from eosin.network.response_memory import ResponseMemory
+from eosin.runtime.chance import Chance
+from eosin.runtime.clock import Clock
+from eosin.runtime.round_robin import RoundRobin
+from eosin.security.session import Authorizer
+
+if TYPE_CHECKING:
+    from eosin.broker.config.store_reloads import ReloadStores
+    from eosin.broker.fetching.sessions import FetchSessions
+    from eosin.broker.partitions import Partitions
+    from eosin.broker.security.group_shares import GroupShares
+    from eosin.broker.security.new_producers import NewProducers
+    from eosin.broker.traffic_stats import TrafficStats
+    from eosin.cluster.metadata.answers import MetadataAnswers
+    from eosin.cluster.replication.led_partitions import LedPartitions
+    from eosin.coordinator.groups.coordinator import GroupCoordinator
+    from eosin.coordinator.ports import TransactionObserver
+    from eosin.coordinator.transactions.coordinator import TransactionCoordinator
+    from eosin.model.acl_entries import AclEntries
+    from eosin.model.cluster import Cluster
+    from eosin.settings.broker import BrokerConfig
+
+
+@dataclass(slots=True)
+class Services:
+    """The owners of the broker's state. Handlers call these, and never the objects behind them."""
+
+    config: "BrokerConfig"
+    clock: Clock
+    chance: Chance
+    cluster: "Cluster"
+    partitions: "Partitions"
+    fetch_sessions: "FetchSessions"
+    transactions: "TransactionCoordinator"
+    groups: "GroupCoordinator"
+    metadata_answers: "MetadataAnswers"
+    unserved_groups: UnservedGroups = field(init=False)
+    large_batches: LargeBatches = field(init=False)
+    timestamp_searches: RoundRobin = field(default_factory=RoundRobin)
+    """Whose turn it is to look for a record by its timestamp."""
+    gone_partitions: GonePartitions = field(init=False)
+    response_memory: ResponseMemory = field(default_factory=ResponseMemory)
+    coordinator_connections: CoordinatorConnections = field(default_factory=CoordinatorConnections)
+    recorder: "TransactionObserver | None" = None
+    """Remembers what happened to transactional ids, where somebody wants to know."""
+    traffic: "TrafficStats | None" = None
+    """Counts what is written and read, where somebody wants to know."""
+    led_partitions: "LedPartitions | None" = None
+    """In a cluster of several machines: what followers and acks=all depend on. None for a broker that is alone."""
+    authorizer: Authorizer | None = None
+    """What sessions are made with; None where every peer may do everything."""
+    group_shares: "GroupShares | None" = None
+    """Limits the memory of groups by user; None without such a limit."""
+    new_producers: "NewProducers | None" = None
+    """Limits the transactional ids and producers that clients may add."""
+    acls: "AclEntries | None" = None
+    """What the authorizer decides by; None without one."""
+    reload_stores: "ReloadStores | None" = None
+    """Loads the key store and the trust store of a listener again; None without TLS."""
+
+    def __post_init__(self) -> None:
+        self.unserved_groups = UnservedGroups(self.clock)
+        self.large_batches = LargeBatches(self.clock)
+        self.gone_partitions = GonePartitions(self.clock)

@@ -1,0 +1,26 @@
+"""Why a data directory cannot be used, as one sentence that says what to do."""
+
+from eosin.cluster.metadata.log import UnreadableMetadata
+from eosin.settings.start_error import StartError
+from eosin.storage.disk.interfaces import DirectoryInUse, UnusableDirectory
+from eosin.storage.disk.space import RESERVE, is_no_space
+
+
+def cannot_use(data_dir: str | None, error: OSError | UnreadableMetadata) -> StartError:
+    """The data directory is somebody else's, damaged, or no directory."""
+    match error:
+        case DirectoryInUse():
+            why = f"{error}; stop that one, or name another with --data-dir"
+        case UnusableDirectory() | UnreadableMetadata():
+            why = str(error)
+        case FileExistsError():
+            why = "it is a file"
+        case OSError() if is_no_space(error):
+            why = (
+                "no space left on its file system, and the start has to write a little; remove what else is on it, or,"
+                f" in the directory, {RESERVE}, files named *.truncated-* and directories named *-stray"
+                " (docs/operations.md, Full disk)"
+            )
+        case _:
+            why = error.strerror or str(error)
+    return StartError(f"cannot use the data directory {data_dir}: {why}")
