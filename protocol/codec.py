@@ -168,7 +168,7 @@ def _declared(key: int, version: int) -> ApiSchema:
 
 
 def _request_decoder(key: int, version: int) -> Decoder:
-    layout = _declared(key, version).request(version)
+    layout = _declared(key, version).request_layout(version)
     # Kafka leaves bytes after a request unread, and librdkafka relies on it: it writes the null array of topics in
     # Metadata v9 and later with four bytes, of which one is the array.
     title = f"{layout.struct.__name__} v{version} decoder"
@@ -177,20 +177,20 @@ def _request_decoder(key: int, version: int) -> Decoder:
 
 
 def _request_encoder(key: int, version: int) -> Encoder:
-    layout = _declared(key, version).request(version)
+    layout = _declared(key, version).request_layout(version)
     encoder = generate_encoder(layout, f"{layout.struct.__name__} v{version} encoder")
     return _REQUEST_ENCODERS.setdefault((key, version), encoder)
 
 
 def _response_decoder(key: int, version: int) -> Decoder:
-    layout = _declared(key, version).response(version)
+    layout = _declared(key, version).response_layout(version)
     decoder = generate_decoder(layout, f"{layout.struct.__name__} v{version} decoder")
     return _RESPONSE_DECODERS.setdefault((key, version), decoder)
 
 
 def _response_encoder(key: int, version: int) -> tuple[_ResponseStart, Encoder]:
     schema = _declared(key, version)
-    layout = schema.response(version)
+    layout = schema.response_layout(version)
     start = start_tagged_response if has_tagged_response_header(schema, version) else start_response
     encoder = generate_encoder(layout, f"{layout.struct.__name__} v{version} encoder")
     return _RESPONSE_ENCODERS.setdefault((key, version), (start, encoder))

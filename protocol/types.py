@@ -1,104 +1,62 @@
 """The vocabulary in which every message is declared, under `schemas/`.
 
-A declaration is a function from a version to a `construct` object. It is the single description of a message, and it is
-used twice: construct's interpreter is the readable reference, and the code generator turns the same object into
-specialised functions.
+A message is a struct, and each of its fields says all about itself in one line: its name, its type on the wire, the
+versions that have it and its default (`codegen/declaration.py` has the form). From it `ApiSchema` and `RecordSchema`
+make a `Layout` for one version, a `construct` object, which is used twice: construct's interpreter is the readable
+reference, and the code generator turns the same object into specialised functions.
 
-`flexible` is true from the version on (KIP-482) in which lengths are compact (an unsigned varint of length + 1, so that
-0 is null) and every struct ends with a section of tagged fields.
+| type of a field | on the wire |
+|---|---|
+| `Int8`, `Int16`, `Int32`, `Int64`, `Uint16`, `float` | a number of that size |
+| `bool` | a byte, 0 or 1; any other is read as true |
+| `Uuid` | 16 bytes |
+| `str` | a string of at most 32767 encoded bytes |
+| `bytes` | bytes that mean nothing to this protocol; copied out of the frame when read |
+| `Records` | record batches: always nullable, never copied |
+| `tuple[X, ...]` | an array |
+| a struct | its fields in a row; behind a marker if it may be null |
+
+A version is flexible from `flexible_from` on (KIP-482): there lengths are compact (an unsigned varint of length + 1, so
+that 0 is null) and every struct ends with a section of tagged fields.
 """
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated
 
 import construct
 
-from eosin.protocol.codegen.array import Array
-from eosin.protocol.codegen.layout import Layout, NullableStruct
-from eosin.protocol.codegen.nodes import Buffer, Construct, DecodeError, EncodeError, Message, Records, SecretMessage
-from eosin.protocol.codegen.tags import Tagged
-from eosin.protocol.codegen.text import Blob, Text
+from eosin.protocol.codegen.declaration import Nullable, Tag, layout_of
+from eosin.protocol.codegen.layout import Layout
+from eosin.protocol.codegen.nodes import Buffer, DecodeError, EncodeError, Message, Records, SecretMessage
 from eosin.protocol.keys import ApiKey
 
 __all__ = [
     "ApiSchema",
-    "Boolean",
     "Buffer",
     "DecodeError",
     "EncodeError",
-    "Float64",
     "Int8",
     "Int16",
     "Int32",
     "Int64",
     "Layout",
     "Message",
+    "Nullable",
     "RecordKind",
     "RecordSchema",
     "Records",
     "SecretMessage",
+    "Tag",
     "Uint16",
     "Uuid",
-    "array",
-    "blob",
-    "message",
-    "nullable_struct",
-    "records",
-    "string",
-    "tagged",
-    "when",
 ]
 
-Int8: Final = construct.Int8sb
-Int16: Final = construct.Int16sb
-Int32: Final = construct.Int32sb
-Int64: Final = construct.Int64sb
-Uint16: Final = construct.Int16ub
-Float64: Final = construct.Float64b
-Boolean: Final = construct.Flag
-"""Written as 0 or 1; any non-zero byte is read as true."""
-Uuid: Final = construct.Bytes(16)
-
-
-def string(flexible: bool, *, nullable: bool = False) -> Construct:
-    """A string of at most 32767 encoded bytes."""
-    return Text(flexible, nullable)
-
-
-def blob(flexible: bool, *, nullable: bool = False) -> Construct:
-    """Bytes that mean nothing to this protocol; copied out of the frame when read."""
-    return Blob(flexible, nullable, holds_records=False)
-
-
-def records(flexible: bool) -> Construct:
-    """Record batches: always nullable, never copied."""
-    return Blob(flexible, nullable=True, holds_records=True)
-
-
-def array(element: Construct, flexible: bool, *, nullable: bool = False) -> Construct:
-    """A sequence of one kind of element."""
-    return Array(element, flexible, nullable)
-
-
-def nullable_struct(layout: Construct) -> Construct:
-    """A struct that may be null."""
-    return NullableStruct(layout)
-
-
-def tagged(tag: int, node: Construct) -> Construct:
-    """A field of the tag section. What is equal to its default is not written."""
-    return Tagged(tag, node)
-
-
-def when(present: bool, *fields: Construct) -> Iterator[Construct]:
-    """`fields` when the version has them."""
-    return iter(fields if present else ())
-
-
-def message(struct: type[Message], flexible: bool, *fields: Construct) -> Layout:
-    """The layout of `struct`: its fields in wire order, each named as in the struct."""
-    return Layout(struct, flexible, fields)
+Int8 = Annotated[int, construct.Int8sb]
+Int16 = Annotated[int, construct.Int16sb]
+Int32 = Annotated[int, construct.Int32sb]
+Int64 = Annotated[int, construct.Int64sb]
+Uint16 = Annotated[int, construct.Int16ub]
+Uuid = Annotated[bytes, construct.Bytes(16)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +67,20 @@ class ApiSchema:
     versions: range
     flexible_from: int | None
     """The first flexible version; None when there is none."""
-    request: Callable[[int], Layout]
-    response: Callable[[int], Layout]
+    request: type[Message]
+    response: type[Message]
 
     def is_flexible(self, version: int) -> bool:
-        """Whether `version` uses compact lengths, tagged fields and the flexible headers."""
+        """True if `version` uses compact lengths, tagged fields and the flexible headers."""
         return self.flexible_from is not None and version >= self.flexible_from
+
+    def request_layout(self, version: int) -> Layout:
+        """The request at `version`."""
+        return layout_of(self.request, version, flexible=self.is_flexible(version))
+
+    def response_layout(self, version: int) -> Layout:
+        """The response at `version`."""
+        return layout_of(self.response, version, flexible=self.is_flexible(version))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +89,15 @@ class RecordSchema:
 
     struct: type[Message]
     versions: range
-    layout: Callable[[int], Layout]
+    flexible_from: int | None
+    """The first flexible version; None when there is none."""
     tolerant: bool = False
-    """Whether a reader takes a newer version for the newest it knows, and leaves the bytes after it unread."""
+    """A reader takes a newer version for the newest it knows, and leaves the bytes after it unread."""
+
+    def layout(self, version: int) -> Layout:
+        """The struct at `version`."""
+        flexible = self.flexible_from is not None and version >= self.flexible_from
+        return layout_of(self.struct, version, flexible=flexible)
 
 
 @dataclass(frozen=True, slots=True)

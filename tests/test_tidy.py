@@ -18,9 +18,6 @@ MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
 LOOKED_AT = {
     "settings/broker.py": "the table of settings: what each is and allows, one after the other",
-    "protocol/schemas/records/metadata.py": "a declaration of 26 records: one field a line",
-    "protocol/schemas/streams_group_describe.py streams_group_describe_response": "a declaration: one field a line",
-    "protocol/schemas/streams_group_heartbeat.py streams_group_heartbeat_request": "a declaration: one field a line",
     "storage/manager.py __init__": "it takes the settings, and hands the parts of the storage to each other",
 }
 """What is longer than the alarm, each with the reason why it may stay."""

@@ -3,7 +3,6 @@
 from typing import IO, Any, Final, NamedTuple
 
 import construct
-import msgspec
 
 from eosin.protocol.codegen.nodes import (
     Adapter,
@@ -15,7 +14,7 @@ from eosin.protocol.codegen.nodes import (
     holds_records,
     minimal_bytes,
 )
-from eosin.protocol.codegen.tags import Tagged, TaggedField, TagSection
+from eosin.protocol.codegen.tags import TaggedField, TagSection
 
 
 class Field(NamedTuple):
@@ -24,34 +23,25 @@ class Field(NamedTuple):
     name: str
     node: Construct
 
-    @classmethod
-    def of(cls, renamed: Construct) -> "Field":
-        """The field behind construct's `"name" / node`."""
-        assert isinstance(renamed, construct.Renamed)
-        assert renamed.name is not None
-        return cls(renamed.name, renamed.subcon)
-
 
 class Layout(Adapter, Measured):
     """The bytes of one message struct at one version. Fields that the version lacks take their defaults."""
 
-    def __init__(self, struct: type[Message], flexible: bool, fields: tuple[Construct, ...]) -> None:
-        named = [Field.of(field) for field in fields]
+    def __init__(
+        self, struct: type[Message], flexible: bool, plain: tuple[Field, ...], tagged: tuple[TaggedField, ...]
+    ) -> None:
         self.struct: Final = struct
         self.flexible: Final = flexible
-        self.plain: Final = tuple(field for field in named if not isinstance(field.node, Tagged))
-        self.tagged: Final = tuple(
-            TaggedField(name, node.subcon, node.tag) for name, node in named if isinstance(node, Tagged)
-        )
-        self.defaults: Final = {field.name: field.default for field in msgspec.structs.fields(struct)}
+        self.plain: Final = plain
+        self.tagged: Final = tagged
+        self.defaults: Final = dict(zip(struct.__struct_fields__, struct.__struct_defaults__, strict=True))
         self.holds_records = any(holds_records(field.node) for fields in (self.plain, self.tagged) for field in fields)
         tags = [field.tag for field in self.tagged]
         assert flexible or not tags, "only flexible versions have tagged fields"
-        assert tags == sorted(set(tags)), "tagged fields are declared in the order of their tags"
+        assert tags == sorted(set(tags)), "tags are in ascending order, each once"
         assert not any(isinstance(field.node, NullableStruct) for field in self.tagged), (
             "a tagged struct is null by its absence"
         )
-        assert {field.name for field in named} <= self.defaults.keys(), f"{struct.__name__} lacks a declared field"
         section = ["_tags" / TagSection(self.tagged, self.defaults)] if flexible else []
         super().__init__(construct.Struct(*(name / node for name, node in self.plain), *section))
 

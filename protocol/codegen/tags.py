@@ -5,15 +5,7 @@ from typing import IO, Any, Final, NamedTuple
 
 import construct
 
-from eosin.protocol.codegen.nodes import UVARINT, Construct, DecodeError, Subconstruct, remaining
-
-
-class Tagged(Subconstruct):
-    """Marks a field as one of its struct's tagged fields: absent from the wire while it has its default."""
-
-    def __init__(self, tag: int, subcon: Construct) -> None:
-        super().__init__(subcon)
-        self.tag: Final = tag
+from eosin.protocol.codegen.nodes import UVARINT, Construct, DecodeError, remaining
 
 
 class TaggedField(NamedTuple):

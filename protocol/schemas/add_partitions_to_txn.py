@@ -8,34 +8,36 @@ v3_and_below_topics from the request; results_by_topic_v3_and_below from the res
 v4 and v5 are sent by brokers only: many transactions in one request, and verification.
 """
 
+from typing import Annotated
+
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.types import ApiSchema, Boolean, Int16, Int32, Int64, Layout, Message, array, message, string, when
+from eosin.protocol.types import ApiSchema, Int16, Int32, Int64, Message
 
 
 class AddPartitionsToTxnTopic(Message):
     name: str = ""
-    partitions: tuple[int, ...] = ()
+    partitions: tuple[Int32, ...] = ()
 
 
 class AddPartitionsToTxnTransaction(Message):
     transactional_id: str = ""
-    producer_id: int = 0
-    producer_epoch: int = 0
+    producer_id: Int64 = 0
+    producer_epoch: Int16 = 0
     verify_only: bool = False  # only ask whether the partitions are in the transaction
     topics: tuple[AddPartitionsToTxnTopic, ...] = ()
 
 
 class AddPartitionsToTxnRequest(Message):
-    transactions: tuple[AddPartitionsToTxnTransaction, ...] = ()
-    v3_and_below_transactional_id: str = ""
-    v3_and_below_producer_id: int = 0
-    v3_and_below_producer_epoch: int = 0
-    v3_and_below_topics: tuple[AddPartitionsToTxnTopic, ...] = ()
+    transactions: Annotated[tuple[AddPartitionsToTxnTransaction, ...], "4+"] = ()
+    v3_and_below_transactional_id: Annotated[str, "0-3"] = ""
+    v3_and_below_producer_id: Annotated[Int64, "0-3"] = 0
+    v3_and_below_producer_epoch: Annotated[Int16, "0-3"] = 0
+    v3_and_below_topics: Annotated[tuple[AddPartitionsToTxnTopic, ...], "0-3"] = ()
 
 
 class AddPartitionsToTxnPartitionResult(Message):
-    partition_index: int = 0
-    partition_error_code: int = 0
+    partition_index: Int32 = 0
+    partition_error_code: Int16 = 0
 
 
 class AddPartitionsToTxnTopicResult(Message):
@@ -49,80 +51,16 @@ class AddPartitionsToTxnResult(Message):
 
 
 class AddPartitionsToTxnResponse(Message):
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    results_by_transaction: tuple[AddPartitionsToTxnResult, ...] = ()
-    results_by_topic_v3_and_below: tuple[AddPartitionsToTxnTopicResult, ...] = ()
-
-
-def add_partitions_to_txn_request(version: int) -> Layout:
-    """The request at `version`."""
-    flexible = version >= 3
-    add_partitions_to_txn_topic = message(
-        AddPartitionsToTxnTopic,
-        flexible,
-        "name" / string(flexible),
-        "partitions" / array(Int32, flexible),
-    )
-    add_partitions_to_txn_transaction = message(
-        AddPartitionsToTxnTransaction,
-        flexible,
-        "transactional_id" / string(flexible),
-        "producer_id" / Int64,
-        "producer_epoch" / Int16,
-        "verify_only" / Boolean,
-        "topics" / array(add_partitions_to_txn_topic, flexible),
-    )
-    return message(
-        AddPartitionsToTxnRequest,
-        flexible,
-        *when(version >= 4, "transactions" / array(add_partitions_to_txn_transaction, flexible)),
-        *when(
-            version <= 3,
-            "v3_and_below_transactional_id" / string(flexible),
-            "v3_and_below_producer_id" / Int64,
-            "v3_and_below_producer_epoch" / Int16,
-            "v3_and_below_topics" / array(add_partitions_to_txn_topic, flexible),
-        ),
-    )
-
-
-def add_partitions_to_txn_response(version: int) -> Layout:
-    """The response at `version`."""
-    flexible = version >= 3
-    add_partitions_to_txn_partition_result = message(
-        AddPartitionsToTxnPartitionResult,
-        flexible,
-        "partition_index" / Int32,
-        "partition_error_code" / Int16,
-    )
-    add_partitions_to_txn_topic_result = message(
-        AddPartitionsToTxnTopicResult,
-        flexible,
-        "name" / string(flexible),
-        "results_by_partition" / array(add_partitions_to_txn_partition_result, flexible),
-    )
-    add_partitions_to_txn_result = message(
-        AddPartitionsToTxnResult,
-        flexible,
-        "transactional_id" / string(flexible),
-        "topic_results" / array(add_partitions_to_txn_topic_result, flexible),
-    )
-    return message(
-        AddPartitionsToTxnResponse,
-        flexible,
-        "throttle_time_ms" / Int32,
-        *when(
-            version >= 4, "error_code" / Int16, "results_by_transaction" / array(add_partitions_to_txn_result, flexible)
-        ),
-        *when(version <= 3, "results_by_topic_v3_and_below" / array(add_partitions_to_txn_topic_result, flexible)),
-    )
+    throttle_time_ms: Int32 = 0
+    error_code: Annotated[Int16, "4+"] = 0
+    results_by_transaction: Annotated[tuple[AddPartitionsToTxnResult, ...], "4+"] = ()
+    results_by_topic_v3_and_below: Annotated[tuple[AddPartitionsToTxnTopicResult, ...], "0-3"] = ()
 
 
 SCHEMA = ApiSchema(
     key=ApiKey.ADD_PARTITIONS_TO_TXN,
     versions=range(0, 6),
     flexible_from=3,
-    request=add_partitions_to_txn_request,
-    response=add_partitions_to_txn_response,
+    request=AddPartitionsToTxnRequest,
+    response=AddPartitionsToTxnResponse,
 )

@@ -4,7 +4,7 @@ v2 is the first flexible version.
 """
 
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.types import ApiSchema, Boolean, Int8, Int16, Int32, Layout, Message, array, message, string
+from eosin.protocol.types import ApiSchema, Int8, Int16, Int32, Message
 
 
 class AlterableConfig(Message):
@@ -13,7 +13,7 @@ class AlterableConfig(Message):
 
 
 class AlterConfigsResource(Message):
-    resource_type: int = 0
+    resource_type: Int8 = 0
     resource_name: str = ""
     configs: tuple[AlterableConfig, ...] = ()
 
@@ -24,64 +24,21 @@ class AlterConfigsRequest(Message):
 
 
 class AlterConfigsResourceResponse(Message):
-    error_code: int = 0
+    error_code: Int16 = 0
     error_message: str | None = None
-    resource_type: int = 0
+    resource_type: Int8 = 0
     resource_name: str = ""
 
 
 class AlterConfigsResponse(Message):
-    throttle_time_ms: int = 0
+    throttle_time_ms: Int32 = 0
     responses: tuple[AlterConfigsResourceResponse, ...] = ()
-
-
-def alter_configs_request(version: int) -> Layout:
-    """The request at `version`."""
-    flexible = version >= 2
-    alterable_config = message(
-        AlterableConfig,
-        flexible,
-        "name" / string(flexible),
-        "value" / string(flexible, nullable=True),
-    )
-    alter_configs_resource = message(
-        AlterConfigsResource,
-        flexible,
-        "resource_type" / Int8,
-        "resource_name" / string(flexible),
-        "configs" / array(alterable_config, flexible),
-    )
-    return message(
-        AlterConfigsRequest,
-        flexible,
-        "resources" / array(alter_configs_resource, flexible),
-        "validate_only" / Boolean,
-    )
-
-
-def alter_configs_response(version: int) -> Layout:
-    """The response at `version`."""
-    flexible = version >= 2
-    alter_configs_resource_response = message(
-        AlterConfigsResourceResponse,
-        flexible,
-        "error_code" / Int16,
-        "error_message" / string(flexible, nullable=True),
-        "resource_type" / Int8,
-        "resource_name" / string(flexible),
-    )
-    return message(
-        AlterConfigsResponse,
-        flexible,
-        "throttle_time_ms" / Int32,
-        "responses" / array(alter_configs_resource_response, flexible),
-    )
 
 
 SCHEMA = ApiSchema(
     key=ApiKey.ALTER_CONFIGS,
     versions=range(0, 3),
     flexible_from=2,
-    request=alter_configs_request,
-    response=alter_configs_response,
+    request=AlterConfigsRequest,
+    response=AlterConfigsResponse,
 )

@@ -4,13 +4,15 @@ v2 is the first flexible version. v3 adds error_code to the response. v4 adds to
 response. v5 adds is_cordoned to the response.
 """
 
+from typing import Annotated
+
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.types import ApiSchema, Boolean, Int16, Int32, Int64, Layout, Message, array, message, string, when
+from eosin.protocol.types import ApiSchema, Int16, Int32, Int64, Message
 
 
 class DescribableLogDirTopic(Message):
     topic: str = ""
-    partitions: tuple[int, ...] = ()
+    partitions: tuple[Int32, ...] = ()
 
 
 class DescribeLogDirsRequest(Message):
@@ -18,9 +20,9 @@ class DescribeLogDirsRequest(Message):
 
 
 class DescribeLogDirsPartition(Message):
-    partition_index: int = 0
-    partition_size: int = 0
-    offset_lag: int = 0
+    partition_index: Int32 = 0
+    partition_size: Int64 = 0
+    offset_lag: Int64 = 0
     is_future_key: bool = False
 
 
@@ -30,75 +32,24 @@ class DescribeLogDirsTopic(Message):
 
 
 class DescribeLogDirsResult(Message):
-    error_code: int = 0
+    error_code: Int16 = 0
     log_dir: str = ""
     topics: tuple[DescribeLogDirsTopic, ...] = ()
-    total_bytes: int = -1
-    usable_bytes: int = -1
-    is_cordoned: bool = False
+    total_bytes: Annotated[Int64, "4+"] = -1
+    usable_bytes: Annotated[Int64, "4+"] = -1
+    is_cordoned: Annotated[bool, "5+"] = False
 
 
 class DescribeLogDirsResponse(Message):
-    throttle_time_ms: int = 0
-    error_code: int = 0
+    throttle_time_ms: Int32 = 0
+    error_code: Annotated[Int16, "3+"] = 0
     results: tuple[DescribeLogDirsResult, ...] = ()
-
-
-def describe_log_dirs_request(version: int) -> Layout:
-    """The request at `version`."""
-    flexible = version >= 2
-    describable_log_dir_topic = message(
-        DescribableLogDirTopic,
-        flexible,
-        "topic" / string(flexible),
-        "partitions" / array(Int32, flexible),
-    )
-    return message(
-        DescribeLogDirsRequest,
-        flexible,
-        "topics" / array(describable_log_dir_topic, flexible, nullable=True),
-    )
-
-
-def describe_log_dirs_response(version: int) -> Layout:
-    """The response at `version`."""
-    flexible = version >= 2
-    describe_log_dirs_partition = message(
-        DescribeLogDirsPartition,
-        flexible,
-        "partition_index" / Int32,
-        "partition_size" / Int64,
-        "offset_lag" / Int64,
-        "is_future_key" / Boolean,
-    )
-    describe_log_dirs_topic = message(
-        DescribeLogDirsTopic,
-        flexible,
-        "name" / string(flexible),
-        "partitions" / array(describe_log_dirs_partition, flexible),
-    )
-    describe_log_dirs_result = message(
-        DescribeLogDirsResult,
-        flexible,
-        "error_code" / Int16,
-        "log_dir" / string(flexible),
-        "topics" / array(describe_log_dirs_topic, flexible),
-        *when(version >= 4, "total_bytes" / Int64, "usable_bytes" / Int64),
-        *when(version >= 5, "is_cordoned" / Boolean),
-    )
-    return message(
-        DescribeLogDirsResponse,
-        flexible,
-        "throttle_time_ms" / Int32,
-        *when(version >= 3, "error_code" / Int16),
-        "results" / array(describe_log_dirs_result, flexible),
-    )
 
 
 SCHEMA = ApiSchema(
     key=ApiKey.DESCRIBE_LOG_DIRS,
     versions=range(0, 6),
     flexible_from=2,
-    request=describe_log_dirs_request,
-    response=describe_log_dirs_response,
+    request=DescribeLogDirsRequest,
+    response=DescribeLogDirsResponse,
 )

@@ -4,7 +4,7 @@ KIP-590. Flexible from the start. The request and the response within keep the h
 """
 
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.types import ApiSchema, Int16, Layout, Message, blob, message
+from eosin.protocol.types import ApiSchema, Int16, Message
 
 
 class EnvelopeRequest(Message):
@@ -15,36 +15,13 @@ class EnvelopeRequest(Message):
 
 class EnvelopeResponse(Message):
     response_data: bytes | None = None
-    error_code: int = 0
-
-
-def envelope_request(version: int) -> Layout:
-    """The request at `version`."""
-    flexible = True
-    return message(
-        EnvelopeRequest,
-        flexible,
-        "request_data" / blob(flexible),
-        "request_principal" / blob(flexible, nullable=True),
-        "client_host_address" / blob(flexible),
-    )
-
-
-def envelope_response(version: int) -> Layout:
-    """The response at `version`."""
-    flexible = True
-    return message(
-        EnvelopeResponse,
-        flexible,
-        "response_data" / blob(flexible, nullable=True),
-        "error_code" / Int16,
-    )
+    error_code: Int16 = 0
 
 
 SCHEMA = ApiSchema(
     key=ApiKey.ENVELOPE,
     versions=range(0, 1),
     flexible_from=0,
-    request=envelope_request,
-    response=envelope_response,
+    request=EnvelopeRequest,
+    response=EnvelopeResponse,
 )

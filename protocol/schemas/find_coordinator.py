@@ -5,75 +5,41 @@ v4 adds coordinator_keys to the request and coordinators to the response and dro
 error_message, node_id, host and port from the response.
 """
 
+from typing import Annotated
+
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.types import ApiSchema, Int8, Int16, Int32, Layout, Message, array, message, string, when
+from eosin.protocol.types import ApiSchema, Int8, Int16, Int32, Message
 
 
 class FindCoordinatorRequest(Message):
-    key: str = ""
-    key_type: int = 0  # 0: group, 1: transactional id, 2: share group
-    coordinator_keys: tuple[str, ...] = ()
+    key: Annotated[str, "0-3"] = ""
+    key_type: Annotated[Int8, "1+"] = 0  # 0: group, 1: transactional id, 2: share group
+    coordinator_keys: Annotated[tuple[str, ...], "4+"] = ()
 
 
 class Coordinator(Message):
     key: str = ""
-    node_id: int = 0
+    node_id: Int32 = 0
     host: str = ""
-    port: int = 0
-    error_code: int = 0
+    port: Int32 = 0
+    error_code: Int16 = 0
     error_message: str | None = None
 
 
 class FindCoordinatorResponse(Message):
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    node_id: int = 0
-    host: str = ""
-    port: int = 0
-    coordinators: tuple[Coordinator, ...] = ()
-
-
-def find_coordinator_request(version: int) -> Layout:
-    """The request at `version`."""
-    flexible = version >= 3
-    return message(
-        FindCoordinatorRequest,
-        flexible,
-        *when(version <= 3, "key" / string(flexible)),
-        *when(version >= 1, "key_type" / Int8),
-        *when(version >= 4, "coordinator_keys" / array(string(flexible), flexible)),
-    )
-
-
-def find_coordinator_response(version: int) -> Layout:
-    """The response at `version`."""
-    flexible = version >= 3
-    coordinator = message(
-        Coordinator,
-        flexible,
-        "key" / string(flexible),
-        "node_id" / Int32,
-        "host" / string(flexible),
-        "port" / Int32,
-        "error_code" / Int16,
-        "error_message" / string(flexible, nullable=True),
-    )
-    return message(
-        FindCoordinatorResponse,
-        flexible,
-        *when(version >= 1, "throttle_time_ms" / Int32),
-        *when(version <= 3, "error_code" / Int16),
-        *when(1 <= version <= 3, "error_message" / string(flexible, nullable=True)),
-        *when(version <= 3, "node_id" / Int32, "host" / string(flexible), "port" / Int32),
-        *when(version >= 4, "coordinators" / array(coordinator, flexible)),
-    )
+    throttle_time_ms: Annotated[Int32, "1+"] = 0
+    error_code: Annotated[Int16, "0-3"] = 0
+    error_message: Annotated[str | None, "1-3"] = None
+    node_id: Annotated[Int32, "0-3"] = 0
+    host: Annotated[str, "0-3"] = ""
+    port: Annotated[Int32, "0-3"] = 0
+    coordinators: Annotated[tuple[Coordinator, ...], "4+"] = ()
 
 
 SCHEMA = ApiSchema(
     key=ApiKey.FIND_COORDINATOR,
     versions=range(0, 7),
     flexible_from=3,
-    request=find_coordinator_request,
-    response=find_coordinator_response,
+    request=FindCoordinatorRequest,
+    response=FindCoordinatorResponse,
 )

@@ -4,17 +4,17 @@ v1 is the first flexible version.
 """
 
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.types import ApiSchema, Boolean, Int8, Int16, Int32, Layout, Message, array, message, string
+from eosin.protocol.types import ApiSchema, Int8, Int16, Int32, Message
 
 
 class AlterableConfig(Message):
     name: str = ""
-    config_operation: int = 0  # 0: set, 1: delete, 2: append, 3: subtract
+    config_operation: Int8 = 0  # 0: set, 1: delete, 2: append, 3: subtract
     value: str | None = None
 
 
 class AlterConfigsResource(Message):
-    resource_type: int = 0
+    resource_type: Int8 = 0
     resource_name: str = ""
     configs: tuple[AlterableConfig, ...] = ()
 
@@ -25,65 +25,21 @@ class IncrementalAlterConfigsRequest(Message):
 
 
 class AlterConfigsResourceResponse(Message):
-    error_code: int = 0
+    error_code: Int16 = 0
     error_message: str | None = None
-    resource_type: int = 0
+    resource_type: Int8 = 0
     resource_name: str = ""
 
 
 class IncrementalAlterConfigsResponse(Message):
-    throttle_time_ms: int = 0
+    throttle_time_ms: Int32 = 0
     responses: tuple[AlterConfigsResourceResponse, ...] = ()
-
-
-def incremental_alter_configs_request(version: int) -> Layout:
-    """The request at `version`."""
-    flexible = version >= 1
-    alterable_config = message(
-        AlterableConfig,
-        flexible,
-        "name" / string(flexible),
-        "config_operation" / Int8,
-        "value" / string(flexible, nullable=True),
-    )
-    alter_configs_resource = message(
-        AlterConfigsResource,
-        flexible,
-        "resource_type" / Int8,
-        "resource_name" / string(flexible),
-        "configs" / array(alterable_config, flexible),
-    )
-    return message(
-        IncrementalAlterConfigsRequest,
-        flexible,
-        "resources" / array(alter_configs_resource, flexible),
-        "validate_only" / Boolean,
-    )
-
-
-def incremental_alter_configs_response(version: int) -> Layout:
-    """The response at `version`."""
-    flexible = version >= 1
-    alter_configs_resource_response = message(
-        AlterConfigsResourceResponse,
-        flexible,
-        "error_code" / Int16,
-        "error_message" / string(flexible, nullable=True),
-        "resource_type" / Int8,
-        "resource_name" / string(flexible),
-    )
-    return message(
-        IncrementalAlterConfigsResponse,
-        flexible,
-        "throttle_time_ms" / Int32,
-        "responses" / array(alter_configs_resource_response, flexible),
-    )
 
 
 SCHEMA = ApiSchema(
     key=ApiKey.INCREMENTAL_ALTER_CONFIGS,
     versions=range(0, 2),
     flexible_from=1,
-    request=incremental_alter_configs_request,
-    response=incremental_alter_configs_response,
+    request=IncrementalAlterConfigsRequest,
+    response=IncrementalAlterConfigsResponse,
 )

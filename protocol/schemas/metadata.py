@@ -8,127 +8,67 @@ response. v9 is the first flexible version. v10 adds topic_id to both. v11 drops
 from the request and cluster_authorized_operations from the response. v13 adds error_code to the response.
 """
 
+from typing import Annotated
+
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID
-from eosin.protocol.types import ApiSchema, Boolean, Int16, Int32, Layout, Message, Uuid, array, message, string, when
+from eosin.protocol.types import ApiSchema, Int16, Int32, Message, Nullable, Uuid
 
 
 class MetadataRequestTopic(Message):
-    topic_id: bytes = ZERO_UUID
-    name: str | None = ""
+    topic_id: Annotated[Uuid, "10+"] = ZERO_UUID
+    name: Annotated[str | None, Nullable("10+")] = ""
 
 
 class MetadataRequest(Message):
-    topics: tuple[MetadataRequestTopic, ...] | None = ()  # null: every topic; in v0 an empty array means so too
-    allow_auto_topic_creation: bool = True
-    include_cluster_authorized_operations: bool = False
-    include_topic_authorized_operations: bool = False
+    topics: Annotated[tuple[MetadataRequestTopic, ...] | None, Nullable("1+")] = ()
+    """Null: every topic; in v0 an empty array means so too."""
+    allow_auto_topic_creation: Annotated[bool, "4+"] = True
+    include_cluster_authorized_operations: Annotated[bool, "8-10"] = False
+    include_topic_authorized_operations: Annotated[bool, "8+"] = False
 
 
 class MetadataResponseBroker(Message):
-    node_id: int = 0
+    node_id: Int32 = 0
     host: str = ""
-    port: int = 0
-    rack: str | None = None
+    port: Int32 = 0
+    rack: Annotated[str | None, "1+"] = None
 
 
 class MetadataResponsePartition(Message):
-    error_code: int = 0
-    partition_index: int = 0
-    leader_id: int = 0
-    leader_epoch: int = -1
-    replica_nodes: tuple[int, ...] = ()
-    isr_nodes: tuple[int, ...] = ()
-    offline_replicas: tuple[int, ...] = ()
+    error_code: Int16 = 0
+    partition_index: Int32 = 0
+    leader_id: Int32 = 0
+    leader_epoch: Annotated[Int32, "7+"] = -1
+    replica_nodes: tuple[Int32, ...] = ()
+    isr_nodes: tuple[Int32, ...] = ()
+    offline_replicas: Annotated[tuple[Int32, ...], "5+"] = ()
 
 
 class MetadataResponseTopic(Message):
-    error_code: int = 0
-    name: str | None = ""
-    topic_id: bytes = ZERO_UUID
-    is_internal: bool = False
+    error_code: Int16 = 0
+    name: Annotated[str | None, Nullable("12+")] = ""
+    topic_id: Annotated[Uuid, "10+"] = ZERO_UUID
+    is_internal: Annotated[bool, "1+"] = False
     partitions: tuple[MetadataResponsePartition, ...] = ()
-    topic_authorized_operations: int = -(2**31)  # a set of bits; the default means: not asked for
+    topic_authorized_operations: Annotated[Int32, "8+"] = -(2**31)  # a set of bits; the default means: not asked for
 
 
 class MetadataResponse(Message):
-    throttle_time_ms: int = 0
+    throttle_time_ms: Annotated[Int32, "3+"] = 0
     brokers: tuple[MetadataResponseBroker, ...] = ()
-    cluster_id: str | None = None
-    controller_id: int = -1
+    cluster_id: Annotated[str | None, "2+"] = None
+    controller_id: Annotated[Int32, "1+"] = -1
     topics: tuple[MetadataResponseTopic, ...] = ()
-    cluster_authorized_operations: int = -(2**31)  # a set of bits; the default means: not asked for
-    error_code: int = 0
-
-
-def metadata_request(version: int) -> Layout:
-    """The request at `version`."""
-    flexible = version >= 9
-    metadata_request_topic = message(
-        MetadataRequestTopic,
-        flexible,
-        *when(version >= 10, "topic_id" / Uuid),
-        "name" / string(flexible, nullable=version >= 10),
-    )
-    return message(
-        MetadataRequest,
-        flexible,
-        "topics" / array(metadata_request_topic, flexible, nullable=version >= 1),
-        *when(version >= 4, "allow_auto_topic_creation" / Boolean),
-        *when(8 <= version <= 10, "include_cluster_authorized_operations" / Boolean),
-        *when(version >= 8, "include_topic_authorized_operations" / Boolean),
-    )
-
-
-def metadata_response(version: int) -> Layout:
-    """The response at `version`."""
-    flexible = version >= 9
-    metadata_response_broker = message(
-        MetadataResponseBroker,
-        flexible,
-        "node_id" / Int32,
-        "host" / string(flexible),
-        "port" / Int32,
-        *when(version >= 1, "rack" / string(flexible, nullable=True)),
-    )
-    metadata_response_partition = message(
-        MetadataResponsePartition,
-        flexible,
-        "error_code" / Int16,
-        "partition_index" / Int32,
-        "leader_id" / Int32,
-        *when(version >= 7, "leader_epoch" / Int32),
-        "replica_nodes" / array(Int32, flexible),
-        "isr_nodes" / array(Int32, flexible),
-        *when(version >= 5, "offline_replicas" / array(Int32, flexible)),
-    )
-    metadata_response_topic = message(
-        MetadataResponseTopic,
-        flexible,
-        "error_code" / Int16,
-        "name" / string(flexible, nullable=version >= 12),
-        *when(version >= 10, "topic_id" / Uuid),
-        *when(version >= 1, "is_internal" / Boolean),
-        "partitions" / array(metadata_response_partition, flexible),
-        *when(version >= 8, "topic_authorized_operations" / Int32),
-    )
-    return message(
-        MetadataResponse,
-        flexible,
-        *when(version >= 3, "throttle_time_ms" / Int32),
-        "brokers" / array(metadata_response_broker, flexible),
-        *when(version >= 2, "cluster_id" / string(flexible, nullable=True)),
-        *when(version >= 1, "controller_id" / Int32),
-        "topics" / array(metadata_response_topic, flexible),
-        *when(8 <= version <= 10, "cluster_authorized_operations" / Int32),
-        *when(version >= 13, "error_code" / Int16),
-    )
+    cluster_authorized_operations: Annotated[Int32, "8-10"] = -(2**31)
+    """A set of bits; the default means: not asked for."""
+    error_code: Annotated[Int16, "13+"] = 0
 
 
 SCHEMA = ApiSchema(
     key=ApiKey.METADATA,
     versions=range(0, 14),
     flexible_from=9,
-    request=metadata_request,
-    response=metadata_response,
+    request=MetadataRequest,
+    response=MetadataResponse,
 )

@@ -6,55 +6,45 @@ group_id and topics from the request; topics and error_code from the response. v
 request. v10 has topic_id in place of name in both.
 """
 
+from typing import Annotated
+
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID
-from eosin.protocol.types import (
-    ApiSchema,
-    Boolean,
-    Int16,
-    Int32,
-    Int64,
-    Layout,
-    Message,
-    Uuid,
-    array,
-    message,
-    string,
-    when,
-)
+from eosin.protocol.types import ApiSchema, Int16, Int32, Int64, Message, Nullable, Uuid
 
 
 class OffsetFetchRequestTopic(Message):
     name: str = ""
-    partition_indexes: tuple[int, ...] = ()
+    partition_indexes: tuple[Int32, ...] = ()
 
 
 class OffsetFetchRequestTopics(Message):
-    name: str = ""
-    topic_id: bytes = ZERO_UUID
-    partition_indexes: tuple[int, ...] = ()
+    name: Annotated[str, "0-9"] = ""
+    topic_id: Annotated[Uuid, "10+"] = ZERO_UUID
+    partition_indexes: tuple[Int32, ...] = ()
 
 
 class OffsetFetchRequestGroup(Message):
     group_id: str = ""
-    member_id: str | None = None
-    member_epoch: int = -1
+    member_id: Annotated[str | None, "9+"] = None
+    member_epoch: Annotated[Int32, "9+"] = -1
     topics: tuple[OffsetFetchRequestTopics, ...] | None = None  # null: every topic of the group
 
 
 class OffsetFetchRequest(Message):
-    group_id: str = ""
-    topics: tuple[OffsetFetchRequestTopic, ...] | None = ()  # null: every topic of the group
-    groups: tuple[OffsetFetchRequestGroup, ...] = ()
-    require_stable: bool = False
+    group_id: Annotated[str, "0-7"] = ""
+    topics: Annotated[tuple[OffsetFetchRequestTopic, ...] | None, "0-7", Nullable("2+")] = ()
+    """Null: every topic of the group."""
+    groups: Annotated[tuple[OffsetFetchRequestGroup, ...], "8+"] = ()
+    require_stable: Annotated[bool, "7+"] = False
 
 
 class OffsetFetchResponsePartition(Message):
-    partition_index: int = 0
-    committed_offset: int = 0
-    committed_leader_epoch: int = -1
+    partition_index: Int32 = 0
+    committed_offset: Int64 = 0
+    committed_leader_epoch: Annotated[Int32, "5+"] = -1
     metadata: str | None = None
-    error_code: int = 0
+    error_code: Int16 = 0
 
 
 class OffsetFetchResponseTopic(Message):
@@ -63,123 +53,36 @@ class OffsetFetchResponseTopic(Message):
 
 
 class OffsetFetchResponsePartitions(Message):
-    partition_index: int = 0
-    committed_offset: int = 0
-    committed_leader_epoch: int = -1
+    partition_index: Int32 = 0
+    committed_offset: Int64 = 0
+    committed_leader_epoch: Int32 = -1
     metadata: str | None = None
-    error_code: int = 0
+    error_code: Int16 = 0
 
 
 class OffsetFetchResponseTopics(Message):
-    name: str = ""
-    topic_id: bytes = ZERO_UUID
+    name: Annotated[str, "0-9"] = ""
+    topic_id: Annotated[Uuid, "10+"] = ZERO_UUID
     partitions: tuple[OffsetFetchResponsePartitions, ...] = ()
 
 
 class OffsetFetchResponseGroup(Message):
     group_id: str = ""
     topics: tuple[OffsetFetchResponseTopics, ...] = ()
-    error_code: int = 0
+    error_code: Int16 = 0
 
 
 class OffsetFetchResponse(Message):
-    throttle_time_ms: int = 0
-    topics: tuple[OffsetFetchResponseTopic, ...] = ()
-    error_code: int = 0
-    groups: tuple[OffsetFetchResponseGroup, ...] = ()
-
-
-def offset_fetch_request(version: int) -> Layout:
-    """The request at `version`."""
-    flexible = version >= 6
-    offset_fetch_request_topic = message(
-        OffsetFetchRequestTopic,
-        flexible,
-        "name" / string(flexible),
-        "partition_indexes" / array(Int32, flexible),
-    )
-    offset_fetch_request_topics = message(
-        OffsetFetchRequestTopics,
-        flexible,
-        *when(version <= 9, "name" / string(flexible)),
-        *when(version >= 10, "topic_id" / Uuid),
-        "partition_indexes" / array(Int32, flexible),
-    )
-    offset_fetch_request_group = message(
-        OffsetFetchRequestGroup,
-        flexible,
-        "group_id" / string(flexible),
-        *when(version >= 9, "member_id" / string(flexible, nullable=True), "member_epoch" / Int32),
-        "topics" / array(offset_fetch_request_topics, flexible, nullable=True),
-    )
-    return message(
-        OffsetFetchRequest,
-        flexible,
-        *when(
-            version <= 7,
-            "group_id" / string(flexible),
-            "topics" / array(offset_fetch_request_topic, flexible, nullable=version >= 2),
-        ),
-        *when(version >= 8, "groups" / array(offset_fetch_request_group, flexible)),
-        *when(version >= 7, "require_stable" / Boolean),
-    )
-
-
-def offset_fetch_response(version: int) -> Layout:
-    """The response at `version`."""
-    flexible = version >= 6
-    offset_fetch_response_partition = message(
-        OffsetFetchResponsePartition,
-        flexible,
-        "partition_index" / Int32,
-        "committed_offset" / Int64,
-        *when(version >= 5, "committed_leader_epoch" / Int32),
-        "metadata" / string(flexible, nullable=True),
-        "error_code" / Int16,
-    )
-    offset_fetch_response_topic = message(
-        OffsetFetchResponseTopic,
-        flexible,
-        "name" / string(flexible),
-        "partitions" / array(offset_fetch_response_partition, flexible),
-    )
-    offset_fetch_response_partitions = message(
-        OffsetFetchResponsePartitions,
-        flexible,
-        "partition_index" / Int32,
-        "committed_offset" / Int64,
-        "committed_leader_epoch" / Int32,
-        "metadata" / string(flexible, nullable=True),
-        "error_code" / Int16,
-    )
-    offset_fetch_response_topics = message(
-        OffsetFetchResponseTopics,
-        flexible,
-        *when(version <= 9, "name" / string(flexible)),
-        *when(version >= 10, "topic_id" / Uuid),
-        "partitions" / array(offset_fetch_response_partitions, flexible),
-    )
-    offset_fetch_response_group = message(
-        OffsetFetchResponseGroup,
-        flexible,
-        "group_id" / string(flexible),
-        "topics" / array(offset_fetch_response_topics, flexible),
-        "error_code" / Int16,
-    )
-    return message(
-        OffsetFetchResponse,
-        flexible,
-        *when(version >= 3, "throttle_time_ms" / Int32),
-        *when(version <= 7, "topics" / array(offset_fetch_response_topic, flexible)),
-        *when(2 <= version <= 7, "error_code" / Int16),
-        *when(version >= 8, "groups" / array(offset_fetch_response_group, flexible)),
-    )
+    throttle_time_ms: Annotated[Int32, "3+"] = 0
+    topics: Annotated[tuple[OffsetFetchResponseTopic, ...], "0-7"] = ()
+    error_code: Annotated[Int16, "2-7"] = 0
+    groups: Annotated[tuple[OffsetFetchResponseGroup, ...], "8+"] = ()
 
 
 SCHEMA = ApiSchema(
     key=ApiKey.OFFSET_FETCH,
     versions=range(0, 11),
     flexible_from=6,
-    request=offset_fetch_request,
-    response=offset_fetch_response,
+    request=OffsetFetchRequest,
+    response=OffsetFetchResponse,
 )

@@ -4,47 +4,24 @@ v2 is the first flexible version.
 """
 
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.types import ApiSchema, Int16, Int32, Int64, Layout, Message, blob, message
+from eosin.protocol.types import ApiSchema, Int16, Int32, Int64, Message
 
 
 class RenewDelegationTokenRequest(Message):
     hmac: bytes = b""
-    renew_period_ms: int = 0
+    renew_period_ms: Int64 = 0
 
 
 class RenewDelegationTokenResponse(Message):
-    error_code: int = 0
-    expiry_timestamp_ms: int = 0
-    throttle_time_ms: int = 0
-
-
-def renew_delegation_token_request(version: int) -> Layout:
-    """The request at `version`."""
-    flexible = version >= 2
-    return message(
-        RenewDelegationTokenRequest,
-        flexible,
-        "hmac" / blob(flexible),
-        "renew_period_ms" / Int64,
-    )
-
-
-def renew_delegation_token_response(version: int) -> Layout:
-    """The response at `version`."""
-    flexible = version >= 2
-    return message(
-        RenewDelegationTokenResponse,
-        flexible,
-        "error_code" / Int16,
-        "expiry_timestamp_ms" / Int64,
-        "throttle_time_ms" / Int32,
-    )
+    error_code: Int16 = 0
+    expiry_timestamp_ms: Int64 = 0
+    throttle_time_ms: Int32 = 0
 
 
 SCHEMA = ApiSchema(
     key=ApiKey.RENEW_DELEGATION_TOKEN,
     versions=range(0, 3),
     flexible_from=2,
-    request=renew_delegation_token_request,
-    response=renew_delegation_token_response,
+    request=RenewDelegationTokenRequest,
+    response=RenewDelegationTokenResponse,
 )

@@ -2,18 +2,7 @@
 
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID
-from eosin.protocol.types import (
-    ApiSchema,
-    Boolean,
-    Int16,
-    Int32,
-    Layout,
-    Message,
-    Uuid,
-    array,
-    message,
-    string,
-)
+from eosin.protocol.types import ApiSchema, Int16, Int32, Message, Uuid
 
 
 class ShareGroupDescribeRequest(Message):
@@ -22,9 +11,9 @@ class ShareGroupDescribeRequest(Message):
 
 
 class TopicPartitions(Message):
-    topic_id: bytes = ZERO_UUID
+    topic_id: Uuid = ZERO_UUID
     topic_name: str = ""
-    partitions: tuple[int, ...] = ()
+    partitions: tuple[Int32, ...] = ()
 
 
 class Assignment(Message):
@@ -34,7 +23,7 @@ class Assignment(Message):
 class Member(Message):
     member_id: str = ""
     rack_id: str | None = None
-    member_epoch: int = 0
+    member_epoch: Int32 = 0
     client_id: str = ""
     client_host: str = ""
     subscribed_topic_names: tuple[str, ...] = ()
@@ -42,84 +31,26 @@ class Member(Message):
 
 
 class DescribedGroup(Message):
-    error_code: int = 0
+    error_code: Int16 = 0
     error_message: str | None = None
     group_id: str = ""
     group_state: str = ""
-    group_epoch: int = 0
-    assignment_epoch: int = 0
+    group_epoch: Int32 = 0
+    assignment_epoch: Int32 = 0
     assignor_name: str = ""
     members: tuple[Member, ...] = ()
-    authorized_operations: int = -2147483648
+    authorized_operations: Int32 = -2147483648
 
 
 class ShareGroupDescribeResponse(Message):
-    throttle_time_ms: int = 0
+    throttle_time_ms: Int32 = 0
     groups: tuple[DescribedGroup, ...] = ()
-
-
-def share_group_describe_request(version: int) -> Layout:
-    """The request at `version`."""
-    flexible = True
-    return message(
-        ShareGroupDescribeRequest,
-        flexible,
-        "group_ids" / array(string(flexible), flexible),
-        "include_authorized_operations" / Boolean,
-    )
-
-
-def share_group_describe_response(version: int) -> Layout:
-    """The response at `version`."""
-    flexible = True
-    topic_partitions = message(
-        TopicPartitions,
-        flexible,
-        "topic_id" / Uuid,
-        "topic_name" / string(flexible),
-        "partitions" / array(Int32, flexible),
-    )
-    assignment = message(
-        Assignment,
-        flexible,
-        "topic_partitions" / array(topic_partitions, flexible),
-    )
-    member = message(
-        Member,
-        flexible,
-        "member_id" / string(flexible),
-        "rack_id" / string(flexible, nullable=True),
-        "member_epoch" / Int32,
-        "client_id" / string(flexible),
-        "client_host" / string(flexible),
-        "subscribed_topic_names" / array(string(flexible), flexible),
-        "assignment" / assignment,
-    )
-    described_group = message(
-        DescribedGroup,
-        flexible,
-        "error_code" / Int16,
-        "error_message" / string(flexible, nullable=True),
-        "group_id" / string(flexible),
-        "group_state" / string(flexible),
-        "group_epoch" / Int32,
-        "assignment_epoch" / Int32,
-        "assignor_name" / string(flexible),
-        "members" / array(member, flexible),
-        "authorized_operations" / Int32,
-    )
-    return message(
-        ShareGroupDescribeResponse,
-        flexible,
-        "throttle_time_ms" / Int32,
-        "groups" / array(described_group, flexible),
-    )
 
 
 SCHEMA = ApiSchema(
     key=ApiKey.SHARE_GROUP_DESCRIBE,
     versions=range(1, 2),
     flexible_from=0,
-    request=share_group_describe_request,
-    response=share_group_describe_response,
+    request=ShareGroupDescribeRequest,
+    response=ShareGroupDescribeResponse,
 )

@@ -1,20 +1,7 @@
 """StreamsGroupDescribe (key 89), version 0: the state of streams groups (KIP-1071)."""
 
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.types import (
-    ApiSchema,
-    Boolean,
-    Int16,
-    Int32,
-    Int64,
-    Layout,
-    Message,
-    Uint16,
-    array,
-    message,
-    nullable_struct,
-    string,
-)
+from eosin.protocol.types import ApiSchema, Int16, Int32, Int64, Message, Uint16
 
 
 class StreamsGroupDescribeRequest(Message):
@@ -29,8 +16,8 @@ class KeyValue(Message):
 
 class TopicInfo(Message):
     name: str = ""
-    partitions: int = 0
-    replication_factor: int = 0
+    partitions: Int32 = 0
+    replication_factor: Int16 = 0
     topic_configs: tuple[KeyValue, ...] = ()
 
 
@@ -43,24 +30,24 @@ class Subtopology(Message):
 
 
 class Topology(Message):
-    epoch: int = 0
+    epoch: Int32 = 0
     subtopologies: tuple[Subtopology, ...] | None = None
 
 
 class Endpoint(Message):
     host: str = ""
-    port: int = 0
+    port: Uint16 = 0
 
 
 class TaskOffset(Message):
     subtopology_id: str = ""
-    partition: int = 0
-    offset: int = 0
+    partition: Int32 = 0
+    offset: Int64 = 0
 
 
 class TaskIds(Message):
     subtopology_id: str = ""
-    partitions: tuple[int, ...] = ()
+    partitions: tuple[Int32, ...] = ()
 
 
 class Assignment(Message):
@@ -71,12 +58,12 @@ class Assignment(Message):
 
 class Member(Message):
     member_id: str = ""
-    member_epoch: int = 0
+    member_epoch: Int32 = 0
     instance_id: str | None = None
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
-    topology_epoch: int = 0
+    topology_epoch: Int32 = 0
     process_id: str = ""
     user_endpoint: Endpoint | None = None
     client_tags: tuple[KeyValue, ...] = ()
@@ -88,135 +75,26 @@ class Member(Message):
 
 
 class DescribedGroup(Message):
-    error_code: int = 0
+    error_code: Int16 = 0
     error_message: str | None = None
     group_id: str = ""
     group_state: str = ""
-    group_epoch: int = 0
-    assignment_epoch: int = 0
+    group_epoch: Int32 = 0
+    assignment_epoch: Int32 = 0
     topology: Topology | None = None
     members: tuple[Member, ...] = ()
-    authorized_operations: int = -2147483648
+    authorized_operations: Int32 = -2147483648
 
 
 class StreamsGroupDescribeResponse(Message):
-    throttle_time_ms: int = 0
+    throttle_time_ms: Int32 = 0
     groups: tuple[DescribedGroup, ...] = ()
-
-
-def streams_group_describe_request(version: int) -> Layout:
-    """The request at `version`."""
-    flexible = True
-    return message(
-        StreamsGroupDescribeRequest,
-        flexible,
-        "group_ids" / array(string(flexible), flexible),
-        "include_authorized_operations" / Boolean,
-    )
-
-
-def streams_group_describe_response(version: int) -> Layout:
-    """The response at `version`."""
-    flexible = True
-    key_value = message(
-        KeyValue,
-        flexible,
-        "key" / string(flexible),
-        "value" / string(flexible),
-    )
-    topic_info = message(
-        TopicInfo,
-        flexible,
-        "name" / string(flexible),
-        "partitions" / Int32,
-        "replication_factor" / Int16,
-        "topic_configs" / array(key_value, flexible),
-    )
-    subtopology = message(
-        Subtopology,
-        flexible,
-        "subtopology_id" / string(flexible),
-        "source_topics" / array(string(flexible), flexible),
-        "repartition_sink_topics" / array(string(flexible), flexible),
-        "state_changelog_topics" / array(topic_info, flexible),
-        "repartition_source_topics" / array(topic_info, flexible),
-    )
-    topology = message(
-        Topology,
-        flexible,
-        "epoch" / Int32,
-        "subtopologies" / array(subtopology, flexible, nullable=True),
-    )
-    endpoint = message(
-        Endpoint,
-        flexible,
-        "host" / string(flexible),
-        "port" / Uint16,
-    )
-    task_offset = message(
-        TaskOffset,
-        flexible,
-        "subtopology_id" / string(flexible),
-        "partition" / Int32,
-        "offset" / Int64,
-    )
-    task_ids = message(
-        TaskIds,
-        flexible,
-        "subtopology_id" / string(flexible),
-        "partitions" / array(Int32, flexible),
-    )
-    assignment = message(
-        Assignment,
-        flexible,
-        "active_tasks" / array(task_ids, flexible),
-        "standby_tasks" / array(task_ids, flexible),
-        "warmup_tasks" / array(task_ids, flexible),
-    )
-    member = message(
-        Member,
-        flexible,
-        "member_id" / string(flexible),
-        "member_epoch" / Int32,
-        "instance_id" / string(flexible, nullable=True),
-        "rack_id" / string(flexible, nullable=True),
-        "client_id" / string(flexible),
-        "client_host" / string(flexible),
-        "topology_epoch" / Int32,
-        "process_id" / string(flexible),
-        "user_endpoint" / nullable_struct(endpoint),
-        "client_tags" / array(key_value, flexible),
-        "task_offsets" / array(task_offset, flexible),
-        "task_end_offsets" / array(task_offset, flexible),
-        "assignment" / assignment,
-        "target_assignment" / assignment,
-        "is_classic" / Boolean,
-    )
-    described_group = message(
-        DescribedGroup,
-        flexible,
-        "error_code" / Int16,
-        "error_message" / string(flexible, nullable=True),
-        "group_id" / string(flexible),
-        "group_state" / string(flexible),
-        "group_epoch" / Int32,
-        "assignment_epoch" / Int32,
-        "topology" / nullable_struct(topology),
-        "members" / array(member, flexible),
-        "authorized_operations" / Int32,
-    )
-    return message(
-        StreamsGroupDescribeResponse,
-        flexible,
-        "throttle_time_ms" / Int32,
-        "groups" / array(described_group, flexible),
-    )
 
 
 SCHEMA = ApiSchema(
     key=ApiKey.STREAMS_GROUP_DESCRIBE,
     versions=range(0, 1),
     flexible_from=0,
-    request=streams_group_describe_request,
-    response=streams_group_describe_response,
+    request=StreamsGroupDescribeRequest,
+    response=StreamsGroupDescribeResponse,
 )

@@ -4,14 +4,16 @@ v2 adds committed_leader_epoch to the request. v3 is the first flexible version 
 group_instance_id to the request.
 """
 
+from typing import Annotated
+
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.types import ApiSchema, Int16, Int32, Int64, Layout, Message, array, message, string, when
+from eosin.protocol.types import ApiSchema, Int16, Int32, Int64, Message
 
 
 class TxnOffsetCommitRequestPartition(Message):
-    partition_index: int = 0
-    committed_offset: int = 0
-    committed_leader_epoch: int = -1
+    partition_index: Int32 = 0
+    committed_offset: Int64 = 0
+    committed_leader_epoch: Annotated[Int32, "2+"] = -1
     committed_metadata: str | None = None
 
 
@@ -23,17 +25,17 @@ class TxnOffsetCommitRequestTopic(Message):
 class TxnOffsetCommitRequest(Message):
     transactional_id: str = ""
     group_id: str = ""
-    producer_id: int = 0
-    producer_epoch: int = 0
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None  # of a static member
+    producer_id: Int64 = 0
+    producer_epoch: Int16 = 0
+    generation_id: Annotated[Int32, "3+"] = -1
+    member_id: Annotated[str, "3+"] = ""
+    group_instance_id: Annotated[str | None, "3+"] = None  # of a static member
     topics: tuple[TxnOffsetCommitRequestTopic, ...] = ()
 
 
 class TxnOffsetCommitResponsePartition(Message):
-    partition_index: int = 0
-    error_code: int = 0
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
 
 
 class TxnOffsetCommitResponseTopic(Message):
@@ -42,71 +44,14 @@ class TxnOffsetCommitResponseTopic(Message):
 
 
 class TxnOffsetCommitResponse(Message):
-    throttle_time_ms: int = 0
+    throttle_time_ms: Int32 = 0
     topics: tuple[TxnOffsetCommitResponseTopic, ...] = ()
-
-
-def txn_offset_commit_request(version: int) -> Layout:
-    """The request at `version`."""
-    flexible = version >= 3
-    txn_offset_commit_request_partition = message(
-        TxnOffsetCommitRequestPartition,
-        flexible,
-        "partition_index" / Int32,
-        "committed_offset" / Int64,
-        *when(version >= 2, "committed_leader_epoch" / Int32),
-        "committed_metadata" / string(flexible, nullable=True),
-    )
-    txn_offset_commit_request_topic = message(
-        TxnOffsetCommitRequestTopic,
-        flexible,
-        "name" / string(flexible),
-        "partitions" / array(txn_offset_commit_request_partition, flexible),
-    )
-    return message(
-        TxnOffsetCommitRequest,
-        flexible,
-        "transactional_id" / string(flexible),
-        "group_id" / string(flexible),
-        "producer_id" / Int64,
-        "producer_epoch" / Int16,
-        *when(
-            version >= 3,
-            "generation_id" / Int32,
-            "member_id" / string(flexible),
-            "group_instance_id" / string(flexible, nullable=True),
-        ),
-        "topics" / array(txn_offset_commit_request_topic, flexible),
-    )
-
-
-def txn_offset_commit_response(version: int) -> Layout:
-    """The response at `version`."""
-    flexible = version >= 3
-    txn_offset_commit_response_partition = message(
-        TxnOffsetCommitResponsePartition,
-        flexible,
-        "partition_index" / Int32,
-        "error_code" / Int16,
-    )
-    txn_offset_commit_response_topic = message(
-        TxnOffsetCommitResponseTopic,
-        flexible,
-        "name" / string(flexible),
-        "partitions" / array(txn_offset_commit_response_partition, flexible),
-    )
-    return message(
-        TxnOffsetCommitResponse,
-        flexible,
-        "throttle_time_ms" / Int32,
-        "topics" / array(txn_offset_commit_response_topic, flexible),
-    )
 
 
 SCHEMA = ApiSchema(
     key=ApiKey.TXN_OFFSET_COMMIT,
     versions=range(0, 6),
     flexible_from=3,
-    request=txn_offset_commit_request,
-    response=txn_offset_commit_response,
+    request=TxnOffsetCommitRequest,
+    response=TxnOffsetCommitResponse,
 )

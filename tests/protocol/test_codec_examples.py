@@ -5,27 +5,23 @@ import pytest
 from eosin.protocol import codec
 from eosin.protocol.codegen.decode import generate_decoder
 from eosin.protocol.codegen.encode import generate_encoder
-from eosin.protocol.schemas.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    add_partitions_to_txn_request,
+from eosin.protocol.schemas import (
+    add_partitions_to_txn,
+    api_versions,
+    describe_cluster,
+    describe_topic_partitions,
+    end_txn,
+    fetch,
+    init_producer_id,
+    list_offsets,
+    metadata,
+    produce,
 )
-from eosin.protocol.schemas.api_versions import (
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    FinalizedFeatureKey,
-    api_versions_request,
-    api_versions_response,
-)
-from eosin.protocol.schemas.describe_cluster import DescribeClusterRequest, describe_cluster_request
-from eosin.protocol.schemas.describe_topic_partitions import (
-    Cursor,
-    DescribeTopicPartitionsRequest,
-    TopicRequest,
-    describe_topic_partitions_request,
-)
-from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse, end_txn_request, end_txn_response
+from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from eosin.protocol.schemas.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey
+from eosin.protocol.schemas.describe_cluster import DescribeClusterRequest
+from eosin.protocol.schemas.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
+from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
 from eosin.protocol.schemas.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -33,63 +29,50 @@ from eosin.protocol.schemas.fetch import (
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
-    fetch_response,
 )
-from eosin.protocol.schemas.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    init_producer_id_request,
-    init_producer_id_response,
-)
+from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from eosin.protocol.schemas.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
-    list_offsets_response,
 )
-from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic, metadata_request
-from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData, produce_request
-from eosin.protocol.schemas.records.consumer_offsets import (
-    OffsetCommitValue,
-    offset_commit_value,
-)
-from eosin.protocol.schemas.records.transaction_state import (
-    PartitionsSchema,
-    TransactionLogValue,
-    transaction_log_value,
-)
+from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
+from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from eosin.protocol.schemas.records import consumer_offsets, transaction_state
+from eosin.protocol.schemas.records.consumer_offsets import OffsetCommitValue
+from eosin.protocol.schemas.records.transaction_state import PartitionsSchema, TransactionLogValue
 from eosin.protocol.types import Layout, Message
 
 TOPIC_ID = bytes(range(16))
 
 EXAMPLES = [
     pytest.param(
-        end_txn_request(1),
+        end_txn.SCHEMA.request_layout(1),
         EndTxnRequest(transactional_id="tx", producer_id=5, producer_epoch=2, committed=True),
         "0002 7478  0000000000000005 0002 01",
         id="EndTxn v1 request: legacy string, a boolean",
     ),
     pytest.param(
-        end_txn_request(3),
+        end_txn.SCHEMA.request_layout(3),
         EndTxnRequest(transactional_id="tx", producer_id=5, producer_epoch=2, committed=False),
         "03 7478  0000000000000005 0002 00  00",
         id="EndTxn v3 request: compact string, an empty tag section",
     ),
     pytest.param(
-        end_txn_response(5),
+        end_txn.SCHEMA.response_layout(5),
         EndTxnResponse(throttle_time_ms=0, error_code=90, producer_id=-1, producer_epoch=-1),
         "00000000 005a ffffffffffffffff ffff 00",
         id="EndTxn v5 response: negative numbers",
     ),
-    pytest.param(api_versions_request(0), ApiVersionsRequest(), "", id="ApiVersions v0 request: nothing"),
+    pytest.param(api_versions.SCHEMA.request_layout(0), ApiVersionsRequest(), "", id="ApiVersions v0 request: nothing"),
     pytest.param(
-        api_versions_request(3),
+        api_versions.SCHEMA.request_layout(3),
         ApiVersionsRequest(client_software_name="eosin", client_software_version="1"),
         "06 656f73696e  02 31  00",
         id="ApiVersions v3 request",
     ),
     pytest.param(
-        api_versions_response(3),
+        api_versions.SCHEMA.response_layout(3),
         ApiVersionsResponse(
             api_keys=(ApiVersion(0, 3, 9), ApiVersion(18, 0, 4)),
             finalized_features_epoch=7,
@@ -101,10 +84,13 @@ EXAMPLES = [
         id="ApiVersions v3 response: two of four tagged fields, a tagged array",
     ),
     pytest.param(
-        metadata_request(1), MetadataRequest(topics=None), "ffffffff", id="Metadata v1 request: a null array is -1"
+        metadata.SCHEMA.request_layout(1),
+        MetadataRequest(topics=None),
+        "ffffffff",
+        id="Metadata v1 request: a null array is -1",
     ),
     pytest.param(
-        metadata_request(12),
+        metadata.SCHEMA.request_layout(12),
         MetadataRequest(
             topics=(MetadataRequestTopic(TOPIC_ID, None),),
             allow_auto_topic_creation=True,
@@ -114,7 +100,7 @@ EXAMPLES = [
         id="Metadata v12 request: a topic id and a null name",
     ),
     pytest.param(
-        produce_request(3),
+        produce.SCHEMA.request_layout(3),
         ProduceRequest(
             transactional_id=None,
             acks=-1,
@@ -125,7 +111,7 @@ EXAMPLES = [
         id="Produce v3 request: nested legacy arrays, a null string, records",
     ),
     pytest.param(
-        produce_request(9),
+        produce.SCHEMA.request_layout(9),
         ProduceRequest(
             transactional_id="x",
             acks=-1,
@@ -140,7 +126,7 @@ EXAMPLES = [
         id="Produce v9 request: nested compact arrays, null records",
     ),
     pytest.param(
-        fetch_response(12),
+        fetch.SCHEMA.response_layout(12),
         FetchResponse(
             throttle_time_ms=1,
             session_id=2,
@@ -171,25 +157,25 @@ EXAMPLES = [
         id="Fetch v12 response: a tagged struct, aborted transactions, empty records",
     ),
     pytest.param(
-        fetch_response(16),
+        fetch.SCHEMA.response_layout(16),
         FetchResponse(node_endpoints=(NodeEndpoint(1, "h", 9092),)),
         "00000000 0000 00000000 01  01 00 0d 02 00000001 02 68 00002384 00 00",
         id="Fetch v16 response: a tagged array of structs",
     ),
     pytest.param(
-        describe_topic_partitions_request(0),
+        describe_topic_partitions.SCHEMA.request_layout(0),
         DescribeTopicPartitionsRequest(topics=(TopicRequest("a"),), response_partition_limit=10, cursor=None),
         "02 02 61 00 0000000a ff 00",
         id="DescribeTopicPartitions request: a null struct is -1",
     ),
     pytest.param(
-        describe_topic_partitions_request(0),
+        describe_topic_partitions.SCHEMA.request_layout(0),
         DescribeTopicPartitionsRequest(topics=(), response_partition_limit=10, cursor=Cursor("b", 4)),
         "01 0000000a 01 02 62 00000004 00 00",
         id="DescribeTopicPartitions request: a struct that is there",
     ),
     pytest.param(
-        add_partitions_to_txn_request(3),
+        add_partitions_to_txn.SCHEMA.request_layout(3),
         AddPartitionsToTxnRequest(
             v3_and_below_transactional_id="tx",
             v3_and_below_producer_id=1,
@@ -200,19 +186,19 @@ EXAMPLES = [
         id="AddPartitionsToTxn v3 request: an array of numbers",
     ),
     pytest.param(
-        init_producer_id_request(2),
+        init_producer_id.SCHEMA.request_layout(2),
         InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60000),
         "00 0000ea60 00",
         id="InitProducerId v2 request: a compact null",
     ),
     pytest.param(
-        init_producer_id_request(6),
+        init_producer_id.SCHEMA.request_layout(6),
         InitProducerIdRequest("tx", 2**31 - 1, -1, -1, enable_2pc=True, keep_prepared_txn=False),
         "03 7478 7fffffff ffffffffffffffff ffff 01 00 00",
         id="InitProducerId v6 request: the fields of two-phase commit, as kafka-clients 4.4.0 writes them",
     ),
     pytest.param(
-        init_producer_id_response(6),
+        init_producer_id.SCHEMA.response_layout(6),
         InitProducerIdResponse(
             producer_id=5, producer_epoch=2, ongoing_txn_producer_id=5, ongoing_txn_producer_epoch=1
         ),
@@ -220,7 +206,7 @@ EXAMPLES = [
         id="InitProducerId v6 response: the pair to go on with, then that of the open transaction (likewise)",
     ),
     pytest.param(
-        list_offsets_response(0),
+        list_offsets.SCHEMA.response_layout(0),
         ListOffsetsResponse(
             topics=(ListOffsetsTopicResponse("t", (ListOffsetsPartitionResponse(0, 0, old_style_offsets=(5, 0)),)),)
         ),
@@ -228,13 +214,13 @@ EXAMPLES = [
         id="ListOffsets v0 response: an array of int64",
     ),
     pytest.param(
-        describe_cluster_request(0),
+        describe_cluster.SCHEMA.request_layout(0),
         DescribeClusterRequest(include_cluster_authorized_operations=True),
         "01 00",
         id="DescribeCluster v0 request: flexible from the start",
     ),
     pytest.param(
-        transaction_log_value(1),
+        transaction_state.VALUE.layout(1),
         TransactionLogValue(
             producer_id=1,
             previous_producer_id=2,
@@ -252,13 +238,13 @@ EXAMPLES = [
         id="TransactionLogValue v1: a private tag takes two bytes",
     ),
     pytest.param(
-        transaction_log_value(0),
+        transaction_state.VALUE.layout(0),
         TransactionLogValue(transaction_status=0, transaction_partitions=None),
         "0000000000000000 0000 00000000 00 ffffffff 0000000000000000 0000000000000000",
         id="TransactionLogValue v0: no partitions in state Empty",
     ),
     pytest.param(
-        offset_commit_value(4),
+        consumer_offsets.KINDS[0].value.layout(4),
         OffsetCommitValue(offset=1, leader_epoch=2, metadata="m", commit_timestamp=3, topic_id=TOPIC_ID),
         "0000000000000001 00000002 02 6d 0000000000000003  01 00 10 000102030405060708090a0b0c0d0e0f",
         id="OffsetCommitValue v4: a tagged uuid",

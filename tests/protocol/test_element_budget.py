@@ -61,7 +61,7 @@ def requests() -> Iterator[tuple[ApiKey, int, Layout]]:
         schema = schema_of(key)
         if schema is not None:
             version = schema.versions[-1]
-            yield key, version, schema.request(version)
+            yield key, version, schema.request_layout(version)
 
 
 def refused(decode: Decoder, message: bytes) -> tuple[str, int]:
@@ -106,7 +106,7 @@ def test_many_small_arrays_count_as_one_large_one(key: ApiKey, outer: str, inner
     """128 MiB is what a frame of 16 MiB may become (security.md 6.2); here it is a hundredth of all that."""
     schema = schema_of(key)
     assert schema is not None
-    layout = schema.request(schema.versions[-1])
+    layout = schema.request_layout(schema.versions[-1])
     decode = generate_decoder(layout, "decoder", most_elements=MOST_OF_SMALL)
     error, allocated = refused(decode, nested(layout, outer, inner, elements))
     assert f"more than {MOST_OF_SMALL} elements" in error
@@ -116,7 +116,7 @@ def test_many_small_arrays_count_as_one_large_one(key: ApiKey, outer: str, inner
 def test_a_request_with_as_many_elements_as_it_may_have_is_read() -> None:
     schema = schema_of(ApiKey.DELETE_TOPICS)
     assert schema is not None
-    layout = schema.request(1)
+    layout = schema.request_layout(1)
     node = dict(arrays(layout))["topic_names"]
     message = with_array(layout, "topic_names", filled(node, MOST_ELEMENTS, cheapest(node.element)))
     assert len(decode_request(ApiKey.DELETE_TOPICS, 1, message, 0).topic_names) == MOST_ELEMENTS

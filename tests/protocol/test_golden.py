@@ -35,7 +35,7 @@ def test_a_recorded_request_is_read_and_written_again(key: ApiKey, version: int,
     request = codec.decode_request(key, version, memoryview(frame), header.body_offset)
     schema = schema_of(key)
     assert schema is not None
-    assert codec.interpret(schema.request(version), frame[header.body_offset :]) == request
+    assert codec.interpret(schema.request_layout(version), frame[header.body_offset :]) == request
     again = codec.encode_request(key, version, header.correlation_id, header.client_id, request)
     assert b"".join(again)[4:] == frame
 

@@ -1,7 +1,10 @@
 """Keys and values of internal logs."""
 
+from typing import Annotated
+
 import pytest
 
+from eosin.protocol.codegen.declaration import layout_of
 from eosin.protocol.codegen.decode import generate_decoder
 from eosin.protocol.records import internal
 from eosin.protocol.schemas.records import cluster_metadata, consumer_offsets, transaction_state
@@ -9,7 +12,7 @@ from eosin.protocol.schemas.records.cluster_metadata import StartKey, StartRecor
 from eosin.protocol.schemas.records.consumer_offsets import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from eosin.protocol.schemas.records.consumer_protocol import ConsumerProtocolSubscription, TopicPartitions
 from eosin.protocol.schemas.records.transaction_state import TransactionLogKey, TransactionLogValue
-from eosin.protocol.types import DecodeError, EncodeError, Int8, Int16, Int32, Int64, array, message, string, tagged
+from eosin.protocol.types import DecodeError, EncodeError, Int8, Int16, Int32, Int64, Message, Tag
 
 
 def test_keys_and_values_start_with_their_version() -> None:
@@ -57,6 +60,21 @@ def test_values_keep_the_fields_of_their_version() -> None:
     assert internal.decode_value(TopicRecord, internal.encode_value(topic, 0)) == topic
 
 
+class TheirTransactionLogValue(Message):
+    """The value without Eosin's own tags."""
+
+    producer_id: Int64 = 0
+    producer_epoch: Int16 = 0
+    transaction_timeout_ms: Int32 = 0
+    transaction_status: Int8 = 0
+    transaction_partitions: tuple[transaction_state.PartitionsSchema, ...] | None = None
+    transaction_last_update_timestamp_ms: Int64 = 0
+    transaction_start_timestamp_ms: Int64 = 0
+    previous_producer_id: Annotated[Int64, Tag(0)] = -1
+    next_producer_id: Annotated[Int64, Tag(1)] = -1
+    client_transaction_version: Annotated[Int16, Tag(2)] = 0
+
+
 def test_a_reader_that_does_not_know_our_tags_passes_over_them() -> None:
     value = TransactionLogValue(
         producer_id=5,
@@ -67,25 +85,9 @@ def test_a_reader_that_does_not_know_our_tags_passes_over_them() -> None:
         timed_out_producer_id=9,
         timed_out_producer_epoch=3,
     )
-    partitions = message(
-        transaction_state.PartitionsSchema, True, "topic" / string(True), "partition_ids" / array(Int32, True)
-    )
-    theirs = message(
-        TransactionLogValue,
-        True,
-        "producer_id" / Int64,
-        "producer_epoch" / Int16,
-        "transaction_timeout_ms" / Int32,
-        "transaction_status" / Int8,
-        "transaction_partitions" / array(partitions, True, nullable=True),
-        "transaction_last_update_timestamp_ms" / Int64,
-        "transaction_start_timestamp_ms" / Int64,
-        "previous_producer_id" / tagged(0, Int64),
-        "next_producer_id" / tagged(1, Int64),
-        "client_transaction_version" / tagged(2, Int16),
-    )
+    theirs = layout_of(TheirTransactionLogValue, 1, flexible=True)
     read = generate_decoder(theirs, "decoder")(internal.encode_value(value, 1), 2)
-    assert read == TransactionLogValue(producer_id=5, producer_epoch=2, transaction_status=4, next_producer_id=6)
+    assert read == TheirTransactionLogValue(producer_id=5, producer_epoch=2, transaction_status=4, next_producer_id=6)
 
 
 def test_a_subscription_of_a_newer_client_is_read_as_far_as_it_is_known() -> None:

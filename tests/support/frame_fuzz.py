@@ -52,7 +52,7 @@ def request_frames(seed: int, *, each: int = 3, keys: Iterable[ApiKey] = DECLARE
         assert schema is not None
         for version in schema.versions:
             for correlation_id in range(each):
-                request = _value(schema.request(version), chance)
+                request = _value(schema.request_layout(version), chance)
                 frame = b"".join(codec.encode_request(key, version, correlation_id, "fuzz", request))
                 frames.append(frame[4:])
     return frames

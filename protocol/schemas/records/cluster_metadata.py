@@ -8,22 +8,7 @@ key says which kind it is. Values are flexible from version 0 on: what comes lat
 from typing import Final
 
 from eosin.protocol.names import ZERO_UUID
-from eosin.protocol.types import (
-    Float64,
-    Int8,
-    Int32,
-    Int64,
-    Layout,
-    Message,
-    RecordKind,
-    RecordSchema,
-    SecretMessage,
-    Uuid,
-    array,
-    blob,
-    message,
-    string,
-)
+from eosin.protocol.types import Int8, Int32, Int64, Message, RecordKind, RecordSchema, SecretMessage, Uuid
 
 
 class TopicKey(Message):
@@ -40,8 +25,8 @@ class TopicConfig(Message):
 class TopicRecord(Message):
     """One topic; a tombstone says that it was deleted."""
 
-    topic_id: bytes = ZERO_UUID
-    partitions: int = 0
+    topic_id: Uuid = ZERO_UUID
+    partitions: Int32 = 0
     configs: tuple[TopicConfig, ...] = ()
 
 
@@ -50,7 +35,7 @@ class ProducerIdsKey(Message):
 
 
 class ProducerIdsRecord(Message):
-    next_producer_id: int = 0  # the first that no block has covered
+    next_producer_id: Int64 = 0  # the first that no block has covered
 
 
 class StartKey(Message):
@@ -58,11 +43,11 @@ class StartKey(Message):
 
 
 class StartRecord(Message):
-    start_count: int = 0  # starts of a broker on this directory; leader and coordinator epochs follow from it
+    start_count: Int32 = 0  # starts of a broker on this directory; leader and coordinator epochs follow from it
 
 
 class BrokerConfigsKey(Message):
-    node_id: int = -1  # -1: every broker
+    node_id: Int32 = -1  # -1: every broker
 
 
 class BrokerSetting(Message):
@@ -78,7 +63,7 @@ class BrokerConfigsRecord(Message):
 
 class ScramCredentialKey(Message):
     name: str = ""
-    mechanism: int = 0  # 1 SCRAM-SHA-256, 2 SCRAM-SHA-512
+    mechanism: Int8 = 0  # 1 SCRAM-SHA-256, 2 SCRAM-SHA-512
 
 
 class ScramCredentialRecord(SecretMessage):
@@ -87,7 +72,7 @@ class ScramCredentialRecord(SecretMessage):
     salt: bytes = b""
     stored_key: bytes = b""
     server_key: bytes = b""
-    iterations: int = 0
+    iterations: Int32 = 0
 
 
 class ScramSecretKey(Message):
@@ -99,20 +84,20 @@ class ScramSecretRecord(SecretMessage):
 
 
 class AclKey(Message):
-    id: bytes = ZERO_UUID
+    id: Uuid = ZERO_UUID
 
 
 class AclRecord(Message):
     """One access control entry (security.md 4.2), with the fields of Kafka's AccessControlEntryRecord; a tombstone
     removes it."""
 
-    resource_type: int = 0
+    resource_type: Int8 = 0
     resource_name: str = ""
-    pattern_type: int = 0
+    pattern_type: Int8 = 0
     principal: str = ""
     host: str = ""
-    operation: int = 0
-    permission_type: int = 0
+    operation: Int8 = 0
+    permission_type: Int8 = 0
 
 
 class QuotaKeyPart(Message):
@@ -131,152 +116,37 @@ class ClientQuotaValue(Message):
     value: float = 0.0
 
 
-def topic_key(version: int) -> Layout:
-    """The key of a topic."""
-    return message(TopicKey, False, "name" / string(False))
-
-
-def topic_record(version: int) -> Layout:
-    """The value of a topic."""
-    flexible = True
-    topic_config = message(
-        TopicConfig,
-        flexible,
-        "name" / string(flexible),
-        "value" / string(flexible),
-    )
-    return message(
-        TopicRecord,
-        flexible,
-        "topic_id" / Uuid,
-        "partitions" / Int32,
-        "configs" / array(topic_config, flexible),
-    )
-
-
-def producer_ids_key(version: int) -> Layout:
-    """The key of the producer id blocks: nothing but its kind."""
-    return message(ProducerIdsKey, False)
-
-
-def producer_ids_record(version: int) -> Layout:
-    """The value of the producer id blocks."""
-    return message(ProducerIdsRecord, True, "next_producer_id" / Int64)
-
-
-def start_key(version: int) -> Layout:
-    """The key of the start counter: nothing but its kind."""
-    return message(StartKey, False)
-
-
-def start_record(version: int) -> Layout:
-    """The value of the start counter."""
-    return message(StartRecord, True, "start_count" / Int32)
-
-
-def broker_configs_key(version: int) -> Layout:
-    """The key of a broker's changed settings."""
-    return message(BrokerConfigsKey, False, "node_id" / Int32)
-
-
-def broker_configs_record(version: int) -> Layout:
-    """The value of a broker's changed settings: all of them."""
-    flexible = True
-    setting = message(BrokerSetting, flexible, "name" / string(flexible), "value" / string(flexible))
-    return message(BrokerConfigsRecord, flexible, "configs" / array(setting, flexible))
-
-
-def scram_credential_key(version: int) -> Layout:
-    """The key of a user's credential for one mechanism."""
-    return message(ScramCredentialKey, False, "name" / string(False), "mechanism" / Int8)
-
-
-def scram_credential_record(version: int) -> Layout:
-    """The value of a credential."""
-    flexible = True
-    return message(
-        ScramCredentialRecord,
-        flexible,
-        "salt" / blob(flexible),
-        "stored_key" / blob(flexible),
-        "server_key" / blob(flexible),
-        "iterations" / Int32,
-    )
-
-
-def scram_secret_key(version: int) -> Layout:
-    """The key of the secret: nothing but its kind."""
-    return message(ScramSecretKey, False)
-
-
-def scram_secret_record(version: int) -> Layout:
-    """The value of the secret."""
-    return message(ScramSecretRecord, True, "secret" / blob(True))
-
-
-def acl_key(version: int) -> Layout:
-    """The key of an access control entry."""
-    return message(AclKey, False, "id" / Uuid)
-
-
-def acl_record(version: int) -> Layout:
-    """The value of an access control entry."""
-    flexible = True
-    return message(
-        AclRecord,
-        flexible,
-        "resource_type" / Int8,
-        "resource_name" / string(flexible),
-        "pattern_type" / Int8,
-        "principal" / string(flexible),
-        "host" / string(flexible),
-        "operation" / Int8,
-        "permission_type" / Int8,
-    )
-
-
-def client_quota_key(version: int) -> Layout:
-    """The key of a quota."""
-    part = message(QuotaKeyPart, False, "entity_type" / string(False), "entity_name" / string(False, nullable=True))
-    return message(ClientQuotaKey, False, "entity" / array(part, False), "key" / string(False))
-
-
-def client_quota_value(version: int) -> Layout:
-    """The value of a quota."""
-    return message(ClientQuotaValue, True, "value" / Float64)
-
-
 KINDS: Final = (
     RecordKind(
-        key=RecordSchema(TopicKey, versions=range(0, 1), layout=topic_key),
-        value=RecordSchema(TopicRecord, versions=range(0, 1), layout=topic_record),
+        key=RecordSchema(TopicKey, versions=range(0, 1), flexible_from=None),
+        value=RecordSchema(TopicRecord, versions=range(0, 1), flexible_from=0),
     ),
     RecordKind(
-        key=RecordSchema(ProducerIdsKey, versions=range(1, 2), layout=producer_ids_key),
-        value=RecordSchema(ProducerIdsRecord, versions=range(0, 1), layout=producer_ids_record),
+        key=RecordSchema(ProducerIdsKey, versions=range(1, 2), flexible_from=None),
+        value=RecordSchema(ProducerIdsRecord, versions=range(0, 1), flexible_from=0),
     ),
     RecordKind(
-        key=RecordSchema(StartKey, versions=range(2, 3), layout=start_key),
-        value=RecordSchema(StartRecord, versions=range(0, 1), layout=start_record),
+        key=RecordSchema(StartKey, versions=range(2, 3), flexible_from=None),
+        value=RecordSchema(StartRecord, versions=range(0, 1), flexible_from=0),
     ),
     RecordKind(
-        key=RecordSchema(BrokerConfigsKey, versions=range(3, 4), layout=broker_configs_key),
-        value=RecordSchema(BrokerConfigsRecord, versions=range(0, 1), layout=broker_configs_record),
+        key=RecordSchema(BrokerConfigsKey, versions=range(3, 4), flexible_from=None),
+        value=RecordSchema(BrokerConfigsRecord, versions=range(0, 1), flexible_from=0),
     ),
     RecordKind(
-        key=RecordSchema(ScramCredentialKey, versions=range(4, 5), layout=scram_credential_key),
-        value=RecordSchema(ScramCredentialRecord, versions=range(0, 1), layout=scram_credential_record),
+        key=RecordSchema(ScramCredentialKey, versions=range(4, 5), flexible_from=None),
+        value=RecordSchema(ScramCredentialRecord, versions=range(0, 1), flexible_from=0),
     ),
     RecordKind(
-        key=RecordSchema(ScramSecretKey, versions=range(5, 6), layout=scram_secret_key),
-        value=RecordSchema(ScramSecretRecord, versions=range(0, 1), layout=scram_secret_record),
+        key=RecordSchema(ScramSecretKey, versions=range(5, 6), flexible_from=None),
+        value=RecordSchema(ScramSecretRecord, versions=range(0, 1), flexible_from=0),
     ),
     RecordKind(
-        key=RecordSchema(AclKey, versions=range(6, 7), layout=acl_key),
-        value=RecordSchema(AclRecord, versions=range(0, 1), layout=acl_record),
+        key=RecordSchema(AclKey, versions=range(6, 7), flexible_from=None),
+        value=RecordSchema(AclRecord, versions=range(0, 1), flexible_from=0),
     ),
     RecordKind(
-        key=RecordSchema(ClientQuotaKey, versions=range(7, 8), layout=client_quota_key),
-        value=RecordSchema(ClientQuotaValue, versions=range(0, 1), layout=client_quota_value),
+        key=RecordSchema(ClientQuotaKey, versions=range(7, 8), flexible_from=None),
+        value=RecordSchema(ClientQuotaValue, versions=range(0, 1), flexible_from=0),
     ),
 )
