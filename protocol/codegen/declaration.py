@@ -11,6 +11,7 @@ version, in Kafka's notation of versions ("3+", "0-12", "4"):
 Always true: an annotation that means nothing here is an error, so no field is left out in silence.
 """
 
+import functools
 import inspect
 import types
 from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin
@@ -56,7 +57,7 @@ def layout_of(struct: type[Message], version: int, *, flexible: bool) -> Layout:
     """The layout of `struct` at `version`: those of its fields that the version has, in the order of declaration."""
     plain: list[Field] = []
     tagged: list[TaggedField] = []
-    for name, annotation in inspect.get_annotations(struct).items():
+    for name, annotation in _annotations(struct).items():
         try:
             declared = _taken_apart(annotation)
             if not _covers(declared.versions, version):
@@ -71,6 +72,12 @@ def layout_of(struct: type[Message], version: int, *, flexible: bool) -> Layout:
             tagged.append(TaggedField(name, node, declared.tag))
     # Structs keep the order that Kafka declares, and the wire has tags in ascending order.
     return Layout(struct, flexible, tuple(plain), tuple(sorted(tagged, key=lambda field: field.tag)))
+
+
+@functools.cache
+def _annotations(struct: type[Message]) -> dict[str, Any]:
+    """By field. Modules of schemas leave them unevaluated, because a start imports all of them and needs few."""
+    return inspect.get_annotations(struct, eval_str=True)
 
 
 def _taken_apart(annotation: Any) -> _Declared:

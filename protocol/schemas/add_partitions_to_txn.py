@@ -8,6 +8,8 @@ v3_and_below_topics from the request; results_by_topic_v3_and_below from the res
 v4 and v5 are sent by brokers only: many transactions in one request, and verification.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -3,6 +3,8 @@
 Flexible from the start. v1 adds ack_when_committed.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -4,6 +4,8 @@ Flexible from the start. v1 adds leader_recovery_state to both. v2 names topics 
 new_isr by new_isr_with_epochs (KIP-903).
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -3,6 +3,8 @@
 v1 adds allow_replication_factor_change.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

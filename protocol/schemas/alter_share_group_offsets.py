@@ -1,5 +1,7 @@
 """AlterShareGroupOffsets (key 91), version 0: move where a share group begins to read (KIP-932)."""
 
+from __future__ import annotations
+
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID
 from eosin.protocol.types import ApiSchema, Int16, Int32, Int64, Message, Uuid

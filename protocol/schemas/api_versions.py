@@ -8,6 +8,8 @@ The response header is version 0 at every version, so that a client that is told
 answer.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

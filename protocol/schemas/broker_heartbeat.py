@@ -3,6 +3,8 @@
 Flexible from the start. v1 adds offline_log_dirs and v2 adds cordoned_log_dirs to the request.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -4,6 +4,8 @@ Flexible from the start. v1 adds is_migrating_zk_broker, v2 adds log_dirs and v3
 request. v4 is the first that can name a feature whose minimum is 0.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -3,6 +3,8 @@
 v1 adds member_type to the response.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -4,6 +4,8 @@ leaves.
 v1 adds subscribed_topic_regex to the request, and member ids made by the client.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -3,6 +3,8 @@
 v1 adds pattern types. v2 is the first flexible version. v3 adds the user resource type.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -5,6 +5,8 @@ the first flexible version and adds topic_config_error_code, num_partitions, rep
 response. v7 adds topic_id to the response.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -4,6 +4,8 @@ v1 adds throttle_time_ms to the response. v4 is the first flexible version. v5 a
 adds topics to the request and topic_id to the response and drops topic_names from the request.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -3,6 +3,8 @@
 v1 adds pattern_type_filter to the request and pattern_type to the response. v2 is the first flexible version.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -4,6 +4,8 @@ Flexible from the start. v1 adds endpoint_type to both. v2 adds include_fenced_b
 the response.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

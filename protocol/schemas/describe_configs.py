@@ -5,6 +5,8 @@ response. v3 adds include_documentation to the request; config_type and document
 flexible version.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

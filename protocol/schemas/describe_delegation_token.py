@@ -3,6 +3,8 @@
 v2 is the first flexible version, v3 adds who asked for the token.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

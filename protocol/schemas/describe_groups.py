@@ -5,6 +5,8 @@ to the response. v4 adds group_instance_id to the response. v5 is the first flex
 the response.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

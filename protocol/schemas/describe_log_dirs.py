@@ -4,6 +4,8 @@ v2 is the first flexible version. v3 adds error_code to the response. v4 adds to
 response. v5 adds is_cordoned to the response.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -4,6 +4,8 @@ Flexible from the start. v1 adds last_fetch_timestamp and last_caught_up_timesta
 error_message, nodes and replica_directory_id to the response.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

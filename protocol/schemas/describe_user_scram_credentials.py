@@ -1,5 +1,7 @@
 """DescribeUserScramCredentials (key 50), version 0: the SCRAM credentials of users."""
 
+from __future__ import annotations
+
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import ApiSchema, Int8, Int16, Int32, Message
 

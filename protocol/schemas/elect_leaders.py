@@ -3,6 +3,8 @@
 v1 adds election_type to the request, a top-level error_code to the response. v2 is the first flexible version.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -5,6 +5,8 @@ v3 is the first flexible version. v5 adds producer_id and producer_epoch to the 
 v5 answers with the producer id and epoch to go on with (KIP-890).
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

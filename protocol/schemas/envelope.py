@@ -3,6 +3,8 @@
 KIP-590. Flexible from the start. The request and the response within keep the headers and the versions of the client.
 """
 
+from __future__ import annotations
+
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import ApiSchema, Int16, Message
 

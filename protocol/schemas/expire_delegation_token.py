@@ -3,6 +3,8 @@
 v2 is the first flexible version.
 """
 
+from __future__ import annotations
+
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import ApiSchema, Int16, Int32, Int64, Message
 

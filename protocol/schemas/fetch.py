@@ -12,6 +12,8 @@ request. v18 adds high_watermark to the request.
 v4 is the first with isolation levels, v7 with fetch sessions.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

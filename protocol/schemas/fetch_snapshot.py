@@ -3,6 +3,8 @@
 Flexible from the start. v1 adds replica_directory_id to the request and node_endpoints to the response.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

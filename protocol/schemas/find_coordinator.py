@@ -5,6 +5,8 @@ v4 adds coordinator_keys to the request and coordinators to the response and dro
 error_message, node_id, host and port from the response.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -3,6 +3,8 @@
 v1 adds throttle_time_ms to the response. v3 adds group_instance_id to the request. v4 is the first flexible version.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

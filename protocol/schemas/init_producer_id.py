@@ -6,6 +6,8 @@ keep_prepared_txn to the request; ongoing_txn_producer_id and ongoing_txn_produc
 v6 carries the fields of two-phase commit (KIP-939).
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

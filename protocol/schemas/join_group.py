@@ -5,6 +5,8 @@ both. v6 is the first flexible version. v7 adds protocol_type to the response. v
 skip_assignment to the response.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -4,6 +4,8 @@ v1 adds throttle_time_ms to the response. v3 adds members to both and drops memb
 flexible version. v5 adds reason to the request.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -3,6 +3,8 @@
 Flexible from the start. v1 adds resource_types to the request and resource_type to the response.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -4,6 +4,8 @@ v1 adds throttle_time_ms to the response. v3 is the first flexible version. v4 a
 group_state to the response. v5 adds types_filter to the request and group_type to the response.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -5,6 +5,8 @@ response. v2 adds isolation_level to the request and throttle_time_ms to the res
 the request and leader_epoch to the response. v6 is the first flexible version. v10 adds timeout_ms to the request.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -3,6 +3,8 @@
 Flexible from the start. v1 adds duration_filter to the request. v2 adds transactional_id_pattern to the request.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

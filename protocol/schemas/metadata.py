@@ -8,6 +8,8 @@ response. v9 is the first flexible version. v10 adds topic_id to both. v11 drops
 from the request and cluster_authorized_operations from the response. v13 adds error_code to the response.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

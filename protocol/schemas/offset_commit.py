@@ -6,6 +6,8 @@ retention_time_ms from the request. v6 adds committed_leader_epoch to the reques
 request. v8 is the first flexible version. v10 has topic_id in place of name in both.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -6,6 +6,8 @@ group_id and topics from the request; topics and error_code from the response. v
 request. v10 has topic_id in place of name in both.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

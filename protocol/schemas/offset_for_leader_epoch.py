@@ -5,6 +5,8 @@ v1 adds leader_epoch to the response. v2 adds current_leader_epoch to the reques
 v3 adds replica_id to the request. v4 is the first flexible version.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -8,6 +8,8 @@ both.
 v3 is the first with transactions and with record batches of magic 2; older ones carry message sets.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -3,6 +3,8 @@
 v1 adds session_lifetime_ms to the response (KIP-368). v2 is the first flexible version.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

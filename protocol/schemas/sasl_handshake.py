@@ -3,6 +3,8 @@
 After v0 the tokens of the mechanism follow as bare frames, after v1 in SaslAuthenticate (KIP-152).
 """
 
+from __future__ import annotations
+
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import ApiSchema, Int16, Message
 

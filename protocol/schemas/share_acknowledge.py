@@ -3,6 +3,8 @@
 v2 adds is_renew_ack to the request, acquisition_lock_timeout_ms to the response.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

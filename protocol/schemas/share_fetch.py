@@ -3,6 +3,8 @@
 v2 adds share_acquire_mode and is_renew_ack to the request.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

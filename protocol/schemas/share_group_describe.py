@@ -1,5 +1,7 @@
 """ShareGroupDescribe (key 77), version 1: the state of share groups (KIP-932)."""
 
+from __future__ import annotations
+
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID
 from eosin.protocol.types import ApiSchema, Int16, Int32, Message, Uuid

@@ -1,5 +1,7 @@
 """ShareGroupHeartbeat (key 76), version 1: a member of a share group (KIP-932) joins, stays, leaves."""
 
+from __future__ import annotations
+
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID
 from eosin.protocol.types import ApiSchema, Int16, Int32, Message, Uuid

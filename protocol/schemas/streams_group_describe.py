@@ -1,5 +1,7 @@
 """StreamsGroupDescribe (key 89), version 0: the state of streams groups (KIP-1071)."""
 
+from __future__ import annotations
+
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import ApiSchema, Int16, Int32, Int64, Message, Uint16
 

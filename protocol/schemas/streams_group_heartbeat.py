@@ -1,5 +1,7 @@
 """StreamsGroupHeartbeat (key 88), version 0: a member of a streams group (KIP-1071) joins, stays, leaves."""
 
+from __future__ import annotations
+
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import ApiSchema, Int8, Int16, Int32, Int64, Message, Uint16
 

@@ -4,6 +4,8 @@ v1 adds throttle_time_ms to the response. v3 adds group_instance_id to the reque
 adds protocol_type and protocol_name to both.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -4,6 +4,8 @@ v2 adds committed_leader_epoch to the request. v3 is the first flexible version 
 group_instance_id to the request.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

@@ -3,6 +3,8 @@
 v1 has upgrade_type in place of allow_downgrade and adds validate_only. v2 drops the results.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

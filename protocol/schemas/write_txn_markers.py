@@ -3,6 +3,8 @@
 v1 is the first flexible version. v2 adds transaction_version to the request.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from eosin.protocol.keys import ApiKey

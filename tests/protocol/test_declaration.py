@@ -92,7 +92,6 @@ def test_null_is_refused_before_the_versions_that_have_it() -> None:
         list[str],
         Annotated[str, 3],
         Annotated[str, "from 3 on"],
-        "str",
     ],
     ids=str,
 )

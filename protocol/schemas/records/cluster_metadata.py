@@ -5,6 +5,8 @@ The log is compacted, so each key holds the newest of its kind. As in `__consume
 key says which kind it is. Values are flexible from version 0 on: what comes later goes into tagged fields.
 """
 
+from __future__ import annotations
+
 from typing import Final
 
 from eosin.protocol.names import ZERO_UUID

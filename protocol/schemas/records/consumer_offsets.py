@@ -4,6 +4,8 @@ The version in front of a key says which kind it is: 0 and 1 a position, 2 a gro
 newer protocols, which Eosin neither writes nor reads.
 """
 
+from __future__ import annotations
+
 from typing import Annotated, Final
 
 from eosin.protocol.names import ZERO_UUID

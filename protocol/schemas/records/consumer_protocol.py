@@ -4,6 +4,8 @@ The coordinator passes them on unread, except to learn which topics a group is s
 add fields at the end, so a reader takes what it knows and leaves the rest.
 """
 
+from __future__ import annotations
+
 from typing import Annotated, Final
 
 from eosin.protocol.types import Int32, Message, RecordSchema

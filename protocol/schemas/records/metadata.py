@@ -4,6 +4,8 @@
 `protocol/records/metadata.py` has the frame around them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Annotated, Final
 

@@ -3,6 +3,8 @@
 `TYPES` has them by that type; 0 and 1 are markers of transactions, which a metadata log does not have.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Annotated, Final
 

@@ -4,6 +4,8 @@ Value version 1 is flexible (KIP-890). Tags 0 to 3 are Apache Kafka's. Tags from
 readers skip them.
 """
 
+from __future__ import annotations
+
 from typing import Annotated, Final
 
 from eosin.protocol.types import Int8, Int16, Int32, Int64, Message, RecordKind, RecordSchema, Tag
