@@ -26,9 +26,9 @@ from eosin.cluster.membership.disk_watch import DiskWatch
 from eosin.cluster.membership.ignored_acls import check_acls
 from eosin.cluster.membership.isr_changes import IsrChanges, TopicIdPartition
 from eosin.cluster.membership.lifecycle import Membership
-from eosin.cluster.membership.ports import MembershipLost
-from eosin.cluster.membership.registration import FEATURES, AdvertisedListener, BrokerIdentity
-from eosin.cluster.membership.states import Limits
+from eosin.cluster.membership.rules.ports import MembershipLost
+from eosin.cluster.membership.rules.registration import FEATURES, AdvertisedListener, BrokerIdentity
+from eosin.cluster.membership.rules.states import Limits
 from eosin.cluster.metadata.joined_cluster import JoinedCluster
 from eosin.cluster.peers.connections import PeerDial, Peers
 from eosin.cluster.peers.links import PLAIN_LINKS, Links

@@ -3,7 +3,7 @@
 from formatted_nodes import TEMPLATE, Identity, new_id, with_voter
 from quorum_log import LISTENER, snapshot_of
 
-from eosin.cluster.quorum.batches import control_records, whole_batches
+from eosin.cluster.quorum.rules.batches import control_records, whole_batches
 from eosin.protocol.names import uuid_from_text
 from eosin.protocol.schemas.records import quorum
 from eosin.protocol.types import Message

@@ -23,7 +23,7 @@ from eosin.broker.joined.image_answers import ImageAnswers
 from eosin.broker.services import Services
 from eosin.broker.transactions.two_phase_replicas import refused_move
 from eosin.cluster.membership.channel import ControllerChannel, principal_data
-from eosin.cluster.membership.registration import FEATURES
+from eosin.cluster.membership.rules.registration import FEATURES
 from eosin.cluster.metadata.config_changes import changed_configs, check_broker_configs, is_list_setting
 from eosin.cluster.metadata.controller_requests import packed_host
 from eosin.cluster.metadata.topics import check_more_partitions

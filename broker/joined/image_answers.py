@@ -39,7 +39,7 @@ from eosin.protocol.schemas.list_config_resources import (
 
 if TYPE_CHECKING:
     from eosin.cluster.metadata.joined_cluster import JoinedCluster
-    from eosin.cluster.quorum.image import ClusterImage
+    from eosin.cluster.quorum.rules.image import ClusterImage
 
 _IN_THE_IMAGE_ALONE: Final = {ConfigResourceType.CLIENT_METRICS: 7, ConfigResourceType.GROUP: 8}
 """Kinds of resources that no broker of ours has settings for, and the source that their settings are marked with."""

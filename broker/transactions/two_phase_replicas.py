@@ -9,13 +9,13 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from eosin.cluster.membership.registration import EOSIN_VERSION
+from eosin.cluster.membership.rules.registration import EOSIN_VERSION
 from eosin.model.cluster import Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
-    from eosin.cluster.quorum.image import ClusterImage, ImageDelta
+    from eosin.cluster.quorum.rules.image import ClusterImage, ImageDelta
     from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 
 _LOG: Final = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from eosin.cluster.membership.failing_disk import DiskFullFence, LogFailures, Room
-from eosin.cluster.membership.ports import MembershipLost
+from eosin.cluster.membership.rules.ports import MembershipLost
 
 if TYPE_CHECKING:
     from eosin.cluster.membership.lifecycle import Membership

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from eosin.settings.start_error import StartError
 
 if TYPE_CHECKING:
-    from eosin.cluster.quorum.image import ClusterImage
+    from eosin.cluster.quorum.rules.image import ClusterImage
     from eosin.settings.broker import BrokerConfig
 
 

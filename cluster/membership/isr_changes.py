@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from eosin.client.errors import ClientError, known_code
 from eosin.cluster.membership.channel import ControllerChannel, ControllerUnavailable
-from eosin.cluster.replication.isr import IsrAnswer
-from eosin.cluster.replication.led_partition import IsrChange
+from eosin.cluster.replication.rules.isr import IsrAnswer
+from eosin.cluster.replication.rules.led_partition import IsrChange
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import Uuid

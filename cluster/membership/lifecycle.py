@@ -11,9 +11,9 @@ from typing import Any, Final, assert_never
 
 from eosin.client.errors import ClientError
 from eosin.cluster.membership.channel import ControllerChannel, ControllerUnavailable
-from eosin.cluster.membership.ports import BrokerState, MembershipLost, MetadataProgress
-from eosin.cluster.membership.registration import METADATA_VERSION, BrokerIdentity, registration_request
-from eosin.cluster.membership.states import (
+from eosin.cluster.membership.rules.ports import BrokerState, MembershipLost, MetadataProgress
+from eosin.cluster.membership.rules.registration import METADATA_VERSION, BrokerIdentity, registration_request
+from eosin.cluster.membership.rules.states import (
     Begin,
     Closed,
     DirectoriesFailed,

@@ -21,7 +21,7 @@ from eosin.runtime.turns import in_turns
 if TYPE_CHECKING:
     from eosin.cluster.metadata.image import MetadataImage
     from eosin.cluster.metadata.writer import MetadataWriter, Records
-    from eosin.cluster.quorum.image import ClusterImage, ImageDelta
+    from eosin.cluster.quorum.rules.image import ClusterImage, ImageDelta
     from eosin.protocol.schemas.records.metadata import AccessControlEntryRecord
     from eosin.runtime.chance import Chance
     from eosin.runtime.clock import Clock

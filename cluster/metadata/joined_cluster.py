@@ -15,11 +15,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.cluster.membership.producer_ids import QuorumProducerIds
-from eosin.cluster.membership.registration import serves_readers
+from eosin.cluster.membership.rules.registration import serves_readers
 from eosin.cluster.metadata.controller_requests import ControllerRequests, packed_host
 from eosin.cluster.metadata.internal_topics import joined_configs
 from eosin.cluster.metadata.log_configs import LogConfigs
-from eosin.cluster.quorum.image import (
+from eosin.cluster.quorum.rules.image import (
     MIGRATING_DIRECTORY,
     UNASSIGNED_DIRECTORY,
     ClusterImage,

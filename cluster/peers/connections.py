@@ -18,7 +18,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
 
 if TYPE_CHECKING:
-    from eosin.cluster.quorum.image import ImageDelta, RegisteredBroker
+    from eosin.cluster.quorum.rules.image import ImageDelta, RegisteredBroker
 
 _LOG: Final = logging.getLogger("eosin.cluster.peers")
 

@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from eosin.cluster.quorum.image import ClusterImage, ImageDelta
+    from eosin.cluster.quorum.rules.image import ClusterImage, ImageDelta
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from eosin.protocol.schemas.write_txn_markers import (
 )
 
 if TYPE_CHECKING:
-    from eosin.cluster.quorum.image import ImageDelta
+    from eosin.cluster.quorum.rules.image import ImageDelta
 
 MAX_IN_FLIGHT: Final = 5
 """Requests on their way to one broker."""

@@ -24,7 +24,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
-    from eosin.cluster.quorum.image import ImageDelta
+    from eosin.cluster.quorum.rules.image import ImageDelta
     from eosin.model.cluster import Cluster
 
 FIRST_BROKER_VERSION: Final = 4

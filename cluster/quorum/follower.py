@@ -17,10 +17,8 @@ from typing import Final, TypeVar
 
 from eosin.client.addresses import Address
 from eosin.client.errors import AuthenticationFailed, ClientError
-from eosin.cluster.quorum.batches import LogBatch, data_records
 from eosin.cluster.quorum.dialer import ControllerConnection, DialController
 from eosin.cluster.quorum.errors import QuorumError, QuorumLost, QuorumUnreadable
-from eosin.cluster.quorum.image import EMPTY, ClusterImage, ImageDelta
 from eosin.cluster.quorum.leader import ActiveController
 from eosin.cluster.quorum.observer import (
     Apply,
@@ -34,7 +32,9 @@ from eosin.cluster.quorum.observer import (
     Pause,
     Restore,
 )
-from eosin.cluster.quorum.replay import Replay
+from eosin.cluster.quorum.rules.batches import LogBatch, data_records
+from eosin.cluster.quorum.rules.image import EMPTY, ClusterImage, ImageDelta
+from eosin.cluster.quorum.rules.replay import Replay
 from eosin.runtime.clock import Clock
 
 __all__ = [

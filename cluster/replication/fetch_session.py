@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from eosin.client.errors import known_code
-from eosin.cluster.replication.followed_partition import Position
+from eosin.cluster.replication.rules.followed_partition import Position
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
 from eosin.protocol.schemas.fetch import (

@@ -20,9 +20,9 @@ from eosin.cluster.replication.fetch_session import (
     error_of,
     partitions_of,
 )
-from eosin.cluster.replication.followed_partition import Answered, OffsetTold, RetryDue
 from eosin.cluster.replication.followed_replica import FollowedReplica
-from eosin.cluster.replication.truncation import Divergence
+from eosin.cluster.replication.rules.followed_partition import Answered, OffsetTold, RetryDue
+from eosin.cluster.replication.rules.truncation import Divergence
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.compression import BytesLike
 from eosin.protocol.schemas.fetch import FetchRequest, FetchResponse, PartitionData

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.cluster.replication.fetch_session import PartitionKey
-from eosin.cluster.replication.followed_partition import (
+from eosin.cluster.replication.rules.followed_partition import (
     AdvanceHighWatermark,
     AdvanceLogStart,
     Append,

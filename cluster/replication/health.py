@@ -9,12 +9,12 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from eosin.cluster.quorum.image import ResourceType
+from eosin.cluster.quorum.rules.image import ResourceType
 from eosin.model.cluster import NO_LEADER
 from eosin.protocol.names import TopicPartition
 
 if TYPE_CHECKING:
-    from eosin.cluster.quorum.image import ClusterImage, ImageDelta, PartitionRegistration
+    from eosin.cluster.quorum.rules.image import ClusterImage, ImageDelta, PartitionRegistration
 
 _LOG: Final = logging.getLogger(__name__)
 

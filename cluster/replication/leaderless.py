@@ -17,7 +17,7 @@ from eosin.protocol.names import TopicPartition, Uuid
 from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
-    from eosin.cluster.quorum.image import ClusterImage, ImageDelta, PartitionRegistration
+    from eosin.cluster.quorum.rules.image import ClusterImage, ImageDelta, PartitionRegistration
     from eosin.storage.log.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("eosin.cluster.replication")

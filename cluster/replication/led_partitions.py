@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from eosin.cluster.replication import isr, leading
-from eosin.cluster.replication.isr import IsrAnswer
-from eosin.cluster.replication.leading import FollowerFetch, LeaderContext, Next
-from eosin.cluster.replication.led_partition import IsrChange, LedPartition, PartitionMetadata, low_watermark
-from eosin.cluster.replication.nearest import Endpoint, nearest_replica
-from eosin.cluster.replication.positions import Registrations
+from eosin.cluster.replication.rules import isr, leading
+from eosin.cluster.replication.rules.isr import IsrAnswer
+from eosin.cluster.replication.rules.leading import FollowerFetch, LeaderContext, Next
+from eosin.cluster.replication.rules.led_partition import IsrChange, LedPartition, PartitionMetadata, low_watermark
+from eosin.cluster.replication.rules.nearest import Endpoint, nearest_replica
+from eosin.cluster.replication.rules.positions import Registrations
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.runtime.clock import Clock

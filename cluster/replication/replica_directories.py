@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from eosin.cluster.quorum.image import LOST_DIRECTORY, NO_LEADER, ClusterImage, ImageDelta, PartitionRegistration
+from eosin.cluster.quorum.rules.image import LOST_DIRECTORY, NO_LEADER, ClusterImage, ImageDelta, PartitionRegistration
 from eosin.cluster.replication.directories import (
     Duty,
     LocalLog,

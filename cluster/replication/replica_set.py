@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from eosin.client.addresses import Address
-from eosin.cluster.quorum.image import NO_LEADER, ClusterImage, ImageDelta, PartitionRegistration
+from eosin.cluster.quorum.rules.image import NO_LEADER, ClusterImage, ImageDelta, PartitionRegistration
 from eosin.cluster.replication.followed_replica import FollowedReplica
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid

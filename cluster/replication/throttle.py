@@ -11,10 +11,10 @@ one look at an empty mapping.
 from collections.abc import Collection
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from eosin.cluster.quorum.image import ResourceType
+from eosin.cluster.quorum.rules.image import ResourceType
 
 if TYPE_CHECKING:
-    from eosin.cluster.quorum.image import ClusterImage, ImageDelta
+    from eosin.cluster.quorum.rules.image import ClusterImage, ImageDelta
     from eosin.protocol.names import TopicPartition
 
 _EVERY: Final = "*"

@@ -12,10 +12,10 @@ from waiting import HANG_S
 from eosin.cluster.membership.channel import principal_data
 from eosin.cluster.membership.directory_assignments import LOST_DIRECTORY, DirectoryAssignments
 from eosin.cluster.membership.isr_changes import IsrChanges
-from eosin.cluster.membership.ports import BrokerState, MembershipLost
 from eosin.cluster.membership.producer_ids import QuorumProducerIds
-from eosin.cluster.replication.isr import IsrAnswer
-from eosin.cluster.replication.led_partition import IsrChange
+from eosin.cluster.membership.rules.ports import BrokerState, MembershipLost
+from eosin.cluster.replication.rules.isr import IsrAnswer
+from eosin.cluster.replication.rules.led_partition import IsrChange
 from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

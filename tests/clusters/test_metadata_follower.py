@@ -14,7 +14,7 @@ from waiting import HANG_S, until
 from eosin.client.addresses import Address
 from eosin.cluster.quorum.dialer import ControllerDialer
 from eosin.cluster.quorum.follower import MetadataFollower, ObserverConfig, QuorumLost
-from eosin.cluster.quorum.image import ImageDelta, PartitionRegistration, ResourceType
+from eosin.cluster.quorum.rules.image import ImageDelta, PartitionRegistration, ResourceType
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import SystemClock
 

@@ -1,6 +1,6 @@
 """Images of a cluster with a topic or two of one partition, for tests of replication."""
 
-from eosin.cluster.quorum.image import (
+from eosin.cluster.quorum.rules.image import (
     BrokerEndpoint,
     ClusterImage,
     ImageDelta,
@@ -9,7 +9,7 @@ from eosin.cluster.quorum.image import (
     RegisteredBroker,
     TopicImage,
 )
-from eosin.cluster.quorum.sorted_map import SortedMap
+from eosin.cluster.quorum.rules.sorted_map import SortedMap
 from eosin.protocol.names import TopicPartition, Uuid
 
 ORDERS_ID: Uuid = b"o" * 16

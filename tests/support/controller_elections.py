@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
-from eosin.cluster.quorum.image import NO_LEADER, PartitionRegistration
+from eosin.cluster.quorum.rules.image import NO_LEADER, PartitionRegistration
 from eosin.protocol.names import Uuid
 from eosin.protocol.schemas.records.metadata import PartitionChangeRecord
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from controller_elections import Rules, partition_change
 from quorum_log import QuorumLog
 
-from eosin.cluster.quorum.image import (
+from eosin.cluster.quorum.rules.image import (
     LOST_DIRECTORY,
     NO_LEADER,
     UNASSIGNED_DIRECTORY,
@@ -23,7 +23,7 @@ from eosin.cluster.quorum.image import (
     ResourceType,
     TopicImage,
 )
-from eosin.cluster.quorum.replay import Replay
+from eosin.cluster.quorum.rules.replay import Replay
 from eosin.protocol.codec import decode_request, decode_request_header, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.headers import SIZE_BYTES

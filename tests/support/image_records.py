@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from eosin.cluster.quorum.image import ClusterImage, RegisteredBroker, TopicImage
+from eosin.cluster.quorum.rules.image import ClusterImage, RegisteredBroker, TopicImage
 from eosin.protocol.schemas.records import metadata as records
 from eosin.protocol.types import Message
 

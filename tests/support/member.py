@@ -17,11 +17,11 @@ from waiting import HANG_S, until
 from eosin.client.addresses import parse_bootstrap
 from eosin.cluster.membership.channel import ControllerChannel
 from eosin.cluster.membership.lifecycle import Membership
-from eosin.cluster.membership.registration import AdvertisedListener, BrokerIdentity
-from eosin.cluster.membership.states import Limits
+from eosin.cluster.membership.rules.registration import AdvertisedListener, BrokerIdentity
+from eosin.cluster.membership.rules.states import Limits
 from eosin.cluster.quorum.dialer import ControllerDialer
 from eosin.cluster.quorum.follower import MetadataFollower, ObserverConfig
-from eosin.cluster.quorum.image import PartitionRegistration
+from eosin.cluster.quorum.rules.image import PartitionRegistration
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_topics import (

@@ -11,8 +11,8 @@ from dataclasses import replace
 from controller_elections import SAME_LEADER, partition_change
 from fake_controller import FakeController
 
-from eosin.cluster.quorum.image import PartitionRegistration, TopicImage
-from eosin.cluster.quorum.replay import merged
+from eosin.cluster.quorum.rules.image import PartitionRegistration, TopicImage
+from eosin.cluster.quorum.rules.replay import merged
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas import alter_partition

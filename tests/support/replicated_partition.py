@@ -18,14 +18,14 @@ from manual_clock import ManualClock
 from manual_flusher import ManualFlusher
 
 from eosin.client.addresses import Address
-from eosin.cluster.quorum.image import NO_LEADER, ClusterImage, PartitionRegistration
-from eosin.cluster.replication import leading
+from eosin.cluster.quorum.rules.image import NO_LEADER, ClusterImage, PartitionRegistration
 from eosin.cluster.replication.fetch_session import FetchLimits, PartitionKey
 from eosin.cluster.replication.fetcher import Ask, Fetch, Fetcher
 from eosin.cluster.replication.followed_replica import FollowedReplica, nobody
-from eosin.cluster.replication.isr import IsrAnswer
-from eosin.cluster.replication.led_partition import IsrChange, LedPartition
 from eosin.cluster.replication.replica_set import ReplicaSet
+from eosin.cluster.replication.rules import leading
+from eosin.cluster.replication.rules.isr import IsrAnswer
+from eosin.cluster.replication.rules.led_partition import IsrChange, LedPartition
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
 from eosin.protocol.records.header import batches

@@ -7,9 +7,9 @@ from typing import Any
 
 from eosin.cluster.membership.channel import ControllerUnavailable, ForwardedResponse
 from eosin.cluster.metadata.joined_cluster import JoinedCluster
-from eosin.cluster.quorum.image import ImageDelta
 from eosin.cluster.quorum.leader import ActiveController
-from eosin.cluster.quorum.replay import Replay
+from eosin.cluster.quorum.rules.image import ImageDelta
+from eosin.cluster.quorum.rules.replay import Replay
 from eosin.protocol.codec import decode_request, decode_request_header, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.headers import SIZE_BYTES

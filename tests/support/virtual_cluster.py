@@ -29,7 +29,7 @@ from eosin.client.client import Client
 from eosin.client.consumer import Consumer
 from eosin.client.errors import check
 from eosin.client.producer import Producer
-from eosin.cluster.quorum.image import PartitionRegistration
+from eosin.cluster.quorum.rules.image import PartitionRegistration
 from eosin.node.configuration import load_config
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

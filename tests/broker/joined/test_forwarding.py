@@ -10,7 +10,7 @@ from scripted_controller import HERE, ScriptedCluster, broker, partition, topic,
 
 from eosin.broker.joined.forwarding import FORWARDED, Forwarding, decode
 from eosin.broker.registry import BY_KEY
-from eosin.cluster.membership.registration import FEATURES
+from eosin.cluster.membership.rules.registration import FEATURES
 from eosin.model.close_connection import CloseConnection
 from eosin.model.cluster import NO_LEADER
 from eosin.model.principals import Principal

@@ -3,7 +3,7 @@
 import pytest
 
 from eosin.cluster.membership.ignored_acls import check_acls
-from eosin.cluster.quorum.image import ClusterImage
+from eosin.cluster.quorum.rules.image import ClusterImage
 from eosin.protocol.schemas.records.metadata import AccessControlEntryRecord
 from eosin.settings.broker import STANDARD_AUTHORIZER, BrokerConfig
 from eosin.settings.start_error import StartError

@@ -11,8 +11,8 @@ from waiting import HANG_S, until
 
 from eosin.cluster.membership.channel import ControllerChannel
 from eosin.cluster.membership.isr_changes import AskedChange, IsrChangeQueue, IsrChanges, TopicIdPartition
-from eosin.cluster.replication.isr import IsrAnswer
-from eosin.cluster.replication.led_partition import IsrChange
+from eosin.cluster.replication.rules.isr import IsrAnswer
+from eosin.cluster.replication.rules.led_partition import IsrChange
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.alter_partition import (

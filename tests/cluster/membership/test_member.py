@@ -7,7 +7,7 @@ import pytest
 from member import SESSION_TIMEOUT_MS, member
 from virtual_controllers import VirtualControllers
 
-from eosin.cluster.membership.ports import BrokerState, MembershipLost
+from eosin.cluster.membership.rules.ports import BrokerState, MembershipLost
 
 pytestmark = pytest.mark.virtual
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eosin.cluster.membership.registration import (
+from eosin.cluster.membership.rules.registration import (
     FEATURES,
     AdvertisedListener,
     BrokerIdentity,

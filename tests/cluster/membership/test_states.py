@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from eosin.cluster.membership.ports import BrokerState
-from eosin.cluster.membership.states import (
+from eosin.cluster.membership.rules.ports import BrokerState
+from eosin.cluster.membership.rules.states import (
     Begin,
     Closed,
     DirectoriesFailed,

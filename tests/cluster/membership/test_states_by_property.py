@@ -3,8 +3,8 @@
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from eosin.cluster.membership.ports import BrokerState
-from eosin.cluster.membership.states import (
+from eosin.cluster.membership.rules.ports import BrokerState
+from eosin.cluster.membership.rules.states import (
     Begin,
     DirectoriesFailed,
     EpochSaved,

@@ -6,7 +6,7 @@ import pytest
 from scripted_controller import HERE, ScriptedCluster, broker, partition, topic, topic_id
 
 from eosin.cluster.metadata.joined_cluster import PARTITIONS_A_STEP
-from eosin.cluster.quorum.image import ImageDelta
+from eosin.cluster.quorum.rules.image import ImageDelta
 from eosin.model.cluster import (
     NO_LEADER,
     NO_LEADER_EPOCH,

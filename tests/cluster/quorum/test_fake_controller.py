@@ -11,10 +11,10 @@ from fake_controller import FakeController
 from image_records import image_records
 from quorum_log import QuorumLog
 
-from eosin.cluster.membership.registration import FEATURES
-from eosin.cluster.quorum.batches import data_records, whole_batches
-from eosin.cluster.quorum.image import LOST_DIRECTORY, NO_LEADER, PartitionRegistration
-from eosin.cluster.quorum.replay import Replay
+from eosin.cluster.membership.rules.registration import FEATURES
+from eosin.cluster.quorum.rules.batches import data_records, whole_batches
+from eosin.cluster.quorum.rules.image import LOST_DIRECTORY, NO_LEADER, PartitionRegistration
+from eosin.cluster.quorum.rules.replay import Replay
 from eosin.protocol import codec
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

@@ -20,7 +20,7 @@ from eosin.cluster.quorum.follower import (
     QuorumLost,
     QuorumUnreadable,
 )
-from eosin.cluster.quorum.image import ImageDelta
+from eosin.cluster.quorum.rules.image import ImageDelta
 from eosin.protocol.schemas.records import quorum
 from eosin.protocol.schemas.records.metadata import (
     AbortTransactionRecord,

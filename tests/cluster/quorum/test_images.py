@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from eosin.cluster.quorum.image import ClusterImage
-from eosin.cluster.quorum.replay import Replay
+from eosin.cluster.quorum.rules.image import ClusterImage
+from eosin.cluster.quorum.rules.replay import Replay
 from eosin.protocol.records.metadata import decode_metadata_record
 
 RECORDED = json.loads((Path(__file__).parent / "images.json").read_text())["images"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from eosin.cluster.quorum.errors import QuorumUnreadable
-from eosin.cluster.quorum.image import (
+from eosin.cluster.quorum.rules.image import (
     EMPTY,
     MIGRATING_DIRECTORY,
     BrokerEndpoint,
@@ -18,7 +18,7 @@ from eosin.cluster.quorum.image import (
     RegisteredBroker,
     ScramKey,
 )
-from eosin.cluster.quorum.replay import Replay
+from eosin.cluster.quorum.rules.replay import Replay
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.records import metadata as records
 from eosin.protocol.types import Message

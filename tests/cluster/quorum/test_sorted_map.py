@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eosin.cluster.quorum.sorted_map import SortedMap
+from eosin.cluster.quorum.rules.sorted_map import SortedMap
 
 CHANGES = st.lists(st.tuples(st.booleans(), st.integers(0, 400)), max_size=400)
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from eosin.client.addresses import Address
-from eosin.cluster.quorum.batches import control_records, data_records
 from eosin.cluster.quorum.errors import QuorumLost
 from eosin.cluster.quorum.leader import ActiveController
 from eosin.cluster.quorum.observer import Apply, Ask, Effects, Follow, Observer, ObserverConfig, Pause, Restore
-from eosin.cluster.quorum.replay import Replay
+from eosin.cluster.quorum.rules.batches import control_records, data_records
+from eosin.cluster.quorum.rules.replay import Replay
 from eosin.protocol import codec
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from cluster_images import broker, partition
 
-from eosin.cluster.quorum.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+from eosin.cluster.quorum.rules.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from eosin.cluster.replication.directories import (
     Duty,
     LocalLog,

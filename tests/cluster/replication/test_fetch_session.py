@@ -1,7 +1,7 @@
 """What a follower names in its requests, in a session and without one (KIP-227, storage.md 16)."""
 
 from eosin.cluster.replication.fetch_session import FetchLimits, FetchSession, PartitionKey
-from eosin.cluster.replication.followed_partition import Position
+from eosin.cluster.replication.rules.followed_partition import Position
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.fetch import FetchRequest, FetchResponse
 

@@ -10,8 +10,8 @@ from manual_flusher import ManualFlusher
 
 from eosin.cluster.replication.fetch_session import FetchLimits
 from eosin.cluster.replication.fetcher import HELD_LOOK_MS, Ask, Fetch, Fetcher, Wait
-from eosin.cluster.replication.followed_partition import Phase
 from eosin.cluster.replication.followed_replica import FollowedReplica
+from eosin.cluster.replication.rules.followed_partition import Phase
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.fetch import FetchableTopicResponse, FetchPartition, FetchResponse, PartitionData

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from eosin.cluster.replication.followed_partition import (
+from eosin.cluster.replication.rules.followed_partition import (
     EARLIEST,
     LATEST,
     AdvanceHighWatermark,
@@ -29,7 +29,7 @@ from eosin.cluster.replication.followed_partition import (
     decide,
     position_of,
 )
-from eosin.cluster.replication.truncation import Divergence
+from eosin.cluster.replication.rules.truncation import Divergence
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.log.leader_epochs import LeaderEpochs
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from cluster_images import delta, image, partition, topic
 
-from eosin.cluster.quorum.image import PartitionRegistration, ResourceType
+from eosin.cluster.quorum.rules.image import PartitionRegistration, ResourceType
 from eosin.cluster.replication.health import InDanger, ReplicationHealth
 from eosin.protocol.names import TopicPartition
 

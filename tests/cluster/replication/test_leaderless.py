@@ -10,8 +10,8 @@ import pytest
 from cluster_images import broker, delta, image, partition, topic
 from manual_clock import ManualClock
 
-from eosin.cluster.quorum.image import LOST_DIRECTORY, NO_LEADER, PartitionRegistration, TopicImage
-from eosin.cluster.quorum.sorted_map import SortedMap
+from eosin.cluster.quorum.rules.image import LOST_DIRECTORY, NO_LEADER, PartitionRegistration, TopicImage
+from eosin.cluster.quorum.rules.sorted_map import SortedMap
 from eosin.cluster.replication.leaderless import MAX_TOLD, PATIENCE_MS, LeaderlessPartitions
 from eosin.protocol.names import TopicPartition, Uuid
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from registrations import Broker, Partition
 
-from eosin.cluster.replication.high_watermark import next_high_watermark
-from eosin.cluster.replication.isr import (
+from eosin.cluster.replication.rules.high_watermark import next_high_watermark
+from eosin.cluster.replication.rules.isr import (
     INELIGIBLE_RETRY_MS,
     AfterAnswer,
     IsrAnswer,
@@ -16,9 +16,9 @@ from eosin.cluster.replication.isr import (
     expansion,
     shrinking,
 )
-from eosin.cluster.replication.leading import FollowerFetch, LeaderContext, refusal
-from eosin.cluster.replication.led_partition import LedPartition, become_leader, metadata_changed
-from eosin.cluster.replication.positions import UNKNOWN_EPOCH
+from eosin.cluster.replication.rules.leading import FollowerFetch, LeaderContext, refusal
+from eosin.cluster.replication.rules.led_partition import LedPartition, become_leader, metadata_changed
+from eosin.cluster.replication.rules.positions import UNKNOWN_EPOCH
 from eosin.protocol.errors import ErrorCode
 
 LAG_MS = 30_000

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import pytest
 from registrations import Broker
 
-from eosin.cluster.replication.led_partition import LedPartition
-from eosin.cluster.replication.nearest import nearest_replica
-from eosin.cluster.replication.positions import Follower, Registrations
+from eosin.cluster.replication.rules.led_partition import LedPartition
+from eosin.cluster.replication.rules.nearest import nearest_replica
+from eosin.cluster.replication.rules.positions import Follower, Registrations
 
 
 class Endpoint(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cluster_images import ORDERS_ID, broker, delta, image, partition, topic
 
-from eosin.cluster.quorum.image import (
+from eosin.cluster.quorum.rules.image import (
     LOST_DIRECTORY,
     NO_LEADER,
     UNASSIGNED_DIRECTORY,

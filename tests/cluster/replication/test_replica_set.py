@@ -13,7 +13,7 @@ from waiting import HANG_S, until
 
 from eosin.client.addresses import Address
 from eosin.client.errors import ConnectionFailed
-from eosin.cluster.quorum.image import ClusterImage, PartitionRegistration
+from eosin.cluster.quorum.rules.image import ClusterImage, PartitionRegistration
 from eosin.cluster.replication.fetcher_pool import FetcherPool, FollowerConfig
 from eosin.cluster.replication.fetcher_task import LeaderConnection
 from eosin.cluster.replication.replica_set import ReplicaSet

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from replicated_partition import Violation, World
 
-from eosin.cluster.replication import followed_partition, followed_replica, high_watermark, leading
-from eosin.cluster.replication.truncation import Truncation
+from eosin.cluster.replication import followed_replica
+from eosin.cluster.replication.rules import followed_partition, high_watermark, leading
+from eosin.cluster.replication.rules.truncation import Truncation
 
 
 async def run(seed: int, *, steps: int = 600, brokers: int = 3) -> World:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from manual_clock import ManualClock
 
-from eosin.cluster.replication.followed_partition import Answered
 from eosin.cluster.replication.followed_replica import FollowedReplica
-from eosin.cluster.replication.truncation import Divergence
+from eosin.cluster.replication.rules.followed_partition import Answered
+from eosin.cluster.replication.rules.truncation import Divergence
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.storage.log.leader_epochs import LeaderEpochs

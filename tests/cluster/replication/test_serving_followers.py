@@ -12,11 +12,11 @@ from registrations import Broker, Partition
 
 from eosin.broker.handlers import delete_records, fetch, list_offsets
 from eosin.cluster.replication.coordinator_log import ReplicatedCoordinatorLog
-from eosin.cluster.replication.isr import IsrAnswer
-from eosin.cluster.replication.leading import FollowerFetch
-from eosin.cluster.replication.led_partition import IsrChange
 from eosin.cluster.replication.led_partitions import LOOKS_PER_TURN, LedPartitions
-from eosin.cluster.replication.positions import Registrations
+from eosin.cluster.replication.rules.isr import IsrAnswer
+from eosin.cluster.replication.rules.leading import FollowerFetch
+from eosin.cluster.replication.rules.led_partition import IsrChange
+from eosin.cluster.replication.rules.positions import Registrations
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid

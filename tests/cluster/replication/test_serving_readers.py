@@ -9,9 +9,9 @@ from data_broker import DataBroker, batch, settle
 from registrations import Broker, Partition
 
 from eosin.broker.handlers import describe_producers, fetch
-from eosin.cluster.replication.isr import IsrAnswer
-from eosin.cluster.replication.leading import FollowerFetch
 from eosin.cluster.replication.led_partitions import LedPartitions
+from eosin.cluster.replication.rules.isr import IsrAnswer
+from eosin.cluster.replication.rules.leading import FollowerFetch
 from eosin.model.cluster import Endpoint
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from cluster_images import delta, image, partition, topic
 
-from eosin.cluster.quorum.image import ClusterImage, ResourceType
-from eosin.cluster.quorum.sorted_map import SortedMap
+from eosin.cluster.quorum.rules.image import ClusterImage, ResourceType
+from eosin.cluster.quorum.rules.sorted_map import SortedMap
 from eosin.cluster.replication.throttle import FollowerThrottle, LeaderThrottle, partitions_of
 from eosin.protocol.names import TopicPartition
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from eosin.cluster.replication.truncation import Divergence, LogEpochs, Truncation, truncation_for
+from eosin.cluster.replication.rules.truncation import Divergence, LogEpochs, Truncation, truncation_for
 from eosin.storage.log.leader_epochs import LeaderEpochs
 
 

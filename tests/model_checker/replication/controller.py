@@ -1,7 +1,7 @@
 """The controller, as small as it can be: registrations, elections, the ISR and the ELR, by the rules of Apache Kafka's
 (cluster.md 2.4, 2.7, 4.11, 4.12). It is no code of ours: it is what ours must be right beside."""
 
-from eosin.cluster.replication.isr import IsrAnswer
+from eosin.cluster.replication.rules.isr import IsrAnswer
 from eosin.protocol.errors import ErrorCode
 from model_checker.replication.values import NO_LEADER, Bounds, Change, Controller, Registered
 

@@ -10,10 +10,10 @@ from unittest.mock import patch
 
 import msgspec
 
-from eosin.cluster.replication import followed_partition, high_watermark, isr, leading
-from eosin.cluster.replication.followed_partition import Decision
-from eosin.cluster.replication.led_partition import LedPartition
-from eosin.cluster.replication.positions import UNKNOWN_EPOCH, Follower
+from eosin.cluster.replication.rules import followed_partition, high_watermark, isr, leading
+from eosin.cluster.replication.rules.followed_partition import Decision
+from eosin.cluster.replication.rules.led_partition import LedPartition
+from eosin.cluster.replication.rules.positions import UNKNOWN_EPOCH, Follower
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.log.leader_epochs import LeaderEpochs
 from model_checker.replication import steps

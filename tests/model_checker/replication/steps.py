@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from eosin.broker.fetching.fetch_pass import compare_histories
-from eosin.cluster.replication import leading
-from eosin.cluster.replication.followed_partition import (
+from eosin.cluster.replication.rules import leading
+from eosin.cluster.replication.rules.followed_partition import (
     AdvanceHighWatermark,
     AdvanceLogStart,
     Answered,
@@ -25,9 +25,9 @@ from eosin.cluster.replication.followed_partition import (
     is_durable,
     position_of,
 )
-from eosin.cluster.replication.isr import IsrAnswer, brokers_changed
-from eosin.cluster.replication.leading import FollowerFetch, LeaderContext, Next
-from eosin.cluster.replication.truncation import Divergence
+from eosin.cluster.replication.rules.isr import IsrAnswer, brokers_changed
+from eosin.cluster.replication.rules.leading import FollowerFetch, LeaderContext, Next
+from eosin.cluster.replication.rules.truncation import Divergence
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.header import HEADER_BYTES
 from eosin.storage.log.leader_epochs import LeaderEpochs

@@ -7,10 +7,10 @@ remembered on the side, to be compared with.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from eosin.cluster.replication.followed_partition import Answered, FollowedPartition, Phase, Position
-from eosin.cluster.replication.isr import IsrAnswer
-from eosin.cluster.replication.leading import FollowerFetch
-from eosin.cluster.replication.led_partition import IsrChange, LedPartition
+from eosin.cluster.replication.rules.followed_partition import Answered, FollowedPartition, Phase, Position
+from eosin.cluster.replication.rules.isr import IsrAnswer
+from eosin.cluster.replication.rules.leading import FollowerFetch
+from eosin.cluster.replication.rules.led_partition import IsrChange, LedPartition
 
 Record = tuple[int, int]
 NO_LEADER = -1

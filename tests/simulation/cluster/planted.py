@@ -17,16 +17,17 @@ from eosin.cluster.joined.coordinator_elections import CoordinatorElections
 from eosin.cluster.membership.failing_disk import DiskFullFence
 from eosin.cluster.membership.producer_ids import QuorumProducerIds
 from eosin.cluster.peers.remote_verifier import RemoteVerifier
-from eosin.cluster.quorum.image import LOST_DIRECTORY
-from eosin.cluster.quorum.replay import Replay, Steps
-from eosin.cluster.replication import followed_partition, followed_replica, isr, leading
-from eosin.cluster.replication.followed_partition import FollowedPartition, Phase
+from eosin.cluster.quorum.rules.image import LOST_DIRECTORY
+from eosin.cluster.quorum.rules.replay import Replay, Steps
+from eosin.cluster.replication import followed_replica
 from eosin.cluster.replication.followed_replica import FollowedReplica
-from eosin.cluster.replication.led_partition import LedPartition
 from eosin.cluster.replication.led_partitions import LedPartitions
-from eosin.cluster.replication.positions import Follower
 from eosin.cluster.replication.replica_directories import ReplicaDirectories, directory_of
 from eosin.cluster.replication.replica_set import ReplicaSet
+from eosin.cluster.replication.rules import followed_partition, isr, leading
+from eosin.cluster.replication.rules.followed_partition import FollowedPartition, Phase
+from eosin.cluster.replication.rules.led_partition import LedPartition
+from eosin.cluster.replication.rules.positions import Follower
 from eosin.coordinator.groups import shard as groups_shard
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.coordinator.transactions import coordinator as transactions_coordinator

@@ -9,7 +9,7 @@ configured.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from eosin.cluster.quorum.image import ClusterImage, ResourceType
+from eosin.cluster.quorum.rules.image import ClusterImage, ResourceType
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import iter_records
 from eosin.protocol.records.header import batches

@@ -8,17 +8,17 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from eosin.cluster.replication import isr
-from eosin.cluster.replication.high_watermark import next_high_watermark
-from eosin.cluster.replication.isr import AfterAnswer, IsrAnswer
-from eosin.cluster.replication.led_partition import (
+from eosin.cluster.replication.rules import isr
+from eosin.cluster.replication.rules.high_watermark import next_high_watermark
+from eosin.cluster.replication.rules.isr import AfterAnswer, IsrAnswer
+from eosin.cluster.replication.rules.led_partition import (
     IsrChange,
     LedPartition,
     PartitionMetadata,
     become_leader,
     metadata_changed,
 )
-from eosin.cluster.replication.positions import UNKNOWN_EPOCH, Registrations
+from eosin.cluster.replication.rules.positions import UNKNOWN_EPOCH, Registrations
 from eosin.protocol.errors import ErrorCode
 
 

@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from eosin.cluster.replication.led_partition import IsrChange, LedPartition, confirmed
-from eosin.cluster.replication.positions import Registrations
+from eosin.cluster.replication.rules.led_partition import IsrChange, LedPartition, confirmed
+from eosin.cluster.replication.rules.positions import Registrations
 from eosin.protocol.errors import ErrorCode
 
 INELIGIBLE_RETRY_MS: Final = 1000

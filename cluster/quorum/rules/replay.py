@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from eosin.cluster.quorum.errors import QuorumUnreadable
-from eosin.cluster.quorum.image import (
+from eosin.cluster.quorum.rules.image import (
     EMPTY,
     MIGRATING_DIRECTORY,
     BrokerEndpoint,
@@ -26,7 +26,7 @@ from eosin.cluster.quorum.image import (
     ScramKey,
     TopicImage,
 )
-from eosin.cluster.quorum.sorted_map import Editor, SortedMap
+from eosin.cluster.quorum.rules.sorted_map import Editor, SortedMap
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.protocol.schemas.records import metadata as records
 from eosin.protocol.types import Message

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from eosin.cluster.replication.positions import Follower, Registrations
+from eosin.cluster.replication.rules.positions import Follower, Registrations
 
 
 class PartitionMetadata(Protocol):

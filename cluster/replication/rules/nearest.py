@@ -7,8 +7,8 @@ consumer asks for; and the leader itself is never named, since it can answer at 
 from collections.abc import Iterable
 from typing import Protocol
 
-from eosin.cluster.replication.led_partition import LedPartition
-from eosin.cluster.replication.positions import Registrations
+from eosin.cluster.replication.rules.led_partition import LedPartition
+from eosin.cluster.replication.rules.positions import Registrations
 
 
 class Endpoint(Protocol):

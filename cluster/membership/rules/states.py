@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
-from eosin.cluster.membership.ports import BrokerState
-from eosin.cluster.membership.registration import lasting_refusal
+from eosin.cluster.membership.rules.ports import BrokerState
+from eosin.cluster.membership.rules.registration import lasting_refusal
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
 

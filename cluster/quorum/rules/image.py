@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from eosin.cluster.quorum.sorted_map import SortedMap
+from eosin.cluster.quorum.rules.sorted_map import SortedMap
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.protocol.schemas.records.metadata import (
     AccessControlEntryRecord,

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Protocol, assert_never
 
 import msgspec
 
-from eosin.cluster.replication.truncation import Divergence, LogEpochs, truncation_for
+from eosin.cluster.replication.rules.truncation import Divergence, LogEpochs, truncation_for
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.compression import BytesLike
 from eosin.storage.log.leader_epochs import LeaderEpochs

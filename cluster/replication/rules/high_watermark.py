@@ -1,7 +1,7 @@
 """How far a partition is committed: the leader's high watermark (cluster.md 4.9 and 4.10). Pure."""
 
-from eosin.cluster.replication.led_partition import LedPartition
-from eosin.cluster.replication.positions import Registrations
+from eosin.cluster.replication.rules.led_partition import LedPartition
+from eosin.cluster.replication.rules.positions import Registrations
 
 
 def next_high_watermark(

@@ -1,0 +1,1 @@
+"""What a leader and a follower of a partition decide, purely (cluster.md 4)."""
