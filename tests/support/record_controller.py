@@ -84,7 +84,7 @@ class RecordedConnection:
             {
                 "api": key.name,
                 "version": version,
-                "request": codec.build(schema.request(version), message).hex(),
+                "request": codec.build(schema.request_layout(version), message).hex(),
                 "response": codec.encode_body(key, version, response).hex(),
             }
         )

@@ -39,7 +39,7 @@ def empty_request(key: ApiKey, version: int) -> Any:
     """A request that names nothing."""
     schema = schema_of(key)
     assert schema is not None
-    return schema.request(version).struct()
+    return schema.request()
 
 
 def frame(key: ApiKey, version: int, message: Any, correlation_id: int = 7) -> bytes:

@@ -156,7 +156,7 @@ def recorded() -> list[list[Message]]:
     for exchange in json.loads(TRANSCRIPT.read_text())["exchanges"]:
         schema = schema_of(ApiKey[exchange["api"]])
         assert schema is not None
-        response = codec.interpret(schema.response(exchange["version"]), bytes.fromhex(exchange["response"]))
+        response = codec.interpret(schema.response_layout(exchange["version"]), bytes.fromhex(exchange["response"]))
         for batch in whole_batches(response.responses[0].partitions[0].records or b""):
             if batch.base_offset >= end:
                 end = batch.end_offset

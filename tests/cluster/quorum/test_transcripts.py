@@ -36,7 +36,7 @@ def transcript(name: str) -> dict[str, Any]:
 def response_of(exchange: dict[str, Any]) -> Any:
     schema = schema_of(ApiKey[exchange["api"]])
     assert schema is not None
-    return codec.interpret(schema.response(exchange["version"]), bytes.fromhex(exchange["response"]))
+    return codec.interpret(schema.response_layout(exchange["version"]), bytes.fromhex(exchange["response"]))
 
 
 class Playback:
@@ -64,7 +64,7 @@ class Playback:
             schema = schema_of(latest.key)
             assert schema is not None
             assert (latest.key.name, latest.address) == (exchange["api"], Address(host, port))
-            assert codec.build(schema.request(exchange["version"]), latest.message).hex() == exchange["request"]
+            assert codec.build(schema.request_layout(exchange["version"]), latest.message).hex() == exchange["request"]
             self.apis.append(exchange["api"])
             latest = self._do(self.observer.answered(response_of(exchange), 0))
 
