@@ -35,7 +35,7 @@ async def served(wire: Wire, key: ApiKey) -> range:
     return range(max(versions.start, schema.versions.start), min(versions.stop, schema.versions.stop))
 
 
-def empty_request(key: ApiKey, version: int) -> Any:
+def empty_request(key: ApiKey) -> Any:
     """A request that names nothing."""
     schema = schema_of(key)
     assert schema is not None
@@ -60,7 +60,7 @@ async def test_each_version_answers_a_request_that_names_nothing(bootstrap: str,
     if not versions:
         pytest.skip(f"this broker does not announce {key.name}")
     for version in versions:
-        [told] = await exchange(bootstrap, frame(key, version, empty_request(key, version)))
+        [told] = await exchange(bootstrap, frame(key, version, empty_request(key)))
         assert decode_response(key, version, memoryview(told))[0] == 7, f"version {version}"
 
 
@@ -73,7 +73,7 @@ async def test_a_request_that_is_cut_off_closes_its_own_connection_only(
     if not versions:
         pytest.skip(f"this broker does not announce {key.name}")
     for version in {versions[0], versions[-1]}:
-        whole = frame(key, version, empty_request(key, version))
+        whole = frame(key, version, empty_request(key))
         for end in range(_header(key, version), len(whole)):
             assert await exchange(bootstrap, whole[:end]) == [], f"version {version}, {end} of {len(whole)} bytes"
     assert (await wire.ask(MetadataRequest(topics=()), 12)).error_code == 0
