@@ -156,7 +156,7 @@ class Acceptor:
                 return
             make = self._make
             if self._unauthenticated_peers is not None:
-                unauthenticated = self._unauthenticated_peers.admit(accepted.getpeername()[0], self._listener)
+                unauthenticated = self._unauthenticated_peers.admit(accepted.getpeername()[0])
                 if unauthenticated is None:
                     accepted.close()
                     return

@@ -284,6 +284,11 @@ class Connection(asyncio.BufferedProtocol):
         return self._transport is None
 
     @property
+    def has_received(self) -> bool:
+        """Whether a byte came."""
+        return bool(self._decoder.finished or self._decoder.begun_bytes)
+
+    @property
     def requests(self) -> int:
         """How many requests came."""
         return self._decoder.finished

@@ -67,11 +67,12 @@ def secured_connections(
     tls: "TlsListeners | None",
     sasl: "SaslListeners | None",
     loop: asyncio.AbstractEventLoop,
-) -> tuple[Mapping[str, Callable[[UnauthenticatedPeer], asyncio.BaseProtocol]], UnauthenticatedPeers]:
-    """What makes the connections of each such listener, and who counts them until their peers are known."""
+) -> tuple[Mapping[str, Callable[[UnauthenticatedPeer], asyncio.BaseProtocol]], Mapping[str, UnauthenticatedPeers]]:
+    """What makes the connections of each such listener, and who counts them there until their peers are known."""
     with_sasl = {} if sasl is None else sasl.connections(loop)
     made: dict[str, Callable[[UnauthenticatedPeer], asyncio.BaseProtocol]] = {**with_sasl}
     if tls is not None:
         handshakes_max = config.eosin_tls_handshakes_max
         made.update(tls.open(config.protocols, host, handshakes_max=handshakes_max, loop=loop, above=with_sasl))
-    return made, unauthenticated_peers_of(config, host.refusals, loop)
+    chance = host.services.chance
+    return made, unauthenticated_peers_of(config, list(made), refusals=host.refusals, chance=chance, loop=loop)

@@ -1,46 +1,128 @@
 """`UnauthenticatedPeers`: connections whose peers have not proved yet who they are (security.md 2.3.6, 5.7, 6.2).
 
-Always true: each of them is counted once, in all and for its address, from the accept until its peer is known or it is
-gone, and `UnauthenticatedPeer.end` is the only place that counts down. One that takes too long is aborted.
+A listener has few places for them, and nobody is known by then, so they are shared out by what a peer has done and how
+many its network has. Always true:
+- Each of them is counted once, in all, for its address and for its network, from the accept until its peer is known,
+  gives its place or is gone, and `UnauthenticatedPeer.end` is the only place that counts down.
+- When there is no place, one goes for the newcomer, at random: of those that have sent nothing, or else of the fullest
+  network. Of a network with more than a twentieth of the places, and more than that of the newcomer, anyone may go. All
+  others have half a second for themselves once they have sent something, so that many honest clients that come at once
+  do not push out each other; the newcomer is refused where nobody may go.
+- A tenth of the places is left to addresses that somebody has logged in from.
+- Nobody is judged by its silence before the loop has read once more: in a loop that stood still, what it has sent lies
+  in its socket.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
-from eosin.model.address_group import address_group
+from eosin.model.address_group import address_group, network_of
+from eosin.network.known_addresses import KnownAddresses
 from eosin.network.refusal_log import RefusalLog
 from eosin.protocol.frame_memory import FrameMemory
 from eosin.protocol.frames import BUFFER_BYTES
+from eosin.runtime.chance import Chance
 
 if TYPE_CHECKING:
     from eosin.settings.broker import BrokerConfig
 
+KEPT: Final = 10
+"""One of so many places is for known addresses only."""
+FULL: Final = 20
+"""A network with more than one of so many places gives first."""
+DRAWS: Final = 16
+"""So many are looked at to find one that goes: all would take long where there are many."""
+TIME_MS: Final = 500
+"""A login takes less, as a rule: whoever takes longer may go for others."""
+READ_S: Final = 0.05
+"""Between the end of a time and the judgement: the loop reads what lies in the sockets."""
+
+_SPARED: Final = (4, 0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnauthenticatedPeerLimits:
-    """How many there may be and how long each may take."""
+    """How many there may be on a listener, and how long each may take."""
 
     most: int = 1000
     most_per_address: int = 100
+    first_byte_timeout_ms: int = 2000
     timeout_ms: int = 10_000
     memory_bytes: int = 67_108_864
     """Of frames that are not whole yet, over all of them."""
 
 
+class ServingLayer(Protocol):
+    """What serves a connection now: TLS, or the connection itself."""
+
+    @property
+    def has_received(self) -> bool:
+        """Whether a byte came."""
+
+    def abort(self) -> None:
+        """Close now."""
+
+
+class Crowd:
+    """Peers of which any one can be drawn: each step takes the same time, however many they are."""
+
+    __slots__ = ("_at", "_peers")
+
+    def __init__(self) -> None:
+        self._peers: list[UnauthenticatedPeer] = []
+        self._at: dict[UnauthenticatedPeer, int] = {}
+        """Where each is among them."""
+
+    def __len__(self) -> int:
+        return len(self._peers)
+
+    def add(self, peer: "UnauthenticatedPeer") -> None:
+        """One more."""
+        self._at[peer] = len(self._peers)
+        self._peers.append(peer)
+
+    def remove(self, peer: "UnauthenticatedPeer") -> None:
+        """One less; the last one takes where it was."""
+        at, last = self._at.pop(peer), self._peers.pop()
+        if last is not peer:
+            self._peers[at] = last
+            self._at[last] = at
+
+    def draw(self, chance: Chance) -> "UnauthenticatedPeer":
+        """One of them."""
+        return self._peers[chance.below(len(self._peers))]
+
+
 class UnauthenticatedPeers:
-    """The unauthenticated peers of all listeners with TLS or SASL."""
+    """The unauthenticated peers of one listener with TLS or SASL."""
 
     def __init__(
-        self, limits: UnauthenticatedPeerLimits, refusals: RefusalLog, loop: asyncio.AbstractEventLoop
+        self,
+        listener: str,
+        limits: UnauthenticatedPeerLimits,
+        known: KnownAddresses,
+        *,
+        refusals: RefusalLog,
+        chance: Chance,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
+        """`known` is of all listeners."""
+        self.listener = listener
         self.limits = limits
+        self.known = known
         self.refusals = refusals
         self.loop = loop
-        self.count = 0
-        self.by_address: dict[str, int] = {}
+        self._chance = chance
+        self.strangers = Crowd()
+        self.acquaintances = Crowd()
+        """Those of known addresses."""
+        self.by_address: dict[str, Crowd] = {}
         """Only of addresses that have any."""
+        self.by_network: Counter[str] = Counter()
+        """Only of networks that have any."""
         self.memory = FrameMemory(
             limit_bytes=limits.memory_bytes,
             others=lambda: self.count * BUFFER_BYTES,
@@ -48,86 +130,214 @@ class UnauthenticatedPeers:
         )
         """For their frames that do not fit a buffer; the buffers count as if each of them had one."""
 
-    def admit(self, host: str, listener: str) -> "UnauthenticatedPeer | None":
-        """Count a connection that was just accepted from the address `host`; None if there are too many, in all or of
-        that address."""
-        address = address_group(host)
-        of_address = self.by_address.get(address, 0)
-        if of_address >= self.limits.most_per_address:
-            reason = f"too many connections of one address that have not proved who they are ({of_address})"
-        elif self.count >= self.limits.most:
-            reason = f"too many connections that have not proved who they are ({self.count})"
-            address = "all"
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.strangers) + len(self.acquaintances)
+
+    def admit(self, host: str) -> "UnauthenticatedPeer | None":
+        """Count a connection that was just accepted from the address `host`; None if it gets no place."""
+        address, limits = address_group(host), self.limits
+        is_known, of_address = address in self.known, self.by_address.get(address)
+        if of_address is not None and len(of_address) >= limits.most_per_address:
+            why = f"too many connections of one address that have not proved who they are ({len(of_address)})"
+            has_place = self._make_room(host, [of_address], of=address, why=why)
+        elif not is_known and len(self.strangers) >= limits.most - limits.most // KEPT:
+            has_place = self._make_room(host, [self.strangers], of="all", why=self._why_full)
+        elif self.count >= limits.most:
+            has_place = self._make_room(host, [self.strangers, self.acquaintances], of="all", why=self._why_full)
         else:
-            self.count += 1
-            self.by_address[address] = of_address + 1
-            return UnauthenticatedPeer(self, address, host, listener)
-        self.refusals.note(address, reason, peer=host, listener=listener)
-        return None
+            has_place = True
+        return UnauthenticatedPeer(self, host, is_known=is_known) if has_place else None
+
+    @property
+    def _why_full(self) -> str:
+        return f"too many connections that have not proved who they are, a listener has {self.limits.most} places"
+
+    def _make_room(self, host: str, crowds: Sequence[Crowd], *, of: str, why: str) -> bool:
+        """Close one of `crowds` for a newcomer from `host`, if any may go; the log has one line for each `of`."""
+        gone = self._one_to_go(crowds, network_of(host))
+        self.refusals.note(of, why, peer=host if gone is None else gone.host, listener=self.listener)
+        if gone is None:
+            return False
+        gone.give_place()
+        return True
+
+    def _one_to_go(self, crowds: Sequence[Crowd], network: str) -> "UnauthenticatedPeer | None":
+        """Whose place a newcomer of `network` gets: the first of the least rank among some that are drawn."""
+        drawn = [crowd.draw(self._chance) for crowd in crowds for _ in range(DRAWS if crowd else 0)]
+        are_silent = 2 * sum(not peer.has_sent for peer in drawn) >= len(drawn)
+        full = max(self.limits.most // FULL, self.by_network[network])
+
+        def claim(peer: UnauthenticatedPeer) -> tuple[int, int]:
+            """How much it has to be spared, the least first."""
+            of_network = self.by_network[peer.network]
+            if not peer.is_served:
+                return _SPARED
+            if not peer.has_sent:
+                if of_network > full:
+                    return 0, -of_network
+                return (1, 0) if peer.had_its_time else (2, 0) if are_silent else _SPARED
+            return (3, -of_network) if peer.had_its_time or of_network > full else _SPARED
+
+        first = min(drawn, key=claim, default=None)
+        return None if first is None or claim(first) == _SPARED else first
 
 
 class UnauthenticatedPeer:
     """One connection until its peer is known."""
 
-    __slots__ = ("_address", "_all", "_deadline", "_host", "_listener", "abort", "stage")
+    __slots__ = (
+        "_address",
+        "_all",
+        "_crowd",
+        "_has_sent",
+        "_layer",
+        "_since",
+        "_timer",
+        "had_its_time",
+        "host",
+        "memory",
+        "network",
+        "stage",
+    )
 
-    def __init__(self, peers: UnauthenticatedPeers, address: str, host: str, listener: str) -> None:
+    def __init__(self, peers: UnauthenticatedPeers, host: str, *, is_known: bool) -> None:
         self._all: UnauthenticatedPeers | None = peers
-        self._address = address
-        self._host = host
-        self._listener = listener
+        self.host = host
+        self.network = network_of(host)
+        self.memory = peers.memory
+        """For its large frames."""
         self.stage = "tcp"
         """How far the peer has come, for the log: tcp, tls or the SASL mechanism."""
-        self.abort: Callable[[], None] | None = None
-        """Ends the connection when the time is over. The layer that serves the connection now sets it."""
-        self._deadline: asyncio.TimerHandle | None = peers.loop.call_later(peers.limits.timeout_ms / 1000, self._expire)
+        self.had_its_time = False
+        """Whether it is there for longer than a login takes, as a rule."""
+        self._layer: ServingLayer | None = None
+        self._has_sent = False
+        self._address = address_group(host)
+        self._crowd = peers.acquaintances if is_known else peers.strangers
+        self._crowd.add(self)
+        peers.by_address.setdefault(self._address, Crowd()).add(self)
+        peers.by_network[self.network] += 1
+        self._since = peers.loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+        self._judge_after(TIME_MS, self._judge_time)
 
     @property
-    def memory(self) -> FrameMemory:
-        """For its large frames."""
-        assert self._all is not None
-        return self._all.memory
+    def is_served(self) -> bool:
+        """Whether there is something that can be closed."""
+        return self._layer is not None
+
+    @property
+    def has_sent(self) -> bool:
+        """Whether a byte came from the peer."""
+        if not self._has_sent and self._layer is not None:
+            self._has_sent = self._layer.has_received
+        return self._has_sent
+
+    def served_by(self, layer: ServingLayer, stage: str) -> None:
+        """Another layer serves the connection from now on; one that came too late is closed."""
+        if self._all is None:
+            layer.abort()
+            return
+        self._has_sent = self.has_sent
+        self._layer, self.stage = layer, stage
 
     def hold(self) -> None:
         """The peer waits for us now: no deadline any more, but it still counts."""
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+        self.had_its_time = True
+        self._forget_timer()
+
+    def is_proved(self) -> None:
+        """The peer has proved who it is."""
+        if self._all is not None:
+            self._all.known.add(self._address)
+        self.end()
 
     def end(self) -> None:
         """The peer is known, or gone. May be called again."""
         peers = self._all
         if peers is None:
             return
-        self._all = None
-        self.abort = None
-        self.hold()
-        peers.count -= 1
-        left = peers.by_address[self._address] - 1
-        if left:
-            peers.by_address[self._address] = left
-        else:
+        self._all = self._layer = None
+        self._forget_timer()
+        self._crowd.remove(self)
+        of_address = peers.by_address[self._address]
+        of_address.remove(self)
+        if not of_address:
             del peers.by_address[self._address]
+        peers.by_network[self.network] -= 1
+        if not peers.by_network[self.network]:
+            del peers.by_network[self.network]
 
-    def _expire(self) -> None:
-        self._deadline = None
-        peers, abort = self._all, self.abort
-        if peers is None:
+    def give_place(self) -> None:
+        """Close the connection. Its place is free at once, not only when the socket is closed."""
+        layer = self._layer
+        self.end()
+        if layer is not None:
+            layer.abort()
+
+    # Times
+
+    def _judge_after(self, ms: float, judge: Callable[[], None]) -> None:
+        """Judge when the peer is there for so long."""
+        assert self._all is not None
+        loop = self._all.loop
+        self._timer = loop.call_later(max(0.0, self._since + ms / 1000 - loop.time()), self._read_once_more, judge)
+
+    def _read_once_more(self, judge: Callable[[], None]) -> None:
+        if self._all is not None:
+            self._timer = self._all.loop.call_later(READ_S, judge)
+
+    def _judge_time(self) -> None:
+        if self._all is not None:
+            self.had_its_time = True
+            limits = self._all.limits
+            self._judge_after(min(limits.first_byte_timeout_ms, limits.timeout_ms), self._judge_first_byte)
+
+    def _judge_first_byte(self) -> None:
+        if self._all is None:
             return
-        reason = f"the peer has not proved who it is within {peers.limits.timeout_ms} ms, at stage {self.stage}"
-        peers.refusals.note(self._host, reason, peer=self._host, listener=self._listener)
-        if abort is not None:
-            abort()
+        limits = self._all.limits
+        if self.has_sent or limits.timeout_ms <= limits.first_byte_timeout_ms:
+            self._judge_after(limits.timeout_ms, self._judge_login)
+        else:
+            self._expire(f"the peer has sent nothing within {limits.first_byte_timeout_ms} ms")
+
+    def _judge_login(self) -> None:
+        if self._all is not None:
+            ms = self._all.limits.timeout_ms
+            self._expire(f"the peer has not proved who it is within {ms} ms, at stage {self.stage}")
+
+    def _expire(self, reason: str) -> None:
+        assert self._all is not None
+        self._all.refusals.note(self.host, reason, peer=self.host, listener=self._all.listener)
+        self.give_place()
+
+    def _forget_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 def unauthenticated_peers_of(
-    config: "BrokerConfig", refusals: RefusalLog, loop: asyncio.AbstractEventLoop
-) -> UnauthenticatedPeers:
-    """The unauthenticated peers of a broker with these settings: none yet."""
+    config: "BrokerConfig",
+    listeners: Sequence[str],
+    *,
+    refusals: RefusalLog,
+    chance: Chance,
+    loop: asyncio.AbstractEventLoop,
+) -> dict[str, UnauthenticatedPeers]:
+    """The unauthenticated peers of these listeners of a broker with these settings: none yet."""
     limits = UnauthenticatedPeerLimits(
         most=config.eosin_unauthenticated_connections_max,
         most_per_address=config.eosin_unauthenticated_connections_per_ip_max,
+        first_byte_timeout_ms=config.eosin_connection_first_byte_timeout_ms,
         timeout_ms=config.eosin_connection_setup_timeout_ms,
         memory_bytes=config.eosin_unauthenticated_memory_max_bytes,
     )
-    return UnauthenticatedPeers(limits, refusals, loop)
+    known = KnownAddresses()
+    return {
+        name: UnauthenticatedPeers(name, limits, known, refusals=refusals, chance=chance, loop=loop)
+        for name in listeners
+    }

@@ -419,7 +419,7 @@ class Server:
         loop = asyncio.get_running_loop()
         backlog = self.config.socket_listen_backlog_size
         secured: Mapping[str, Callable[[UnauthenticatedPeer], asyncio.BaseProtocol]] = {}
-        unauthenticated_peers: UnauthenticatedPeers | None = None
+        unauthenticated_peers: Mapping[str, UnauthenticatedPeers] = {}
         if self.tls is not None or self._sasl is not None:
             from eosin.network.secured_listeners import secured_connections
 
@@ -433,7 +433,7 @@ class Server:
             if layer is None:
                 acceptor = Acceptor(bound, self._factory(listener, loop), self.host, listener.name)
             else:
-                acceptor = Acceptor(bound, layer, self.host, listener.name, unauthenticated_peers)
+                acceptor = Acceptor(bound, layer, self.host, listener.name, unauthenticated_peers[listener.name])
             self._listening.append(acceptor)
         most = longest_backlog()
         if most is not None and most < backlog:

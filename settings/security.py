@@ -96,8 +96,20 @@ class SecuritySettings(BudgetSettings):
         at_least=100,
         at_most=600_000,
     )
+    eosin_connection_first_byte_timeout_ms: int = setting(
+        2_000,
+        "A connection that has to do TLS or SASL and has sent nothing after this is closed.",
+        kind=Kind.INT,
+        at_least=100,
+        at_most=600_000,
+    )
     eosin_unauthenticated_connections_max: int = setting(
-        1000, "Connections whose TLS and SASL are not done, over all listeners.", kind=Kind.INT, at_least=1
+        1000,
+        "Connections whose TLS and SASL are not done, of each listener. When there are so many, one that has sent"
+        " nothing goes for the next one, or else one of the network with the most; a tenth is left to addresses that"
+        " somebody has logged in from.",
+        kind=Kind.INT,
+        at_least=1,
     )
     eosin_unauthenticated_connections_per_ip_max: int = setting(
         100, "The same from one IPv4 address, or one /64 of IPv6 addresses.", kind=Kind.INT, at_least=1

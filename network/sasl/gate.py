@@ -106,8 +106,7 @@ class SaslGate:
     def opened(self) -> None:
         """The peer is connected, and unknown."""
         self._connection.limit_frames(self._listener.max_receive_bytes, self._unauthenticated.memory)
-        self._unauthenticated.stage = "sasl"
-        self._unauthenticated.abort = self._connection.abort
+        self._unauthenticated.served_by(self._connection, "sasl")
 
     def closed(self) -> None:
         """The connection is gone."""
@@ -248,7 +247,7 @@ class SaslGate:
         )
         connection.adopt(session)
         connection.limit_frames(self._host.max_frame_bytes, self._host.spare_buffers.memory)
-        self._unauthenticated.end()
+        self._unauthenticated.is_proved()
         if self._host.limits is not None:
             close_if_too_many(self._host, connection)
         self._forget_expiry()

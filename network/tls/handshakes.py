@@ -2,24 +2,36 @@
 2.3.5).
 
 A step of a handshake is up to a millisecond of arithmetic. Always true: at most `PER_TURN` steps run before everybody
-else gets a turn, at most `limit` peers are between their greeting and the end of their handshake, and the others wait
-in the order in which they greeted.
+else gets a turn; at most `limit` peers are between their greeting and the end of their handshake, and the others wait,
+those of each network in turns with those of other networks. While any wait, a peer that lets the broker wait for more
+than half a second gives way.
 """
 
 import asyncio
 from typing import Final, Protocol
 
 PER_TURN: Final = 4
+TIME_S: Final = 0.5
+"""A handshake takes less, as a rule."""
+READ_S: Final = 0.05
+"""Between the end of that time and the judgement: the loop reads what lies in the sockets."""
 
 
 class HandshakingPeer(Protocol):
     """A connection in its handshake."""
+
+    @property
+    def network(self) -> str:
+        """From where it comes."""
 
     def step(self) -> None:
         """Go on with what has come."""
 
     def admitted(self) -> None:
         """There is room for this handshake now, which had to wait."""
+
+    def give_way(self) -> None:
+        """Close: it takes too long, and others wait."""
 
 
 class Handshakes:
@@ -28,18 +40,28 @@ class Handshakes:
     def __init__(self, loop: asyncio.AbstractEventLoop, *, limit: int) -> None:
         self._loop = loop
         self._limit = limit
-        self.under_way = 0
-        self._waiting: dict[HandshakingPeer, None] = {}
+        self._under_way: dict[HandshakingPeer, float] = {}
+        """Since when by the loop's time, the oldest first."""
+        self._waiting: dict[str, dict[HandshakingPeer, None]] = {}
+        """By network; the first one of the first network is next."""
+        self._look: asyncio.TimerHandle | None = None
+        """For those that take long, while others wait."""
         self._ready: dict[HandshakingPeer, None] = {}
         self._turn: asyncio.Handle | None = None
 
     def begin(self, peer: HandshakingPeer) -> bool:
         """Whether `peer` may begin; if not, it waits until `admitted` is called."""
-        if self.under_way >= self._limit:
-            self._waiting[peer] = None
+        if len(self._under_way) >= self._limit:
+            self._waiting.setdefault(peer.network, {})[peer] = None
+            self._look_later()
             return False
-        self.under_way += 1
+        self._under_way[peer] = self._loop.time()
         return True
+
+    @property
+    def under_way(self) -> int:
+        """How many have begun."""
+        return len(self._under_way)
 
     def ready(self, peer: HandshakingPeer) -> None:
         """Something came from `peer`: it gets a step in one of the next turns of the loop."""
@@ -47,18 +69,41 @@ class Handshakes:
         if self._turn is None:
             self._turn = self._loop.call_soon(self._run)
 
-    def leave(self, peer: HandshakingPeer, *, had_begun: bool) -> None:
+    def leave(self, peer: HandshakingPeer) -> None:
         """The handshake is over, or the peer is gone."""
         self._ready.pop(peer, None)
-        self._waiting.pop(peer, None)
-        if not had_begun:
-            return
-        self.under_way -= 1
-        if self._waiting:
-            following = next(iter(self._waiting))
-            del self._waiting[following]
-            self.under_way += 1
+        if self._under_way.pop(peer, None) is None:
+            self._wait_no_more(peer)
+        elif self._waiting:
+            network, of_network = next(iter(self._waiting.items()))
+            following = next(iter(of_network))
+            self._wait_no_more(following)
+            if network in self._waiting:
+                self._waiting[network] = self._waiting.pop(network)  # behind the others
+            self._under_way[following] = self._loop.time()
             following.admitted()
+
+    def _wait_no_more(self, peer: HandshakingPeer) -> None:
+        of_network = self._waiting.get(peer.network, {})
+        of_network.pop(peer, None)
+        if not of_network:
+            self._waiting.pop(peer.network, None)
+
+    def _look_later(self) -> None:
+        if self._look is None and self._waiting and self._under_way:
+            due = next(iter(self._under_way.values())) + TIME_S - self._loop.time()
+            self._look = self._loop.call_later(max(READ_S, due), self._read_once_more)
+
+    def _read_once_more(self) -> None:
+        self._look = self._loop.call_later(READ_S, self._end_slow_ones)
+
+    def _end_slow_ones(self) -> None:
+        self._look = None
+        begun_before, waiting = self._loop.time() - TIME_S, sum(map(len, self._waiting.values()))
+        slow = [each for each, since in self._under_way.items() if since <= begun_before and each not in self._ready]
+        for each in slow[:waiting]:
+            each.give_way()
+        self._look_later()
 
     def _run(self) -> None:
         self._turn = None

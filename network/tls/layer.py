@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
+from eosin.model.address_group import network_of
 from eosin.network.refusal_log import RefusalLog
 from eosin.network.tls.handshakes import Handshakes
 from eosin.network.unauthenticated_peers import UnauthenticatedPeer
@@ -169,6 +170,16 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         return self._address[0]
 
     @property
+    def network(self) -> str:
+        """The network of the peer's address."""
+        return network_of(self.address)
+
+    @property
+    def has_received(self) -> bool:
+        """Whether a byte came before the handshake was done."""
+        return self._greeting > 0
+
+    @property
     def listener(self) -> str:
         """Name of the listener that the peer came by."""
         return self._host.name
@@ -181,8 +192,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._address = (transport.get_extra_info("peername") or self._address)[:2]
         self._host.layers[self] = None
         assert self.unauthenticated is not None
-        self.unauthenticated.stage = "tls"
-        self.unauthenticated.abort = self.abort
+        self.unauthenticated.served_by(self, "tls")
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next ciphertext goes."""
@@ -270,6 +280,12 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._has_slot = True
         self.resume_reading()
 
+    def give_way(self) -> None:
+        """Others wait for their handshake, and this one takes long: close at once."""
+        self._note("the client takes long for its TLS handshake, and others wait for theirs")
+        self._leave_handshake()
+        self.abort()
+
     def step(self) -> None:
         """Advance the handshake."""
         engine = self._engine
@@ -297,8 +313,8 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
     def _leave_handshake(self) -> None:
         if self in self._host.layers:
             del self._host.layers[self]
-            had_begun, self._has_slot = self._has_slot, False
-            self._host.handshakes.leave(self, had_begun=had_begun)
+            self._has_slot = False
+            self._host.handshakes.leave(self)
 
     # Reading
 
@@ -482,8 +498,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
 
     def _refuse(self, reason: str, detail: str = "") -> None:
         """Log why, and close. An alert that says so leaves first."""
-        host, port = self._address
-        self._host.refusals.note(host, reason, peer=f"{host}:{port}", listener=self._host.name, detail=detail)
+        self._note(reason, detail)
         self._closing = True
         if self._queue is not None:
             self._queue.clear()
@@ -491,6 +506,10 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._send_outgoing()
         if self._raw is not None:
             self._raw.close()
+
+    def _note(self, reason: str, detail: str = "") -> None:
+        host, port = self._address
+        self._host.refusals.note(host, reason, peer=f"{host}:{port}", listener=self._host.name, detail=detail)
 
     def _shut_down(self) -> None:
         engine, self._engine = self._engine, None

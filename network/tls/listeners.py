@@ -124,7 +124,7 @@ class TlsListener:
                 expires_at_ms=self._expires_at_ms(layer),
             )
         )
-        unauthenticated.end()
+        (unauthenticated.end if principal is ANONYMOUS else unauthenticated.is_proved)()
         layer.unauthenticated = None
         if self._host.limits is not None:
             close_if_too_many(self._host, connection)

@@ -11,9 +11,14 @@ from eosin.broker.handlers import sasl_authenticate, sasl_handshake
 from eosin.model.credentials import Credentials, StoredCredential
 from eosin.network.api import Api
 from eosin.network.host import ConnectionHost
+from eosin.network.known_addresses import KnownAddresses
 from eosin.network.sasl.failure_delays import FailureDelays
 from eosin.network.sasl.gate import SaslGate, SaslListener
-from eosin.network.unauthenticated_peers import UnauthenticatedPeerLimits, UnauthenticatedPeers
+from eosin.network.unauthenticated_peers import (
+    UnauthenticatedPeer,
+    UnauthenticatedPeerLimits,
+    UnauthenticatedPeers,
+)
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.sasl.scram_client import ScramClient
 from eosin.protocol.sasl.scram_credentials import credential_of
@@ -66,23 +71,33 @@ class SaslBroker:
             max_reauth_ms=dict.fromkeys(Mechanism, max_reauth_ms),
             is_super=lambda principal: principal.name == "root",
         )
-        limits = UnauthenticatedPeerLimits(timeout_ms=timeout_ms)
-        self.unauthenticated_peers = UnauthenticatedPeers(limits, self.host.refusals, asyncio.get_running_loop())
+        self.unauthenticated_peers = UnauthenticatedPeers(
+            "INSIDE",
+            UnauthenticatedPeerLimits(timeout_ms=timeout_ms),
+            KnownAddresses(),
+            refusals=self.host.refusals,
+            chance=SeededChance(1),
+            loop=asyncio.get_running_loop(),
+        )
 
-    def peer(self) -> "SaslPeer":
+    def peer(self, address: str = "127.0.0.1") -> "SaslPeer":
         """A client that has just connected."""
-        return SaslPeer(self)
+        return SaslPeer(self, address)
 
 
 class SaslPeer(FakePeer):
     """A client library reduced to its bytes, SASL included."""
 
-    def __init__(self, broker: SaslBroker) -> None:
-        unauthenticated = broker.unauthenticated_peers.admit("127.0.0.1", "INSIDE")
-        assert unauthenticated is not None
+    def __init__(
+        self, broker: SaslBroker, address: str = "127.0.0.1", unauthenticated: UnauthenticatedPeer | None = None
+    ) -> None:
+        """`unauthenticated`: it has its place already."""
+        unauthenticated = unauthenticated or broker.unauthenticated_peers.admit(address)
+        assert unauthenticated is not None, "there is no place for it"
         super().__init__(
             broker.host,
             listener="INSIDE",
+            address=address,
             new_gate=lambda connection: SaslGate(broker.listener, connection, broker.host, unauthenticated),
         )
 

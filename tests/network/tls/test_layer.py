@@ -17,8 +17,9 @@ from manual_clock import ManualClock
 from tls_broker import pem_text
 from waiting import until
 
+from eosin.network.known_addresses import KnownAddresses
 from eosin.network.refusal_log import RefusalLog
-from eosin.network.tls.handshakes import PER_TURN, Handshakes
+from eosin.network.tls.handshakes import PER_TURN, READ_S, TIME_S, Handshakes
 from eosin.network.tls.layer import (
     GREETING_BYTES,
     PIECE_BYTES,
@@ -30,11 +31,15 @@ from eosin.network.tls.layer import (
 )
 from eosin.network.unauthenticated_peers import UnauthenticatedPeerLimits, UnauthenticatedPeers
 from eosin.node.configuration import load_config
+from eosin.runtime.chance import SeededChance
 from eosin.security.tls.contexts import build_context
 from eosin.security.tls.reload import StoreWatch
 from eosin.security.tls.settings import tls_settings
 
 pytestmark = pytest.mark.virtual
+
+LONG_S = 10.0
+"""Longer than any peer may take."""
 
 
 class Above:
@@ -90,7 +95,12 @@ class World:
             layers={},
         )
         self.unauthenticated_peers = UnauthenticatedPeers(
-            UnauthenticatedPeerLimits(most=100, most_per_address=50, timeout_ms=5000), self.host.refusals, self.loop
+            "SSL",
+            UnauthenticatedPeerLimits(most=100, most_per_address=50, timeout_ms=5000),
+            KnownAddresses(),
+            refusals=self.host.refusals,
+            chance=SeededChance(1),
+            loop=self.loop,
         )
 
     def connect(self, layer: TlsLayer) -> Above:
@@ -102,8 +112,8 @@ class World:
         self.above.append(above)
         return above
 
-    def client(self, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> "Client":
-        return Client(self, version)
+    def client(self, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3, address: str = "127.0.0.1") -> "Client":
+        return Client(self, version, address)
 
     async def connected(self, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> tuple["Client", Above, TlsLayer]:
         client = self.client(version)
@@ -117,14 +127,16 @@ class World:
 class Client:
     """One client; `transport` is its socket as the layer sees it."""
 
-    def __init__(self, world: World, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> None:
+    def __init__(
+        self, world: World, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3, address: str = "127.0.0.1"
+    ) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = context.maximum_version = version
         context.load_verify_locations(cadata=pem_text(world.authority))
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.engine = context.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
-        self.transport = FakeTransport()
-        unauthenticated = world.unauthenticated_peers.admit("127.0.0.1", "SSL")
+        self.transport = FakeTransport(peer=(address, 50_000))
+        unauthenticated = world.unauthenticated_peers.admit(address)
         assert unauthenticated is not None
         self.layer = TlsLayer(world.host, unauthenticated, world.loop)
         self.transport.connect(self.layer)
@@ -257,6 +269,37 @@ async def test_so_many_handshakes_are_under_way_and_the_others_wait_their_turn(w
         await client.shake()
     assert len(world.above) == 5
     assert world.handshakes.under_way == 0
+
+
+async def test_a_handshake_that_takes_long_gives_way_to_others_that_wait_and_networks_take_turns(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    attackers = [world.client(address=f"10.0.0.{number}") for number in range(20)]
+    for each in attackers:
+        each.transport.feed(b"\x16\x03")
+    client = world.client(address="192.168.0.1")
+    client.greet()
+    await asyncio.sleep(TIME_S)
+    assert not client.transport.reading
+    await asyncio.sleep(4 * READ_S)
+    assert client.transport.reading
+    await client.shake()
+    assert len(world.above) == 1
+    assert sum(each.transport.aborted for each in attackers) == 3
+    assert caplog.text.count("takes long for its TLS handshake") == 3
+    await asyncio.sleep(LONG_S)
+    assert all(each.transport.aborted for each in attackers)
+    assert world.unauthenticated_peers.count == world.handshakes.under_way == len(world.host.layers) == 0
+
+
+async def test_a_handshake_may_take_long_where_nobody_waits(world: World) -> None:
+    slow = [world.client() for _ in range(3)]
+    for each in slow:
+        each.greet()
+    await asyncio.sleep(4 * TIME_S)
+    for each in slow:
+        await each.shake()
+    assert len(world.above) == 3
 
 
 async def test_a_storm_of_greetings_leaves_turns_of_the_loop_to_others(world: World) -> None:
@@ -441,44 +484,3 @@ def test_mutated_records_end_the_connection_and_nothing_else(data: st.DataObject
         virtual_time.run(run())
     finally:
         logging.disable(logging.NOTSET)
-
-
-def test_counts_return_to_nothing_whatever_happens() -> None:
-    """A property of `UnauthenticatedPeers` alone: every admission ends once (security.md 5.7)."""
-    loop = asyncio.new_event_loop()
-    steps = st.lists(
-        st.tuples(st.integers(0, 4), st.sampled_from(["127.0.0.1", "10.0.0.1", "2001:db8::1", "2001:db8::2"]))
-    )
-
-    @given(steps)
-    def check(steps: list[tuple[int, str]]) -> None:
-        unauthenticated_peers = UnauthenticatedPeers(
-            UnauthenticatedPeerLimits(most=5, most_per_address=3), RefusalLog(), loop
-        )
-        held: list[Any] = []
-        ended: list[Any] = []
-        for step, host in steps:
-            if step < 3:
-                unauthenticated = unauthenticated_peers.admit(host, "SSL")
-                if unauthenticated is not None:
-                    held.append(unauthenticated)
-            elif step == 3 and held:
-                held[0].hold()
-            elif held:
-                ended.append(held.pop(0))
-                for each in ended:
-                    each.end()
-            assert unauthenticated_peers.count == len(held) <= 5
-            assert sum(unauthenticated_peers.by_address.values()) == unauthenticated_peers.count
-            assert all(0 < count <= 3 for count in unauthenticated_peers.by_address.values())
-        for each in held:
-            each.end()
-        assert unauthenticated_peers.count == 0
-        assert not unauthenticated_peers.by_address
-
-    logging.disable(logging.WARNING)
-    try:
-        check()
-    finally:
-        logging.disable(logging.NOTSET)
-        loop.close()
