@@ -28,8 +28,12 @@ LITTLE: Final = 8
 """Less than this part of a share is little room."""
 
 
+FORGET_LOOKS: Final = 2
+"""Groups that are looked at for each group that is added: whoever adds groups removes more than it adds."""
+
+
 class _Share:
-    __slots__ = ("full_ms", "groups", "held_bytes")
+    __slots__ = ("full_ms", "groups", "held_bytes", "used_ms")
 
     def __init__(self) -> None:
         self.groups: dict[str, None] = {}
@@ -37,6 +41,8 @@ class _Share:
         """What the groups hold, or more: of members that are gone until they are counted again."""
         self.full_ms: int | None = None
         """When a count found little room."""
+        self.used_ms = 0
+        """When something was counted last."""
 
 
 class GroupShares:
@@ -48,25 +54,53 @@ class GroupShares:
         self._groups = groups
         self._max_bytes = max_bytes
         self._shares: dict[Principal, _Share] = {}
+        """Of users that have groups, as far as is known: the one that was not used for longest comes first."""
         self._budget = LogBudget(clock, _tell_left_out, lines=1)
+
+    def __len__(self) -> int:
+        """How many users are remembered."""
+        return len(self._shares)
 
     def admits(self, context: "RequestContext", group_id: str, size: int) -> bool:
         """Whether the user may bring so many bytes more to a group, as far as is known; counts them if it may."""
         principal = context.session.principal
-        share = self._shares.get(principal)
-        if share is None:
-            share = self._shares[principal] = _Share()
+        share = self._shares.get(principal) or _Share()
         size += MEMBER_BYTES + 2 * len(group_id)
         if share.held_bytes + size > self._max_bytes:
             return False
         share.held_bytes += size
-        share.groups.setdefault(group_id)
+        is_new = group_id not in share.groups
+        share.groups[group_id] = None
+        self._move_to_end(principal, share)
+        if is_new:
+            self._forget_some()
         return True
+
+    def _move_to_end(self, principal: "Principal", share: _Share) -> None:
+        share.used_ms = self._clock.elapsed_ms()
+        self._shares.pop(principal, None)
+        self._shares[principal] = share
+
+    def _forget_some(self) -> None:
+        """Look at groups of users that were not here for a while, and forget those users that have none any more."""
+        long_ago_ms = self._clock.elapsed_ms() - COUNT_AGAIN_MS  # what was admitted since may not have its group yet
+        for _ in range(FORGET_LOOKS):
+            principal, share = next(iter(self._shares.items()), (None, None))
+            if principal is None or share is None or share.used_ms > long_ago_ms:
+                return
+            group_id = next(iter(share.groups), None)
+            if group_id is not None:
+                del share.groups[group_id]
+                if self._with_members(group_id) is not None:
+                    share.groups[group_id] = None  # behind the others
+                    self._move_to_end(principal, share)
+            if not share.groups:
+                del self._shares[principal]
 
     async def admits_after_count(self, context: "RequestContext", group_id: str, size: int) -> bool:
         """The same, after a look at all of the user's groups, a few in each turn of the event loop."""
         principal = context.session.principal
-        share, now_ms = self._shares[principal], self._clock.elapsed_ms()
+        share, now_ms = self._shares.get(principal) or _Share(), self._clock.elapsed_ms()
         if share.full_ms is None or now_ms - share.full_ms >= COUNT_AGAIN_MS:
             await self._count(share)
             little = self._max_bytes - share.held_bytes < self._max_bytes // LITTLE
@@ -87,14 +121,18 @@ class GroupShares:
 
         def look(group_id: str) -> None:
             nonlocal held
-            found = self._groups.describe(group_id)
-            if isinstance(found, Group) and found.members:
-                held += _size(found)
-            else:
+            group = self._with_members(group_id)
+            if group is None:
                 share.groups.pop(group_id, None)
+            else:
+                held += _size(group)
 
         await in_turns(list(share.groups), look, self._clock)
         share.held_bytes = held
+
+    def _with_members(self, group_id: str) -> Group | None:
+        found = self._groups.describe(group_id)
+        return found if isinstance(found, Group) and found.members else None
 
 
 def _size(group: Group) -> int:

@@ -1,14 +1,17 @@
 """Groups of one user fill its share of the memory, and no more (security.md 6.2)."""
 
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from group_api import GroupApis
 from group_fakes import turns
+from manual_clock import ManualClock
 
 from eosin.broker.handlers import join_group, leave_group, sync_group
 from eosin.broker.security.group_shares import COUNT_AGAIN_MS, GroupShares
+from eosin.coordinator.groups.rules.group import Group
 from eosin.model.principals import Principal
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -27,6 +30,11 @@ async def apis() -> GroupApis:
     await apis.started()
     apis.shares = GroupShares(apis.clock, apis.groups, max_bytes=SHARE)
     return apis
+
+
+def asked_by(name: str) -> Any:
+    """The context of a request of this user."""
+    return SimpleNamespace(session=replace(NOBODY, principal=Principal("User", name)))
 
 
 async def join(apis: GroupApis, group_id: str, size: int = 10_000, *, session: Any = MALLORY) -> Any:
@@ -74,6 +82,56 @@ async def test_there_is_room_again_when_members_have_left(apis: GroupApis) -> No
     assert (await join(apis, "again")).error_code == FULL, "the groups were counted just now"
     apis.clock.advance(COUNT_AGAIN_MS)
     assert (await join(apis, "again")).error_code == ErrorCode.NONE
+
+
+class Groups:
+    """The groups of a coordinator, each of one member, by their ids."""
+
+    def __init__(self) -> None:
+        self.live: dict[str, Group] = {}
+
+    def describe(self, group_id: str) -> Group | None:
+        return self.live.get(group_id)
+
+
+def test_users_without_groups_are_forgotten_however_many_come() -> None:
+    clock, groups = ManualClock(), Groups()
+    shares = GroupShares(clock, cast(Any, groups), max_bytes=SHARE)
+    groups.live["kept"] = Group("kept", members={"m": cast(Any, None)})
+    assert shares.admits(asked_by("faithful"), "kept", 100)
+    held = shares.held_bytes(Principal("User", "faithful"))
+    for number in range(100_000):
+        clock.advance(COUNT_AGAIN_MS / 100)
+        assert shares.admits(asked_by(f"user-{number}"), f"g-{number}", 100)
+    assert len(shares) < 200
+    assert shares.held_bytes(Principal("User", "faithful")) == held > 0
+
+
+def test_a_user_with_many_groups_is_forgotten_when_all_are_gone() -> None:
+    clock, groups = ManualClock(), Groups()
+    shares = GroupShares(clock, cast(Any, groups), max_bytes=SHARE)
+    for number in range(50):
+        assert shares.admits(asked_by("mallory"), f"g-{number}", 100)
+    for number in range(50):
+        clock.advance(COUNT_AGAIN_MS)
+        shares.admits(asked_by("alice"), f"h-{number}", 100)
+    assert shares.held_bytes(Principal("User", "mallory")) == 0
+    assert len(shares) == 1
+
+
+def test_a_group_that_is_about_to_begin_counts_for_a_user_that_was_long_away() -> None:
+    clock = ManualClock()
+    shares = GroupShares(clock, cast(Any, Groups()), max_bytes=SHARE)
+    for number in range(3):
+        clock.advance(COUNT_AGAIN_MS * 2)
+        assert shares.admits(asked_by("alice"), f"g-{number}", 100)
+        assert shares.held_bytes(Principal("User", "alice")) > 0
+
+
+async def test_a_user_that_may_bring_nothing_is_not_remembered(apis: GroupApis) -> None:
+    assert apis.shares is not None
+    assert (await join(apis, "g", 2 * SHARE)).error_code == FULL
+    assert len(apis.shares) == 0
 
 
 async def test_assignments_count_like_metadata(apis: GroupApis) -> None:
