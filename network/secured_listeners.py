@@ -74,5 +74,7 @@ def secured_connections(
     if tls is not None:
         handshakes_max = config.eosin_tls_handshakes_max
         made.update(tls.open(config.protocols, host, handshakes_max=handshakes_max, loop=loop, above=with_sasl))
-    chance = host.services.chance
-    return made, unauthenticated_peers_of(config, list(made), refusals=host.refusals, chance=chance, loop=loop)
+    clock, chance = host.services.clock, host.services.chance
+    return made, unauthenticated_peers_of(
+        config, list(made), refusals=host.refusals, clock=clock, chance=chance, loop=loop
+    )

@@ -9,13 +9,13 @@ many its network has. Always true:
   others have half a second for themselves once they have sent something, so that many honest clients that come at once
   do not push out each other; the newcomer is refused where nobody may go.
 - A tenth of the places is left to addresses that somebody has logged in from.
-- Nobody is judged by its silence before the loop has read once more: in a loop that stood still, what it has sent lies
-  in its socket.
+- Times are those of a broker that runs, and end when the sockets were read (`Clock.start_deadline`): what was sent to a
+  broker that stood still is heard first.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -25,6 +25,7 @@ from eosin.network.refusal_log import RefusalLog
 from eosin.protocol.frame_memory import FrameMemory
 from eosin.protocol.frames import BUFFER_BYTES
 from eosin.runtime.chance import Chance
+from eosin.runtime.clock import Clock, Timer
 
 if TYPE_CHECKING:
     from eosin.settings.broker import BrokerConfig
@@ -37,8 +38,6 @@ DRAWS: Final = 16
 """So many are looked at to find one that goes: all would take long where there are many."""
 TIME_MS: Final = 500
 """A login takes less, as a rule: whoever takes longer may go for others."""
-READ_S: Final = 0.05
-"""Between the end of a time and the judgement: the loop reads what lies in the sockets."""
 
 _SPARED: Final = (4, 0)
 
@@ -106,6 +105,7 @@ class UnauthenticatedPeers:
         known: KnownAddresses,
         *,
         refusals: RefusalLog,
+        clock: Clock,
         chance: Chance,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
@@ -114,7 +114,7 @@ class UnauthenticatedPeers:
         self.limits = limits
         self.known = known
         self.refusals = refusals
-        self.loop = loop
+        self.clock = clock
         self._chance = chance
         self.strangers = Crowd()
         self.acquaintances = Crowd()
@@ -193,7 +193,6 @@ class UnauthenticatedPeer:
         "_crowd",
         "_has_sent",
         "_layer",
-        "_since",
         "_timer",
         "had_its_time",
         "host",
@@ -219,9 +218,7 @@ class UnauthenticatedPeer:
         self._crowd.add(self)
         peers.by_address.setdefault(self._address, Crowd()).add(self)
         peers.by_network[self.network] += 1
-        self._since = peers.loop.time()
-        self._timer: asyncio.TimerHandle | None = None
-        self._judge_after(TIME_MS, self._judge_time)
+        self._timer: Timer | None = peers.clock.start_deadline(TIME_MS, self._judge_time)
 
     @property
     def is_served(self) -> bool:
@@ -279,28 +276,20 @@ class UnauthenticatedPeer:
 
     # Times
 
-    def _judge_after(self, ms: float, judge: Callable[[], None]) -> None:
-        """Judge when the peer is there for so long."""
-        assert self._all is not None
-        loop = self._all.loop
-        self._timer = loop.call_later(max(0.0, self._since + ms / 1000 - loop.time()), self._read_once_more, judge)
-
-    def _read_once_more(self, judge: Callable[[], None]) -> None:
-        if self._all is not None:
-            self._timer = self._all.loop.call_later(READ_S, judge)
-
     def _judge_time(self) -> None:
         if self._all is not None:
             self.had_its_time = True
             limits = self._all.limits
-            self._judge_after(min(limits.first_byte_timeout_ms, limits.timeout_ms), self._judge_first_byte)
+            least_ms = min(limits.first_byte_timeout_ms, limits.timeout_ms)
+            self._timer = self._all.clock.start_deadline(least_ms - TIME_MS, self._judge_first_byte)
 
     def _judge_first_byte(self) -> None:
         if self._all is None:
             return
         limits = self._all.limits
-        if self.has_sent or limits.timeout_ms <= limits.first_byte_timeout_ms:
-            self._judge_after(limits.timeout_ms, self._judge_login)
+        left_ms = limits.timeout_ms - limits.first_byte_timeout_ms
+        if self.has_sent or left_ms <= 0:
+            self._timer = self._all.clock.start_deadline(left_ms, self._judge_login)
         else:
             self._expire(f"the peer has sent nothing within {limits.first_byte_timeout_ms} ms")
 
@@ -325,6 +314,7 @@ def unauthenticated_peers_of(
     listeners: Sequence[str],
     *,
     refusals: RefusalLog,
+    clock: Clock,
     chance: Chance,
     loop: asyncio.AbstractEventLoop,
 ) -> dict[str, UnauthenticatedPeers]:
@@ -338,6 +328,6 @@ def unauthenticated_peers_of(
     )
     known = KnownAddresses()
     return {
-        name: UnauthenticatedPeers(name, limits, known, refusals=refusals, chance=chance, loop=loop)
+        name: UnauthenticatedPeers(name, limits, known, refusals=refusals, clock=clock, chance=chance, loop=loop)
         for name in listeners
     }

@@ -10,11 +10,13 @@ than half a second gives way.
 import asyncio
 from typing import Final, Protocol
 
+from eosin.runtime.clock import Clock, Timer
+
 PER_TURN: Final = 4
-TIME_S: Final = 0.5
+TIME_MS: Final = 500
 """A handshake takes less, as a rule."""
-READ_S: Final = 0.05
-"""Between the end of that time and the judgement: the loop reads what lies in the sockets."""
+LOOK_MS: Final = 50
+"""Between two looks for those that take longer, at least."""
 
 
 class HandshakingPeer(Protocol):
@@ -37,14 +39,15 @@ class HandshakingPeer(Protocol):
 class Handshakes:
     """The handshakes of one broker."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, limit: int) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, *, limit: int) -> None:
         self._loop = loop
+        self._clock = clock
         self._limit = limit
         self._under_way: dict[HandshakingPeer, float] = {}
-        """Since when by the loop's time, the oldest first."""
+        """Since when by `Clock.running_ms`, the oldest first."""
         self._waiting: dict[str, dict[HandshakingPeer, None]] = {}
         """By network; the first one of the first network is next."""
-        self._look: asyncio.TimerHandle | None = None
+        self._look: Timer | None = None
         """For those that take long, while others wait."""
         self._ready: dict[HandshakingPeer, None] = {}
         self._turn: asyncio.Handle | None = None
@@ -55,7 +58,7 @@ class Handshakes:
             self._waiting.setdefault(peer.network, {})[peer] = None
             self._look_later()
             return False
-        self._under_way[peer] = self._loop.time()
+        self._under_way[peer] = self._clock.running_ms()
         return True
 
     @property
@@ -80,7 +83,7 @@ class Handshakes:
             self._wait_no_more(following)
             if network in self._waiting:
                 self._waiting[network] = self._waiting.pop(network)  # behind the others
-            self._under_way[following] = self._loop.time()
+            self._under_way[following] = self._clock.running_ms()
             following.admitted()
 
     def _wait_no_more(self, peer: HandshakingPeer) -> None:
@@ -91,15 +94,12 @@ class Handshakes:
 
     def _look_later(self) -> None:
         if self._look is None and self._waiting and self._under_way:
-            due = next(iter(self._under_way.values())) + TIME_S - self._loop.time()
-            self._look = self._loop.call_later(max(READ_S, due), self._read_once_more)
-
-    def _read_once_more(self) -> None:
-        self._look = self._loop.call_later(READ_S, self._end_slow_ones)
+            due_ms = next(iter(self._under_way.values())) + TIME_MS - self._clock.running_ms()
+            self._look = self._clock.start_deadline(max(LOOK_MS, due_ms), self._end_slow_ones)
 
     def _end_slow_ones(self) -> None:
         self._look = None
-        begun_before, waiting = self._loop.time() - TIME_S, sum(map(len, self._waiting.values()))
+        begun_before, waiting = self._clock.running_ms() - TIME_MS, sum(map(len, self._waiting.values()))
         slow = [each for each, since in self._under_way.items() if since <= begun_before and each not in self._ready]
         for each in slow[:waiting]:
             each.give_way()

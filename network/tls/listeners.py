@@ -188,7 +188,8 @@ class TlsListeners:
         above: Mapping[str, Callable[[UnauthenticatedPeer], Connection]] = MappingProxyType({}),
     ) -> dict[str, Callable[[UnauthenticatedPeer], TlsLayer]]:
         """What makes a connection of each listener. `above` has what makes those of listeners with SASL."""
-        shared = TlsShared(Handshakes(loop, limit=handshakes_max), memoryview(bytearray(SCRATCH_BYTES)), loop, above)
+        handshakes = Handshakes(loop, host.services.clock, limit=handshakes_max)
+        shared = TlsShared(handshakes, memoryview(bytearray(SCRATCH_BYTES)), loop, above)
         for watch in self._watches:
             name = watch.settings.listener
             self.by_name[name] = TlsListener(watch, SecurityProtocol[protocols[name]], host, shared)

@@ -26,6 +26,7 @@ from eosin.protocol.sasl.steps import Challenge, Mechanism, Success
 from eosin.protocol.schemas.sasl_authenticate import SaslAuthenticateRequest
 from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest
 from eosin.runtime.chance import SeededChance
+from eosin.runtime.clock import SystemClock
 from eosin.security.sasl.exchanges import NewExchange, ScramExchange
 from eosin.security.sasl.lookup import MECHANISMS, NUMBERS
 from eosin.security.session import SecurityProtocol
@@ -76,6 +77,7 @@ class SaslBroker:
             UnauthenticatedPeerLimits(timeout_ms=timeout_ms),
             KnownAddresses(),
             refusals=self.host.refusals,
+            clock=SystemClock(),
             chance=SeededChance(1),
             loop=asyncio.get_running_loop(),
         )

@@ -19,7 +19,7 @@ from waiting import until
 
 from eosin.network.known_addresses import KnownAddresses
 from eosin.network.refusal_log import RefusalLog
-from eosin.network.tls.handshakes import PER_TURN, READ_S, TIME_S, Handshakes
+from eosin.network.tls.handshakes import LOOK_MS, PER_TURN, TIME_MS, Handshakes
 from eosin.network.tls.layer import (
     GREETING_BYTES,
     PIECE_BYTES,
@@ -32,6 +32,7 @@ from eosin.network.tls.layer import (
 from eosin.network.unauthenticated_peers import UnauthenticatedPeerLimits, UnauthenticatedPeers
 from eosin.node.configuration import load_config
 from eosin.runtime.chance import SeededChance
+from eosin.runtime.clock import SystemClock
 from eosin.security.tls.contexts import build_context
 from eosin.security.tls.reload import StoreWatch
 from eosin.security.tls.settings import tls_settings
@@ -84,7 +85,7 @@ class World:
         now_ms = int(self.authority.certificate.not_valid_before_utc.timestamp() * 1000) + 86_400_000
         watch = StoreWatch(tls_settings(config, "SSL"), ManualClock(now_ms), build=build_context)
         self.above: list[Above] = []
-        self.handshakes = Handshakes(self.loop, limit=3)
+        self.handshakes = Handshakes(self.loop, SystemClock(), limit=3)
         self.host = TlsHost(
             name="SSL",
             context=watch.built.context,
@@ -99,6 +100,7 @@ class World:
             UnauthenticatedPeerLimits(most=100, most_per_address=50, timeout_ms=5000),
             KnownAddresses(),
             refusals=self.host.refusals,
+            clock=SystemClock(),
             chance=SeededChance(1),
             loop=self.loop,
         )
@@ -279,9 +281,9 @@ async def test_a_handshake_that_takes_long_gives_way_to_others_that_wait_and_net
         each.transport.feed(b"\x16\x03")
     client = world.client(address="192.168.0.1")
     client.greet()
-    await asyncio.sleep(TIME_S)
+    await asyncio.sleep(TIME_MS / 1000 - 0.01)
     assert not client.transport.reading
-    await asyncio.sleep(4 * READ_S)
+    await asyncio.sleep(2 * LOOK_MS / 1000)
     assert client.transport.reading
     await client.shake()
     assert len(world.above) == 1
@@ -296,14 +298,14 @@ async def test_a_handshake_may_take_long_where_nobody_waits(world: World) -> Non
     slow = [world.client() for _ in range(3)]
     for each in slow:
         each.greet()
-    await asyncio.sleep(4 * TIME_S)
+    await asyncio.sleep(4 * TIME_MS / 1000)
     for each in slow:
         await each.shake()
     assert len(world.above) == 3
 
 
 async def test_a_storm_of_greetings_leaves_turns_of_the_loop_to_others(world: World) -> None:
-    world.host.handshakes = Handshakes(world.loop, limit=100)
+    world.host.handshakes = Handshakes(world.loop, SystemClock(), limit=100)
     clients = [world.client() for _ in range(20)]
     for client in clients:
         client.greet()
