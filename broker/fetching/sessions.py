@@ -163,7 +163,7 @@ class FetchSessions:
         """A session for the partitions of a full fetch, when it wants one and there is room."""
         if not fetch.wants_session:
             return None
-        session = FetchSession(self._new_id(), fetch, now_ms=self._clock.now_ms())
+        session = FetchSession(self._new_id(), fetch, now_ms=self._clock.elapsed_ms())
         if not self._fits(session) or not self._make_room(len(session.partitions)):
             return None
         self._sessions[session.session_id] = session
@@ -181,7 +181,7 @@ class FetchSessions:
 
     def _forget(self) -> None:
         """Drop sessions that are not used, and those whose connection is gone."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.elapsed_ms()
         for session in list(self._sessions.values()):
             home = session.connection
             if now_ms - session.last_used_ms > IDLE_MS or (home is not None and home.is_gone):
@@ -245,7 +245,7 @@ class FetchSessions:
                 return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
             self._count(session)
         session.epoch = session.epoch + 1 if session.epoch < _MAX_EPOCH else 1
-        session.last_used_ms = self._clock.now_ms()
+        session.last_used_ms = self._clock.elapsed_ms()
         self._sessions.move_to_end(session.session_id)
         return IncrementalFetch(session, added)
 
@@ -256,7 +256,7 @@ class FetchSessions:
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.elapsed_ms()
         idle = now_ms - oldest.last_used_ms > MIN_EVICTION_MS
         # Among sessions that are all in use the larger one wins: it saves more. Equal ones would only evict each other.
         outweighed = now_ms - oldest.created_ms > MIN_EVICTION_MS and len(oldest.partitions) < size

@@ -214,6 +214,18 @@ def test_an_idle_session_loses_its_slot() -> None:
     assert broker.go_on(idle) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
+def test_a_wall_clock_that_jumps_ends_no_session_and_keeps_none() -> None:
+    broker = Broker(slots=1)
+    session = broker.must_open(0, 1)
+    broker.clock.ahead_ms = 10 * IDLE_MS
+    broker.clock.advance(LOOK_MS)
+    assert broker.open(0, 1, 2) is None, "the slot is taken"
+    assert isinstance(broker.go_on(session, epoch=1), IncrementalFetch)
+    broker.clock.ahead_ms = -10 * IDLE_MS
+    broker.clock.advance(IDLE_MS + 2 * LOOK_MS)
+    assert len(broker.sessions) == 0
+
+
 def test_a_used_session_keeps_its_slot_until_it_is_old_and_a_larger_one_comes() -> None:
     broker = Broker(slots=1)
     used = broker.must_open(0, 1)
