@@ -212,6 +212,14 @@ def test_pages_are_walked_by_keyboard_alone(watched: Watched, broker: BrokerProc
     assert len(kept) == 3
 
 
+def test_a_place_that_is_no_page_is_the_overview(watched: Watched) -> None:
+    """Every object of JavaScript has properties by some of these names."""
+    for place in ("constructor", "constructor/toString", "__proto__/x", "hasOwnProperty", "log", "nowhere/%E0%A4"):
+        page = watched.open(place)
+        expect(page).to_have_title("Overview - Eosin")
+        expect(page.get_by_role("heading", name="Open transactions")).to_be_visible()
+
+
 def test_no_page_is_wider_than_a_telephone_or_lost_on_a_wide_screen(watched: Watched, broker: BrokerProcess) -> None:
     shop = producer(broker, "shop-" + "long" * 50, "till")
     begin(shop)
