@@ -138,14 +138,20 @@ class ConnectionLimits:
 def close_if_too_many(host: "ConnectionHost", connection: "Connection") -> None:
     """Close a connection whose user has too many, now that it is known whose it is: to refuse the login would tell the
     client that its password is wrong."""
-    limits = host.limits
     principal = connection.session.principal
-    if limits is None or not limits.limits.per_principal or principal == ANONYMOUS:
+    if principal == ANONYMOUS:
         return
-    if sum(each.session.principal == principal for each in host.connections) > limits.limits.per_principal:
-        reason = f"too many connections of one user, eosin.principal.connections.max is {limits.limits.per_principal}"
-        host.refusals.note(str(principal), reason, peer=connection.peer, listener=connection.listener)
-        connection.end_after_answers()
+    most = 0 if host.limits is None else host.limits.limits.per_principal
+    if most and sum(each.session.principal == principal for each in host.connections) > most:
+        reason = f"too many connections of one user, eosin.principal.connections.max is {most}"
+    elif host.places.has_its_share(principal):
+        reason = (
+            f"one user has more than half of all connections, and the last ones are left to others, {host.why_full}"
+        )
+    else:
+        return
+    host.refusals.note(str(principal), reason, peer=connection.peer, listener=connection.listener)
+    connection.end_after_answers()
 
 
 def limits_of(config: "BrokerConfig", loopback: Collection[str]) -> Limits:

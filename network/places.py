@@ -6,8 +6,11 @@ recently (KIP-402), and otherwise lets those that come wait.
 
 Always true: only a connection that was served for a while goes, and nothing of it is lost: it has no request in flight,
 or nothing but a Fetch that waits for records. Connections that ask for nothing go before those that wait, those of the
-address with the most connections before others, and then those that are there longest. Nothing is noted while there
-is room for many.
+user with the most connections before others, where nobody has to prove who he is those of the address with the most,
+and then those that are there longest. Nothing is noted of them while there is room for many.
+
+A user whose connections all ask for something gives none of them. So the last places are left to others than one who
+has more than half of all: its login is good, and its connection is closed.
 """
 
 from collections import Counter
@@ -15,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from eosin.model.address_group import address_group
+from eosin.model.principals import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from eosin.network.connection import Connection
@@ -28,6 +32,9 @@ WAITING_LOOKS: Final = 6
 
 GIVEN_PER_TURN: Final = 4
 """Places given in one turn of the loop: a connection that is closed keeps its descriptor until the next turn."""
+
+LAST: Final = 20
+"""One of so many places is left to others than a user with more than half of all."""
 
 
 @dataclass(slots=True)
@@ -47,12 +54,15 @@ class Places:
         self._seen: dict[Connection, _Seen] = {}
         self._order: list[Connection] | None = None
         """Who may go, last those that go first; None before somebody asks for a place after a look."""
+        self._of_user: Counter[Principal] = Counter()
+        """Connections as of the last look, and those that were made since."""
         self._why = f"it asked for nothing and others come, {host.why_full}"
 
     def look(self) -> None:
         """Note who asks for something; call it each second."""
         connections, before = self._host.connections, self._seen
         self._seen, self._order = {}, None
+        self._of_user.clear()
         if self._host.places_taken < self._host.max_connections * 3 // 4:
             return
         for connection in connections:
@@ -64,6 +74,13 @@ class Places:
                 seen.quiet = seen.quiet + 1 if requests == seen.requests else 1
                 seen.requests = requests
             self._seen[connection] = seen
+            self._of_user[connection.session.principal] += 1
+
+    def has_its_share(self, user: Principal) -> bool:
+        """Count one more connection of a user that has logged in; whether it has to leave its place to others."""
+        self._of_user[user] += 1
+        most = self._host.max_connections
+        return self._host.places_taken > most - most // LAST and 2 * self._of_user[user] > most
 
     def give(self, listener: str) -> bool:
         """Close a connection for one that comes by `listener`, if any may go."""
@@ -86,6 +103,7 @@ class Places:
 
     def _who_may_go(self) -> "list[Connection]":
         of_address = Counter(map(_address, self._host.connections))
+        of_holder = Counter(map(_holder, self._host.connections))
         quiet: list[Connection] = []
         waiting: list[Connection] = []
         for connection, seen in self._seen.items():
@@ -95,12 +113,18 @@ class Places:
             elif seen.looks >= WAITING_LOOKS:
                 waiting.append(connection)
         for each in quiet, waiting:
-            each.sort(key=lambda one: -of_address[_address(one)])  # keeps the oldest first among equals
+            # Keeps the oldest first among equals.
+            each.sort(key=lambda one: (-of_holder[_holder(one)], -of_address[_address(one)]))
         return [*reversed(waiting), *reversed(quiet)]
 
     def _still_asks_for_nothing(self, connection: "Connection") -> bool:
         is_quiet = connection.requests == self._seen[connection].requests
         return connection.asks_for_nothing and (is_quiet or connection.in_flight > 0)
+
+
+def _holder(connection: "Connection") -> str | Principal:
+    principal = connection.session.principal
+    return _address(connection) if principal == ANONYMOUS else principal
 
 
 def _address(connection: "Connection") -> str:

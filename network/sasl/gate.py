@@ -234,7 +234,7 @@ class SaslGate:
             return await self._failed("another user than that of the session")
         self._exchange = None
         self._forget_deadline()
-        clock = self._host.clock
+        clock, is_first = self._host.clock, connection.session.principal == ANONYMOUS
         session = Session(
             principal=principal,
             listener=connection.listener,
@@ -248,7 +248,7 @@ class SaslGate:
         connection.adopt(session)
         connection.limit_frames(self._host.max_frame_bytes, self._host.spare_buffers.memory)
         self._unauthenticated.is_proved()
-        if self._host.limits is not None:
+        if is_first:
             close_if_too_many(self._host, connection)
         self._forget_expiry()
         if lifetime_ms:

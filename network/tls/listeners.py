@@ -126,8 +126,7 @@ class TlsListener:
         )
         (unauthenticated.end if principal is ANONYMOUS else unauthenticated.is_proved)()
         layer.unauthenticated = None
-        if self._host.limits is not None:
-            close_if_too_many(self._host, connection)
+        close_if_too_many(self._host, connection)
         if principal is not ANONYMOUS:
             session = connection.session
             audit.log.debug(

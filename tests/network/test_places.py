@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,9 +14,10 @@ from waiting import HANG_S
 from eosin.broker.services import Services
 from eosin.client.client import Client
 from eosin.client.errors import ClientError
+from eosin.model.principals import Principal
 from eosin.network.api import Api, RequestContext
 from eosin.network.host import ConnectionHost
-from eosin.network.limits import ConnectionLimits, Limits
+from eosin.network.limits import ConnectionLimits, Limits, close_if_too_many
 from eosin.network.places import QUIET_LOOKS, WAITING_LOOKS
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.fetch import FetchRequest, FetchResponse
@@ -40,6 +42,13 @@ def full_host(most: int, *, beats: Any = at_once) -> ConnectionHost:
 
 def client(host: ConnectionHost, address: str = "127.0.0.1", listener: str = "PLAINTEXT") -> FakePeer:
     return FakePeer(host, address=address, listener=listener)
+
+
+def logged_in(peer: FakePeer, user: str) -> FakePeer:
+    """The same, known as this user from now on."""
+    peer.connection.adopt(replace(peer.connection.session, principal=Principal("User", user)))
+    close_if_too_many(peer.host, peer.connection)
+    return peer
 
 
 def beat(*peers: FakePeer) -> None:
@@ -158,6 +167,53 @@ async def test_the_address_with_the_most_connections_gives_first_and_then_the_ol
         assert host.places.give("PLAINTEXT")
         order += [each for each in those_that_went(*everybody) if each not in order]
     assert order == [1, 2, 3, 4, 5, 0]
+
+
+async def test_the_user_with_the_most_connections_gives_first_from_wherever_they_come() -> None:
+    host = full_host(6)
+    nobody = [client(host, "10.0.0.9") for _ in range(2)]
+    bob = logged_in(client(host, "10.0.0.1"), "bob")
+    mallory = [logged_in(client(host, f"10.0.1.{number}"), "mallory") for number in range(3)]
+    await look(host, QUIET_LOOKS)
+    order = []
+    everybody = (*nobody, bob, *mallory)
+    for _ in range(6):
+        assert host.places.give("PLAINTEXT")
+        order += [each for each in those_that_went(*everybody) if each not in order]
+    assert order == [3, 4, 5, 0, 1, 2]
+
+
+async def test_a_user_with_more_than_half_of_all_connections_leaves_the_last_ones_to_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    host = full_host(100)
+    others = [logged_in(client(host), f"user-{number}") for number in range(40)]
+    mallory = [logged_in(client(host), "mallory") for _ in range(55)]
+    host.places.look()
+    beat(*others, *mallory)
+    more = [logged_in(client(host), "mallory") for _ in range(2)]
+    await turns()
+    alice = logged_in(client(host), "alice")
+    await turns()
+    assert those_that_went(*others, *mallory, *more, alice) == [95, 96]
+    assert caplog.text.count("the last ones are left to others") == 1
+
+
+async def test_users_with_half_of_all_connections_each_may_fill_the_broker() -> None:
+    host = full_host(100)
+    peers = [logged_in(client(host), f"user-{number % 2}") for number in range(80)]
+    host.places.look()
+    peers += [logged_in(client(host), f"user-{number % 2}") for number in range(20)]
+    await turns()
+    assert those_that_went(*peers) == []
+
+
+async def test_a_user_that_takes_many_places_at_once_is_seen_before_the_next_look() -> None:
+    host = full_host(100)
+    host.places.look()
+    peers = [logged_in(client(host), "mallory") for _ in range(100)]
+    await turns()
+    assert len(those_that_went(*peers)) == 5
 
 
 async def test_a_listener_with_places_of_its_own_gives_them_to_its_like_only() -> None:

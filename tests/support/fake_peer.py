@@ -39,6 +39,7 @@ class FakePeer:
         address: str = "127.0.0.1",
         new_gate: Callable[[Connection], SaslGate] | None = None,
     ) -> None:
+        self.host = host
         self.transport = FakeTransport(peer=(address, 50_000))
         self.connection = Connection(host, listener, asyncio.get_running_loop(), new_gate=new_gate)
         self.transport.connect(self.connection)

@@ -419,6 +419,20 @@ async def short(beats: Beats) -> SaslBroker:
     return SaslBroker(users("alice", "bob"), beats.api, max_reauth_ms=20_000)
 
 
+async def test_who_logs_in_again_is_no_connection_more(short: SaslBroker) -> None:
+    short.host.max_connections = 40
+    peers = []
+    for user in ["alice"] * 38 + ["bob"] * 2:
+        peers.append(short.peer())
+        await peers[-1].scram(user)
+    short.host.places.look()
+    assert [peer.is_closed for peer in peers] == [False] * 40
+    await passed(short, 15_000)
+    await peers[0].scram("alice")
+    await turns()
+    assert not peers[0].is_closed
+
+
 async def test_a_session_is_renewed_by_its_user(short: SaslBroker, beats: Beats) -> None:
     peer = short.peer()
     assert (await peer.scram("alice")).session_lifetime_ms == 20_000
