@@ -33,7 +33,7 @@ class BudgetSettings(QuorumSettings):
     )
     eosin_unauthenticated_memory_max_bytes: int = setting(
         67_108_864,
-        "Memory of what connections whose TLS and SASL are not done have sent and not ended, over all of them.",
+        "Memory of what the connections of a listener whose TLS and SASL are not done have sent and not ended.",
         kind=Kind.LONG,
         at_least=1_048_576,
     )
