@@ -174,7 +174,7 @@ class SaslGate:
         if error is ErrorCode.ILLEGAL_SASL_STATE:
             return SaslHandshakeResponse(error_code=error)
         if error is ErrorCode.NONE:
-            self._exchange = self._listener.exchanges[request.mechanism]()
+            self._exchange = self._listener.exchanges[request.mechanism](self._connection.session.host)
             self._unauthenticated.stage = request.mechanism
             if is_renewal:
                 self._deadline = clock.call_later(EXCHANGE_MS, self._renewal_is_late)

@@ -9,6 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from eosin.model.address_group import network_of
 from eosin.network.connection import Connection
 from eosin.network.sasl.failure_delays import FailureDelays
 from eosin.network.sasl.gate import SaslGate, SaslListener
@@ -90,8 +91,10 @@ class SaslListeners:
     def _exchange(self, config: BrokerConfig, listener: str, mechanism: Mechanism) -> NewExchange:
         match mechanism:
             case Mechanism.PLAIN:
-                return partial(PlainExchange, self._checks, jaas_users(config, listener))
+                others = jaas_users(config, listener)
+                return lambda host: PlainExchange(self._checks, others, network_of(host))
             case Mechanism.OAUTHBEARER:
-                return self._tokens[listener].exchange
+                tokens = self._tokens[listener]
+                return lambda _: tokens.exchange()
             case _:
-                return partial(ScramExchange, mechanism, self._credentials)
+                return lambda _: ScramExchange(mechanism, self._credentials)

@@ -35,8 +35,8 @@ class ServerExchange(Protocol):
         """What to answer. Waits only where the mechanism needs a thread or another machine."""
 
 
-NewExchange = Callable[[], ServerExchange]
-"""Begins an exchange of one mechanism."""
+NewExchange = Callable[[str], ServerExchange]
+"""Begins an exchange of one mechanism with a peer at this address."""
 
 
 class ScramExchange:

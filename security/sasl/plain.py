@@ -16,19 +16,19 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from eosin.model.close_connection import CloseConnection
 from eosin.model.credentials import Credentials
 from eosin.protocol.sasl.plain import PlainLogin, read_plain
 from eosin.protocol.sasl.scram_credentials import is_password_of
 from eosin.protocol.sasl.steps import Failure, Mechanism
 from eosin.runtime.clock import Clock
+from eosin.security.sasl.check_turns import CheckTurns
 from eosin.security.sasl.exchanges import Authenticated, Step
 from eosin.security.sasl.lookup import find, find_or_fake
 
 THREADS: Final = 2
 MAX_WAITING: Final = 256
-"""Checks that wait for a thread. Beyond, the connection is closed: "wrong password" would be a lie, and clients stop
-on it."""
+"""Checks that wait for a thread. Beyond, a connection of the network with the most is closed: "wrong password" would be
+a lie, and clients stop on it."""
 MAX_REMEMBERED: Final = 10_000
 REMEMBERED_MS: Final = 600_000
 ANSWER_MS: Final = 100
@@ -43,19 +43,20 @@ class PasswordChecks:
         self._clock = clock
         self._threads: ThreadPoolExecutor | None = None
         """Made for the first check."""
-        self._waiting = 0
+        self._turns = CheckTurns(at_once=THREADS, most_waiting=MAX_WAITING)
         self._key: Final = secrets.token_bytes(32)
         self._good: OrderedDict[bytes, int] = OrderedDict()
         """Until when, in ms of the clock, by the hash of what was good."""
 
     def close(self) -> None:
         """Begin no more checks."""
+        self._turns.close()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def is_good(self, login: PlainLogin, others: Mapping[str, str]) -> bool:
-        """Whether the password is the user's. `others` are passwords of users who are not in the store. Raises
-        CloseConnection when too many checks wait."""
+    async def is_good(self, login: PlainLogin, others: Mapping[str, str], network: str) -> bool:
+        """Whether the password that came from `network` is the user's. `others` are passwords of users who are not in
+        the store. Raises CloseConnection when too many checks wait."""
         listed = None if self._credentials.of(login.user) else others.get(login.user)
         # Whoever is not in the store costs what those cost whom our own tools made.
         credential = (
@@ -69,16 +70,11 @@ class PasswordChecks:
         now_ms = self._clock.elapsed_ms()
         if self._good.get(remembered, now_ms) > now_ms:
             return True
-        if self._waiting >= MAX_WAITING:
-            raise CloseConnection("too many passwords wait to be checked")
         if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="eosin-password")
-        self._waiting += 1
-        try:
+        async with self._turns.turn(network):
             loop = asyncio.get_running_loop()
             is_good = await loop.run_in_executor(self._threads, is_password_of, credential, login.password)
-        finally:
-            self._waiting -= 1
         if listed is None:
             is_good = is_good and bool(self._credentials.of(login.user))  # a user may be deleted meanwhile
         else:
@@ -106,9 +102,11 @@ class PasswordChecks:
 class PlainExchange:
     """One exchange: one token decides."""
 
-    def __init__(self, checks: PasswordChecks, others: Mapping[str, str]) -> None:
+    def __init__(self, checks: PasswordChecks, others: Mapping[str, str], network: str) -> None:
+        """`network`: from where the peer comes."""
         self._checks = checks
         self._others = others
+        self._network = network
 
     async def step(self, token: bytes) -> Step:
         """Judge the password."""
@@ -116,7 +114,7 @@ class PlainExchange:
         login = read_plain(token)
         if isinstance(login, Failure):
             return login
-        if await self._checks.is_good(login, self._others):
+        if await self._checks.is_good(login, self._others, self._network):
             return Authenticated(login.user)
         await self._checks.time_to_fail(began_ms)
         return Failure("the password is wrong, or there is no such user")

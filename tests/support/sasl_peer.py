@@ -1,6 +1,8 @@
 """A client of a SASL listener over a fake transport, and a listener for it, with users in memory."""
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,7 +29,7 @@ from eosin.protocol.schemas.sasl_authenticate import SaslAuthenticateRequest
 from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
-from eosin.security.sasl.exchanges import NewExchange, ScramExchange
+from eosin.security.sasl.exchanges import ScramExchange, ServerExchange
 from eosin.security.sasl.lookup import MECHANISMS, NUMBERS
 from eosin.security.session import SecurityProtocol
 
@@ -55,18 +57,19 @@ class SaslBroker:
         *apis: Api,
         max_reauth_ms: int = 0,
         delay_ms: int = 100,
-        exchanges: dict[str, NewExchange] | None = None,
+        exchanges: dict[str, Callable[[], ServerExchange]] | None = None,
         timeout_ms: int = 10_000,
     ) -> None:
         """`timeout_ms`, of the time that really passes, is how long a peer may take."""
+        if exchanges is None:
+            exchanges = {each: partial(ScramExchange, each, credentials) for each in MECHANISMS.values()}
         self.clock = ManualClock()
         self.host: ConnectionHost = host_of(
             sasl_handshake.API, sasl_authenticate.API, *apis, services=SimpleNamespace(clock=self.clock)
         )
         self.listener = SaslListener(
             protocol=SecurityProtocol.SASL_PLAINTEXT,
-            exchanges=exchanges
-            or {each: lambda each=each: ScramExchange(each, credentials) for each in MECHANISMS.values()},
+            exchanges={each: lambda _, make=make: make() for each, make in exchanges.items()},
             failures=FailureDelays(self.clock, SeededChance(1), delay_ms=delay_ms),
             max_receive_bytes=131_072,
             max_reauth_ms=dict.fromkeys(Mechanism, max_reauth_ms),

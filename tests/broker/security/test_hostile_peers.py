@@ -104,7 +104,7 @@ async def test_one_entry_more_beside_100000_is_added_at_once_and_counts_before_i
 async def test_hundreds_of_wrong_passwords_at_a_time_hold_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """Case 26 of security.md 9.3: they are checked in threads, and whoever is right does not wait behind them all."""
     checks = PasswordChecks(users("alice"), SystemClock())
-    assert await checks.is_good(PlainLogin("alice", PASSWORD), {})
+    assert await checks.is_good(PlainLogin("alice", PASSWORD), {}, "10.0.0")
     loop, may_go_on = threading.get_ident(), threading.Event()
 
     def held(*what: Any) -> bool:
@@ -113,9 +113,9 @@ async def test_hundreds_of_wrong_passwords_at_a_time_hold_up_nobody(monkeypatch:
         return is_password_of(*what)
 
     monkeypatch.setattr(plain, "is_password_of", held)
-    waiting = asyncio.gather(*[checks.is_good(PlainLogin("alice", str(number)), {}) for number in range(60)])
+    waiting = asyncio.gather(*[checks.is_good(PlainLogin("alice", str(number)), {}, "10.0.0") for number in range(60)])
     await asyncio.sleep(0)
-    assert await checks.is_good(PlainLogin("alice", PASSWORD), {})
+    assert await checks.is_good(PlainLogin("alice", PASSWORD), {}, "10.0.0")
     may_go_on.set()
     assert not any(await waiting)
     checks.close()

@@ -14,9 +14,20 @@ from eosin.protocol.sasl.plain import PlainLogin, plain_message
 from eosin.protocol.sasl.scram_credentials import ScramCredential, credential_of, is_password_of
 from eosin.protocol.sasl.steps import Failure, Mechanism
 from eosin.security.sasl import plain
+from eosin.security.sasl.check_turns import CheckTurns
 from eosin.security.sasl.exchanges import Authenticated, Step
 from eosin.security.sasl.lookup import DEFAULT_ITERATIONS
-from eosin.security.sasl.plain import ANSWER_MS, MAX_WAITING, REMEMBERED_MS, PasswordChecks, PlainExchange
+from eosin.security.sasl.plain import (
+    ANSWER_MS,
+    MAX_WAITING,
+    REMEMBERED_MS,
+    THREADS,
+    PasswordChecks,
+    PlainExchange,
+)
+
+HOME = "10.0.0"
+"""The network that passwords come from."""
 
 
 class Counted:
@@ -43,7 +54,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
 
 async def outcome(checks: PasswordChecks, clock: ManualClock, user: str, password: str, **others: str) -> Step:
     """What an exchange comes to, however long it takes."""
-    step = asyncio.ensure_future(PlainExchange(checks, others).step(plain_message(user, password)))
+    step = asyncio.ensure_future(PlainExchange(checks, others, HOME).step(plain_message(user, password)))
 
     def is_over() -> bool:
         clock.advance(ANSWER_MS)
@@ -68,15 +79,15 @@ async def test_a_good_password_is_remembered_for_ten_minutes_and_until_it_change
     store, clock = users("alice"), ManualClock()
     checks = PasswordChecks(store, clock)
     for _ in range(3):
-        assert await checks.is_good(PlainLogin("alice", PASSWORD), {})
+        assert await checks.is_good(PlainLogin("alice", PASSWORD), {}, HOME)
     assert len(counted.threads) == 1
     clock.advance(REMEMBERED_MS)
-    assert await checks.is_good(PlainLogin("alice", PASSWORD), {})
+    assert await checks.is_good(PlainLogin("alice", PASSWORD), {}, HOME)
     assert len(counted.threads) == 2
     store.put("alice", 1, users("bob").of("bob")[1]._replace(stored_key=b"x" * 32))
-    assert not await checks.is_good(PlainLogin("alice", PASSWORD), {})
-    assert not await checks.is_good(PlainLogin("alice", "wrong"), {})
-    assert not await checks.is_good(PlainLogin("alice", "wrong"), {})
+    assert not await checks.is_good(PlainLogin("alice", PASSWORD), {}, HOME)
+    assert not await checks.is_good(PlainLogin("alice", "wrong"), {}, HOME)
+    assert not await checks.is_good(PlainLogin("alice", "wrong"), {}, HOME)
     assert len(counted.threads) == 5, "wrong ones are never remembered"
     checks.close()
 
@@ -84,9 +95,9 @@ async def test_a_good_password_is_remembered_for_ten_minutes_and_until_it_change
 async def test_a_password_of_the_settings_is_for_users_who_have_no_other(counted: Counted) -> None:
     checks = PasswordChecks(users("alice"), ManualClock())
     others = {"carol": "of the settings", "alice": "of the settings"}
-    assert await checks.is_good(PlainLogin("carol", "of the settings"), others)
-    assert not await checks.is_good(PlainLogin("carol", "wrong"), others)
-    assert not await checks.is_good(PlainLogin("alice", "of the settings"), others)
+    assert await checks.is_good(PlainLogin("carol", "of the settings"), others, HOME)
+    assert not await checks.is_good(PlainLogin("carol", "wrong"), others, HOME)
+    assert not await checks.is_good(PlainLogin("alice", "of the settings"), others, HOME)
     checks.close()
 
 
@@ -115,7 +126,7 @@ async def test_a_failure_is_answered_at_a_fixed_time_from_the_start_of_its_check
         return False
 
     monkeypatch.setattr(plain, "is_password_of", check)
-    step = asyncio.ensure_future(PlainExchange(checks, {}).step(plain_message("alice", "wrong")))
+    step = asyncio.ensure_future(PlainExchange(checks, {}, HOME).step(plain_message("alice", "wrong")))
     await until(lambda: clock.pending == 1)
     clock.advance(ANSWER_MS - took_ms - 1)
     await settled()
@@ -130,30 +141,84 @@ async def test_a_good_password_of_the_settings_is_remembered_too(counted: Counte
     clock = ManualClock()
     checks = PasswordChecks(users(), clock)
     for _ in range(3):
-        assert await checks.is_good(PlainLogin("carol", "of the settings"), {"carol": "of the settings"})
+        assert await checks.is_good(PlainLogin("carol", "of the settings"), {"carol": "of the settings"}, HOME)
     assert len(counted.threads) == 1
-    assert not await checks.is_good(PlainLogin("carol", "of the settings"), {"carol": "changed"})
-    assert not await checks.is_good(PlainLogin("carol", "of the settings"), {})
+    assert not await checks.is_good(PlainLogin("carol", "of the settings"), {"carol": "changed"}, HOME)
+    assert not await checks.is_good(PlainLogin("carol", "of the settings"), {}, HOME)
     checks.close()
 
 
 async def test_too_many_at_a_time_are_closed_and_not_called_wrong(counted: Counted) -> None:
     counted.go_on.clear()
     checks = PasswordChecks(users(), ManualClock())
-    waiting = [asyncio.ensure_future(checks.is_good(PlainLogin("x", str(n)), {})) for n in range(MAX_WAITING)]
+    waiting = [
+        asyncio.ensure_future(checks.is_good(PlainLogin("x", str(n)), {}, HOME)) for n in range(THREADS + MAX_WAITING)
+    ]
     await asyncio.sleep(0)
     with pytest.raises(CloseConnection):
-        await checks.is_good(PlainLogin("x", "y"), {})
+        await checks.is_good(PlainLogin("x", "y"), {}, HOME)
     checks.close()
     counted.go_on.set()
     await asyncio.wait(waiting, timeout=HANG_S)
+
+
+async def test_a_password_waits_for_one_of_each_other_network_however_many_of_these_wait(counted: Counted) -> None:
+    counted.go_on.clear()
+    checks = PasswordChecks(users("alice"), ManualClock())
+    attack = [
+        asyncio.ensure_future(checks.is_good(PlainLogin("alice", str(n)), {}, f"192.168.{n % 10}"))
+        for n in range(THREADS + MAX_WAITING)
+    ]
+    await asyncio.sleep(0)
+    login = asyncio.ensure_future(checks.is_good(PlainLogin("alice", PASSWORD), {}, HOME))
+    await settled()
+    assert not login.done()
+    assert sum(each.done() for each in attack) == 1, "one of a network with many gives way to it"
+    counted.go_on.set()
+    assert await login
+    assert len(counted.threads) <= THREADS + 10 + THREADS
+    await asyncio.gather(*attack, return_exceptions=True)
+    checks.close()
+
+
+@pytest.mark.virtual
+async def test_a_turn_that_nobody_waits_for_any_more_goes_to_the_next_one() -> None:
+    turns = CheckTurns(at_once=1, most_waiting=10)
+    had: list[int] = []
+
+    async def have(number: int) -> None:
+        async with turns.turn(f"10.0.{number}"):
+            had.append(number)
+            await asyncio.sleep(1)
+
+    tasks = [asyncio.create_task(have(number)) for number in range(4)]
+    await asyncio.sleep(0.5)
+    tasks[1].cancel()
+    await asyncio.sleep(0.5)
+    tasks[2].cancel()  # in the moment in which it would have its turn, or has it
+    await asyncio.wait(tasks)
+    assert had[-1] == 3
+    async with asyncio.timeout(5):
+        await have(4)
+
+
+async def test_those_who_wait_when_the_broker_stops_are_closed(counted: Counted) -> None:
+    counted.go_on.clear()
+    checks = PasswordChecks(users(), ManualClock())
+    waiting = [asyncio.ensure_future(checks.is_good(PlainLogin("x", str(n)), {}, HOME)) for n in range(2 * THREADS)]
+    await asyncio.sleep(0)
+    checks.close()
+    late = asyncio.ensure_future(checks.is_good(PlainLogin("x", "late"), {}, HOME))
+    counted.go_on.set()
+    ends = await asyncio.gather(*waiting, late, return_exceptions=True)
+    assert [type(each) for each in ends[THREADS:]] == [CloseConnection] * (THREADS + 1)
 
 
 async def test_a_user_who_is_deleted_during_the_check_does_not_get_in(counted: Counted) -> None:
     store = users("alice")
     checks = PasswordChecks(store, ManualClock())
     counted.go_on.clear()
-    login = asyncio.ensure_future(checks.is_good(PlainLogin("alice", PASSWORD), {}))
+    login = asyncio.ensure_future(checks.is_good(PlainLogin("alice", PASSWORD), {}, HOME))
     await asyncio.sleep(0)
     store.remove("alice", 1)
     counted.go_on.set()
