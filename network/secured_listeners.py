@@ -64,6 +64,7 @@ async def open_sasl(
 def secured_connections(
     config: BrokerConfig,
     host: "ConnectionHost",
+    chance: "Chance",
     tls: "TlsListeners | None",
     sasl: "SaslListeners | None",
     loop: asyncio.AbstractEventLoop,
@@ -74,7 +75,6 @@ def secured_connections(
     if tls is not None:
         handshakes_max = config.eosin_tls_handshakes_max
         made.update(tls.open(config.protocols, host, handshakes_max=handshakes_max, loop=loop, above=with_sasl))
-    clock, chance = host.services.clock, host.services.chance
     return made, unauthenticated_peers_of(
-        config, list(made), refusals=host.refusals, clock=clock, chance=chance, loop=loop
+        config, list(made), refusals=host.refusals, clock=host.clock, chance=chance, loop=loop
     )

@@ -423,7 +423,9 @@ class Server:
         if self.tls is not None or self._sasl is not None:
             from eosin.network.secured_listeners import secured_connections
 
-            secured, unauthenticated_peers = secured_connections(self.config, self.host, self.tls, self._sasl, loop)
+            secured, unauthenticated_peers = secured_connections(
+                self.config, self.host, self.chance, self.tls, self._sasl, loop
+            )
         for listener, bound in self._sockets:
             try:
                 bound.listen(backlog)

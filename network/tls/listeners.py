@@ -187,7 +187,7 @@ class TlsListeners:
         above: Mapping[str, Callable[[UnauthenticatedPeer], Connection]] = MappingProxyType({}),
     ) -> dict[str, Callable[[UnauthenticatedPeer], TlsLayer]]:
         """What makes a connection of each listener. `above` has what makes those of listeners with SASL."""
-        handshakes = Handshakes(loop, host.services.clock, limit=handshakes_max)
+        handshakes = Handshakes(loop, host.clock, limit=handshakes_max)
         shared = TlsShared(handshakes, memoryview(bytearray(SCRATCH_BYTES)), loop, above)
         for watch in self._watches:
             name = watch.settings.listener
