@@ -23,6 +23,7 @@ from eosin.cluster.joined.coordinator_elections import CoordinatorElections
 from eosin.cluster.membership.channel import ControllerChannel, ControllerUnavailable
 from eosin.cluster.membership.directory_assignments import DirectoryAssignments
 from eosin.cluster.membership.disk_watch import DiskWatch
+from eosin.cluster.membership.envelopes import Envelopes
 from eosin.cluster.membership.ignored_acls import check_acls
 from eosin.cluster.membership.isr_changes import IsrChanges, TopicIdPartition
 from eosin.cluster.membership.lifecycle import Membership
@@ -116,11 +117,13 @@ class JoinedNode:
             dial=ControllerDialer(f"broker-{config.node_id}-metadata", links.controllers),
             supported=FEATURES,
         )
-        self._channel = self._new_channel("forwarding", clock, config.controller_socket_timeout_ms)
+        self._envelopes = Envelopes(lambda: self._new_channel("forwarding", clock, config.controller_socket_timeout_ms))
+        self._channel = self._new_channel("own", clock, config.controller_socket_timeout_ms)
+        heartbeat = self._new_channel("heartbeat", clock, config.broker_heartbeat_interval_ms)
         self._membership = Membership(
             _identity(config, listeners, logs, chance),
             _limits(config, logs),
-            channel=self._new_channel("heartbeat", clock, config.broker_heartbeat_interval_ms),
+            channel=heartbeat,
             metadata=self._follower,
             save_epoch=logs.save_broker_epoch,
             clock=clock,
@@ -129,13 +132,14 @@ class JoinedNode:
             config=config,
             cluster_id=logs.cluster_id,
             channel=self._channel,
+            envelopes=self._envelopes,
             find_leader=lambda: self._follower.leader,
             own_epoch=lambda: self._membership.broker_epoch,
         )
         for listener in listeners:
             self.cluster.advertise(listener.name, listener.host, listener.port)
         self._follower.on_publication.append(self.cluster.publish_in_steps)
-        self._forwarding = Forwarding(self.cluster, self._channel)
+        self._forwarding = Forwarding(self.cluster, self._envelopes, controller=heartbeat)
         self._peers = self._new_peers()
         self._other_brokers = RemoteBrokers(self._peers)
         self._coordinators: CoordinatorRoutes | None = None
@@ -439,6 +443,7 @@ class JoinedNode:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
         await self._channel.close()
+        await self._envelopes.close()
 
     async def _or_lost(self, work: Coroutine[Any, Any, None]) -> None:
         """Wait for `work`, unless the metadata cannot be followed. Raises StartError."""

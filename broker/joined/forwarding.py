@@ -22,7 +22,8 @@ from eosin.broker.joined.controller_apis import CONTROLLER_APIS
 from eosin.broker.joined.image_answers import ImageAnswers
 from eosin.broker.services import Services
 from eosin.broker.transactions.two_phase_replicas import refused_move
-from eosin.cluster.membership.channel import ControllerChannel, principal_data
+from eosin.cluster.membership.channel import ControllerChannel
+from eosin.cluster.membership.envelopes import Envelopes, principal_data
 from eosin.cluster.membership.rules.registration import FEATURES
 from eosin.cluster.metadata.config_changes import changed_configs, check_broker_configs, is_list_setting
 from eosin.cluster.metadata.controller_requests import packed_host
@@ -115,9 +116,11 @@ def decode(key: int, version: int, frame: memoryview, offset: int) -> Any:
 class Forwarding:
     """The controller's part of a broker's APIs."""
 
-    def __init__(self, cluster: "JoinedCluster", channel: ControllerChannel) -> None:
+    def __init__(self, cluster: "JoinedCluster", envelopes: Envelopes, *, controller: ControllerChannel) -> None:
+        """`controller` is asked again and again, and knows what the active one serves."""
         self._cluster = cluster
-        self._channel = channel
+        self._envelopes = envelopes
+        self._controller = controller
         self._apis: Mapping[int, Api] = {}
 
     def apis(self, alone: Mapping[int, Api]) -> Mapping[int, Api]:
@@ -157,7 +160,7 @@ class Forwarding:
         """The controller's response to a client's request."""
         await asyncio.sleep(0)  # handlers begin outside a task, in which a timeout would have no effect
         principal = context.session.principal
-        found = await self._channel.forward(
+        found = await self._envelopes.forward(
             request.frame,
             principal=principal_data(principal.name, kind=principal.kind),
             client_host=packed_host(context.client_host),
@@ -336,7 +339,7 @@ class Forwarding:
         """The levels of the cluster's features; that of kraft.version is not in the image, but the controller says
         it."""
         levels = self._cluster.image.features
-        kraft = self._channel.features.get(KRAFT_VERSION, 0)
+        kraft = self._controller.features.get(KRAFT_VERSION, 0)
         return {**levels, KRAFT_VERSION: kraft} if kraft else levels
 
     def _announced(self, config: "BrokerConfig") -> tuple[ApiVersion, ...]:
@@ -344,7 +347,7 @@ class Forwarding:
         for key, api in sorted(self._apis.items()):
             versions = api.announced(config)
             if key in FORWARDED:
-                served = self._channel.served(api.key)
+                served = self._controller.served(api.key)
                 if served is None:
                     continue
                 versions = range(max(versions.start, served[0]), min(versions.stop, served[1] + 1))

@@ -11,7 +11,7 @@ Purposes have channels of their own: a heartbeat behind anything else is how a b
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from eosin.client.addresses import Address
 from eosin.client.connection import Connection, Security
@@ -25,9 +25,7 @@ from eosin.client.errors import (
 from eosin.client.versions import Versions, negotiate
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.schemas.envelope import EnvelopeRequest, EnvelopeResponse
 from eosin.protocol.types import Message
-from eosin.protocol.varints import uvarint
 from eosin.runtime.clock import Clock
 
 _LOG: Final = logging.getLogger(__name__)
@@ -38,10 +36,6 @@ REFUSED_RETRY_MS: Final = 1000
 """Before a certificate or a login that one side has refused is tried again: a certificate is renewed, a user made."""
 SOCKET_TIMEOUT_MS: Final = 30_000
 """`controller.socket.timeout.ms`: a connection that is silent for so long with a request on its way is given up."""
-FORWARD_TIMEOUT_MS: Final = 60_000
-"""How long a request of a client waits for a controller (cluster.md 5.2)."""
-_CORRELATION_ID_AT: Final = 4
-"""Where the correlation id stands in a request without its size: behind the API's key and version."""
 
 
 class ControllerAddress(Protocol):
@@ -73,16 +67,6 @@ class Dial(Protocol):
 
 class ControllerUnavailable(OSError):
     """No active controller answered in time. The request may have been carried out, or may yet be."""
-
-
-class ForwardedResponse(NamedTuple):
-    """What became of a client's request that was passed on."""
-
-    error_code: ErrorCode
-    """NONE: `frame` is the response. UNSUPPORTED_VERSION: the client's connection has to close. Anything else is the
-    error that the client gets."""
-    frame: bytes
-    """The response's header and body, without a size: what the client reads. Empty after an error."""
 
 
 class ControllerChannel:
@@ -144,22 +128,6 @@ class ControllerChannel:
         except TimeoutError:
             why = self._last_complaint or "the active controller is silent, or busy with earlier requests"
             raise ControllerUnavailable(f"{key.name} had no answer in {timeout_ms} ms: {why}") from None
-
-    async def forward(
-        self, request: bytes, *, principal: bytes, client_host: bytes, timeout_ms: int = FORWARD_TIMEOUT_MS
-    ) -> ForwardedResponse:
-        """Pass a client's request on in an Envelope (cluster.md 5.2).
-
-        `request` is the frame as it came, without its size; `principal` from `principal_data`; `client_host` the 4 or
-        16 bytes of the client's address. The response's correlation id is the client's.
-        """
-        envelope = EnvelopeRequest(request_data=request, request_principal=principal, client_host_address=client_host)
-        try:
-            response: EnvelopeResponse = await self.request(ApiKey.ENVELOPE, envelope, timeout_ms=timeout_ms)
-        except ControllerUnavailable as error:
-            _LOG.warning("a client's request could not be passed on: %s", error)
-            return ForwardedResponse(ErrorCode.REQUEST_TIMED_OUT, b"")
-        return opened_envelope(request, response)
 
     async def close(self) -> None:
         """Close the connection; a request on its way fails. A later request opens another."""
@@ -246,28 +214,3 @@ def is_not_controller(response: Message) -> bool:
         if isinstance(value, tuple) and any(isinstance(each, Message) and is_not_controller(each) for each in value):
             return True
     return False
-
-
-def opened_envelope(request: bytes, response: EnvelopeResponse) -> ForwardedResponse:
-    """What the client of `request` gets for the controller's response to its Envelope: the table of cluster.md 5.2,
-    without 41, which the channel sees to."""
-    if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-        return ForwardedResponse(ErrorCode.UNSUPPORTED_VERSION, b"")
-    frame = response.response_data
-    if response.error_code != ErrorCode.NONE or frame is None:
-        _LOG.error("the controller refused a client's request that was passed on, with error %d", response.error_code)
-        return ForwardedResponse(ErrorCode.UNKNOWN_SERVER_ERROR, b"")
-    if frame[:4] != request[_CORRELATION_ID_AT : _CORRELATION_ID_AT + 4]:
-        _LOG.error("the controller answered another request than the one that was passed on")
-        return ForwardedResponse(ErrorCode.UNKNOWN_SERVER_ERROR, b"")
-    return ForwardedResponse(ErrorCode.NONE, frame)
-
-
-def principal_data(name: str = "ANONYMOUS", *, kind: str = "User", token_authenticated: bool = False) -> bytes:
-    """A principal as an Envelope carries it: version 0 of DefaultPrincipalData behind its number (KIP-590)."""
-    return b"".join((b"\0\0", _compact(kind), _compact(name), bytes((token_authenticated, 0))))
-
-
-def _compact(text: str) -> bytes:
-    encoded = text.encode()
-    return uvarint(len(encoded) + 1) + encoded

@@ -25,7 +25,7 @@ class QuorumProducerIds:
     """The controller as a source of blocks: the `ProducerIds` of a broker of a quorum."""
 
     def __init__(self, channel: ControllerChannel, *, node_id: int, broker_epoch: Callable[[], int]) -> None:
-        """`channel` is the one for requests that are forwarded. `broker_epoch` tells the one of now."""
+        """`channel` is the one for what this broker asks for itself. `broker_epoch` tells the one of now."""
         self._channel = channel
         self._node_id = node_id
         self._broker_epoch = broker_epoch

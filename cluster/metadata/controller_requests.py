@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.client.errors import known_code
-from eosin.cluster.membership.channel import principal_data
+from eosin.cluster.membership.envelopes import principal_data
 from eosin.model.cluster import NO_CONFIGS, USE_DEFAULT, ConfigChange, Outcome, Topic
 from eosin.model.config_resources import ConfigResourceType
 from eosin.model.principals import Principal
@@ -35,6 +35,7 @@ from eosin.protocol.types import Message
 
 if TYPE_CHECKING:
     from eosin.cluster.membership.channel import ControllerChannel
+    from eosin.cluster.membership.envelopes import Envelopes
 
 CHANGE_TIMEOUT_MS: Final = 60_000
 """How long a change waits for a controller (cluster.md 2.2)."""
@@ -47,8 +48,10 @@ _ENVELOPED: Final = 1
 class ControllerRequests:
     """What one broker asks the controller to change."""
 
-    def __init__(self, channel: "ControllerChannel") -> None:
+    def __init__(self, channel: "ControllerChannel", envelopes: "Envelopes") -> None:
+        """`channel` is for what the broker asks for itself, `envelopes` for what a client does."""
         self._channel = channel
+        self._envelopes = envelopes
 
     async def create_topic(
         self,
@@ -79,7 +82,7 @@ class ControllerRequests:
         frame = b"".join(encode_request(ApiKey.CREATE_TOPICS, _CREATE_TOPICS_VERSION, _ENVELOPED, None, request))[
             SIZE_BYTES:
         ]
-        found = await self._channel.forward(
+        found = await self._envelopes.forward(
             frame, principal=principal_data(principal.name, kind=principal.kind), client_host=client_host
         )
         if found.error_code is not ErrorCode.NONE:

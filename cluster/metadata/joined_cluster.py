@@ -48,6 +48,7 @@ from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TopicP
 
 if TYPE_CHECKING:
     from eosin.cluster.membership.channel import ControllerChannel
+    from eosin.cluster.membership.envelopes import Envelopes
     from eosin.cluster.metadata.acl_entries import ImageAclEntries
     from eosin.cluster.quorum.leader import ActiveController
     from eosin.model.acls import Acl
@@ -87,11 +88,13 @@ class JoinedCluster(ControllerRequests):
         config: "BrokerConfig",
         cluster_id: str,
         channel: "ControllerChannel",
+        envelopes: "Envelopes",
         find_leader: "Callable[[], ActiveController | None]",
         own_epoch: Callable[[], int],
     ) -> None:
-        """`channel` is for requests to the controller, `own_epoch` is this broker's present epoch."""
-        super().__init__(channel)
+        """`channel` is for this broker's own requests to the controller, `envelopes` for those of clients; `own_epoch`
+        is this broker's present epoch."""
+        super().__init__(channel, envelopes)
         self.node_id: int = config.node_id
         self.cluster_id = cluster_id
         self.image = ClusterImage()

@@ -9,8 +9,8 @@ from kraft_node import SHORT_SESSIONS, QuorumController
 from member import member
 from waiting import HANG_S
 
-from eosin.cluster.membership.channel import principal_data
 from eosin.cluster.membership.directory_assignments import LOST_DIRECTORY, DirectoryAssignments
+from eosin.cluster.membership.envelopes import Envelopes, principal_data
 from eosin.cluster.membership.isr_changes import IsrChanges
 from eosin.cluster.membership.producer_ids import QuorumProducerIds
 from eosin.cluster.membership.rules.ports import BrokerState, MembershipLost
@@ -69,7 +69,8 @@ async def test_topics_and_producer_ids_come_through_the_channel(
         )
         version = 7
         frame = b"".join(encode_request(ApiKey.CREATE_TOPICS, version, 4711, "a client", request))[4:]
-        forwarded = await channel.forward(frame, principal=principal_data(), client_host=bytes((127, 0, 0, 1)))
+        envelopes = Envelopes(broker.channel)
+        forwarded = await envelopes.forward(frame, principal=principal_data(), client_host=bytes((127, 0, 0, 1)))
         assert forwarded.error_code is ErrorCode.NONE
         correlation_id, response = decode_response(ApiKey.CREATE_TOPICS, version, forwarded.frame)
         assert correlation_id == 4711
@@ -77,6 +78,7 @@ async def test_topics_and_producer_ids_come_through_the_channel(
         assert [(each.error_code, each.num_partitions) for each in response.topics] == [(ErrorCode.NONE, 2)]
         assert channel.features["metadata.version"] == 30
         await channel.close()
+        await envelopes.close()
         # It leads both partitions, which have no other replica: they do not hold up its stop.
         async with asyncio.timeout(HANG_S):
             await broker.membership.controlled_shutdown()

@@ -100,3 +100,36 @@ async def test_turns_go_on_whenever_some_who_wait_are_cancelled_with_the_one_who
     assert entered == ["a", "b"]
     async with asyncio.timeout(HANG_S), turns.turn("d"):
         pass
+
+
+async def test_some_have_turns_at_once_and_nobody_has_two() -> None:
+    turns = RoundRobin(2)
+    now: list[str] = []
+    order: list[str] = []
+    ends = {name: asyncio.Event() for name in ("a0", "a1", "b0", "c0", "c1")}
+
+    async def have(name: str) -> None:
+        async with turns.turn(name[0]):
+            now.append(name)
+            order.append(name)
+            await ends[name].wait()
+            now.remove(name)
+
+    tasks = [asyncio.create_task(have(name)) for name in ends]
+    await settled()
+    assert now == ["a0", "b0"], "the second place is not for the one who has the first"
+    ends["a0"].set()
+    await settled()
+    assert now == ["b0", "c0"]
+    ends["b0"].set()
+    await settled()
+    assert now == ["c0", "a1"]
+    ends["a1"].set()
+    await settled()
+    assert now == ["c0"], "the place that is free is not for the one who has the other"
+    for each in ends.values():
+        each.set()
+    await asyncio.gather(*tasks)
+    assert order == ["a0", "b0", "c0", "a1", "c1"]
+    async with asyncio.timeout(HANG_S), turns.turn("d"), turns.turn("e"):
+        pass

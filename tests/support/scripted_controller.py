@@ -5,7 +5,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from eosin.cluster.membership.channel import ControllerUnavailable, ForwardedResponse
+from eosin.cluster.membership.channel import ControllerUnavailable
+from eosin.cluster.membership.envelopes import ForwardedResponse
 from eosin.cluster.metadata.joined_cluster import JoinedCluster
 from eosin.cluster.quorum.leader import ActiveController
 from eosin.cluster.quorum.rules.image import ImageDelta
@@ -25,7 +26,7 @@ RAFT_EPOCH = 3
 
 
 class ScriptedController:
-    """A channel to a controller (`ControllerChannel`) whose responses a test prepares, in order."""
+    """A channel to a controller (`ControllerChannel`, `Envelopes`) whose responses a test prepares, in order."""
 
     def __init__(self) -> None:
         self.responses: deque[Message | ErrorCode | Callable[[Any], Message]] = deque()
@@ -82,6 +83,7 @@ class ScriptedCluster:
             config=self.config,
             cluster_id="A" * 22,
             channel=channel,
+            envelopes=channel,
             find_leader=lambda: self.leader,
             own_epoch=lambda: 77,
         )

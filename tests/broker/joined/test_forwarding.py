@@ -85,7 +85,7 @@ class World(ScriptedCluster):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         channel: Any = self.controller
-        self.apis = Forwarding(self.cluster, channel).apis(BY_KEY)
+        self.apis = Forwarding(self.cluster, channel, controller=channel).apis(BY_KEY)
         self.publish(broker(HERE), *topic("orders", partition("orders")))
 
     async def ask(

@@ -11,7 +11,7 @@ from waiting import HANG_S
 
 from eosin.broker.joined.forwarding import Forwarding, decode
 from eosin.broker.registry import BY_KEY
-from eosin.cluster.membership.channel import principal_data
+from eosin.cluster.membership.envelopes import principal_data
 from eosin.model.acls import Acl, AclFilter
 from eosin.model.principals import Principal
 from eosin.model.resources import Operation, ResourceType
@@ -51,7 +51,7 @@ class World(ScriptedCluster):
     def __init__(self) -> None:
         super().__init__()
         channel: Any = self.controller
-        self.apis = Forwarding(self.cluster, channel).apis(BY_KEY)
+        self.apis = Forwarding(self.cluster, channel, controller=channel).apis(BY_KEY)
         self.publish(broker(HERE), *topic("orders", partition("orders")))
         self.acls = self.cluster.acl_entries(ManualClock())
         self.authorizer = StandardAuthorizer()

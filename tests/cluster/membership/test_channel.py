@@ -14,10 +14,7 @@ from eosin.cluster.membership.channel import (
     ControllerChannel,
     ControllerUnavailable,
     is_not_controller,
-    opened_envelope,
-    principal_data,
 )
-from eosin.protocol.codec import decode_response, encode_request, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -27,8 +24,6 @@ from eosin.protocol.schemas.alter_partition import (
     ResponseTopicData,
 )
 from eosin.protocol.schemas.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from eosin.protocol.schemas.envelope import EnvelopeRequest, EnvelopeResponse
-from eosin.protocol.schemas.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from eosin.runtime.clock import SystemClock
 
 KEY = ApiKey.ALLOCATE_PRODUCER_IDS
@@ -171,51 +166,3 @@ def test_not_controller_is_found_at_any_level() -> None:
     assert is_not_controller(AlterPartitionResponse(topics=(ResponseTopicData(partitions=(at_partition,)),)))
     assert is_not_controller(AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER))
     assert not is_not_controller(AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
-
-
-def client_request(correlation_id: int = 77) -> bytes:
-    """A client's frame without its size."""
-    return b"".join(encode_request(ApiKey.LIST_TRANSACTIONS, 1, correlation_id, "me", ListTransactionsRequest()))[4:]
-
-
-def controller_response(correlation_id: int = 77) -> bytes:
-    body = ListTransactionsResponse(error_code=ErrorCode.NONE)
-    return b"".join(encode_response(ApiKey.LIST_TRANSACTIONS, 1, correlation_id, body))[4:]
-
-
-@pytest.mark.process
-async def test_a_forwarded_request_and_its_response_pass_unread() -> None:
-    async with StubBroker() as controller, channel_to(lambda: leader(controller)) as channel:
-        controller.answers[ApiKey.ENVELOPE] = lambda *_: EnvelopeResponse(response_data=controller_response())
-        forwarded = await channel.forward(
-            client_request(), principal=principal_data(), client_host=bytes((127, 0, 0, 1))
-        )
-        assert forwarded.error_code is ErrorCode.NONE
-        assert decode_response(ApiKey.LIST_TRANSACTIONS, 1, forwarded.frame)[0] == 77
-        (envelope,) = controller.requests(ApiKey.ENVELOPE)
-        assert envelope == EnvelopeRequest(client_request(), principal_data(), bytes((127, 0, 0, 1)))
-
-
-async def test_a_forwarded_request_without_a_controller_times_out() -> None:
-    async with channel_to(lambda: None) as channel:
-        forwarded = await channel.forward(client_request(), principal=b"", client_host=b"", timeout_ms=50)
-        assert forwarded.error_code is ErrorCode.REQUEST_TIMED_OUT
-
-
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [(35, ErrorCode.UNSUPPORTED_VERSION), *((code, ErrorCode.UNKNOWN_SERVER_ERROR) for code in (31, 97, 42, 5))],
-)
-def test_an_error_of_the_envelope_is_told_as_the_table_says(error: int, told: ErrorCode) -> None:
-    response = EnvelopeResponse(error_code=error, response_data=controller_response())
-    assert opened_envelope(client_request(), response).error_code is told
-
-
-def test_a_response_to_another_request_is_not_passed_on() -> None:
-    response = EnvelopeResponse(response_data=controller_response(78))
-    assert opened_envelope(client_request(77), response).error_code is ErrorCode.UNKNOWN_SERVER_ERROR
-
-
-def test_a_principal_is_written_as_kafka_reads_it() -> None:
-    assert principal_data() == b"\0\0" + b"\x05User" + b"\x0aANONYMOUS" + b"\0" + b"\0"
-    assert principal_data("x" * 200)[7:9] == bytes((0xC9, 0x01))

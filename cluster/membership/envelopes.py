@@ -1,0 +1,115 @@
+"""`Envelopes`: clients' requests on their way to the active controller (cluster.md 2.2, 5.2).
+
+Always true: of one user one request is on its way, in the order in which they were asked, and users have turns; those
+of several go over connections of their own, so that a slow one holds up nobody else. Users are told apart where they
+prove who they are; all others, by their addresses. A request that is given up takes its connection with it before its
+client is answered, so that it never arrives later (cluster.md 6.11).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from eosin.cluster.membership.channel import ControllerChannel, ControllerUnavailable
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.envelope import EnvelopeRequest, EnvelopeResponse
+from eosin.protocol.varints import uvarint
+from eosin.runtime.round_robin import RoundRobin
+
+_LOG: Final = logging.getLogger(__name__)
+
+LANES: Final = 4
+"""Requests on their way at a time, each of another user, over a connection of its own. One that is not needed is not
+opened."""
+FORWARD_TIMEOUT_MS: Final = 60_000
+"""How long a request of a client waits for its turn and for a controller (cluster.md 5.2)."""
+_CORRELATION_ID_AT: Final = 4
+"""Where the correlation id stands in a request without its size: behind the API's key and version."""
+
+
+class ForwardedResponse(NamedTuple):
+    """What became of a client's request that was passed on."""
+
+    error_code: ErrorCode
+    """NONE: `frame` is the response. UNSUPPORTED_VERSION: the client's connection has to close. Anything else is the
+    error that the client gets."""
+    frame: bytes
+    """The response's header and body, without a size: what the client reads. Empty after an error."""
+
+
+class Envelopes:
+    """Passes clients' requests on."""
+
+    def __init__(self, new_channel: Callable[[], ControllerChannel]) -> None:
+        """`new_channel` makes what a lane goes over; it dials nothing before a request."""
+        self._turns = RoundRobin(LANES)
+        self._lanes = [new_channel() for _ in range(LANES)]
+        self._idle = self._lanes.copy()
+        """The one used last is last, and used next: a broker with one admin keeps one connection."""
+
+    async def forward(
+        self, request: bytes, *, principal: bytes, client_host: bytes, timeout_ms: int = FORWARD_TIMEOUT_MS
+    ) -> ForwardedResponse:
+        """Pass a client's request on in an Envelope (cluster.md 5.2).
+
+        `request` is the frame as it came, without its size; `principal` from `principal_data`; `client_host` the 4 or
+        16 bytes of the client's address. The response's correlation id is the client's.
+        """
+        envelope = EnvelopeRequest(request_data=request, request_principal=principal, client_host_address=client_host)
+        owner = (principal, client_host if principal == _ANONYMOUS else None)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + timeout_ms / 1000
+        try:
+            async with asyncio.timeout_at(end) as limit, self._turns.turn(owner):
+                limit.reschedule(None)  # the channel minds what is left, and says why there was no answer
+                response = await self._send(envelope, timeout_ms=int((end - loop.time()) * 1000))
+        except ControllerUnavailable as error:
+            _LOG.warning("a client's request could not be passed on: %s", error)
+            return ForwardedResponse(ErrorCode.REQUEST_TIMED_OUT, b"")
+        except TimeoutError:
+            _LOG.warning("a client's request could not be passed on: earlier ones took %d ms", timeout_ms)
+            return ForwardedResponse(ErrorCode.REQUEST_TIMED_OUT, b"")
+        return opened_envelope(request, response)
+
+    async def close(self) -> None:
+        """Close the connections; requests on their way fail."""
+        for lane in self._lanes:
+            await lane.close()
+
+    async def _send(self, envelope: EnvelopeRequest, *, timeout_ms: int) -> EnvelopeResponse:
+        lane = self._idle.pop()
+        try:
+            response: EnvelopeResponse = await lane.request(ApiKey.ENVELOPE, envelope, timeout_ms=timeout_ms)
+        finally:
+            self._idle.append(lane)
+        return response
+
+
+def opened_envelope(request: bytes, response: EnvelopeResponse) -> ForwardedResponse:
+    """What the client of `request` gets for the controller's response to its Envelope: the table of cluster.md 5.2,
+    without 41, which the channel sees to."""
+    if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+        return ForwardedResponse(ErrorCode.UNSUPPORTED_VERSION, b"")
+    frame = response.response_data
+    if response.error_code != ErrorCode.NONE or frame is None:
+        _LOG.error("the controller refused a client's request that was passed on, with error %d", response.error_code)
+        return ForwardedResponse(ErrorCode.UNKNOWN_SERVER_ERROR, b"")
+    if frame[:4] != request[_CORRELATION_ID_AT : _CORRELATION_ID_AT + 4]:
+        _LOG.error("the controller answered another request than the one that was passed on")
+        return ForwardedResponse(ErrorCode.UNKNOWN_SERVER_ERROR, b"")
+    return ForwardedResponse(ErrorCode.NONE, frame)
+
+
+def principal_data(name: str = "ANONYMOUS", *, kind: str = "User", token_authenticated: bool = False) -> bytes:
+    """A principal as an Envelope carries it: version 0 of DefaultPrincipalData behind its number (KIP-590)."""
+    return b"".join((b"\0\0", _compact(kind), _compact(name), bytes((token_authenticated, 0))))
+
+
+def _compact(text: str) -> bytes:
+    encoded = text.encode()
+    return uvarint(len(encoded) + 1) + encoded
+
+
+_ANONYMOUS: Final = principal_data()
