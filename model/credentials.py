@@ -10,6 +10,22 @@ from typing import Final, NamedTuple
 
 SECRET_BYTES: Final = 32
 """Of the secret behind the credentials of users who are not there."""
+SECRET_SETTING: Final = "eosin.scram.secret"
+"""Where a cluster of several machines keeps that secret: a setting of all brokers that no broker tells, since the
+quorum has no record for it (security.md 3.4.9)."""
+
+
+def secret_text(secret: bytes) -> str:
+    """The secret as that setting."""
+    return secret.hex()
+
+
+def secret_of(text: str) -> bytes:
+    """The secret in that setting: as another broker wrote it, or whatever somebody else did."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return text.encode()
 
 
 class StoredCredential(NamedTuple):

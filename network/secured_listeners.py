@@ -5,7 +5,6 @@ Imported by a broker that has such a listener, and by no other.
 
 import asyncio
 import errno
-import hashlib
 import logging
 import secrets
 from collections.abc import Callable, Mapping
@@ -19,7 +18,6 @@ from eosin.network.unauthenticated_peers import (
     unauthenticated_peers_of,
 )
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import Uuid
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.listeners import SASL_PROTOCOLS
 
@@ -34,15 +32,12 @@ if TYPE_CHECKING:
 
 
 async def open_sasl(
-    config: BrokerConfig, host: "ConnectionHost", cluster: "Cluster", chance: "Chance", directory_id: Uuid
+    config: BrokerConfig, host: "ConnectionHost", cluster: "Cluster", chance: "Chance"
 ) -> "SaslListeners":
     """The listeners with SASL, ready for connections. Raises OSError when what they need cannot be stored."""
     from eosin.network.sasl.listeners import SaslListeners
 
-    # The quorum's metadata have no place for it, and it must be the same after a restart (security.md 3.4.9): a broker
-    # of several takes what is random in its directory, which no client is told before it has logged in.
-    secret = hashlib.sha256(directory_id).digest() if config.is_joined else secrets.token_bytes(SECRET_BYTES)
-    if (await cluster.keep_secret(secret)).error is not ErrorCode.NONE:
+    if (await cluster.keep_secret(secrets.token_bytes(SECRET_BYTES))).error is not ErrorCode.NONE:
         raise OSError(errno.EIO, "cannot write cluster metadata", str(METADATA_PARTITION))
     names = [name for name, protocol in config.protocols.items() if protocol in SASL_PROTOCOLS]
     tokens = {}

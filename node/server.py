@@ -323,10 +323,7 @@ class Server:
         if SASL_PROTOCOLS.intersection(self.config.protocols.values()):
             from eosin.network.secured_listeners import open_sasl
 
-            assert self._log_manager is not None
-            self._sasl = await open_sasl(
-                self.config, self.host, self.services.cluster, self.services.chance, self._log_manager.directory_id
-            )
+            self._sasl = await open_sasl(self.config, self.host, self.services.cluster, self.services.chance)
 
     async def _cluster_of_its_own(self, logs: LogManager) -> Cluster:
         cluster = EmbeddedCluster(config=self.config, log_manager=logs, clock=self.clock, chance=self.chance)

@@ -34,13 +34,21 @@ from eosin.model.cluster import (
     NO_LEADER,
     NO_LEADER_EPOCH,
     ClusterListener,
+    ConfigChange,
     Endpoint,
     Outcome,
     PartitionState,
     Quorum,
     Topic,
 )
-from eosin.model.credentials import CredentialChange, Credentials, StoredCredential
+from eosin.model.credentials import (
+    SECRET_SETTING,
+    CredentialChange,
+    Credentials,
+    StoredCredential,
+    secret_of,
+    secret_text,
+)
 from eosin.model.principals import ANONYMOUS, Principal
 from eosin.model.quota_table import QuotaChange, QuotaTable
 from eosin.protocol.errors import ErrorCode
@@ -63,6 +71,7 @@ SHOWN_WITHIN_MS: Final = 500
 PARTITIONS_A_STEP: Final = 128
 """Partitions that follow a publication in one step: 2 to 8 ms of work."""
 _ALL_BROKERS: Final = ""
+_EVERY_BROKER: Final = (ResourceType.BROKER, _ALL_BROKERS)
 """The name of the resource whose settings hold for all brokers."""
 _TOLD_OF_A_NEW_TOPIC: Final = frozenset(
     {
@@ -151,9 +160,10 @@ class JoinedCluster(ControllerRequests):
         if delta.quotas_changed:
             self.quotas.replace_all(delta.after.quotas)
         changed = self._take_topics(delta)
-        own = (ResourceType.BROKER, _ALL_BROKERS), (ResourceType.BROKER, str(self.node_id))
+        own = _EVERY_BROKER, (ResourceType.BROKER, str(self.node_id))
         if not delta.configs_changed.isdisjoint(own):
             self._take_broker_configs()
+            self._take_secret()
             changed = list(self._topics.values())
         if changed or delta.topics_deleted or delta.partitions_changed or delta.brokers_changed:
             self._version += 1
@@ -178,6 +188,12 @@ class JoinedCluster(ControllerRequests):
         for key, record in before.items():
             if key not in after:
                 self.credentials.remove(record.name, record.mechanism)
+
+    def _take_secret(self) -> None:
+        """Follow the secret behind users who are not there. One that is gone stays until there is another."""
+        text = self.image.configs.get(_EVERY_BROKER, NO_CONFIGS).get(SECRET_SETTING)
+        if text:
+            self.credentials.secret = secret_of(text)
 
     def _take_topics(self, delta: ImageDelta) -> list[Topic]:
         """Follow the topics; those that existed before and whose settings have changed."""
@@ -317,7 +333,10 @@ class JoinedCluster(ControllerRequests):
     def broker_configs(self, node_id: int | None) -> Mapping[str, str]:
         """See `Cluster.broker_configs`."""
         name = _ALL_BROKERS if node_id is None else str(node_id)
-        return self.image.configs.get((ResourceType.BROKER, name), NO_CONFIGS)
+        configs = self.image.configs.get((ResourceType.BROKER, name), NO_CONFIGS)
+        if SECRET_SETTING in configs:  # told to nobody, and nothing that an operator has set
+            return {each: value for each, value in configs.items() if each != SECRET_SETTING}
+        return configs
 
     def topic_by_id(self, topic_id: Uuid) -> Topic | None:
         """See `Cluster.topic_by_id`."""
@@ -436,8 +455,20 @@ class JoinedCluster(ControllerRequests):
         raise AssertionError("clients' changes of quotas are passed on to the controllers")
 
     async def keep_secret(self, secret: bytes) -> Outcome:
+        self._take_secret()
+        if self.credentials.secret is not None:
+            return Outcome(ErrorCode.NONE)
+        kept = await self.alter_broker_configs(None, [ConfigChange(SECRET_SETTING, secret_text(secret))])
+        if kept.error is ErrorCode.NONE:  # of several brokers that do so at once the last one's counts, for all
+            await self.shown(lambda: self.credentials.secret is not None)
+        else:
+            _LOG.warning(
+                "the controllers keep no secret behind the salts of users who are not there (%s), so this broker's are"
+                " its own until it stops: give its principal ALTER_CONFIGS on the cluster, and restart it",
+                kept.message or kept.error.name,
+            )
         if self.credentials.secret is None:
-            self.credentials.secret = secret  # of this process: the controllers have no record for it
+            self.credentials.secret = secret
         return Outcome(ErrorCode.NONE)
 
     async def allocate_block(self) -> range:

@@ -16,6 +16,7 @@ from eosin.cluster.metadata.image import ALL_BROKERS, MetadataImage
 from eosin.cluster.quorum import bootstrap
 from eosin.cluster.quorum.errors import QuorumUnreadable
 from eosin.model.cluster import METADATA_PARTITION
+from eosin.model.credentials import SECRET_SETTING, secret_text
 from eosin.protocol.names import TopicPartition, Uuid, is_usable_uuid, uuid_from_text, uuid_text
 from eosin.protocol.records.batch import CorruptRecords, iter_records
 from eosin.protocol.records.internal import decode_key, decode_value
@@ -99,6 +100,8 @@ def topic_records(image: MetadataImage, *, node_id: int, directory_id: Uuid, lea
     for of_all in (ALL_BROKERS, node_id):
         name = "" if of_all == ALL_BROKERS else str(node_id)
         records += _configs(_BROKER_CONFIG, name, image.broker_configs(of_all))
+    if image.credentials.secret is not None:  # else users who were never there would get other salts from now on
+        records += _configs(_BROKER_CONFIG, "", {SECRET_SETTING: secret_text(image.credentials.secret)})
     for user in image.credentials.users():
         records += [
             UserScramCredentialRecord(

@@ -1,10 +1,13 @@
 """A cluster of several machines as one broker tells it, and what it tells its listeners (cluster.md 3.6 and 3.10)."""
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from scripted_controller import HERE, ScriptedCluster, broker, partition, topic, topic_id
 
+from eosin.broker.config.entries import broker_entries
 from eosin.cluster.metadata.joined_cluster import PARTITIONS_A_STEP
 from eosin.cluster.quorum.rules.image import ImageDelta
 from eosin.model.cluster import (
@@ -18,6 +21,7 @@ from eosin.model.cluster import (
     PartitionState,
     Topic,
 )
+from eosin.model.credentials import SECRET_SETTING
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.schemas import create_topics
@@ -27,6 +31,7 @@ from eosin.protocol.schemas.create_topics import CreatableTopicResult, CreateTop
 from eosin.protocol.schemas.delete_topics import DeletableTopicResult, DeleteTopicsResponse
 from eosin.protocol.schemas.incremental_alter_configs import (
     AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
 from eosin.protocol.schemas.records import metadata as records
@@ -352,3 +357,72 @@ async def test_producer_ids_come_from_the_controller_in_blocks() -> None:
     for _ in range(2):
         with pytest.raises(OSError, match="producer ids"):
             await world.cluster.allocate_block()
+
+
+# The secret behind users who are not there
+
+
+def secret_in(text: str) -> Message:
+    return records.ConfigRecord(BROKER, "", SECRET_SETTING, text)
+
+
+def set_by(world: ScriptedCluster, *others: ScriptedCluster) -> Callable[[Any], Message]:
+    """The controllers set what is asked for, and all these brokers see it."""
+
+    def answer(request: IncrementalAlterConfigsRequest) -> Message:
+        (resource,) = request.resources
+        (config,) = resource.configs
+        assert (resource.resource_type, resource.resource_name, config.name) == (BROKER, "", SECRET_SETTING)
+        assert config.value is not None
+        for each in (world, *others):
+            each.publish(secret_in(config.value))
+        return IncrementalAlterConfigsResponse(responses=(AlterConfigsResourceResponse(0, None, BROKER, ""),))
+
+    return answer
+
+
+async def test_the_secret_behind_users_who_are_not_there_is_the_same_at_all_brokers() -> None:
+    first, second = ScriptedCluster(), ScriptedCluster()
+    first.controller.responses.append(set_by(first, second))
+    await first.cluster.keep_secret(b"of the first")
+    await second.cluster.keep_secret(b"of the second")
+    assert [each.cluster.credentials.secret for each in (first, second)] == [b"of the first"] * 2
+    assert not second.controller.requests
+
+
+async def test_of_two_brokers_that_make_a_secret_at_once_the_last_one_s_counts_at_both() -> None:
+    first, second = ScriptedCluster(), ScriptedCluster()
+    first.controller.responses.append(set_by(first, second))
+    second.controller.responses.append(set_by(first, second))
+    await asyncio.gather(first.cluster.keep_secret(b"of the first"), second.cluster.keep_secret(b"of the second"))
+    assert [each.cluster.credentials.secret for each in (first, second)] == [b"of the second"] * 2
+
+
+async def test_the_secret_is_told_to_nobody_and_changes_no_setting() -> None:
+    world = ScriptedCluster()
+    world.publish(secret_in("00ff"), records.ConfigRecord(BROKER, "", "log.retention.ms", "1000"))
+    assert world.cluster.credentials.secret == b"\x00\xff"
+    assert world.cluster.broker_configs(None) == {"log.retention.ms": "1000"}
+    told = {entry.name for entry in broker_entries(world.cluster, world.config)}
+    assert "log.retention.ms" in told
+    assert SECRET_SETTING not in told
+
+
+async def test_a_secret_that_somebody_deletes_goes_on_until_there_is_another() -> None:
+    world = ScriptedCluster()
+    world.publish(secret_in("aa"))
+    world.publish(records.ConfigRecord(BROKER, "", SECRET_SETTING, None))
+    assert world.cluster.credentials.secret == b"\xaa"
+    world.publish(secret_in("no hexadecimal digits"))
+    assert world.cluster.credentials.secret == b"no hexadecimal digits"
+
+
+async def test_a_broker_that_may_keep_no_secret_has_one_of_its_own_and_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = ScriptedCluster()
+    refused = AlterConfigsResourceResponse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None, BROKER, "")
+    world.controller.responses.append(IncrementalAlterConfigsResponse(responses=(refused,)))
+    assert (await world.cluster.keep_secret(b"its own")).error is ErrorCode.NONE
+    assert world.cluster.credentials.secret == b"its own"
+    assert "CLUSTER_AUTHORIZATION_FAILED), so this broker's are its own until it stops" in caplog.text
