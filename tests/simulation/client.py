@@ -132,8 +132,16 @@ class World:
 class Session:
     """One client's connections. A lane is a connection of its own, as to a coordinator and to a leader."""
 
-    def __init__(self, world: World, name: str, *, punctual: frozenset[str] = frozenset()) -> None:
-        """Requests over the lanes in `punctual` never come late."""
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        *,
+        punctual: frozenset[str] = frozenset(),
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Requests over the lanes in `punctual` never come late. After `timeout_ms` a connection without an answer is
+        given up; None: after the same time as others' are."""
         self.world = world
         self.name = name
         self.leaders: dict[TopicPartition, int] = {}
@@ -150,6 +158,7 @@ class Session:
         """The one that it asks what any broker knows."""
         self.chance = random.Random(f"{world.seed}/{name}")
         self._punctual = punctual
+        self._timeout_ms = world.request_timeout_ms if timeout_ms is None else timeout_ms
         self._wires: dict[tuple[str, Machine], Wire] = {}
         self._sent = 0
         self.losses = 0
@@ -172,7 +181,7 @@ class Session:
 
     async def _answer(self, wire: Wire, answer: "asyncio.Future[bytes]", key: ApiKey, version: int) -> Any:
         world = self.world
-        timer = world.network.call_later(world.request_timeout_ms / 1000, wire.abandon)
+        timer = world.network.call_later(self._timeout_ms / 1000, wire.abandon)
         try:
             frame = await answer
         except ConnectionLost:

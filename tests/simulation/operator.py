@@ -24,14 +24,19 @@ DONE = {
 class Operator:
     """One of them."""
 
-    def __init__(self, world: World, plan: Plan, *, replicas: int = 1, min_isr: int = 1) -> None:
+    def __init__(
+        self, world: World, plan: Plan, *, replicas: int = 1, min_isr: int = 1, timeout_ms: float | None = None
+    ) -> None:
+        """`timeout_ms`: how long it waits for an answer; None: as long as others."""
+        self.has: set[str] = set()
+        """The topics that it has heard were created, and did not ask to delete since."""
         self._replicas = replicas
         self._min_isr = min_isr
         self._world = world
         self._plan = plan
         self._chance = random.Random(f"{world.seed}/operator")
         # A request that comes late would do again what has been undone, and no protocol keeps it from that.
-        self._session = Session(world, "operator", punctual=frozenset({"control"}))
+        self._session = Session(world, "operator", punctual=frozenset({"control"}), timeout_ms=timeout_ms)
 
     async def create_topics(self) -> None:
         """All that the plan wants."""
@@ -70,6 +75,7 @@ class Operator:
             lambda response: _first([topic.error_code for topic in response.topics]),
             lane="control",
         )
+        self.has.update(topic.name for topic in topics)
 
     async def delete_topics(self) -> None:
         """As often as planned: delete a topic, and create it again some time later."""
@@ -78,6 +84,7 @@ class Operator:
             await asyncio.sleep(self._chance.choice((0.02, 0.2, 1.0)) * self._chance.random())
             deletion = Deletion(DELETED, history.moment())
             history.deletions.append(deletion)
+            self.has.discard(DELETED.topic)
             await self._session.insist(
                 ApiKey.DELETE_TOPICS,
                 5,

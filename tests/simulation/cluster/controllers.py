@@ -27,7 +27,7 @@ from eosin.protocol.schemas.elect_leaders import ElectLeadersRequest, ElectLeade
 from eosin.protocol.schemas.envelope import EnvelopeRequest, EnvelopeResponse
 from eosin.protocol.schemas.fetch import FetchRequest
 from eosin.protocol.schemas.fetch_snapshot import FetchSnapshotRequest
-from eosin.protocol.types import Message
+from eosin.protocol.types import Buffer, Message
 from simulation.clock import EPOCH_MS
 from simulation.cluster.fabric import Fabric, HostProcess, Listening
 from simulation.loop import Process, Scheduler
@@ -204,6 +204,10 @@ class ControllerConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         assert self._task is not None
         self._task.cancel()
+        while not self._queue.empty():
+            frame = self._queue.get_nowait()
+            if decode_request_header(frame).api_key == ApiKey.ENVELOPE:  # a real one carries out what it has read
+                self._last_words = asyncio.get_running_loop().create_task(self._answer(frame))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._decoder.get_buffer(sizehint)
@@ -214,12 +218,14 @@ class ControllerConnection(asyncio.BufferedProtocol):
 
     async def _serve(self) -> None:
         while True:
-            frame = await self._queue.get()
-            header = decode_request_header(frame)
-            key, version = header.api_key, header.api_version
-            schema = schema_of(key)
-            assert schema is not None, key
-            request = decode_request(key, version, frame, header.body_offset)
-            response = await self._controllers.answer(self._controller, request)
-            if response is not None:
-                self._transport.writelines(encode_response(key, version, header.correlation_id, response))
+            answer = await self._answer(await self._queue.get())
+            if answer is not None:
+                self._transport.writelines(answer)
+
+    async def _answer(self, frame: bytes) -> list[Buffer] | None:
+        header = decode_request_header(frame)
+        key, version = header.api_key, header.api_version
+        assert schema_of(key) is not None, key
+        request = decode_request(key, version, frame, header.body_offset)
+        response = await self._controllers.answer(self._controller, request)
+        return None if response is None else encode_response(key, version, header.correlation_id, response)

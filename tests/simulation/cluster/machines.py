@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+from eosin.cluster.membership.envelopes import LANES
 from eosin.network.connection import Connection
 from eosin.node.server import Server
 from eosin.runtime.chance import Chance
@@ -114,6 +115,11 @@ class JoinedMachine(Machine):
         node = self.server._node if isinstance(self.server, JoinedServer) else None
         targets = {} if node is None else node._other_brokers._targets
         return [node_id for node_id, target in targets.items() if target._sending]
+
+    def passes_on(self) -> bool:
+        """Whether a client's request is on its way from this broker to the controllers."""
+        node = self.server._node if isinstance(self.server, JoinedServer) else None
+        return node is not None and len(node._envelopes._idle) < LANES
 
     def _startup(self, process: Process, server: Server) -> None:
         task = process.create_task(self._serve(server))

@@ -41,12 +41,15 @@ RARER_FAULTS = (
 )
 """What may happen besides, in every fourth run: the others stay what they were."""
 LONG_CUT = "long cut"
-ALONE = frozenset({"empty disk", "power all but one", LONG_CUT})
+CUT_DELETION = "cut deletion"
+ALONE = frozenset({"empty disk", "power all but one", LONG_CUT, CUT_DELETION})
 """Those with runs of their own (`ONLY`): each begins when the one before is over. An empty disk waits besides until
 every replica is in sync, since what one machine has lost others must have. A long cut between two brokers begins when
-markers are on their way, and lasts until they are given up, while clients of the first protocol go on and on."""
+markers are on their way, and lasts until they are given up, while clients of the first protocol go on and on. A cut
+deletion is on its way from a broker to the controllers when these two are cut off until the broker has given it up; its
+client waits until it is done, and creates the topic again."""
 LONG_CUT_MS = 1200.0
-"""Longer than `request.timeout.ms`."""
+"""Longer than `request.timeout.ms`, and than `controller.socket.timeout.ms`."""
 MAKES_STALE = frozenset(
     {
         "isolate",
@@ -108,9 +111,12 @@ def cluster_plan_of(seed: int, *, only: str | None = None) -> ClusterPlan:
     if only == LONG_CUT:
         faults = tuple(replace(fault, lasts_ms=LONG_CUT_MS + fault.lasts_ms) for fault in faults)
         clients = replace(clients, apps=tuple(map(_steady, clients.apps)))
+    if only == CUT_DELETION:
+        faults = tuple(replace(fault, lasts_ms=LONG_CUT_MS + fault.lasts_ms) for fault in faults)
+        clients = replace(clients, deletions=3, idempotent=12)
     # A deletion that comes late deletes what was created since: no protocol keeps it from that.
     deletions = 0 if any(fault.kind in LATE for fault in faults) else clients.deletions
-    is_tardy = seed % 16 in TARDY and only != LONG_CUT
+    is_tardy = seed % 16 in TARDY and only not in (LONG_CUT, CUT_DELETION)
     stall = TARDY_STALL if is_tardy else min(clients.stall, 0.02)
     if is_tardy:
         clients = replace(clients, apps=tuple(_impatient(app, seed) for app in clients.apps))

@@ -39,6 +39,8 @@ class Replicas:
         """How far each process's replica was looked at: node id, start, replica. One that goes and comes has another
         log."""
         self._names: dict[Replica, TopicPartition] = {}
+        self._gone: set[str] = set()
+        """Topics of which that was told."""
         self._too_few: dict[Replica, tuple[float, int]] = {}
         """Partitions whose ISR is too small: since when, and what was committed when their leaders knew that."""
 
@@ -52,6 +54,12 @@ class Replicas:
                 if log.failure is None:
                     yield from self._look(machine, partition, log)
         yield from self._lacking()
+
+    def gone(self, names: set[str]) -> Iterator[str]:
+        """Which of these topics, which somebody has, are gone."""
+        for name in names - self._gone - self._image().topics.keys():
+            self._gone.add(name)
+            yield f"the topic {name} is gone, and nobody has deleted it since it was created"
 
     def shrunk(self) -> Iterator[str]:
         """Every ISR that lacks a replica, where there is no reason for that."""

@@ -16,11 +16,20 @@ from simulation.cluster.controllers import CLUSTER_ID, CONTROLLERS, Controllers
 from simulation.cluster.fabric import Fabric
 from simulation.cluster.machines import PORT, ClusterMachine, host_of
 from simulation.cluster.near_readers import NearReader, look_at_each
-from simulation.cluster.plan import ALONE, BROKERS, MAKES_STALE, NEEDS_SYNCS, RACKS, TARDY_OVERSLEEPS, ClusterPlan
+from simulation.cluster.plan import (
+    ALONE,
+    BROKERS,
+    CUT_DELETION,
+    MAKES_STALE,
+    NEEDS_SYNCS,
+    RACKS,
+    TARDY_OVERSLEEPS,
+    ClusterPlan,
+)
 from simulation.cluster.replicas import Replicas
 from simulation.cluster.world import ClusterWorld
 from simulation.course import Course
-from simulation.history import FinalState
+from simulation.history import NEVER, FinalState
 from simulation.machine import LISTENER, Machine, Pace
 from simulation.operator import Operator
 from simulation.plan import FaultPlan
@@ -45,6 +54,8 @@ UNHURT_S = 5.0
 """A fault that needs every replica in sync waits for that no longer than this."""
 MARKERS_SOON_S = 1.0
 """A long cut begins when markers are on their way, or after this."""
+DELETION_SOON_S = 2.0
+"""The same for the deletion of a topic."""
 CALM_S = 60.0
 """When faults are over, all replicas are in sync within this."""
 
@@ -83,13 +94,15 @@ class ClusterRun(Course):
         if plan.is_tardy:
             self.world.oversleeps = TARDY_OVERSLEEPS
         self.replicas = Replicas(self._machines, lambda: self.controllers.model.image)
-        kinds = {fault.kind for fault in plan.clients.faults}
+        kinds = self._kinds = {fault.kind for fault in plan.clients.faults}
         self._only_clocks_jump = kinds == {"jump"}
         """Then nobody leaves an ISR: sessions and lag are measured on clocks that nobody sets (cluster.md 8)."""
         self._only_disks_fill = kinds == {"full disk"}
         """Then whoever has a full disk is succeeded (cluster.md 4.19)."""
         self._only_most_are_killed = kinds in ({"all but one"}, {"power all but one"})
         """Then nothing is committed where too few replicas are in sync: leaders hear of it at once."""
+        self._topics: set[str] = set()
+        """What the operator has."""
         self._after_stop: dict[int, str] = {}
         self._is_held_down: set[int] = set()
         """Machines that nobody is to start for the time being."""
@@ -129,6 +142,7 @@ class ClusterRun(Course):
     async def _keep_looking(self) -> None:
         while True:
             self.history.faults += self.replicas.look()
+            self.history.faults += self.replicas.gone(self._topics)
             if self._only_clocks_jump and not self._is_over:
                 self.history.faults += self.replicas.shrunk()
             if self._only_most_are_killed and not self._is_over:
@@ -136,7 +150,10 @@ class ClusterRun(Course):
             await asyncio.sleep(LOOK_S)
 
     def _operator(self) -> Operator:
-        return Operator(self.world, self.plan, replicas=len(BROKERS), min_isr=self.cluster.min_isr)
+        waits_ms = self.deadline_s * 1000 if CUT_DELETION in self._kinds else None
+        made = Operator(self.world, self.plan, replicas=len(BROKERS), min_isr=self.cluster.min_isr, timeout_ms=waits_ms)
+        self._topics = made.has
+        return made
 
     def _clients(self) -> list["asyncio.Task[None]"]:
         clients = super()._clients()
@@ -272,6 +289,9 @@ class ClusterRun(Course):
             case "long cut":
                 one, other = await self._markers_on_their_way()
                 await self._cut([(one, other), (other, one)], seconds)
+            case "cut deletion":
+                cut_off = await self._deletion_on_its_way() or victim.host
+                await self._cut([(cut_off, HOST), (HOST, cut_off)], seconds)
             case "cut between brokers":
                 one, other = self._chance.sample([each.host for each in self._machines], 2)
                 await self._cut([(one, other), (other, one)], seconds)
@@ -427,6 +447,19 @@ class ClusterRun(Course):
             await asyncio.sleep(self.cluster.link_ms / 10_000)
         one, other = self._chance.sample([each.host for each in self._machines], 2)
         return one, other
+
+    async def _deletion_on_its_way(self) -> str | None:
+        """Wait until a broker has passed on the deletion of a topic, and has no answer yet: its host. None when that
+        does not come soon."""
+        until = self.scheduler.now + DELETION_SOON_S
+        while self.scheduler.now < until:
+            deletions = self.history.deletions
+            if deletions and deletions[-1].answered == NEVER:
+                for machine in self._machines:
+                    if machine.passes_on():
+                        return machine.host
+            await asyncio.sleep(self.cluster.link_ms / 10_000)
+        return None
 
     def _elect_another(self) -> None:
         """Leaderships move about, though nobody is ill."""

@@ -10,7 +10,7 @@ from simulation import bug_seeds
 from simulation.bug_seeds import IN_A_CLUSTER, PAGE, STALE, prove_caught
 from simulation.campaign import first_caught, run_seed, run_seeds
 from simulation.cluster import coordination_bugs
-from simulation.cluster.plan import LONG_CUT
+from simulation.cluster.plan import CUT_DELETION, LONG_CUT
 from simulation.cluster.planted import CLUSTER_BUGS, CLUSTER_ONLY
 from simulation.planted import Bug
 
@@ -60,6 +60,14 @@ def test_what_brokers_gave_up_in_a_long_cut_ends_no_later_transaction() -> None:
     figures = run_seeds(range(4), of_cluster=True, only=LONG_CUT)
     assert not figures.failures, "\n".join(str(failure) for failure in figures.failures)
     assert figures.counts["faults of kind long cut"] > 0
+
+
+@pytest.mark.slow
+def test_a_deletion_that_a_broker_gave_up_deletes_nothing_that_was_made_since() -> None:
+    figures = run_seeds(range(4), of_cluster=True, only=CUT_DELETION)
+    assert not figures.failures, "\n".join(str(failure) for failure in figures.failures)
+    assert figures.counts["faults of kind cut deletion"] > 0
+    assert figures.counts["topics deleted"] > 0
 
 
 @pytest.mark.slow
