@@ -1,11 +1,17 @@
-"""Three brokers under transactional copiers of three clients, with one process after the other killed."""
+"""Three brokers under transactional copiers of three clients, with one process after the other killed, and operators
+who make mistakes."""
 
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from cluster_crash import CLIENTS, RECORDS, Books, Figures, series
+from cluster_mistakes import Mistakes, WronglyAccepted
 from toolchains import skipped_without
+
+from eosin.protocol.names import TopicPartition
+from eosin.storage.disk.lost_copies import LostCopies
+from eosin.storage.disk.system import SystemDisk
 
 
 @pytest.mark.full
@@ -15,26 +21,41 @@ from toolchains import skipped_without
 def test_copies_are_exact_whatever_is_killed(tmp_path: Path, form: str) -> None:
     with skipped_without():
         figures = series(tmp_path, form=form, durability="fsync", seed="7", rounds=1)
-    assert figures.records == len(CLIENTS) * RECORDS
+    assert figures.records + figures.lacking == len(CLIENTS) * RECORDS
     assert figures.losses.total() > 0
     assert figures.batches > 3 * len(CLIENTS) * 2
+
+
+def test_a_loss_that_is_accepted_though_nothing_is_lost_ends_the_series(tmp_path: Path) -> None:
+    partition = TopicPartition("target", 0)
+    mistakes = Mistakes("nobody listens", [tmp_path])
+    mistakes.accept_loss(tmp_path, partition)
+    assert mistakes.made == {"the word that a loss is accepted, refused": 1}
+    LostCopies(SystemDisk(), str(tmp_path)).wait(partition, ())
+    with pytest.raises(WronglyAccepted, match=r"the loss of target-0 was accepted in .*records that only lost copies"):
+        mistakes.accept_loss(tmp_path, partition)
+    assert not mistakes.may_lack
 
 
 def test_a_campaign_that_was_stopped_goes_on_with_its_books(tmp_path: Path) -> None:
     path = tmp_path / "books.json"
     books = Books(path, form="mixed", seed=3)
     books.done(Figures(5, 45_000, Counter({"aiokafka in commit": 1}), 70, 200, Counter({"leader on Eosin killed": 4})))
-    books.done(Figures(5, 45_000, Counter(), 50, 100, Counter({"leader on Eosin killed": 1, "controller killed": 2})))
+    losses, mistakes = Counter({"leader on Eosin killed": 1, "controller killed": 2}), Counter({"unclean election": 1})
+    books.done(Figures(5, 44_990, Counter(), 50, 100, losses, mistakes, 10))
     again = Books(path, form="mixed", seed=3)
     assert (again.series, again.figures) == (2, books.figures)
     assert again.figures == Figures(
         10,
-        90_000,
+        89_990,
         Counter({"aiokafka in commit": 1}),
         70,
         300,
         Counter({"leader on Eosin killed": 5, "controller killed": 2}),
+        mistakes,
+        10,
     )
+    assert "nothing lost or doubled, but for 10 records by unclean elections" in again.figures.lines()[0]
 
 
 def test_the_books_of_another_campaign_are_refused(tmp_path: Path) -> None:

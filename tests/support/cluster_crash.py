@@ -5,8 +5,10 @@
     python cluster_crash.py --rounds 20 --clients java-4.4.0,eosin,eosin
 
 A round copies the partitions of a topic to another, each by a client of its own, while one process after the other is
-killed, stopped, paused or cut off and comes back. The clients are three families in Python, which speak TV1, or those
-that are named: Java from 4 on and Eosin's own speak TV2. Then the copy must be the original, once each and in order.
+killed, stopped, paused or cut off and comes back, and operators make mistakes (`cluster_mistakes.py`). The clients are
+three families in Python, which speak TV1, or those that are named: Java from 4 on and Eosin's own speak TV2. Then the
+copy must be the original, once each and in order. A partition whose leader an unclean election chose may lack records,
+and has none twice or out of order.
 Five rounds are a series on a cluster of its own, which ends with a clean stop: the three data directories must agree
 below their high watermarks (cluster.md 8 and 11). Of the brokers three are Eosin's, or one is Apache Kafka's (`--form
 mixed`), or all are, which tells what is the clients' own doing (`--form kafka`).
@@ -17,6 +19,7 @@ said stays beside it if one of them was stuck.
 """
 
 import argparse
+import asyncio
 import json
 import os
 import random
@@ -30,6 +33,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,7 +46,9 @@ from real_clients import confluent, franz_go
 from real_clients.base import read_all
 from waiting import HANG_S
 
-from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from eosin.client.client import Client
+from eosin.client.consumer import Consumer
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 
 COPIER: Final = Path(copier.__file__)
 CLIENTS: Final = ("confluent-kafka", "kafka-python", "aiokafka")
@@ -78,6 +84,10 @@ class Figures:
     """That were found equal in each two directories."""
     losses: Counter[str] = field(default_factory=Counter)
     """How often what was done to whom."""
+    mistakes: Counter[str] = field(default_factory=Counter)
+    """How often an operator did what, and what came of it."""
+    lacking: int = 0
+    """Records that unclean elections took."""
 
     def add(self, other: "Figures") -> None:
         """Those of another series too."""
@@ -87,14 +97,17 @@ class Figures:
         self.longest_round_s = max(self.longest_round_s, other.longest_round_s)
         self.batches += other.batches
         self.losses += other.losses
+        self.mistakes += other.mistakes
+        self.lacking += other.lacking
 
     def lines(self) -> list[str]:
         """The figures for people."""
         return [
             f"{self.rounds} rounds, the longest {self.longest_round_s} s, {self.records} records copied, "
-            f"{self.stuck.total()} stuck clients, {self.losses.total()} processes taken away: nothing lost or doubled, "
+            f"{self.stuck.total()} stuck clients, {self.losses.total()} processes taken away: nothing lost or doubled"
+            f"{f', but for {self.lacking} records by unclean elections' if self.lacking else ''}, "
             f"{self.batches} times a batch equal in two directories",
-            *(f"  {count:4} {what}" for what, count in sorted(self.losses.items())),
+            *(f"  {count:4} {what}" for what, count in sorted((self.losses + self.mistakes).items())),
             *(f"  {count:4} stuck: {what}" for what, count in sorted(self.stuck.items())),
         ]
 
@@ -114,7 +127,7 @@ class Books:
                 about = f"form {kept.get('form')} and seed {kept.get('seed')} with {kept.get('clients')}"
                 raise ValueError(f"{path} is about {about}")
             self.series = kept["series"]
-            counters = {name: Counter(kept["figures"][name]) for name in ("losses", "stuck")}
+            counters = {name: Counter(kept["figures"].get(name, {})) for name in ("losses", "stuck", "mistakes")}
             self.figures = Figures(**{**kept["figures"], **counters})
 
     def done(self, figures: Figures, said: str = "") -> None:
@@ -147,19 +160,21 @@ def series(
         for number in range(rounds):
             chance = random.Random(f"{seed}/{number}")
             started = time.monotonic()
-            _round(cluster, number, chance, clients)
+            lacking = _round(cluster, number, chance, clients)
             seconds = round(time.monotonic() - started)
-            figures.add(Figures(1, len(clients) * RECORDS, longest_round_s=seconds))
+            figures.add(Figures(1, len(clients) * RECORDS - lacking, longest_round_s=seconds, lacking=lacking))
             say(f"round {number} of {form}, {durability}: {seconds} s, {cluster.losses.total()} taken away so far")
         cluster.stop()
         figures.batches = cluster.agree(*(f"{name}-{number}" for name in (SOURCE, TARGET) for number in range(rounds)))
         figures.losses += cluster.losses
+        figures.mistakes += cluster.mistakes.made
     said = (folder / COPIERS_LOG).read_text()
     figures.stuck = Counter(f"{client} in {call}" for client, call in _STUCK.findall(said))
     return figures
 
 
-def _round(cluster: CrashedCluster, number: int, chance: random.Random, clients: Sequence[str]) -> None:
+def _round(cluster: CrashedCluster, number: int, chance: random.Random, clients: Sequence[str]) -> int:
+    """How many records the copy lacks, where it may."""
     source, target = f"{SOURCE}-{number}", f"{TARGET}-{number}"
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     for made in admin.create_topics([NewTopic(each, len(clients), 3) for each in (source, target)]).values():
@@ -167,7 +182,7 @@ def _round(cluster: CrashedCluster, number: int, chance: random.Random, clients:
     _fill(cluster.bootstrap, source, len(clients))
     _copy(cluster, source, target, chance, clients)
     cluster.wait_in_sync(source, target, TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
-    _check(cluster.bootstrap, target, len(clients))
+    return _check(cluster, target, len(clients))
 
 
 def _fill(bootstrap: str, topic: str, partitions: int) -> None:
@@ -225,9 +240,15 @@ def _copy(cluster: CrashedCluster, source: str, target: str, chance: random.Rand
         raise Violation(f"copiers ended with {codes}")
 
 
-def _check(bootstrap: str, target: str, partitions: int) -> None:
-    """The copy is the original, once each and in order. Raises Violation."""
+def _check(cluster: CrashedCluster, target: str, partitions: int) -> int:
+    """The copy is the original, once each and in order, or lacks what an unclean election took: how many records that
+    are. Raises Violation."""
+    bootstrap = cluster.bootstrap
+    lacking = 0
     for partition in range(partitions):
+        if TopicPartition(target, partition) in cluster.mistakes.may_lack:
+            lacking += RECORDS - _in_order(bootstrap, TopicPartition(target, partition))
+            continue
         consumer = confluent.CLIENT.consumer(bootstrap, group=f"readers-{target}")
         consumer.assign({(target, partition): 0})
         found = [each.value for each in read_all(consumer, RECORDS)]
@@ -238,6 +259,23 @@ def _check(bootstrap: str, target: str, partitions: int) -> None:
             doubled = [value for value, count in counts.items() if count > 1]
             what = f"missing {missing[:5]}, twice {doubled[:5]}"
             raise Violation(f"{target}-{partition} has {len(found)} records of {RECORDS}: {what}")
+    return lacking
+
+
+def _in_order(bootstrap: str, partition: TopicPartition) -> int:
+    """How many records are there, none of them twice or out of order. Raises Violation."""
+
+    async def read() -> list[int]:
+        async with Client(bootstrap) as client:
+            consumer = Consumer(client)
+            consumer.assign({partition: 0})
+            return [int(each.record.value or b"-1") for each in await consumer.read_to_end()]
+
+    found = asyncio.run(read())
+    wrong = [(one, other) for one, other in pairwise(found) if one >= other]
+    if wrong:
+        raise Violation(f"{partition}, which may lack something, has {wrong[:5]} one after the other")
+    return len(found)
 
 
 def _clients(text: str) -> tuple[str, ...]:

@@ -162,9 +162,9 @@ class ClusterTopics:
             for each in topic.partitions.values()
         )
 
-    def elect(self, name: str, *, unclean: bool = False) -> ErrorCode:
-        """Have the controllers elect the leader of the topic's only partition: the preferred one, or any."""
-        asked = (elect_leaders.TopicPartitions(name, (0,)),)
+    def elect(self, name: str, *, partition: int = 0, unclean: bool = False) -> ErrorCode:
+        """Have the controllers elect the leader of a partition: the preferred one, or any."""
+        asked = (elect_leaders.TopicPartitions(name, (partition,)),)
         request = elect_leaders.ElectLeadersRequest(int(unclean), asked, ADMIN_TIMEOUT_MS)
 
         async def ask(client: Client) -> ErrorCode:

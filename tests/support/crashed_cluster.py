@@ -4,8 +4,10 @@ who has which part at a moment, and processes that go away and come back.
     with CrashedCluster(folder, form="mixed", durability="os") as cluster:
         cluster.disturb(chance, copied)
 
-One process is away at a time, so that what asks for two replicas goes on. Brokers reach each other through proxies,
-which cut one off from the others for longer than requests between them are waited for (cluster.md 6.11).
+One process is away at a time, so that what asks for two replicas goes on; or two that have more than the third, which
+an operator then has elected. Operators make mistakes meanwhile, too (`cluster_mistakes.py`). Brokers reach each other
+through proxies, which cut one off from the others for longer than requests between them are waited for (cluster.md
+6.11).
 """
 
 import asyncio
@@ -25,6 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
+from cluster_mistakes import Mistakes
 from free_ports import free_port
 from joined_broker import JoinedBroker
 from kraft_node import SHORT_SESSIONS, KafkaBroker, QuorumController
@@ -35,6 +38,7 @@ from waiting import HANG_S
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import ClientError
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -55,6 +59,8 @@ FORMS: Final = {
 NETWORK: Final = "network"
 """Of the broker that leads, to the others. Not where all brokers are Apache Kafka's: markers that they have given
 up arrive when a cut is over, and end later transactions."""
+LEFT_BEHIND: Final = "left behind"
+"""A broker stands still while others go on, and is alone when it goes on itself: an unclean election makes it lead."""
 PARTS: Final = {
     "leader": 3,
     "follower": 2,
@@ -62,12 +68,19 @@ PARTS: Final = {
     "group coordinator": 1,
     "controller": 1,
     NETWORK: 2,
+    LEFT_BEHIND: 1,
 }
 """Who is taken away, and how often."""
 PAUSED: Final = "paused"
 WAYS: Final = {"killed": 2, "stopped": 1, PAUSED: 2}
 """A paused process (SIGSTOP) comes back as one that has not noticed what it was deposed of meanwhile."""
 LONGEST_AWAY_S: Final = 6.0
+BEHIND_S: Final = (4.0, 7.0)
+"""So long a broker stands still that is to be left behind: it is fenced after three."""
+MISTAKEN: Final = 0.5
+"""How likely an operator does something wrong while a process is away."""
+LOOKS, LOOK_S = 40, 0.5
+"""The controllers have 20 s to find out who is left."""
 REQUEST_TIMEOUT_S: Final = 1.5
 """Requests between brokers are given up after this, and cuts last longer."""
 _BETWEEN_BROKERS: Final = {
@@ -104,6 +117,8 @@ class CrashedCluster:
         """By their ids; those of Apache Kafka have the last ones."""
         self._to_broker: dict[int, TcpProxy] = {}
         """What others reach a broker through, by its id."""
+        self.mistakes = Mistakes("", ())
+        """Made since it runs."""
         self._form = form
         self._durability = durability
         self._stack = ExitStack()
@@ -129,6 +144,8 @@ class CrashedCluster:
                 self._to_broker[node_id] = stack.enter_context(TcpProxy(free_port()))
                 self.brokers[node_id] = stack.enter_context(self._broker(node_id, program))
             self._stack = stack.pop_all()
+        eosin = [directory(each) for each in self.brokers.values() if isinstance(each, JoinedBroker)]
+        self.mistakes = Mistakes(self.bootstrap, eosin)
         return self
 
     def __exit__(
@@ -191,6 +208,9 @@ class CrashedCluster:
         parts = {part: weight for part, weight in PARTS.items() if part != NETWORK or self._form != "kafka"}
         part = chance.choices(tuple(parts), tuple(parts.values()))[0]
         way = chance.choices(tuple(WAYS), tuple(WAYS.values()))[0]
+        if part == LEFT_BEHIND:
+            self._leave_behind(chance, of)
+            return
         away_s = chance.uniform(0.2, LONGEST_AWAY_S)
         spare = chance.choice(tuple(self.brokers))
         away: AbstractContextManager[None]
@@ -208,7 +228,44 @@ class CrashedCluster:
                 self.losses[f"{part} on {program_of(broker)} {way}"] += 1
                 away = _without(broker, way)
         with away:
-            time.sleep(away_s)
+            before_s = chance.uniform(0, away_s)
+            time.sleep(before_s)
+            if chance.random() < MISTAKEN:
+                self.mistakes.make_one(chance, TopicPartition(of.topic, of.partition))
+            time.sleep(away_s - before_s)
+
+    def _leave_behind(self, chance: random.Random, of: Copied) -> None:
+        """Two brokers go on with what is copied while the third stands still, and both are killed when that one goes
+        on. It may lack what is committed; an operator has it elected all the same, and then the others return."""
+        partition = TopicPartition(of.topic, of.partition)
+        leader = self.holder("leader", of) or chance.choice(tuple(self.brokers))
+        behind, other = chance.sample([each for each in self.brokers if each != leader], 2)
+        self.losses[f"{program_of(self.brokers[behind])} left behind"] += 1
+        with ExitStack() as back:
+            with _without(self.brokers[behind], PAUSED):
+                time.sleep(chance.uniform(*BEHIND_S))
+                for node_id in (leader, other):
+                    back.enter_context(_without(self.brokers[node_id], "killed"))
+            for _ in range(LOOKS):
+                time.sleep(LOOK_S)
+                if self.holder("leader", of) in (None, behind) and self._is_told_of(behind):
+                    break
+            if isinstance(self.brokers[behind], JoinedBroker):
+                self.mistakes.accept_loss(directory(self.brokers[behind]), partition)
+            self.mistakes.elect(partition)
+            time.sleep(chance.uniform(0, 2))
+
+    def _is_told_of(self, node_id: int) -> bool:
+        """Whether clients hear that this broker runs, and no other."""
+
+        async def registered(client: Client) -> set[int]:
+            answer: MetadataResponse = await client.request(ApiKey.METADATA, MetadataRequest((), False))
+            return {each.node_id for each in answer.brokers}
+
+        try:
+            return asyncio.run(self._ask(registered)) == {node_id}
+        except (ClientError, OSError, TimeoutError):
+            return False
 
     def stop(self) -> None:
         """A clean stop of all brokers."""
