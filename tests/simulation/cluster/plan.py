@@ -79,6 +79,8 @@ TARDY = frozenset({13, 15})
 when their transaction has timed out."""
 TARDY_PATIENCE_MS = 200.0
 TARDY_OVERSLEEPS = 0.4
+TARDY_DEADLINE_S = 600.0
+"""For a run: a member of a group is out of it after one late request, so that one attempt in six or so is committed."""
 TARDY_STALL = 0.1
 
 

@@ -23,6 +23,7 @@ from simulation.cluster.plan import (
     MAKES_STALE,
     NEEDS_SYNCS,
     RACKS,
+    TARDY_DEADLINE_S,
     TARDY_OVERSLEEPS,
     ClusterPlan,
 )
@@ -93,6 +94,7 @@ class ClusterRun(Course):
         self.world.trace = self._trace
         if plan.is_tardy:
             self.world.oversleeps = TARDY_OVERSLEEPS
+            self.deadline_s = TARDY_DEADLINE_S
         self.replicas = Replicas(self._machines, lambda: self.controllers.model.image)
         kinds = self._kinds = {fault.kind for fault in plan.clients.faults}
         self._only_clocks_jump = kinds == {"jump"}
