@@ -6,7 +6,7 @@
 # Needs root and debootstrap. The certificates and pip's settings of this machine go into the image, so it stays on this machine.
 set -eu
 [ $# -gt 0 ] || { echo "usage: $0 podman (or docker)" >&2; exit 2; }
-image=$(sed -n 's/^FROM \(python:[^ ]*\) AS broker$/\1/p' "$(dirname "$0")/Dockerfile")
+image=$(sed -n 's/^ARG PYTHON_IMAGE=//p' "$(dirname "$0")/Dockerfile")
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 debootstrap --variant=minbase --include=python3,python3-dev,python3-pip,python3-venv,ca-certificates trixie "$root" \

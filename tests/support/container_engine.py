@@ -32,7 +32,7 @@ class Missing(Exception):
 
 def base_image() -> str:
     """The image that `docker/Dockerfile` builds on."""
-    (named,) = re.findall(r"^FROM (\S+) AS broker$", (ROOT / "docker" / "Dockerfile").read_text(), re.MULTILINE)
+    (named,) = re.findall(r"^ARG PYTHON_IMAGE=(\S+)$", (ROOT / "docker" / "Dockerfile").read_text(), re.MULTILINE)
     return str(named)
 
 
