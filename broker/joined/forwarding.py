@@ -164,6 +164,7 @@ class Forwarding:
             request.frame,
             principal=principal_data(principal.name, kind=principal.kind),
             client_host=packed_host(context.client_host),
+            is_gone=lambda: context.connection is not None and context.connection.is_gone,
         )
         if found.error_code is ErrorCode.UNSUPPORTED_VERSION:
             raise CloseConnection

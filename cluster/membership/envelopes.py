@@ -3,7 +3,7 @@
 Always true: of one user one request is on its way, in the order in which they were asked, and users have turns; those
 of several go over connections of their own, so that a slow one holds up nobody else. Users are told apart where they
 prove who they are; all others, by their addresses. A request that is given up takes its connection with it before its
-client is answered, so that it never arrives later (cluster.md 6.11).
+client is answered, so that it never arrives later (cluster.md 6.11); one whose client has left is given up.
 """
 
 import asyncio
@@ -23,6 +23,8 @@ _LOG: Final = logging.getLogger(__name__)
 LANES: Final = 4
 """Requests on their way at a time, each of another user, over a connection of its own. One that is not needed is not
 opened."""
+LOOK_S: Final = 1.0
+"""So often somebody looks whether the client of a request that is on its way is still there."""
 FORWARD_TIMEOUT_MS: Final = 60_000
 """How long a request of a client waits for its turn and for a controller (cluster.md 5.2)."""
 _CORRELATION_ID_AT: Final = 4
@@ -50,12 +52,19 @@ class Envelopes:
         """The one used last is last, and used next: a broker with one admin keeps one connection."""
 
     async def forward(
-        self, request: bytes, *, principal: bytes, client_host: bytes, timeout_ms: int = FORWARD_TIMEOUT_MS
+        self,
+        request: bytes,
+        *,
+        principal: bytes,
+        client_host: bytes,
+        is_gone: Callable[[], bool] = lambda: False,
+        timeout_ms: int = FORWARD_TIMEOUT_MS,
     ) -> ForwardedResponse:
         """Pass a client's request on in an Envelope (cluster.md 5.2).
 
         `request` is the frame as it came, without its size; `principal` from `principal_data`; `client_host` the 4 or
-        16 bytes of the client's address. The response's correlation id is the client's.
+        16 bytes of the client's address, and `is_gone` whether it has left. The response's correlation id is the
+        client's.
         """
         envelope = EnvelopeRequest(request_data=request, request_principal=principal, client_host_address=client_host)
         owner = (principal, client_host if principal == _ANONYMOUS else None)
@@ -64,12 +73,14 @@ class Envelopes:
         try:
             async with asyncio.timeout_at(end) as limit, self._turns.turn(owner):
                 limit.reschedule(None)  # the channel minds what is left, and says why there was no answer
-                response = await self._send(envelope, timeout_ms=int((end - loop.time()) * 1000))
+                response = await self._send(envelope, is_gone, timeout_ms=int((end - loop.time()) * 1000))
         except ControllerUnavailable as error:
             _LOG.warning("a client's request could not be passed on: %s", error)
             return ForwardedResponse(ErrorCode.REQUEST_TIMED_OUT, b"")
         except TimeoutError:
             _LOG.warning("a client's request could not be passed on: earlier ones took %d ms", timeout_ms)
+            return ForwardedResponse(ErrorCode.REQUEST_TIMED_OUT, b"")
+        if response is None:
             return ForwardedResponse(ErrorCode.REQUEST_TIMED_OUT, b"")
         return opened_envelope(request, response)
 
@@ -78,13 +89,28 @@ class Envelopes:
         for lane in self._lanes:
             await lane.close()
 
-    async def _send(self, envelope: EnvelopeRequest, *, timeout_ms: int) -> EnvelopeResponse:
+    async def _send(
+        self, envelope: EnvelopeRequest, is_gone: Callable[[], bool], *, timeout_ms: int
+    ) -> EnvelopeResponse | None:
+        """The response; None when the client has left without it."""
+        if is_gone():
+            return None
         lane = self._idle.pop()
+        asked = asyncio.ensure_future(lane.request(ApiKey.ENVELOPE, envelope, timeout_ms=timeout_ms))
         try:
-            response: EnvelopeResponse = await lane.request(ApiKey.ENVELOPE, envelope, timeout_ms=timeout_ms)
+            while not asked.done():
+                await asyncio.wait((asked,), timeout=LOOK_S)
+                if not asked.done() and is_gone():
+                    return None
+            response: EnvelopeResponse = asked.result()
+            return response
         finally:
-            self._idle.append(lane)
-        return response
+            try:
+                if not asked.done():
+                    asked.cancel()
+                    await asyncio.gather(asked, return_exceptions=True)  # until its connection is closed
+            finally:
+                self._idle.append(lane)
 
 
 def opened_envelope(request: bytes, response: EnvelopeResponse) -> ForwardedResponse:

@@ -53,7 +53,7 @@ class ScriptedController:
             raise ControllerUnavailable(f"{key.name} had no answer")
         return response
 
-    async def forward(self, request: bytes, *, principal: bytes, client_host: bytes) -> ForwardedResponse:
+    async def forward(self, request: bytes, *, principal: bytes, client_host: bytes, **_: Any) -> ForwardedResponse:
         async with asyncio.timeout(None):
             await asyncio.sleep(0)
         header = decode_request_header(request)

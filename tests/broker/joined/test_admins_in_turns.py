@@ -8,11 +8,13 @@ from contextlib import contextmanager
 import pytest
 from virtual_cluster import VirtualPair
 from virtual_controllers import VirtualControllers
-from waiting import until
+from waiting import settled, until
 
 from eosin.client.client import Client
 from eosin.client.producer import Producer
+from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import NewRecord
+from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
 from eosin.protocol.schemas.envelope import EnvelopeRequest
 from eosin.protocol.types import Message
 
@@ -61,3 +63,37 @@ async def test_producers_get_ids_while_an_admin_s_request_is_slow() -> None:
             assert not creating.done()
             tedious.go_on.set()
             await creating
+
+
+async def test_what_a_client_asks_for_and_does_not_wait_for_is_not_done_when_its_turn_comes() -> None:
+    """It was given up: the topic of that name may be another's by then."""
+    async with VirtualPair() as pair:
+        with slow(pair.controllers, b"tedious") as tedious:
+            creating = asyncio.create_task(pair.create("tedious"))
+            await until(lambda: tedious.came)
+            await given_up(pair, "later")
+            tedious.go_on.set()
+            await creating
+            await pair.create("last")
+        assert "later" not in pair.controllers.quorum.model.image.topics
+
+
+async def test_what_is_on_its_way_when_its_client_goes_is_given_up_and_does_not_arrive() -> None:
+    async with VirtualPair() as pair:
+        with slow(pair.controllers, b"tedious") as tedious:
+            await given_up(pair, "tedious", until_it_came=tedious)
+            await pair.create("last")
+        assert "last" in pair.controllers.quorum.model.image.topics
+        assert "tedious" not in pair.controllers.quorum.model.image.topics
+
+
+async def given_up(pair: VirtualPair, topic: str, *, until_it_came: Slow | None = None) -> None:
+    """A client asks the first broker for a topic, and leaves without an answer."""
+    client = Client(pair.first.address)
+    request = CreateTopicsRequest((CreatableTopic(topic, 1, 2),), timeout_ms=10_000)
+    asked = asyncio.create_task(client.request(ApiKey.CREATE_TOPICS, request))
+    await (settled() if until_it_came is None else until(lambda: until_it_came.came))
+    await asyncio.sleep(1)
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+    await client.close()
