@@ -117,7 +117,9 @@ class JoinedNode:
             dial=ControllerDialer(f"broker-{config.node_id}-metadata", links.controllers),
             supported=FEATURES,
         )
-        self._envelopes = Envelopes(lambda: self._new_channel("forwarding", clock, config.controller_socket_timeout_ms))
+        self._envelopes = Envelopes(
+            lambda: self._new_channel("forwarding", clock, config.controller_socket_timeout_ms), clock
+        )
         self._channel = self._new_channel("own", clock, config.controller_socket_timeout_ms)
         heartbeat = self._new_channel("heartbeat", clock, config.broker_heartbeat_interval_ms)
         self._membership = Membership(

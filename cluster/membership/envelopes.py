@@ -8,7 +8,8 @@ client is answered, so that it never arrives later (cluster.md 6.11); one whose 
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Final, NamedTuple
 
 from eosin.cluster.membership.channel import ControllerChannel, ControllerUnavailable
@@ -16,6 +17,8 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.envelope import EnvelopeRequest, EnvelopeResponse
 from eosin.protocol.varints import uvarint
+from eosin.runtime.clock import Clock
+from eosin.runtime.log_budget import LogBudget
 from eosin.runtime.round_robin import RoundRobin
 
 _LOG: Final = logging.getLogger(__name__)
@@ -44,12 +47,13 @@ class ForwardedResponse(NamedTuple):
 class Envelopes:
     """Passes clients' requests on."""
 
-    def __init__(self, new_channel: Callable[[], ControllerChannel]) -> None:
+    def __init__(self, new_channel: Callable[[], ControllerChannel], clock: Clock) -> None:
         """`new_channel` makes what a lane goes over; it dials nothing before a request."""
         self._turns = RoundRobin(LANES)
         self._lanes = [new_channel() for _ in range(LANES)]
         self._idle = self._lanes.copy()
         """The one used last is last, and used next: a broker with one admin keeps one connection."""
+        self._budget = LogBudget(clock, _tell_left_out, lines=1)
 
     async def forward(
         self,
@@ -75,19 +79,23 @@ class Envelopes:
                 limit.reschedule(None)  # the channel minds what is left, and says why there was no answer
                 response = await self._send(envelope, is_gone, timeout_ms=int((end - loop.time()) * 1000))
         except ControllerUnavailable as error:
-            _LOG.warning("a client's request could not be passed on: %s", error)
-            return ForwardedResponse(ErrorCode.REQUEST_TIMED_OUT, b"")
+            response = None
+            self._complain(owner, f"a client's request could not be passed on: {error}")
         except TimeoutError:
-            _LOG.warning("a client's request could not be passed on: earlier ones took %d ms", timeout_ms)
-            return ForwardedResponse(ErrorCode.REQUEST_TIMED_OUT, b"")
+            response = None
+            self._complain(owner, f"a client's request could not be passed on: earlier ones took {timeout_ms} ms")
         if response is None:
             return ForwardedResponse(ErrorCode.REQUEST_TIMED_OUT, b"")
-        return opened_envelope(request, response)
+        return opened_envelope(request, response, partial(self._complain, owner))
 
     async def close(self) -> None:
         """Close the connections; requests on their way fail."""
         for lane in self._lanes:
             await lane.close()
+
+    def _complain(self, owner: Hashable, sentence: str) -> None:
+        if self._budget.takes(owner, sentence):
+            _LOG.warning("%s", sentence)
 
     async def _send(
         self, envelope: EnvelopeRequest, is_gone: Callable[[], bool], *, timeout_ms: int
@@ -113,17 +121,23 @@ class Envelopes:
                 self._idle.append(lane)
 
 
-def opened_envelope(request: bytes, response: EnvelopeResponse) -> ForwardedResponse:
+def _tell_left_out(sentence: str, count: int) -> None:
+    _LOG.warning("%s; %d more like that", sentence, count)
+
+
+def opened_envelope(
+    request: bytes, response: EnvelopeResponse, complain: Callable[[str], None] = _LOG.warning
+) -> ForwardedResponse:
     """What the client of `request` gets for the controller's response to its Envelope: the table of cluster.md 5.2,
-    without 41, which the channel sees to."""
+    without 41, which the channel sees to. What is wrong with it goes to `complain`."""
     if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
         return ForwardedResponse(ErrorCode.UNSUPPORTED_VERSION, b"")
     frame = response.response_data
     if response.error_code != ErrorCode.NONE or frame is None:
-        _LOG.error("the controller refused a client's request that was passed on, with error %d", response.error_code)
+        complain(f"the controller refused a client's request that was passed on, with error {response.error_code}")
         return ForwardedResponse(ErrorCode.UNKNOWN_SERVER_ERROR, b"")
     if frame[:4] != request[_CORRELATION_ID_AT : _CORRELATION_ID_AT + 4]:
-        _LOG.error("the controller answered another request than the one that was passed on")
+        complain("the controller answered another request than the one that was passed on")
         return ForwardedResponse(ErrorCode.UNKNOWN_SERVER_ERROR, b"")
     return ForwardedResponse(ErrorCode.NONE, frame)
 

@@ -69,7 +69,7 @@ async def test_topics_and_producer_ids_come_through_the_channel(
         )
         version = 7
         frame = b"".join(encode_request(ApiKey.CREATE_TOPICS, version, 4711, "a client", request))[4:]
-        envelopes = Envelopes(broker.channel)
+        envelopes = Envelopes(broker.channel, SystemClock())
         forwarded = await envelopes.forward(frame, principal=principal_data(), client_host=bytes((127, 0, 0, 1)))
         assert forwarded.error_code is ErrorCode.NONE
         correlation_id, response = decode_response(ApiKey.CREATE_TOPICS, version, forwarded.frame)

@@ -37,7 +37,8 @@ def leader(controller: StubBroker) -> Leader:
 
 @asynccontextmanager
 async def envelopes_to(find: Callable[[], Leader | None]) -> AsyncIterator[Envelopes]:
-    envelopes = Envelopes(lambda: ControllerChannel(find, clock=SystemClock(), client_id="broker-1-forwarding"))
+    clock = SystemClock()
+    envelopes = Envelopes(lambda: ControllerChannel(find, clock=clock, client_id="broker-1-forwarding"), clock)
     try:
         yield envelopes
     finally:
@@ -178,6 +179,23 @@ async def test_users_without_a_name_are_told_apart_by_their_addresses() -> None:
         for name in ("ann-0", "ann-1", "ben-0"):
             await controllers.let(name)
         await asyncio.gather(*tasks)
+
+
+@pytest.mark.virtual
+async def test_however_many_requests_of_a_user_wait_in_vain_the_log_has_one_line_and_their_number(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with envelopes_to(lambda: None) as envelopes:
+        asked_for = [
+            envelopes.forward(client_request(), principal=principal_data(user), client_host=HOST, timeout_ms=50)
+            for user in ("ann", *["ben"] * 200)
+        ]
+        answers = await asyncio.gather(*asked_for)
+        assert {each.error_code for each in answers} == {ErrorCode.REQUEST_TIMED_OUT}
+        await asyncio.sleep(2)
+    lines = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert len(lines) == 3, "one of each, and how many more"
+    assert lines[-1].endswith("; 199 more like that")
 
 
 @pytest.mark.virtual
