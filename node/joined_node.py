@@ -117,11 +117,9 @@ class JoinedNode:
             dial=ControllerDialer(f"broker-{config.node_id}-metadata", links.controllers),
             supported=FEATURES,
         )
-        self._envelopes = Envelopes(
-            lambda: self._new_channel("forwarding", clock, config.controller_socket_timeout_ms), clock
-        )
-        self._channel = self._new_channel("own", clock, config.controller_socket_timeout_ms)
-        heartbeat = self._new_channel("heartbeat", clock, config.broker_heartbeat_interval_ms)
+        self._envelopes = Envelopes(lambda: self._new_channel("forwarding"), clock)
+        self._channel = self._new_channel("own")
+        heartbeat = self._new_channel("heartbeat", socket_timeout_ms=config.broker_heartbeat_interval_ms)
         self._membership = Membership(
             _identity(config, listeners, logs, chance),
             _limits(config, logs),
@@ -146,14 +144,13 @@ class JoinedNode:
         self._other_brokers = RemoteBrokers(self._peers)
         self._coordinators: CoordinatorRoutes | None = None
         self._isr_changes = IsrChanges(
-            self._new_channel("isr-changes", clock, config.controller_socket_timeout_ms),
+            self._new_channel("isr-changes"),
             node_id=config.node_id,
             broker_epoch=lambda: self._membership.broker_epoch,
             clock=clock,
         )
-
         self._assignments = DirectoryAssignments(
-            self._new_channel("directories", clock, config.controller_socket_timeout_ms),
+            self._new_channel("directories"),
             node_id=config.node_id,
             broker_epoch=lambda: self._membership.broker_epoch,
             is_wanted=self._is_elsewhere,
@@ -191,12 +188,12 @@ class JoinedNode:
             request_timeout_ms=self._config.request_timeout_ms,
         )
 
-    def _new_channel(self, purpose: str, clock: "Clock", socket_timeout_ms: int) -> ControllerChannel:
+    def _new_channel(self, purpose: str, *, socket_timeout_ms: int | None = None) -> ControllerChannel:
         return ControllerChannel(
             lambda: self._follower.leader,
-            clock=clock,
+            clock=self._clock,
             client_id=f"broker-{self._config.node_id}-{purpose}",
-            socket_timeout_ms=socket_timeout_ms,
+            socket_timeout_ms=socket_timeout_ms or self._config.controller_socket_timeout_ms,
             security=self._links.controllers,
             why_unknown=lambda: self._follower.why_unknown,
         )

@@ -33,7 +33,7 @@ from joined_broker import JoinedBroker
 from kraft_node import SHORT_SESSIONS, KafkaBroker, QuorumController
 from tcp_proxy import TcpProxy
 from three_brokers import REPLICATED
-from waiting import HANG_S
+from waiting import HANG_S, wait_until
 
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import ClientError
@@ -75,12 +75,10 @@ PAUSED: Final = "paused"
 WAYS: Final = {"killed": 2, "stopped": 1, PAUSED: 2}
 """A paused process (SIGSTOP) comes back as one that has not noticed what it was deposed of meanwhile."""
 LONGEST_AWAY_S: Final = 6.0
-BEHIND_S: Final = (4.0, 7.0)
-"""So long a broker stands still that is to be left behind: it is fenced after three."""
+LONGEST_AHEAD_S: Final = 2.0
+"""So long others go on without a broker that is left behind, and it without them."""
 MISTAKEN: Final = 0.5
 """How likely an operator does something wrong while a process is away."""
-LOOKS, LOOK_S = 40, 0.5
-"""The controllers have 20 s to find out who is left."""
 REQUEST_TIMEOUT_S: Final = 1.5
 """Requests between brokers are given up after this, and cuts last longer."""
 _BETWEEN_BROKERS: Final = {
@@ -229,10 +227,10 @@ class CrashedCluster:
                 away = _without(broker, way)
         with away:
             before_s = chance.uniform(0, away_s)
-            time.sleep(before_s)
+            _moment(before_s)
             if chance.random() < MISTAKEN:
                 self.mistakes.make_one(chance, TopicPartition(of.topic, of.partition))
-            time.sleep(away_s - before_s)
+            _moment(away_s - before_s)
 
     def _leave_behind(self, chance: random.Random, of: Copied) -> None:
         """Two brokers go on with what is copied while the third stands still, and both are killed when that one goes
@@ -243,17 +241,23 @@ class CrashedCluster:
         self.losses[f"{program_of(self.brokers[behind])} left behind"] += 1
         with ExitStack() as back:
             with _without(self.brokers[behind], PAUSED):
-                time.sleep(chance.uniform(*BEHIND_S))
+                wait_until(lambda: not self._is_in_sync(behind, of), every_s=0.3)
+                _moment(chance.uniform(0, LONGEST_AHEAD_S))
                 for node_id in (leader, other):
                     back.enter_context(_without(self.brokers[node_id], "killed"))
-            for _ in range(LOOKS):
-                time.sleep(LOOK_S)
-                if self.holder("leader", of) in (None, behind) and self._is_told_of(behind):
-                    break
+            wait_until(lambda: self._is_told_of(behind) and self.holder("leader", of) in (None, behind), every_s=0.3)
             if isinstance(self.brokers[behind], JoinedBroker):
                 self.mistakes.accept_loss(directory(self.brokers[behind]), partition)
             self.mistakes.elect(partition)
-            time.sleep(chance.uniform(0, 2))
+            _moment(chance.uniform(0, LONGEST_AHEAD_S))
+
+    def _is_in_sync(self, node_id: int, of: Copied) -> bool:
+        """Whether a broker is, as far as anybody can be asked."""
+        try:
+            found = asyncio.run(self._ask(lambda client: _partitions(client, of.topic)))
+        except (ClientError, OSError, TimeoutError):
+            return True
+        return node_id in found[of.partition].isr_nodes
 
     def _is_told_of(self, node_id: int) -> bool:
         """Whether clients hear that this broker runs, and no other."""
@@ -297,6 +301,11 @@ class CrashedCluster:
                     raise Violation(f"{first} and {second} have nothing committed of {topic}: {done.stdout}")
             batches += sum(equal.values())
         return batches
+
+
+def _moment(seconds: float) -> None:
+    """Something is done for so long."""
+    time.sleep(seconds)
 
 
 @contextmanager
