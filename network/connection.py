@@ -19,7 +19,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from eosin.model.address_group import address_group
 from eosin.model.close_connection import CloseConnection
+from eosin.model.principals import Principal
+from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.network.exchange import Exchange
 from eosin.network.fetch_in_flight import FetchInFlight
@@ -106,7 +109,7 @@ class Connection(asyncio.BufferedProtocol):
         self._host = host
         self._loop = loop
         self._transport: asyncio.Transport | None = None
-        self._decoder = host.new_decoder()
+        self._decoder = host.new_decoder(self)
         # Lists, although they are queues: an empty deque has 620 bytes, in each of thousands of idle connections.
         self._frames: list[memoryview] = []
         """Received, not begun yet; at most the frames of one buffer."""
@@ -157,16 +160,10 @@ class Connection(asyncio.BufferedProtocol):
         except FrameError as error:
             self.refuse_peer("bytes that are no frames", str(error))
             return
-        if (claim := self._decoder.waiting) is not None:
-            claim.memory.wait(self, claim)
+        if self._decoder.is_waiting:
             self._steer_reading()
         if self._frames and self._begin_later is None:
             self._begin_requests()
-
-    def frame_admitted(self) -> None:
-        """There is memory for the large frame that has begun."""
-        self._decoder.waiting = None
-        self._steer_reading()
 
     def eof_received(self) -> bool:
         """The client sends no more. As in Kafka, that is its end."""
@@ -200,11 +197,36 @@ class Connection(asyncio.BufferedProtocol):
             self._end_refusal()
         self._fetch.drop()
         self._responses.drop()
-        self._decoder.drop_large(self)
+        self._decoder.drop_large()
         if not self._exchanges:
             self._decoder.release()
         for each in (self._frames, self._exchanges, self._contexts):
             each.clear()
+
+    # Called for its large frames
+
+    @property
+    def frame_owner(self) -> Principal | str:
+        """On whose account they are held: its user, or the group of its address."""
+        owner = self.session.owner
+        return address_group(owner) if isinstance(owner, str) else owner
+
+    def frame_admitted(self) -> None:
+        """There is memory for what comes next of the large frame that has begun."""
+        self._decoder.go_on()
+        self._steer_reading()
+
+    def give_way(self) -> None:
+        """Others wait for the memory of its large frame, which comes too slowly."""
+        self._host.refusals.closing(self, "others wait for the memory of a request that the client sends too slowly")
+        self.abort()
+
+    def may_write(self) -> bool:
+        """Whether its user may write to any topic, as far as that can be told."""
+        try:
+            return self.session.may_any(Operation.WRITE, ResourceType.TOPIC, quiet=True)
+        except CloseConnection:
+            return False
 
     # Called by the stream of the responses
 
@@ -226,11 +248,12 @@ class Connection(asyncio.BufferedProtocol):
         """The client is this one from the next request on. No context carries the session before (security.md 1.2)."""
         self.session = session
         self._contexts.clear()
+        self._decoder.belongs_to()
 
     def limit_frames(self, max_bytes: int, memory: FrameMemory) -> None:
         """Larger frames end the connection; those beyond a buffer take this memory."""
         self._decoder.max_frame_bytes = max_bytes
-        self._decoder.memory = memory
+        self._decoder.belongs_to(memory)
 
     def hold(self) -> None:
         """Begin no request until `release`."""
@@ -409,7 +432,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _steer_reading(self) -> None:
         """Read the socket only while its requests may begin."""
-        wanted = not (self._frames or self._write_blocked or self._closing or self._pause or self._decoder.waiting)
+        wanted = not (self._frames or self._write_blocked or self._closing or self._pause or self._decoder.is_waiting)
         if wanted is self._reading or self._transport is None or self._transport.is_closing():
             return
         self._reading = wanted

@@ -84,6 +84,11 @@ class ConnectionHost:
         """Connections, with those whose TLS handshake is not done and those that arrive."""
         return len(self.connections) + len(self.layers) + self.arriving
 
-    def new_decoder(self) -> FrameDecoder:
+    def new_decoder(self, connection: "Connection") -> FrameDecoder:
         """For the frames of one connection."""
-        return FrameDecoder(self.max_frame_bytes, spare=self.spare_buffers, max_control_bytes=self.max_control_bytes)
+        return FrameDecoder(
+            self.max_frame_bytes,
+            spare=self.spare_buffers,
+            max_control_bytes=self.max_control_bytes,
+            sender=connection,
+        )

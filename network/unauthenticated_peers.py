@@ -18,16 +18,19 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
+from functools import partial
+from typing import TYPE_CHECKING
 
 from eosin.model.address_group import address_group, network_of
 from eosin.network.known_addresses import KnownAddresses
 from eosin.network.refusal_log import RefusalLog
-from eosin.protocol.frame_memory import FrameMemory
+from eosin.protocol.frame_memory import LOOK_MS, FrameMemory
 from eosin.protocol.frames import BUFFER_BYTES
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock, Timer
 
 if TYPE_CHECKING:
+    from eosin.runtime.clock import Clock
     from eosin.settings.broker import BrokerConfig
 
 KEPT: Final = 10
@@ -52,6 +55,8 @@ class UnauthenticatedPeerLimits:
     timeout_ms: int = 10_000
     memory_bytes: int = 67_108_864
     """Of frames that are not whole yet, over all of them."""
+    frame_bytes: int = 131_072
+    """The largest frame."""
 
 
 class ServingLayer(Protocol):
@@ -125,8 +130,10 @@ class UnauthenticatedPeers:
         """Only of networks that have any."""
         self.memory = FrameMemory(
             limit_bytes=limits.memory_bytes,
+            largest_bytes=limits.frame_bytes,
             others=lambda: self.count * BUFFER_BYTES,
             soon=loop.call_soon_threadsafe,
+            later=(lambda _: None) if clock is None else partial(clock.start_deadline, LOOK_MS),
         )
         """For their frames that do not fit a buffer; the buffers count as if each of them had one."""
 
@@ -325,6 +332,7 @@ def unauthenticated_peers_of(
         first_byte_timeout_ms=config.eosin_connection_first_byte_timeout_ms,
         timeout_ms=config.eosin_connection_setup_timeout_ms,
         memory_bytes=config.eosin_unauthenticated_memory_max_bytes,
+        frame_bytes=config.sasl_server_max_receive_size,
     )
     known = KnownAddresses()
     return {

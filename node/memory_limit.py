@@ -1,14 +1,16 @@
 """How much memory this process may use, and how much of it the requests of clients may hold."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from eosin.protocol.frame_memory import NO_LIMIT, FrameMemory
+from eosin.protocol.frame_memory import LOOK_MS, NO_LIMIT, FrameMemory
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from eosin.runtime.clock import Clock
     from eosin.settings.broker import BrokerConfig
 
 _CGROUP_FILES: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -32,13 +34,19 @@ def memory_bytes(*, meminfo: str = _MEMINFO, cgroup_files: tuple[str, ...] = _CG
     return min(found, default=None)
 
 
-def frame_memory_of(config: "BrokerConfig", loop: "asyncio.AbstractEventLoop") -> FrameMemory:
+def frame_memory_of(config: "BrokerConfig", loop: "asyncio.AbstractEventLoop", clock: "Clock") -> FrameMemory:
     """What the large requests of all clients may hold."""
     limit = config.queued_max_request_bytes
     if limit < 0:
         memory = memory_bytes()
         limit = NO_LIMIT if memory is None else memory // SHARE
-    return FrameMemory(limit_bytes=limit, share_bytes=config.eosin_connection_in_flight_max_bytes, soon=_soon(loop))
+    return FrameMemory(
+        limit_bytes=limit,
+        share_bytes=config.eosin_connection_in_flight_max_bytes,
+        largest_bytes=config.socket_request_max_bytes,
+        soon=_soon(loop),
+        later=partial(clock.start_deadline, LOOK_MS),
+    )
 
 
 def _soon(loop: "asyncio.AbstractEventLoop") -> "Callable[[Callable[[], None]], object]":

@@ -595,7 +595,7 @@ def _host(
         connections_changed=connections_changed,
         refused_delay_ms=config.eosin_connection_refused_delay_ms,
         max_refused=min(config.eosin_connection_max_refused, max_connections // 4),
-        spare_buffers=SpareBuffers(memory=frame_memory_of(config, asyncio.get_running_loop())),
+        spare_buffers=SpareBuffers(memory=frame_memory_of(config, asyncio.get_running_loop(), services.clock)),
         hooks=hooks,
         authorizer=services.authorizer,
         response_memory=services.response_memory,

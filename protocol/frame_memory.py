@@ -1,54 +1,124 @@
 """`FrameMemory`: how much memory large frames may hold, over all connections and of each (security.md 6.2).
 
-A frame counts from the moment at which it may be received until nobody views its memory any more, whoever holds the
-last view: the memory counts itself out when it is freed. What does not fit waits, unread, in the order in which it
-came. Always true: a frame that was admitted may be received to its end, so nothing waits for something that waits; and
-where nothing is held the next one is admitted, however large it is. Frames of a connection's own buffer are not
-counted: there is one for each connection.
+A frame takes its memory in steps of `STEP_BYTES`, as its bytes come, and counts what it has taken until nobody views
+its memory any more, whoever holds the last view: the memory counts itself out when it is freed. What a frame announces
+counts nothing. A frame that finds no room waits, unread. Frames of a connection's own buffer are not counted.
+
+Always true:
+- One frame at a time is in front, and takes steps whatever else is held. All others together hold at most the limit
+  without the room of one frame, which is half of the limit at most. So the limit holds, but for one frame that is
+  larger than its half.
+- Who waits has somebody in front of it, or is in front: nobody waits for one who waits for him. The one in front ends
+  its frame, and its memory comes back with the answer; or it is slow, and gives way.
+- Those who wait have their turns by owner, and each owner's in the order in which they came. What one owner has begun
+  and not ended holds at most half of what all may hold, but for a single frame and the one in front.
+- Nobody gives way while nobody waits. Once somebody has waited for the time between two looks, those give way whose
+  frames would take `PATIENCE` more looks at the pace of the last one: first those who bring least for what their owner
+  holds. A frame that waits itself gives way only to an owner who holds less than half of what its own does.
 """
 
 import mmap
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final, Protocol
+from weakref import WeakValueDictionary
 
-LAZY_BYTES: Final = 1 << 20
-"""Memory of more than this is taken from the system page by page as it fills: the size is only a claim of the peer."""
+STEP_BYTES: Final = 1 << 20
+"""What a frame takes at a time. A frame of more than this is memory that the system gives page by page as it fills."""
+LOOK_MS: Final = 250
+"""Between two looks at those who hold memory, while somebody waits."""
+PATIENCE: Final = 8
+"""A frame that would end within so many looks is not slow."""
+MOST_AT_ONCE: Final = 64
+"""Frames that give way at one look."""
+_WORTH: Final = 4096
+"""Counted as progress of everybody, so that a small holder in a short pause goes behind a large one that trickles."""
 
 NO_LIMIT: Final = 1 << 62
 
 
-class Waiter(Protocol):
-    """A connection whose frame has no room."""
+class Sender(Protocol):
+    """A connection that large frames come by."""
+
+    @property
+    def frame_owner(self) -> Hashable:
+        """On whose account its frames are held: its user, or its address."""
+
+    def may_write(self) -> bool:
+        """Whether its user may write to any topic."""
 
     def frame_admitted(self) -> None:
-        """Now it has."""
+        """The frame that waits may take its next step."""
+
+    def give_way(self) -> None:
+        """Close: others wait for the memory of its frame, which comes too slowly."""
+
+
+class Account:
+    """The frames of one owner."""
+
+    __slots__ = ("__weakref__", "begun_bytes")
+
+    def __init__(self) -> None:
+        self.begun_bytes = 0
+        """Held by frames that have begun and not ended."""
 
 
 class Share:
-    """The large frames of one connection."""
+    """The frames of one connection, as long as it has the same owner."""
 
-    __slots__ = ("held_bytes",)
+    __slots__ = ("account", "held_bytes", "sender", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, account: Account, sender: Sender | None) -> None:
+        self.account = account
+        self.sender = sender
         self.held_bytes = 0
+        self.waiting: Claim | None = None
+        """The frame that waits for earlier ones of its own connection."""
 
 
 class Claim:
-    """A frame that counts, or waits for its turn to."""
+    """A frame that takes memory, or waits for it."""
 
-    __slots__ = ("is_counted", "memory", "share", "size")
+    __slots__ = ("came", "has_waited", "is_waiting", "memory", "seen", "share", "size", "taken")
 
     def __init__(self, memory: "FrameMemory", share: Share, size: int) -> None:
         self.memory = memory
         self.share = share
         self.size = size
-        self.is_counted = False
+        self.taken = 0
+        """How much of it may come; so much counts."""
+        self.came = 0
+        self.seen = -1
+        """What had come at the last look; -1: it began since."""
+        self.is_waiting = False
+        self.has_waited = False
+        """Whether it waited at the last look."""
 
-    def end(self) -> None:
-        """The memory is free. May be called in any thread."""
-        if self.is_counted:
-            self.memory.freed(self)
+    @property
+    def step_bytes(self) -> int:
+        """What it takes next."""
+        return min(STEP_BYTES, self.size - self.taken)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether it would take long to come, at the pace since the last look."""
+        return self.seen >= 0 and self.size - self.came > PATIENCE * (self.came - self.seen)
+
+    @property
+    def merit(self) -> float:
+        """What came since the last look for all that its owner holds."""
+        return (self.came - self.seen + _WORTH) / self.share.account.begun_bytes
+
+    def new_memory(self) -> memoryview:
+        """For the whole frame. Only what has been taken may be touched, and it counts until its last view is gone."""
+        if self.size <= STEP_BYTES:
+            plain = _Bytes(self.size)
+            plain.claim = self
+            return memoryview(plain)
+        pages = _Pages(-1, self.size)
+        pages.claim = self
+        return memoryview(pages)
 
 
 class _Bytes(bytearray):
@@ -56,14 +126,14 @@ class _Bytes(bytearray):
     claim: Claim
 
     def __del__(self) -> None:
-        self.claim.end()
+        self.claim.memory.freed(self.claim)
 
 
 class _Pages(mmap.mmap):
     claim: Claim
 
     def __del__(self) -> None:
-        self.claim.end()
+        self.claim.memory.freed(self.claim)
 
 
 class FrameMemory:
@@ -74,19 +144,32 @@ class FrameMemory:
         *,
         limit_bytes: int = NO_LIMIT,
         share_bytes: int = NO_LIMIT,
+        largest_bytes: int = 0,
         others: Callable[[], int] = lambda: 0,
         soon: Callable[[Callable[[], None]], object] = lambda call: call(),
+        later: Callable[[Callable[[], None]], object] = lambda _: None,
     ) -> None:
-        """`share_bytes` is the limit of one connection; `others` tells what else counts against `limit_bytes`. `soon`
-        calls in the loop, and may be called in any thread."""
+        """`share_bytes` is the limit of one connection, `largest_bytes` of one frame; `others` tells what else counts
+        against `limit_bytes`. `soon` calls in the loop, and may be called in any thread; `later` calls after
+        `LOOK_MS`, when the loop has read what came meanwhile."""
         self.limit_bytes: Final = limit_bytes
         self.share_bytes: Final = share_bytes
+        self.common_bytes: Final = limit_bytes - min(largest_bytes, limit_bytes // 2)
+        """What all but the one in front may hold."""
+        self.account_bytes: Final = self.common_bytes // 2
         self._others = others
         self._soon = soon
+        self._later = later
         self._held_bytes = 0
+        self._accounts: WeakValueDictionary[Hashable, Account] = WeakValueDictionary()
+        self._begun: dict[Claim, None] = {}
+        """Those that have taken memory, and whose frames have not ended."""
+        self._front: Claim | None = None
         self._freed: deque[Claim] = deque()
         """The frames that were freed, in any thread, and still count."""
-        self._waiting: dict[Waiter, Claim] = {}
+        self._waiting: dict[Account, dict[Claim, None]] = {}
+        """By owner; the first owner's first frame is next."""
+        self._is_watched = False
 
     @property
     def held_bytes(self) -> int:
@@ -96,63 +179,193 @@ class FrameMemory:
 
     @property
     def waiting(self) -> int:
-        """How many frames have no room."""
-        return len(self._waiting)
+        """How many frames wait for others to make room."""
+        return sum(map(len, self._waiting.values()))
 
-    def claim(self, size: int, share: Share) -> tuple[memoryview, Claim]:
-        """Memory of `size` bytes, and whether it counts already. It is not touched before it is written."""
-        claim = Claim(self, share, size)
-        view: memoryview
-        if size <= LAZY_BYTES:
-            plain = _Bytes(size)
-            plain.claim = claim
-            view = memoryview(plain)
-        else:
-            pages = _Pages(-1, size)
-            pages.claim = claim
-            view = memoryview(pages)
+    def share(self, sender: Sender | None) -> Share:
+        """For the frames of a connection; without a sender they belong to nobody, and must not wait."""
+        owner = None if sender is None else sender.frame_owner
+        account = self._accounts.get(owner)
+        if account is None:
+            account = self._accounts[owner] = Account()
+        return Share(account, sender)
+
+    def ask(self, claim: Claim) -> bool:
+        """Whether `claim` may take its next step, and has; if not, its sender is told when it has."""
         self._collect()
-        # Behind others, unless all of those wait for earlier frames of their own connections.
-        if not any(not each.share.held_bytes for each in self._waiting.values()):
-            self._admit(claim)
-        return view, claim
+        if not self._waiting and not self._waits_for_its_own(claim) and self._take(claim):
+            return True
+        claim.is_waiting = True
+        claim.has_waited = False
+        if self._waits_for_its_own(claim):
+            claim.share.waiting = claim
+        else:
+            self._queue(claim)
+            self._serve_all_but(claim)
+            self._watch()
+        if self._freed:  # in another thread, before it could see that somebody waits
+            self._soon(self._serve)
+        return not claim.is_waiting
 
-    def wait(self, waiter: Waiter, claim: Claim) -> None:
-        """Tell `waiter` when its claim counts."""
-        self._waiting[waiter] = claim
-
-    def gone(self, waiter: Waiter) -> None:
-        """It waits no more."""
-        self._waiting.pop(waiter, None)
-
-    def freed(self, claim: Claim) -> None:
-        """A claim that counted has ended. May be called in any thread."""
-        self._freed.append(claim)
+    def ended(self, claim: Claim) -> None:
+        """All of the frame has come."""
+        self._end(claim)
         if self._waiting:
             self._soon(self._serve)
 
-    def _collect(self) -> None:
-        while self._freed:
-            claim = self._freed.popleft()
-            self._held_bytes -= claim.size
-            claim.share.held_bytes -= claim.size
+    def gone(self, claim: Claim) -> None:
+        """It waits no more: its connection is gone."""
+        if claim.share.waiting is claim:
+            claim.share.waiting = None
+        elif claim.is_waiting:
+            self._unqueue(claim)
+        claim.is_waiting = False
 
-    def _admit(self, claim: Claim) -> bool:
-        held, share = self._held_bytes, claim.share
-        fits = not held or held + self._others() + claim.size <= self.limit_bytes
-        if not fits or (share.held_bytes and share.held_bytes + claim.size > self.share_bytes):
-            return False
-        self._held_bytes += claim.size
-        share.held_bytes += claim.size
-        claim.is_counted = True
+    def freed(self, claim: Claim) -> None:
+        """Nobody views its memory any more. May be called in any thread."""
+        self._freed.append(claim)
+        if self._waiting or claim.share.waiting is not None:
+            self._soon(self._serve)
+
+    def look(self) -> None:
+        """Let those give way whose frames come slowly while others have waited since the last look."""
+        self._is_watched = False
+        self._serve()
+        for claim in self._giving_way():
+            assert claim.share.sender is not None
+            claim.share.sender.give_way()
+        self._watch()
+
+    # What is held
+
+    def _collect(self) -> None:
+        freed = self._freed
+        while freed:
+            claim = freed.popleft()
+            share = claim.share
+            self._held_bytes -= claim.taken
+            share.held_bytes -= claim.taken
+            if claim in self._begun:
+                self._end(claim)
+            if claim is self._front:
+                self._front = None
+            waiting = share.waiting
+            if waiting is not None and not self._waits_for_its_own(waiting):
+                share.waiting = None
+                self._queue(waiting)
+        if self._front is not None and self._held_bytes + self._others() <= self.common_bytes:
+            self._front = None  # there is room for it among the others
+
+    def _end(self, claim: Claim) -> None:
+        del self._begun[claim]
+        claim.share.account.begun_bytes -= claim.taken
+
+    def _waits_for_its_own(self, claim: Claim) -> bool:
+        held = claim.share.held_bytes
+        return held > claim.taken and held + claim.step_bytes > self.share_bytes
+
+    def _is_full(self, account: Account, claim: Claim) -> bool:
+        """Whether the owner has begun so much that `claim` must wait for other frames of his."""
+        begun, front = account.begun_bytes, self._front
+        if front is not None and front is not claim and front.share.account is account and front in self._begun:
+            begun -= front.taken
+        return begun > claim.taken and begun + claim.step_bytes > self.account_bytes
+
+    def _take(self, claim: Claim) -> bool:
+        """Take a step, if there is room or nobody is in front."""
+        account, front, step = claim.share.account, self._front, claim.step_bytes
+        if claim is not front:
+            held = self._held_bytes + self._others() - (0 if front is None else front.taken)
+            if held + step > self.common_bytes or self._is_full(account, claim):
+                if front is not None:
+                    return False
+                self._front = claim
+        if not claim.taken:
+            self._begun[claim] = None
+        claim.taken += step
+        claim.share.held_bytes += step
+        account.begun_bytes += step
+        self._held_bytes += step
         return True
 
+    # Those who wait
+
+    def _queue(self, claim: Claim) -> None:
+        self._waiting.setdefault(claim.share.account, {})[claim] = None
+
+    def _unqueue(self, claim: Claim) -> None:
+        account = claim.share.account
+        claims = self._waiting[account]
+        del claims[claim]
+        if not claims:
+            del self._waiting[account]
+
     def _serve(self) -> None:
-        """Admit what there is room for. One that waits for others of its own connection holds up nobody else."""
+        self._serve_all_but(None)
+
+    def _serve_all_but(self, asking: Claim | None) -> None:
+        """Let those who wait take what there is room for, and tell them, but for the one that is asking now."""
         self._collect()
-        for waiter, claim in list(self._waiting.items()):
-            if self._admit(claim):
-                del self._waiting[waiter]
-                waiter.frame_admitted()
-            elif not claim.share.held_bytes:
-                return
+        while (claim := self._next()) is not None:
+            account = claim.share.account
+            self._unqueue(claim)
+            if account in self._waiting:
+                self._waiting[account] = self._waiting.pop(account)  # behind the others
+            claim.is_waiting = False
+            if claim is not asking:
+                assert claim.share.sender is not None
+                claim.share.sender.frame_admitted()
+
+    def _next(self) -> Claim | None:
+        """The first one that could take its step. An owner who waits for his own frames holds up nobody else."""
+        for account, claims in self._waiting.items():
+            claim = next(iter(claims))
+            if self._take(claim):
+                return claim
+            if not self._is_full(account, claim):
+                return None
+        return None
+
+    # Those who are slow
+
+    def _watch(self) -> None:
+        """Look later, if somebody waits, at what has come until then."""
+        if self._is_watched or not self._waiting:
+            return
+        self._is_watched = True
+        for claim in self._begun:
+            claim.seen = claim.came
+        for claims in self._waiting.values():
+            for claim in claims:
+                claim.has_waited = True
+        self._later(self.look)
+
+    def _giving_way(self) -> list[Claim]:
+        """The slow ones that hold what others have waited for, the slowest first."""
+        begun = sum(each.taken for each in self._begun)
+        if 2 * (begun + self._others() + STEP_BYTES) <= self.common_bytes:
+            return []  # most is held by frames that have come, which the broker itself brings to their end
+        slow = sorted((each for each in self._begun if each.is_slow), key=lambda each: each.merit, reverse=True)
+        moving = [each for each in slow if not each.is_waiting]
+        stuck = [each for each in slow if each.is_waiting]
+        given: dict[Claim, None] = {}
+        for account, claims in self._waiting.items():
+            wanted = sum(each.step_bytes for each in claims if each.has_waited)
+            pool = moving
+            if self._is_full(account, next(iter(claims))):
+                pool = [each for each in moving if each.share.account is account or each is self._front]
+            while wanted > 0 and pool:
+                wanted -= _give(pool.pop(), given)
+            while wanted > 0 and stuck and stuck[-1].share.account.begun_bytes > 2 * account.begun_bytes:
+                wanted -= _give(stuck.pop(), given)
+            if len(given) >= MOST_AT_ONCE:
+                break
+        return list(given)[:MOST_AT_ONCE]
+
+
+def _give(claim: Claim, given: dict[Claim, None]) -> int:
+    """Add `claim` to those that give way; how much that frees."""
+    if claim in given:
+        return 0
+    given[claim] = None
+    return claim.taken

@@ -17,7 +17,7 @@ memory: it gives it to the `SpareBuffers` that connections share, so an idle con
 import struct
 from typing import Final
 
-from eosin.protocol.frame_memory import Claim, FrameMemory, Share, Waiter
+from eosin.protocol.frame_memory import Claim, FrameMemory, Sender, Share
 from eosin.protocol.headers import SIZE_BYTES
 from eosin.protocol.keys import ApiKey
 
@@ -26,6 +26,13 @@ _PRODUCE: Final = ApiKey.PRODUCE.to_bytes(2, "big")
 
 BUFFER_BYTES: Final = 65536
 """Memory of one connection; a frame that is larger gets memory of its own."""
+
+SMALL_PRODUCE_BYTES: Final = 1 << 20
+"""A Produce request may be so large whoever sends it: that it may not write is a matter of the response."""
+
+LARGE_PART: Final = 4
+"""A frame that does not fit the buffer leaves it when it fills one part of so many: who announces much and sends
+little holds nothing but its buffer."""
 
 LEAST_ROOM_BYTES: Final = 4096
 """The decoder does not ask for less than this, so that a receive is worth its system call."""
@@ -63,20 +70,28 @@ class FrameDecoder:
     """Cuts the bytes of one connection into frames."""
 
     def __init__(
-        self, max_frame_bytes: int, *, spare: SpareBuffers | None = None, max_control_bytes: int = 0x7FFFFFFF
+        self,
+        max_frame_bytes: int,
+        *,
+        spare: SpareBuffers | None = None,
+        max_control_bytes: int = 0x7FFFFFFF,
+        sender: Sender | None = None,
     ) -> None:
         """Frames are at most `max_frame_bytes` long (`socket.request.max.bytes`), their size prefix not counted, and
         `max_control_bytes` if they do not begin with the key of Produce. Only a frame that does not fit the buffer is
-        compared with the latter."""
+        compared with the latter. `sender` is told when a frame that had to wait may go on; without it none may have
+        to."""
         shared = SpareBuffers() if spare is None else spare
         self.max_frame_bytes = max_frame_bytes
         """May be changed between two frames."""
         self._max_control_bytes: Final = max_control_bytes
-        self.memory = shared.memory
-        """For large frames; may be changed between two frames."""
-        self.waiting: Claim | None = None
-        """The large frame that has begun and for which there is no memory yet: nothing more must be received."""
+        self._sender: Final = sender
+        self._memory = shared.memory
+        self.is_waiting = False
+        """Whether there is no memory for the rest of the large frame that has begun: nothing must be received."""
         self._share: Share | None = None
+        self._claim: Claim | None = None
+        """The large frame that has begun."""
         self.finished = 0
         """Frames that were handed out."""
         self._free: Final = shared.free
@@ -91,13 +106,15 @@ class FrameDecoder:
         self._needed = SIZE_BYTES
         """Bytes of the incomplete frame, with its size, as far as that is known."""
         self._large: memoryview | None = None
-        """Memory of a frame that does not fit the buffer; `_end` counts in it while it fills."""
+        """Memory of a frame that does not fit the buffer, once it has begun to take any; `_end` counts in it while it
+        fills."""
         self._first = True
 
     def get_buffer(self, size_hint: int = -1) -> memoryview:
         """Memory for the next bytes: never empty. The hint is ignored, as the protocol of asyncio allows."""
         if self._large is not None:
-            return self._large[self._end :]
+            assert self._claim is not None
+            return self._large[self._end : self._claim.taken]
         if not self._buffer:
             self._buffer = self._free.pop() if self._free else memoryview(bytearray(self._buffer_bytes))
             return self._buffer
@@ -112,7 +129,7 @@ class FrameDecoder:
         """The frames that `count` more bytes complete. Raises FrameError; frames before the bad one are lost too."""
         self._end += count
         if self._large is not None:
-            return self._large_frame(self._large)
+            return self._large_came(self._large)
         frames = []
         buffer, start, end = self._buffer, self._start, self._end
         while end - start >= SIZE_BYTES:
@@ -132,7 +149,7 @@ class FrameDecoder:
             self._lent = True
             self.finished += len(frames)
         if self._needed > self._buffer_bytes:
-            self._begin_large()
+            self._large_begins()
         return frames
 
     @property
@@ -150,12 +167,26 @@ class FrameDecoder:
             self._buffer = _NONE
             self._start = self._end = 0
 
-    def drop_large(self, waiter: Waiter) -> None:
+    def belongs_to(self, memory: FrameMemory | None = None) -> None:
+        """Large frames from now on are of another owner, and take `memory` if it is given."""
+        self._share = None
+        if memory is not None:
+            self._memory = memory
+
+    def go_on(self) -> None:
+        """There is memory for what comes next of the frame that waited."""
+        self.is_waiting = False
+        if self._large is None:
+            self._leave_buffer()
+
+    def drop_large(self) -> None:
         """Nothing more comes: give up the large frame that has begun, and its turn."""
-        if self.waiting is not None:
-            self.waiting.memory.gone(waiter)
+        claim, self._claim = self._claim, None
+        self.is_waiting = False
+        if claim is not None:
+            claim.memory.gone(claim)
         if self._large is not None:
-            self._large = self.waiting = None
+            self._large = None
             self._end = self._start
 
     def _make_room(self) -> None:
@@ -167,35 +198,55 @@ class FrameDecoder:
         self._buffer[: len(begun)] = begun
         self._start, self._end = 0, len(begun)
 
-    def _begin_large(self) -> None:
-        begun = self._buffer[self._start + SIZE_BYTES : self._end]
+    def _large_begins(self) -> None:
+        """Look at a frame that does not fit the buffer, and let it leave the buffer when enough of it came."""
+        size, came = self._needed - SIZE_BYTES, self._end - self._start - SIZE_BYTES
+        if came >= len(_PRODUCE):
+            self._check_key(size, bytes(self._buffer[self._start + SIZE_BYTES :][: len(_PRODUCE)]))
+        if came < self._buffer_bytes // LARGE_PART:
+            return
         if self._share is None:
-            self._share = Share()
-        large, claim = self.memory.claim(self._needed - SIZE_BYTES, self._share)
-        large[: len(begun)] = begun
-        self._large = large
-        self._end = len(begun)
-        self._check_key(large)
-        if not claim.is_counted:
-            self.waiting = claim
+            self._share = self._memory.share(self._sender)
+        self._claim = Claim(self._memory, self._share, size)
+        if self._memory.ask(self._claim):
+            self._leave_buffer()
+        else:
+            self.is_waiting = True
 
-    def _large_frame(self, large: memoryview) -> list[memoryview]:
-        if self._end < len(large):
-            self._check_key(large)
+    def _leave_buffer(self) -> None:
+        assert self._claim is not None
+        begun = self._buffer[self._start + SIZE_BYTES : self._end]
+        self._large = self._claim.new_memory()
+        self._large[: len(begun)] = begun
+        self._end = self._claim.came = len(begun)
+
+    def _large_came(self, large: memoryview) -> list[memoryview]:
+        claim = self._claim
+        assert claim is not None
+        claim.came = self._end
+        if self._end < claim.size:
+            if self._end == claim.taken:
+                self.is_waiting = not claim.memory.ask(claim)
             return []
-        self._large = None
+        claim.memory.ended(claim)
+        self._large = self._claim = None
         self._end = self._start  # the buffer holds nothing but frames that were handed out before this one
         self._needed = SIZE_BYTES
         self.finished += 1
         return [large]
 
-    def _check_key(self, large: memoryview) -> None:
-        """Refuse a large request of another API than Produce as soon as its key is there: what it becomes when it is
-        decoded is many times its size, and nobody needs so much of it."""
-        if len(large) > self._max_control_bytes and self._end >= len(_PRODUCE) and large[: len(_PRODUCE)] != _PRODUCE:
-            key = int.from_bytes(large[: len(_PRODUCE)], "big", signed=True)
-            limit = self._max_control_bytes
-            raise FrameError(f"a request of {len(large)} bytes with API key {key}, at most {limit} are allowed")
+    def _check_key(self, size: int, key: bytes) -> None:
+        """Refuse a large request as soon as its key is there. Of another API than Produce, what it becomes when it is
+        decoded is many times its size, and nobody needs so much of it; and what may be written nowhere is not
+        received."""
+        if key != _PRODUCE:
+            if size > self._max_control_bytes:
+                number = int.from_bytes(key, "big", signed=True)
+                limit = self._max_control_bytes
+                raise FrameError(f"a request of {size} bytes with API key {number}, at most {limit} are allowed")
+        elif size > SMALL_PRODUCE_BYTES and self._sender is not None and not self._sender.may_write():
+            limit = SMALL_PRODUCE_BYTES
+            raise FrameError(f"a Produce request of {size} bytes, at most {limit} of a user who may write to no topic")
 
     def _check(self, size: int) -> None:
         """Refuse an impossible size. At the start of a connection, name the protocol that the peer seems to speak."""
