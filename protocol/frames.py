@@ -182,6 +182,7 @@ class FrameDecoder:
     def drop_large(self) -> None:
         """Nothing more comes: give up the large frame that has begun, and its turn."""
         claim, self._claim = self._claim, None
+        self._share = None
         self.is_waiting = False
         if claim is not None:
             claim.memory.gone(claim)

@@ -14,7 +14,6 @@ import io
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from contextvars import Context
 from typing import Any, Final, NoReturn, TypeVar
 
 import pytest
@@ -113,11 +112,6 @@ class VirtualLoop(Process):
 
     def set_debug(self, enabled: bool) -> None:
         assert not enabled, "a virtual loop has no debug mode"
-
-    def call_soon_threadsafe(  # type: ignore[override]
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
-        return self.call_soon(callback, *args, context=context)
 
     def run_in_executor(self, executor: object, func: Callable[..., object], *args: Any) -> NoReturn:  # type: ignore[override]
         raise Real("a thread in a virtual test")
