@@ -90,7 +90,7 @@ class Claim:
         """How much of it may come; so much counts."""
         self.came = 0
         self.seen = -1
-        """What had come at the last look; -1: it began since."""
+        """What had come at the last look; -1: it began since, or had to wait."""
         self.is_waiting = False
         self.has_waited = False
         """Whether it waited at the last look."""
@@ -193,11 +193,12 @@ class FrameMemory:
     def ask(self, claim: Claim) -> bool:
         """Whether `claim` may take its next step, and has; if not, its sender is told when it has."""
         self._collect()
-        if not self._waiting and not self._waits_for_its_own(claim) and self._take(claim):
+        waits_for_its_own = self._waits_for_its_own(claim)
+        if (claim is self._front or not self._waiting) and not waits_for_its_own and self._take(claim):
             return True
         claim.is_waiting = True
         claim.has_waited = False
-        if self._waits_for_its_own(claim):
+        if waits_for_its_own:
             claim.share.waiting = claim
         else:
             self._queue(claim)
@@ -253,8 +254,10 @@ class FrameMemory:
             if waiting is not None and not self._waits_for_its_own(waiting):
                 share.waiting = None
                 self._queue(waiting)
-        if self._front is not None and self._held_bytes + self._others() <= self.common_bytes:
-            self._front = None  # there is room for it among the others
+        front = self._front
+        if front is not None and self._held_bytes + self._others() <= self.common_bytes:
+            if front not in self._begun or front.share.account.begun_bytes <= self.account_bytes:
+                self._front = None  # there is room for it among the others
 
     def _end(self, claim: Claim) -> None:
         del self._begun[claim]
@@ -312,6 +315,7 @@ class FrameMemory:
             if account in self._waiting:
                 self._waiting[account] = self._waiting.pop(account)  # behind the others
             claim.is_waiting = False
+            claim.seen = -1  # that nothing came meanwhile was not its fault
             if claim is not asking:
                 assert claim.share.sender is not None
                 claim.share.sender.frame_admitted()
@@ -349,8 +353,11 @@ class FrameMemory:
         moving = [each for each in slow if not each.is_waiting]
         stuck = [each for each in slow if each.is_waiting]
         given: dict[Claim, None] = {}
+        next_ones: list[Account] = []
         for account, claims in self._waiting.items():
             wanted = sum(each.step_bytes for each in claims if each.has_waited)
+            if not wanted:
+                continue
             pool = moving
             if self._is_full(account, next(iter(claims))):
                 pool = [each for each in moving if each.share.account is account or each is self._front]
@@ -358,8 +365,11 @@ class FrameMemory:
                 wanted -= _give(pool.pop(), given)
             while wanted > 0 and stuck and stuck[-1].share.account.begun_bytes > 2 * account.begun_bytes:
                 wanted -= _give(stuck.pop(), given)
+            if wanted <= 0:
+                next_ones.append(account)
             if len(given) >= MOST_AT_ONCE:
                 break
+        self._waiting = {each: self._waiting[each] for each in (*next_ones, *self._waiting)}
         return list(given)[:MOST_AT_ONCE]
 
 
