@@ -28,7 +28,8 @@ from eosin.protocol.types import Buffer
 
 SCRATCH_BYTES: Final = 65_536
 GREETING_BYTES: Final = 65_536
-"""What a peer may send before its handshake is done."""
+"""Beyond this a peer is not read before a step of its handshake, which then has to be the last: what came behind the
+end of a handshake is no part of it."""
 FEED_BYTES: Final = 16_384
 """Decrypted in one go: OpenSSL keeps memory for as much, and works through all of it without a pause."""
 BARREN_BYTES: Final = 20_480
@@ -121,6 +122,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         "_high",
         "_host",
         "_incoming",
+        "_is_held",
         "_later",
         "_loop",
         "_low",
@@ -148,6 +150,8 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._application: ApplicationProtocol | None = None
         self._greeting = 0
         """Bytes received before the handshake was done."""
+        self._is_held = False
+        """Whether it is not read before the next step of its handshake."""
         self._barren = 0
         """Bytes received since the last request, about."""
         self._has_slot = False
@@ -256,9 +260,10 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         first, self._greeting = self._greeting, self._greeting + nbytes
         if self._engine is None and not self._begin_handshake(first):
             return
-        if self._greeting > GREETING_BYTES:
-            self._refuse("the client's greeting is too long")
-        elif self._has_slot:
+        if self._greeting > GREETING_BYTES and not self._is_held and self._raw is not None:
+            self._is_held = True
+            self._raw.pause_reading()
+        if self._has_slot:
             self._host.handshakes.ready(self)
 
     def _begin_handshake(self, before: int) -> bool:
@@ -294,11 +299,15 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         try:
             engine.do_handshake()
         except ssl.SSLWantReadError:
+            if self._is_held:
+                self._refuse("the client's greeting is too long")
             self._send_outgoing()
         except ssl.SSLError as error:
             self._refuse(*_explained(error))
         else:
             self._send_outgoing()
+            if self._is_held and self._raw is not None and not self._raw.is_closing():
+                self._raw.resume_reading()
             self._finish_handshake()
 
     def _finish_handshake(self) -> None:

@@ -225,6 +225,32 @@ async def test_a_greeting_may_come_byte_by_byte_and_a_request_behind_it(world: W
     assert world.above[0].received == b"at once"
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("at_once", [True, False], ids=["in one go", "a piece in each turn"])
+async def test_much_may_come_right_behind_the_end_of_the_handshake(
+    world: World, version: ssl.TLSVersion, at_once: bool
+) -> None:
+    client = world.client(version)
+    client.greet()
+    while True:
+        await turns()
+        client.take()
+        try:
+            client.engine.do_handshake()
+            break
+        except ssl.SSLWantReadError:
+            client.flush()
+    data = bytes(range(256)) * 1200
+    client.engine.write(data)
+    ciphertext = client.outgoing.read()
+    for start in range(0, len(ciphertext), 20_000):
+        client.transport.feed(ciphertext[start : start + 20_000])
+        if not at_once:
+            await turns(1)
+    await until(lambda: bool(world.above) and world.above[0].received == data)
+    assert client.transport.reading
+
+
 @pytest.mark.parametrize(
     "greeting",
     [b"\0\0\0\x0f\0\x12", b"GET / HTTP/1.1\r\n\r\n", b"SSH-2.0-OpenSSH\r\n", b"\x16\x02\x01", b"\x80\x2e\x01"],
@@ -254,6 +280,16 @@ async def test_a_greeting_without_end_is_cut_off(world: World) -> None:
         await turns()
     assert client.transport.is_closing()
     assert world.unauthenticated_peers.count == world.handshakes.under_way == 0
+
+
+async def test_what_comes_before_the_end_of_a_handshake_is_received_up_to_a_bound(world: World) -> None:
+    client = world.client()
+    record = b"\x16\x03\x01\x40\x00" + b"\x01\xff\xff\xff" + bytes(16_380)
+    client.transport.feed(record * 1000)
+    assert not client.transport.reading
+    assert client.layer._incoming.pending <= GREETING_BYTES + SCRATCH_BYTES
+    await turns()
+    assert client.transport.is_closing()
 
 
 async def test_so_many_handshakes_are_under_way_and_the_others_wait_their_turn(world: World) -> None:
