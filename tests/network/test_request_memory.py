@@ -9,6 +9,7 @@ import pytest
 from batches import data
 from fake_peer import FakePeer, host_of, turns
 from guarded_broker import ADMIN, guarded_broker
+from manual_clock import ManualClock
 from waiting import until
 
 from eosin.node.memory_limit import SHARE, frame_memory_of, memory_bytes
@@ -20,34 +21,53 @@ from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest,
 from eosin.settings.broker import BrokerConfig
 
 KIB = 1024
+BEGUN = 20_000
+"""So much of a request takes memory for all of it, or for a MiB of it."""
 
 
 def begin(peer: FakePeer, size: int) -> None:
-    peer.transport.feed(struct.pack(">ih", size, ApiKey.PRODUCE))
+    peer.transport.feed(struct.pack(">ih", size, ApiKey.PRODUCE) + bytes(min(size, BEGUN) - 2))
 
 
 async def test_a_connection_is_not_read_until_there_is_memory_for_its_request() -> None:
     host = host_of(spare_buffers=SpareBuffers(memory=FrameMemory(limit_bytes=500 * KIB)))
-    first, second, small = FakePeer(host), FakePeer(host), FakePeer(host)
-    begin(first, 400 * KIB)
-    begin(second, 400 * KIB)
-    begin(small, 1000)
-    assert (first.transport.reading, second.transport.reading, small.transport.reading) == (True, False, True)
-    assert second.connection.unfinished() is None, "its time does not run"
+    first, front, last, announced = peers = [FakePeer(host) for _ in range(4)]
+    for peer in (first, front, last):
+        begin(peer, 400 * KIB)
+    announced.transport.feed(struct.pack(">ih", 400 * KIB, ApiKey.PRODUCE))
+    assert [peer.transport.reading for peer in peers] == [True, True, False, True]
+    assert last.connection.unfinished() is None, "its time does not run"
     first.transport.lose()
-    assert second.transport.reading
-    second.transport.lose()
+    assert last.transport.reading
+    last.transport.lose()
+    front.transport.lose()
     assert host.spare_buffers.memory.held_bytes == 0
+
+
+async def test_a_client_that_is_too_slow_for_those_who_wait_is_closed_with_a_word(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    looks: list[Any] = []
+    host = host_of(spare_buffers=SpareBuffers(memory=FrameMemory(limit_bytes=1, later=looks.append)))
+    slow, waiting = FakePeer(host, address="10.0.0.5"), FakePeer(host)
+    for peer in (slow, waiting):
+        begin(peer, 400 * KIB)
+    looks.pop()()
+    assert slow.transport.aborted
+    assert "others wait for the memory of a request that the client sends too slowly" in caplog.text
+    await turns()
+    assert waiting.transport.reading
+    waiting.transport.lose()
 
 
 async def test_a_client_that_leaves_while_waiting_holds_up_nobody() -> None:
     host = host_of(spare_buffers=SpareBuffers(memory=FrameMemory(limit_bytes=500 * KIB)))
-    peers = [FakePeer(host) for _ in range(3)]
+    peers = [FakePeer(host) for _ in range(4)]
     for peer in peers:
         begin(peer, 400 * KIB)
-    peers[1].transport.lose()
+    peers[2].transport.lose()
     peers[0].transport.lose()
-    assert peers[2].transport.reading
+    assert peers[3].transport.reading
     await turns()
 
 
@@ -91,8 +111,10 @@ def test_a_quarter_of_what_the_process_may_use_is_the_default(tmp_path: Path) ->
 
 
 async def test_the_setting_says_how_much_it_is() -> None:
-    loop = asyncio.get_running_loop()
-    assert frame_memory_of(BrokerConfig(queued_max_request_bytes=5), loop).limit_bytes == 5
+    loop, clock = asyncio.get_running_loop(), ManualClock()
+    assert frame_memory_of(BrokerConfig(queued_max_request_bytes=5), loop, clock).limit_bytes == 5
     memory = memory_bytes()
     if memory is not None:
-        assert frame_memory_of(BrokerConfig(), loop).limit_bytes == memory // SHARE
+        found = frame_memory_of(BrokerConfig(), loop, clock)
+        assert found.limit_bytes == memory // SHARE
+        assert found.common_bytes >= found.limit_bytes // 2, "and room for one request of any size"

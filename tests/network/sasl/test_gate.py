@@ -286,23 +286,24 @@ async def test_a_large_frame_before_authentication_ends_the_connection_at_its_si
 
 async def test_peers_without_a_login_share_their_memory_and_leave_that_of_others_alone(broker: SaslBroker) -> None:
     size = 120_000
-    begun = size.to_bytes(4, "big") + b"\x00\x24\x00\x02"
+    begun = size.to_bytes(4, "big") + b"\x00\x24\x00\x02" + bytes(20_000)
     broker.unauthenticated_peers.memory = FrameMemory(
-        limit_bytes=4 * BUFFER_BYTES + size, others=lambda: broker.unauthenticated_peers.count * BUFFER_BYTES
+        limit_bytes=5 * BUFFER_BYTES + size, others=lambda: broker.unauthenticated_peers.count * BUFFER_BYTES
     )
-    first, second, third = (broker.peer() for _ in range(3))
-    for peer in (first, second):
+    first, front, second, third = (broker.peer() for _ in range(4))
+    for peer in (first, front, second):
         peer.transport.feed(begun)
-    assert (first.transport.reading, second.transport.reading) == (True, False)
+    assert [peer.transport.reading for peer in (first, front, second)] == [True, True, False]
     assert (await third.scram("alice")).error_code == 0, "who logs in at once needs none of it"
     assert third.transport.reading
     third.transport.feed(begun)
-    assert broker.unauthenticated_peers.memory.held_bytes == size, "and has the memory of all from then on"
+    assert broker.unauthenticated_peers.memory.held_bytes == 2 * size, "and has the memory of all from then on"
     assert broker.host.spare_buffers.memory.held_bytes == size
     first.transport.lose()
     await turns()
     assert second.transport.reading
-    second.transport.lose()
+    for peer in (front, second):
+        peer.transport.lose()
     assert broker.unauthenticated_peers.memory.held_bytes == 0
 
 
