@@ -218,7 +218,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def give_way(self) -> None:
         """Others wait for the memory of its large frame, which comes too slowly."""
-        self._host.refusals.closing(self, "others wait for the memory of a request that the client sends too slowly")
+        self._host.refusals.closing(self, "others wait for the memory of a request that the client does not end")
         self.abort()
 
     def may_write(self) -> bool:
@@ -403,6 +403,8 @@ class Connection(asyncio.BufferedProtocol):
             if frames and clock.elapsed_ms() >= until_ms:
                 break
         self._flush()
+        if self._decoder.complete is not None and not (frames and (self._write_blocked or self._pause)):
+            self._decoder.begun()
         if not frames:
             if not self._exchanges or (self._fetch.task is not None and len(self._exchanges) == 1):
                 self._decoder.release()  # nothing of a Fetch views its frame

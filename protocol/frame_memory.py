@@ -8,13 +8,14 @@ Always true:
 - One frame at a time is in front, and takes steps whatever else is held. All others together hold at most the limit
   without the room of one frame, which is half of the limit at most. So the limit holds, but for one frame that is
   larger than its half.
-- Who waits has somebody in front of it, or is in front: nobody waits for one who waits for him. The one in front ends
+- Who waits is in front, or somebody is in front of it: nobody waits for one who waits for him. The one in front ends
   its frame, and its memory comes back with the answer; or it is slow, and gives way.
-- Those who wait have their turns by owner, and each owner's in the order in which they came. What one owner has begun
-  and not ended holds at most half of what all may hold, but for a single frame and the one in front.
-- Nobody gives way while nobody waits. Once somebody has waited for the time between two looks, those give way whose
-  frames would take `PATIENCE` more looks at the pace of the last one: first those who bring least for what their owner
-  holds. A frame that waits itself gives way only to an owner who holds less than half of what its own does.
+- Those who wait have their turns by owner, and each owner's in the order in which they came. What one owner has holds
+  at most half of what all may hold, but for a single frame and the one in front.
+- Nobody gives way while nobody waits, or while most is held by requests that the broker is at. Once somebody has waited
+  for the time between two looks, those give way whose frames would take `PATIENCE` more looks at the pace of the last
+  one, or have come and cannot begin: first those who bring least for what their owner holds. A frame that waits itself
+  gives way only to an owner who holds less than half of what its own does.
 """
 
 import mmap
@@ -57,11 +58,10 @@ class Sender(Protocol):
 class Account:
     """The frames of one owner."""
 
-    __slots__ = ("__weakref__", "begun_bytes")
+    __slots__ = ("__weakref__", "held_bytes")
 
     def __init__(self) -> None:
-        self.begun_bytes = 0
-        """Held by frames that have begun and not ended."""
+        self.held_bytes = 0
 
 
 class Share:
@@ -102,13 +102,15 @@ class Claim:
 
     @property
     def is_slow(self) -> bool:
-        """Whether it would take long to come, at the pace since the last look."""
-        return self.seen >= 0 and self.size - self.came > PATIENCE * (self.came - self.seen)
+        """Whether it would take long to come, at the pace since the last look, or has come before that and could not
+        begin."""
+        left, progress = self.size - self.came, self.came - self.seen
+        return self.seen >= 0 and (left > PATIENCE * progress or not (left or progress))
 
     @property
     def merit(self) -> float:
         """What came since the last look for all that its owner holds."""
-        return (self.came - self.seen + _WORTH) / self.share.account.begun_bytes
+        return (self.came - self.seen + _WORTH) / self.share.account.held_bytes
 
     def new_memory(self) -> memoryview:
         """For the whole frame. Only what has been taken may be touched, and it counts until its last view is gone."""
@@ -163,7 +165,7 @@ class FrameMemory:
         self._held_bytes = 0
         self._accounts: WeakValueDictionary[Hashable, Account] = WeakValueDictionary()
         self._begun: dict[Claim, None] = {}
-        """Those that have taken memory, and whose frames have not ended."""
+        """Those that have taken memory, and whose requests have not begun."""
         self._front: Claim | None = None
         self._freed: deque[Claim] = deque()
         """The frames that were freed, in any thread, and still count."""
@@ -209,10 +211,8 @@ class FrameMemory:
         return not claim.is_waiting
 
     def ended(self, claim: Claim) -> None:
-        """All of the frame has come."""
-        self._end(claim)
-        if self._waiting:
-            self._soon(self._serve)
+        """All of the frame has come, and from now on it is for the broker to bring its request to an end."""
+        self._begun.pop(claim, None)
 
     def gone(self, claim: Claim) -> None:
         """It waits no more: its connection is gone."""
@@ -246,8 +246,8 @@ class FrameMemory:
             share = claim.share
             self._held_bytes -= claim.taken
             share.held_bytes -= claim.taken
-            if claim in self._begun:
-                self._end(claim)
+            share.account.held_bytes -= claim.taken
+            self._begun.pop(claim, None)
             if claim is self._front:
                 self._front = None
             waiting = share.waiting
@@ -255,24 +255,21 @@ class FrameMemory:
                 share.waiting = None
                 self._queue(waiting)
         front = self._front
-        if front is not None and self._held_bytes + self._others() <= self.common_bytes:
-            if front not in self._begun or front.share.account.begun_bytes <= self.account_bytes:
-                self._front = None  # there is room for it among the others
-
-    def _end(self, claim: Claim) -> None:
-        del self._begun[claim]
-        claim.share.account.begun_bytes -= claim.taken
+        if front is None or front.share.account.held_bytes > self.account_bytes:
+            return
+        if self._held_bytes + self._others() <= self.common_bytes:
+            self._front = None  # there is room for it among the others
 
     def _waits_for_its_own(self, claim: Claim) -> bool:
         held = claim.share.held_bytes
         return held > claim.taken and held + claim.step_bytes > self.share_bytes
 
     def _is_full(self, account: Account, claim: Claim) -> bool:
-        """Whether the owner has begun so much that `claim` must wait for other frames of his."""
-        begun, front = account.begun_bytes, self._front
-        if front is not None and front is not claim and front.share.account is account and front in self._begun:
-            begun -= front.taken
-        return begun > claim.taken and begun + claim.step_bytes > self.account_bytes
+        """Whether the owner has so much that `claim` must wait for other frames of his."""
+        held, front = account.held_bytes, self._front
+        if front is not None and front is not claim and front.share.account is account:
+            held -= front.taken
+        return held > claim.taken and held + claim.step_bytes > self.account_bytes
 
     def _take(self, claim: Claim) -> bool:
         """Take a step, if there is room or nobody is in front."""
@@ -287,7 +284,7 @@ class FrameMemory:
             self._begun[claim] = None
         claim.taken += step
         claim.share.held_bytes += step
-        account.begun_bytes += step
+        account.held_bytes += step
         self._held_bytes += step
         return True
 
@@ -345,25 +342,21 @@ class FrameMemory:
         self._later(self.look)
 
     def _giving_way(self) -> list[Claim]:
-        """The slow ones that hold what others have waited for, the slowest first."""
-        begun = sum(each.taken for each in self._begun)
-        if 2 * (begun + self._others() + STEP_BYTES) <= self.common_bytes:
-            return []  # most is held by frames that have come, which the broker itself brings to their end
+        """The slow ones that hold what others have waited for, the slowest first; those others are the next to be
+        served."""
         slow = sorted((each for each in self._begun if each.is_slow), key=lambda each: each.merit, reverse=True)
         moving = [each for each in slow if not each.is_waiting]
         stuck = [each for each in slow if each.is_waiting]
         given: dict[Claim, None] = {}
         next_ones: list[Account] = []
-        for account, claims in self._waiting.items():
-            wanted = sum(each.step_bytes for each in claims if each.has_waited)
-            if not wanted:
-                continue
+        for account, is_full in self._short_of_memory():
+            wanted = sum(each.step_bytes for each in self._waiting[account] if each.has_waited)
             pool = moving
-            if self._is_full(account, next(iter(claims))):
+            if is_full:
                 pool = [each for each in moving if each.share.account is account or each is self._front]
             while wanted > 0 and pool:
                 wanted -= _give(pool.pop(), given)
-            while wanted > 0 and stuck and stuck[-1].share.account.begun_bytes > 2 * account.begun_bytes:
+            while wanted > 0 and stuck and stuck[-1].share.account.held_bytes > 2 * account.held_bytes:
                 wanted -= _give(stuck.pop(), given)
             if wanted <= 0:
                 next_ones.append(account)
@@ -371,6 +364,22 @@ class FrameMemory:
                 break
         self._waiting = {each: self._waiting[each] for each in (*next_ones, *self._waiting)}
         return list(given)[:MOST_AT_ONCE]
+
+    def _short_of_memory(self) -> list[tuple[Account, bool]]:
+        """The owners who have waited since the last look, and whether for frames of their own; not where most is held
+        by requests that the broker is at, and brings to their end by itself."""
+        begun: dict[Account, int] = {}
+        for each in self._begun:
+            account = each.share.account
+            begun[account] = begun.get(account, 0) + each.taken
+        is_served = 2 * (sum(begun.values()) + self._others() + STEP_BYTES) <= self.common_bytes
+        short = []
+        for account, claims in self._waiting.items():
+            first = next(iter(claims))
+            is_full = self._is_full(account, first)
+            if first.has_waited and not (2 * begun.get(account, 0) < self.account_bytes if is_full else is_served):
+                short.append((account, is_full))
+        return short
 
 
 def _give(claim: Claim, given: dict[Claim, None]) -> int:

@@ -92,6 +92,8 @@ class FrameDecoder:
         self._share: Share | None = None
         self._claim: Claim | None = None
         """The large frame that has begun."""
+        self.complete: Claim | None = None
+        """The large frame that was handed out, until its request begins."""
         self.finished = 0
         """Frames that were handed out."""
         self._free: Final = shared.free
@@ -173,6 +175,12 @@ class FrameDecoder:
         if memory is not None:
             self._memory = memory
 
+    def begun(self) -> None:
+        """The requests that were handed out have begun, or it is for the broker to begin them."""
+        if self.complete is not None:
+            self.complete.memory.ended(self.complete)
+            self.complete = None
+
     def go_on(self) -> None:
         """There is memory for what comes next of the frame that waited."""
         self.is_waiting = False
@@ -182,7 +190,7 @@ class FrameDecoder:
     def drop_large(self) -> None:
         """Nothing more comes: give up the large frame that has begun, and its turn."""
         claim, self._claim = self._claim, None
-        self._share = None
+        self._share = self.complete = None
         self.is_waiting = False
         if claim is not None:
             claim.memory.gone(claim)
@@ -229,7 +237,10 @@ class FrameDecoder:
             if self._end == claim.taken:
                 self.is_waiting = not claim.memory.ask(claim)
             return []
-        claim.memory.ended(claim)
+        if self._sender is None:
+            claim.memory.ended(claim)
+        else:
+            self.complete = claim
         self._large = self._claim = None
         self._end = self._start  # the buffer holds nothing but frames that were handed out before this one
         self._needed = SIZE_BYTES

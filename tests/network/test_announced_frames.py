@@ -149,7 +149,7 @@ async def test_frames_before_and_after_a_login_are_on_different_accounts() -> No
     begun = struct.pack(">ih", MIB, ApiKey.PRODUCE) + bytes(100_000)
     for peer in peers:
         peer.transport.feed(begun)
-    assert [account.begun_bytes for account in memory._accounts.values()] == [2 * MIB, MIB]
+    assert [account.held_bytes for account in memory._accounts.values()] == [2 * MIB, MIB]
     for peer in peers:
         peer.transport.lose()
     await turns()

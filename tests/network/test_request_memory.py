@@ -54,8 +54,24 @@ async def test_a_client_that_is_too_slow_for_those_who_wait_is_closed_with_a_wor
         begin(peer, 400 * KIB)
     looks.pop()()
     assert slow.transport.aborted
-    assert "others wait for the memory of a request that the client sends too slowly" in caplog.text
+    assert "others wait for the memory of a request that the client does not end" in caplog.text
     await turns()
+    assert waiting.transport.reading
+    waiting.transport.lose()
+
+
+async def test_a_request_that_its_client_does_not_let_begin_is_as_slow_as_one_that_does_not_come() -> None:
+    looks: list[Any] = []
+    host = host_of(spare_buffers=SpareBuffers(memory=FrameMemory(limit_bytes=1, later=looks.append)))
+    hostile, waiting = FakePeer(host, address="10.0.0.5"), FakePeer(host)
+    begin(hostile, 100 * KIB)
+    hostile.connection._write_blocked = True  # its answers to earlier requests have filled all buffers just now
+    hostile.transport.feed(bytes(100 * KIB - BEGUN))
+    begin(waiting, 100 * KIB)
+    assert (hostile.connection.requests, waiting.transport.reading) == (1, False)
+    looks.pop()()
+    await turns()
+    assert hostile.transport.aborted
     assert waiting.transport.reading
     waiting.transport.lose()
 

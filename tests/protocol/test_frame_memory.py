@@ -27,6 +27,8 @@ class Peer:
         self.served: list[Claim] = []
         """Frames that have come, and have no answer yet."""
         self.has_left = False
+        self.is_blocked = False
+        """Whether it does not let the broker begin what has come."""
 
     def begin(self, size: int) -> bool:
         """Begin a frame; whether it may come."""
@@ -41,7 +43,8 @@ class Peer:
             claim.came += came
             count -= came
             if claim.came == claim.size:
-                self.memory.ended(claim)
+                if not self.is_blocked:
+                    self.memory.ended(claim)
                 self.served.append(claim)
                 claim = self.claim = None
             elif claim.came == claim.taken:
@@ -55,6 +58,8 @@ class Peer:
 
     def leave(self) -> None:
         claim, self.claim, self.has_left = self.claim, None, True
+        if self.is_blocked:
+            self.answer()
         if claim is not None:
             self.memory.gone(claim)
             if claim.taken:
@@ -87,7 +92,7 @@ def test_a_frame_counts_until_its_last_view_is_gone(size: int) -> None:
     del view
     assert memory.held_bytes == min(size, STEP)
     del part
-    assert memory.held_bytes == claim.share.held_bytes == claim.share.account.begun_bytes == 0
+    assert memory.held_bytes == claim.share.held_bytes == claim.share.account.held_bytes == 0
 
 
 def test_a_frame_counts_for_what_has_come_in_steps_whatever_it_announces() -> None:
@@ -335,6 +340,23 @@ def test_frames_that_have_come_and_wait_for_the_broker_cost_nobody_a_connection(
     assert not waiting.waits
 
 
+def test_a_request_that_its_client_does_not_let_begin_gives_way() -> None:
+    looks = Looks()
+    memory = FrameMemory(limit_bytes=4 * STEP, later=looks)
+    hostile = [Peer(memory, owner) for owner in "aabb"]
+    for peer in hostile:
+        peer.is_blocked = True
+        peer.begin(STEP)
+        peer.send()
+    front, waiting = Peer(memory, "front"), Peer(memory, "waiting")
+    front.begin(STEP)
+    waiting.begin(STEP)
+    assert waiting.waits
+    looks.pass_by()
+    assert not waiting.waits
+    assert sum(peer.has_left for peer in hostile) <= 1
+
+
 def test_one_who_waits_gives_way_only_to_somebody_with_much_less() -> None:
     looks = Looks()
     memory = FrameMemory(limit_bytes=12 * STEP, later=looks)
@@ -446,10 +468,10 @@ class Machine(RuleBasedStateMachine):
         assert memory.waiting == 0 or front is not None, "who waits has one in front of it"
         assert front is None or front in claims
         for account in {claim.share.account for claim in claims}:
-            mine = [claim for claim in begun if claim.share.account is account and claim.taken]
-            assert account.begun_bytes == sum(claim.taken for claim in mine)
+            mine = [claim for claim in claims if claim.share.account is account and claim.taken]
+            assert account.held_bytes == sum(claim.taken for claim in mine)
             small = [claim.taken for claim in mine if claim is not front]
-            assert len(small) <= 1 or sum(small) <= memory.account_bytes or front is None
+            assert len(small) <= 1 or sum(small) <= memory.account_bytes
         for claim in begun:
             assert claim.came <= claim.taken <= claim.size
         assert bool(self.looks.next) or memory.waiting == 0
