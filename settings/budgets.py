@@ -23,8 +23,10 @@ class BudgetSettings(QuorumSettings):
     )
     queued_max_request_bytes: int = setting(
         -1,
-        "Memory of requests over 64 KiB, from their first byte to their response, over all connections; beyond it they"
-        " wait unread; -1: a quarter of the memory that this process may use. (Kafka: no limit)",
+        "Memory of requests over 64 KiB, as their bytes come and until their response, over all connections; beyond it"
+        " they wait unread. One user or address holds half of it at most, and while others wait, whoever sends slowest"
+        " is closed. Room for one request of the largest size is kept, half at most. -1: a quarter of the memory that"
+        " this process may use. (Kafka: no limit)",
         kind=Kind.LONG,
         at_least=-1,
     )
@@ -33,7 +35,8 @@ class BudgetSettings(QuorumSettings):
     )
     eosin_unauthenticated_memory_max_bytes: int = setting(
         67_108_864,
-        "Memory of what the connections of a listener whose TLS and SASL are not done have sent and not ended.",
+        "Memory of what the connections of a listener whose TLS and SASL are not done have sent and not ended; one address"
+        " holds half of it at most.",
         kind=Kind.LONG,
         at_least=1_048_576,
     )

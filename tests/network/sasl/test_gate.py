@@ -13,9 +13,10 @@ from waiting import until
 from eosin.broker.services import Services
 from eosin.network.api import Api, RequestContext
 from eosin.network.sasl.gate import EXCHANGE_MS
+from eosin.network.unauthenticated_peers import UnauthenticatedPeerLimits, UnauthenticatedPeers
 from eosin.protocol.codec import encode_request
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.frame_memory import FrameMemory
+from eosin.protocol.frame_memory import LOOK_MS, FrameMemory
 from eosin.protocol.frames import BUFFER_BYTES
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.sasl.scram_client import ScramClient
@@ -305,6 +306,20 @@ async def test_peers_without_a_login_share_their_memory_and_leave_that_of_others
     for peer in (front, second):
         peer.transport.lose()
     assert broker.unauthenticated_peers.memory.held_bytes == 0
+
+
+async def test_a_peer_without_a_login_that_sends_slowly_gives_way_to_one_who_waits(broker: SaslBroker) -> None:
+    limits = UnauthenticatedPeerLimits(memory_bytes=2 * BUFFER_BYTES)
+    loop = asyncio.get_running_loop()
+    broker.unauthenticated_peers = UnauthenticatedPeers(limits, broker.host.refusals, loop, broker.clock)
+    slow, waiting = broker.peer(), broker.peer()
+    for peer in (slow, waiting):
+        peer.transport.feed((120_000).to_bytes(4, "big") + b"\x00\x24\x00\x02" + bytes(20_000))
+    assert (slow.transport.reading, waiting.transport.reading) == (True, False)
+    await passed(broker, LOOK_MS)
+    assert slow.is_closed
+    assert waiting.transport.reading
+    waiting.transport.lose()
 
 
 async def test_the_ninth_token_of_an_exchange_ends_the_connection() -> None:
