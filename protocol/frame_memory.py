@@ -13,14 +13,16 @@ Always true:
 - Those who wait have their turns by owner, and each owner's in the order in which they came. What one owner has holds
   at most half of what all may hold, but for a single frame and the one in front.
 - Nobody gives way while nobody waits, or while most is held by requests that the broker is at. Once somebody has waited
-  for the time between two looks, those give way whose frames would take `PATIENCE` more looks at the pace of the last
-  one, or have come and cannot begin: first those who bring least for what their owner holds. A frame that waits itself
-  gives way only to an owner who holds less than half of what its own does.
+  for the time between two looks, those give way whose frames would take `PATIENCE_AMONG_EQUALS` more looks at the pace
+  of the last one, and those of owners who hold much more than his does, if they would take `PATIENCE` more: first those
+  who bring least for what their owner holds. A frame that has come and cannot begin brings nothing. One that waits
+  itself, and so has more than a step, gives way to an owner who holds less than half of what its own does.
 """
 
 import mmap
 from collections import deque
 from collections.abc import Callable, Hashable
+from itertools import islice
 from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
@@ -30,8 +32,12 @@ LOOK_MS: Final = 250
 """Between two looks at those who hold memory, while somebody waits."""
 PATIENCE: Final = 8
 """A frame that would end within so many looks is not slow."""
+PATIENCE_AMONG_EQUALS: Final = 120
+"""Nor is one within so many looks for those who hold as much as its owner: they wait their turn."""
 MOST_AT_ONCE: Final = 64
 """Frames that give way at one look."""
+_LOOKED_AT: Final = 256
+"""Slow frames that are looked at for one owner who waits for others."""
 _WORTH: Final = 4096
 """Counted as progress of everybody, so that a small holder in a short pause goes behind a large one that trickles."""
 
@@ -93,19 +99,17 @@ class Claim:
         """What had come at the last look; -1: it began since, or had to wait."""
         self.is_waiting = False
         self.has_waited = False
-        """Whether it waited at the last look."""
+        """Whether it waited at the last look, or somebody gave way then."""
 
     @property
     def step_bytes(self) -> int:
         """What it takes next."""
         return min(STEP_BYTES, self.size - self.taken)
 
-    @property
-    def is_slow(self) -> bool:
-        """Whether it would take long to come, at the pace since the last look, or has come before that and could not
-        begin."""
-        left, progress = self.size - self.came, self.came - self.seen
-        return self.seen >= 0 and (left > PATIENCE * progress or not (left or progress))
+    def takes(self, looks: int) -> bool:
+        """Whether it would take so many looks to come, at the pace since the last one, or has come before that one and
+        could not begin."""
+        return self.seen >= 0 and self.size - self.came >= looks * (self.came - self.seen)
 
     @property
     def merit(self) -> float:
@@ -172,6 +176,8 @@ class FrameMemory:
         self._waiting: dict[Account, dict[Claim, None]] = {}
         """By owner; the first owner's first frame is next."""
         self._is_watched = False
+        self._is_short = False
+        """Whether somebody gave way at the last look."""
 
     @property
     def held_bytes(self) -> int:
@@ -199,7 +205,7 @@ class FrameMemory:
         if (claim is self._front or not self._waiting) and not waits_for_its_own and self._take(claim):
             return True
         claim.is_waiting = True
-        claim.has_waited = False
+        claim.has_waited = self._is_short
         if waits_for_its_own:
             claim.share.waiting = claim
         else:
@@ -232,7 +238,9 @@ class FrameMemory:
         """Let those give way whose frames come slowly while others have waited since the last look."""
         self._is_watched = False
         self._serve()
-        for claim in self._giving_way():
+        given = self._giving_way()
+        self._is_short = bool(given)
+        for claim in given:
             assert claim.share.sender is not None
             claim.share.sender.give_way()
         self._watch()
@@ -344,26 +352,35 @@ class FrameMemory:
     def _giving_way(self) -> list[Claim]:
         """The slow ones that hold what others have waited for, the slowest first; those others are the next to be
         served."""
-        slow = sorted((each for each in self._begun if each.is_slow), key=lambda each: each.merit, reverse=True)
+        slow = sorted((each for each in self._begun if each.takes(PATIENCE)), key=lambda each: each.merit)
         moving = [each for each in slow if not each.is_waiting]
-        stuck = [each for each in slow if each.is_waiting]
+        stuck = [each for each in reversed(slow) if each.is_waiting]
         given: dict[Claim, None] = {}
         next_ones: list[Account] = []
         for account, is_full in self._short_of_memory():
             wanted = sum(each.step_bytes for each in self._waiting[account] if each.has_waited)
-            pool = moving
-            if is_full:
-                pool = [each for each in moving if each.share.account is account or each is self._front]
-            while wanted > 0 and pool:
-                wanted -= _give(pool.pop(), given)
+            for each in moving if is_full else moving[:_LOOKED_AT]:
+                if wanted > 0 and each not in given and self._gives_way(each, account, is_full=is_full):
+                    given[each] = None
+                    wanted -= each.taken
             while wanted > 0 and stuck and stuck[-1].share.account.held_bytes > 2 * account.held_bytes:
-                wanted -= _give(stuck.pop(), given)
+                each = stuck.pop()
+                given[each] = None
+                wanted -= each.taken
             if wanted <= 0:
                 next_ones.append(account)
             if len(given) >= MOST_AT_ONCE:
                 break
         self._waiting = {each: self._waiting[each] for each in (*next_ones, *self._waiting)}
         return list(given)[:MOST_AT_ONCE]
+
+    def _gives_way(self, slow: Claim, account: Account, *, is_full: bool) -> bool:
+        """Whether it does so for an owner who waits, for frames of his own if he `is_full`."""
+        owner = slow.share.account
+        if is_full and owner is not account and slow is not self._front:
+            return False
+        much_more = owner.held_bytes > 2 * (account.held_bytes + STEP_BYTES)
+        return much_more or slow.takes(PATIENCE_AMONG_EQUALS)
 
     def _short_of_memory(self) -> list[tuple[Account, bool]]:
         """The owners who have waited since the last look, and whether for frames of their own; not where most is held
@@ -374,17 +391,9 @@ class FrameMemory:
             begun[account] = begun.get(account, 0) + each.taken
         is_served = 2 * (sum(begun.values()) + self._others() + STEP_BYTES) <= self.common_bytes
         short = []
-        for account, claims in self._waiting.items():
+        for account, claims in islice(self._waiting.items(), MOST_AT_ONCE):
             first = next(iter(claims))
             is_full = self._is_full(account, first)
             if first.has_waited and not (2 * begun.get(account, 0) < self.account_bytes if is_full else is_served):
                 short.append((account, is_full))
         return short
-
-
-def _give(claim: Claim, given: dict[Claim, None]) -> int:
-    """Add `claim` to those that give way; how much that frees."""
-    if claim in given:
-        return 0
-    given[claim] = None
-    return claim.taken

@@ -99,6 +99,52 @@ async def test_a_user_without_rights_keeps_no_producer_waiting(sent: int) -> Non
                     peer.transport.feed(bytes(54))
 
 
+class Stubborn:
+    """A user who sends 2 MiB of a request and a trickle of the rest, and begins anew as often as he is closed."""
+
+    def __init__(self, broker: GuardedBroker, name: str) -> None:
+        self._broker = broker
+        self._name = name
+        self._peer = self._new()
+
+    def _new(self) -> FakePeer:
+        peer = FakePeer(self._broker.server.host)
+        peer.connection.adopt(self._broker.peer(self._name).connection.session)
+        peer.transport.feed(struct.pack(">ih", 16 * MIB, ApiKey.METADATA) + bytes(2 * MIB))
+        return peer
+
+    def go_on(self) -> None:
+        if self._peer.transport.is_closing():
+            self._peer = self._new()
+        elif self._peer.transport.reading:
+            self._peer.transport.feed(bytes(54))
+
+    def leave(self) -> None:
+        self._peer.transport.lose()
+
+
+@pytest.mark.virtual
+@pytest.mark.parametrize("users", [2, 50])
+async def test_many_users_who_fill_all_memory_cost_another_less_than_a_second(users: int) -> None:
+    async with guarded_broker(queued_max_request_bytes=128 * MIB) as broker:
+        await broker.create_topics("t")
+        await broker.grant("User:bob", Operation.WRITE, "t")
+        hostile = [Stubborn(broker, f"User:mallory-{number % users}") for number in range(150)]
+        bob = broker.peer("User:bob")
+        for _ in range(8):
+            produce(broker, bob)
+            asked_ms = now_ms()
+            while not bob.answers():
+                await asyncio.sleep(0.05)
+                for each in hostile:
+                    each.go_on()
+            assert now_ms() - asked_ms < PATIENCE_MS
+        memory = broker.server.host.spare_buffers.memory
+        assert memory.held_bytes <= memory.common_bytes + 16 * MIB
+        for each in hostile:
+            each.leave()
+
+
 async def test_a_large_batch_of_a_user_who_may_write_nowhere_is_not_received(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

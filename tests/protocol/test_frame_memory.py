@@ -300,6 +300,23 @@ def test_whoever_makes_good_progress_stays_though_others_wait() -> None:
     assert not any(peer.waits for peer in peers)
 
 
+@pytest.mark.parametrize("equal", [True, False])
+def test_equals_wait_their_turn_and_a_crowd_of_one_owner_gives_way(equal: bool) -> None:
+    looks = Looks()
+    memory = FrameMemory(limit_bytes=12 * STEP, later=looks)
+    peers = [Peer(memory, f"{number}" if equal else "ab"[number % 2]) for number in range(12)]
+    front, waiting = Peer(memory, "front"), Peer(memory, "waiting")
+    for peer in (*peers, front, waiting):
+        peer.begin(STEP)
+    assert waiting.waits
+    for _ in range(4):
+        for peer in (*peers, front):
+            peer.send(STEP // 3 // PATIENCE)
+        looks.pass_by()
+    assert waiting.waits is equal
+    assert any(peer.has_left for peer in peers) is not equal
+
+
 def test_a_frame_that_began_since_the_last_look_has_time() -> None:
     looks = Looks()
     memory = FrameMemory(limit_bytes=100, later=looks)
