@@ -135,7 +135,7 @@ class Connection(asyncio.BufferedProtocol):
         self._write_blocked = False
         self._closing = False
 
-    # Called by the transport
+    # Called by the transport, and for the memory of large frames
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The client is connected."""
@@ -159,6 +159,9 @@ class Connection(asyncio.BufferedProtocol):
             self._frames += self._decoder.received(nbytes)
         except FrameError as error:
             self.refuse_peer("bytes that are no frames", str(error))
+            return
+        except CloseConnection:
+            self.close()
             return
         if self._decoder.is_waiting:
             self._steer_reading()
@@ -203,13 +206,10 @@ class Connection(asyncio.BufferedProtocol):
         for each in (self._frames, self._exchanges, self._contexts):
             each.clear()
 
-    # Called for its large frames
-
     @property
     def frame_owner(self) -> Principal | str:
         """On whose account they are held: its user, or the group of its address."""
-        owner = self.session.owner
-        return address_group(owner) if isinstance(owner, str) else owner
+        return address_group(owner) if isinstance(owner := self.session.owner, str) else owner
 
     def frame_admitted(self) -> None:
         """There is memory for what comes next of the large frame that has begun."""
@@ -222,11 +222,8 @@ class Connection(asyncio.BufferedProtocol):
         self.abort()
 
     def may_write(self) -> bool:
-        """Whether its user may write to any topic, as far as that can be told."""
-        try:
-            return self.session.may_any(Operation.WRITE, ResourceType.TOPIC, quiet=True)
-        except CloseConnection:
-            return False
+        """Whether its user may write to any topic. Raises CloseConnection when that cannot be told."""
+        return self.session.may_any(Operation.WRITE, ResourceType.TOPIC, quiet=True)
 
     # Called by the stream of the responses
 
@@ -378,10 +375,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def close_idle(self) -> None:
         """Close, but do not wait for a client that reads none of its responses either."""
-        if self._write_blocked:
-            self.abort()
-        else:
-            self.close()
+        (self.abort if self._write_blocked else self.close)()
 
     def abort(self) -> None:
         """Close now, and drop what is unsent."""
@@ -438,10 +432,7 @@ class Connection(asyncio.BufferedProtocol):
         if wanted is self._reading or self._transport is None or self._transport.is_closing():
             return
         self._reading = wanted
-        if wanted:
-            self._transport.resume_reading()
-        else:
-            self._transport.pause_reading()
+        (self._transport.resume_reading if wanted else self._transport.pause_reading)()
 
     def _begin(self, frame: memoryview) -> None:
         """Decode one request and run its handler up to its first wait."""

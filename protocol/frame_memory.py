@@ -52,7 +52,7 @@ class Sender(Protocol):
         """On whose account its frames are held: its user, or its address."""
 
     def may_write(self) -> bool:
-        """Whether its user may write to any topic."""
+        """Whether its user may write to any topic; what it raises, whoever receives the frame has to deal with."""
 
     def frame_admitted(self) -> None:
         """The frame that waits may take its next step."""
