@@ -13,10 +13,11 @@ Always true:
 - Those who wait have their turns by owner, and each owner's in the order in which they came. What one owner has holds
   at most half of what all may hold, but for a single frame and the one in front.
 - Nobody gives way while nobody waits, or while most is held by requests that the broker is at. Once somebody has waited
-  for the time between two looks, those give way whose frames would take `PATIENCE_AMONG_EQUALS` more looks at the pace
-  of the last one, and those of owners who hold much more than his does, if they would take `PATIENCE` more: first those
-  who bring least for what their owner holds. A frame that has come and cannot begin brings nothing. One that waits
-  itself, and so has more than a step, gives way to an owner who holds less than half of what its own does.
+  for the time between two looks, the slow ones give way, first those who bring least for what their owner holds: frames
+  that would take `PATIENCE_AMONG_EQUALS` more looks at the pace of the last two, unless their owner holds less than his
+  and they are not in front, and `PATIENCE` more, if it holds much more. A frame that has come and cannot begin brings
+  nothing. One that waits itself, and so has more than a step, gives way to an owner who holds less than half of what
+  its own does.
 """
 
 import mmap
@@ -86,7 +87,7 @@ class Share:
 class Claim:
     """A frame that takes memory, or waits for it."""
 
-    __slots__ = ("came", "has_waited", "is_waiting", "memory", "seen", "share", "size", "taken")
+    __slots__ = ("came", "has_waited", "is_waiting", "memory", "seen", "seen_before", "share", "size", "taken")
 
     def __init__(self, memory: "FrameMemory", share: Share, size: int) -> None:
         self.memory = memory
@@ -95,8 +96,8 @@ class Claim:
         self.taken = 0
         """How much of it may come; so much counts."""
         self.came = 0
-        self.seen = -1
-        """What had come at the last look; -1: it began since, or had to wait."""
+        self.seen = self.seen_before = -1
+        """What had come at the last look, and at the one before; -1: it began since, or had to wait."""
         self.is_waiting = False
         self.has_waited = False
         """Whether it waited at the last look, or somebody gave way then."""
@@ -107,14 +108,18 @@ class Claim:
         return min(STEP_BYTES, self.size - self.taken)
 
     def takes(self, looks: int) -> bool:
-        """Whether it would take so many looks to come, at the pace since the last one, or has come before that one and
-        could not begin."""
-        return self.seen >= 0 and self.size - self.came >= looks * (self.came - self.seen)
+        """Whether it would take so many looks to come, at the pace of the last two, or had come before them and could
+        not begin."""
+        return self.seen_before >= 0 and 2 * (self.size - self.came) >= looks * (self.came - self.seen_before)
 
     @property
     def merit(self) -> float:
-        """What came since the last look for all that its owner holds."""
-        return (self.came - self.seen + _WORTH) / self.share.account.held_bytes
+        """What came in the last two looks for all that its owner holds."""
+        return (self.came - self.seen_before + _WORTH) / self.share.account.held_bytes
+
+    def look(self) -> None:
+        """Keep what has come."""
+        self.seen_before, self.seen = self.seen, self.came
 
     def new_memory(self) -> memoryview:
         """For the whole frame. Only what has been taken may be touched, and it counts until its last view is gone."""
@@ -320,7 +325,7 @@ class FrameMemory:
             if account in self._waiting:
                 self._waiting[account] = self._waiting.pop(account)  # behind the others
             claim.is_waiting = False
-            claim.seen = -1  # that nothing came meanwhile was not its fault
+            claim.seen = claim.seen_before = -1  # that nothing came meanwhile was not its fault
             if claim is not asking:
                 assert claim.share.sender is not None
                 claim.share.sender.frame_admitted()
@@ -343,7 +348,7 @@ class FrameMemory:
             return
         self._is_watched = True
         for claim in self._begun:
-            claim.seen = claim.came
+            claim.look()
         for claims in self._waiting.values():
             for claim in claims:
                 claim.has_waited = True
@@ -376,15 +381,16 @@ class FrameMemory:
 
     def _gives_way(self, slow: Claim, account: Account, *, is_full: bool) -> bool:
         """Whether it does so for an owner who waits, for frames of his own if he `is_full`."""
-        owner = slow.share.account
-        if is_full and owner is not account and slow is not self._front:
+        owner, is_front = slow.share.account, slow is self._front
+        if is_full and owner is not account and not is_front:
             return False
-        much_more = owner.held_bytes > 2 * (account.held_bytes + STEP_BYTES)
-        return much_more or slow.takes(PATIENCE_AMONG_EQUALS)
+        if owner.held_bytes > 2 * (account.held_bytes + STEP_BYTES):
+            return True
+        return (is_front or owner.held_bytes >= account.held_bytes) and slow.takes(PATIENCE_AMONG_EQUALS)
 
     def _short_of_memory(self) -> list[tuple[Account, bool]]:
-        """The owners who have waited since the last look, and whether for frames of their own; not where most is held
-        by requests that the broker is at, and brings to their end by itself."""
+        """The owners who have waited since the last look, and whether for frames of their own, these last; not where
+        most is held by requests that the broker is at, and brings to their end by itself."""
         begun: dict[Account, int] = {}
         for each in self._begun:
             account = each.share.account
@@ -396,4 +402,4 @@ class FrameMemory:
             is_full = self._is_full(account, first)
             if first.has_waited and not (2 * begun.get(account, 0) < self.account_bytes if is_full else is_served):
                 short.append((account, is_full))
-        return short
+        return sorted(short, key=lambda each: each[1])

@@ -12,6 +12,7 @@ from virtual_broker import VirtualBroker
 from virtual_time import now_ms
 from wire import Wire
 
+from eosin.model.close_connection import CloseConnection
 from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.frame_memory import FrameMemory
@@ -166,6 +167,16 @@ async def test_a_large_batch_of_a_user_who_may_write_nowhere_is_not_received(
         admin.transport.feed(large)
         for peer in (small, allowed, again, admin):
             peer.transport.lose()
+
+
+async def test_a_check_of_rights_that_fails_ends_the_connection_of_a_large_batch() -> None:
+    class Broken:
+        def may_any(self, *asked: Any, quiet: bool) -> bool:
+            raise CloseConnection
+
+    peer = FakePeer(host_of(authorizer=Broken(), max_frame_bytes=100 * MIB))
+    peer.transport.feed(struct.pack(">ih", SMALL_PRODUCE_BYTES + 1, ApiKey.PRODUCE))
+    assert peer.transport.is_closing()
 
 
 @pytest.mark.virtual
