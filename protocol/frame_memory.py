@@ -12,12 +12,12 @@ Always true:
   its frame, and its memory comes back with the answer; or it is slow, and gives way.
 - Those who wait have their turns by owner, and each owner's in the order in which they came. What one owner has holds
   at most half of what all may hold, but for a single frame and the one in front.
-- Nobody gives way while nobody waits, or while most is held by requests that the broker is at. Once somebody has waited
-  for the time between two looks, the slow ones give way, first those who bring least for what their owner holds: frames
-  that would take `PATIENCE_AMONG_EQUALS` more looks at the pace of the last two, unless their owner holds less than his
-  and they are not in front, and `PATIENCE` more, if it holds much more. A frame that has come and cannot begin brings
-  nothing. One that waits itself, and so has more than a step, gives way to an owner who holds less than half of what
-  its own does.
+- Nobody gives way while nobody waits. Once somebody has waited for the time between two looks, the slow ones give way,
+  first those who bring least for what their owner holds: frames that would take `PATIENCE_AMONG_EQUALS` more looks at
+  the pace of the last two, unless their owner holds less than his and they are not in front; and `PATIENCE` more, if
+  their owner holds much more. A frame that has come and cannot begin brings nothing. One that waits itself, and so has
+  more than a step, gives way to an owner who holds less than half of what its own does. While most is held by requests
+  that the broker is at, it is only the slowest, the first of these three.
 """
 
 import mmap
@@ -362,13 +362,17 @@ class FrameMemory:
         stuck = [each for each in reversed(slow) if each.is_waiting]
         given: dict[Claim, None] = {}
         next_ones: list[Account] = []
-        for account, is_full in self._short_of_memory():
+        for account, is_full, is_served in self._short_of_memory():
             wanted = sum(each.step_bytes for each in self._waiting[account] if each.has_waited)
             for each in moving if is_full else moving[:_LOOKED_AT]:
-                if wanted > 0 and each not in given and self._gives_way(each, account, is_full=is_full):
+                if wanted <= 0 or each in given or (is_served and not each.takes(PATIENCE_AMONG_EQUALS)):
+                    continue
+                if self._gives_way(each, account, is_full=is_full):
                     given[each] = None
                     wanted -= each.taken
-            while wanted > 0 and stuck and stuck[-1].share.account.held_bytes > 2 * account.held_bytes:
+            while (
+                wanted > 0 and not is_served and stuck and stuck[-1].share.account.held_bytes > 2 * account.held_bytes
+            ):
                 each = stuck.pop()
                 given[each] = None
                 wanted -= each.taken
@@ -388,9 +392,9 @@ class FrameMemory:
             return True
         return (is_front or owner.held_bytes >= account.held_bytes) and slow.takes(PATIENCE_AMONG_EQUALS)
 
-    def _short_of_memory(self) -> list[tuple[Account, bool]]:
-        """The owners who have waited since the last look, and whether for frames of their own, these last; not where
-        most is held by requests that the broker is at, and brings to their end by itself."""
+    def _short_of_memory(self) -> list[tuple[Account, bool, bool]]:
+        """The owners who have waited since the last look; whether for frames of their own, these last; and whether most
+        is held by requests that the broker is at, and brings to their end by itself."""
         begun: dict[Account, int] = {}
         for each in self._begun:
             account = each.share.account
@@ -399,7 +403,10 @@ class FrameMemory:
         short = []
         for account, claims in islice(self._waiting.items(), MOST_AT_ONCE):
             first = next(iter(claims))
-            is_full = self._is_full(account, first)
-            if first.has_waited and not (2 * begun.get(account, 0) < self.account_bytes if is_full else is_served):
-                short.append((account, is_full))
+            if not first.has_waited:
+                continue
+            if self._is_full(account, first):
+                short.append((account, True, 2 * begun.get(account, 0) < self.account_bytes))
+            else:
+                short.append((account, False, is_served))
         return sorted(short, key=lambda each: each[1])

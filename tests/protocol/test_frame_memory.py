@@ -337,24 +337,26 @@ def test_a_frame_that_began_since_the_last_look_has_time() -> None:
     assert (late.has_left, steady.has_left, waiting.waits) == (True, False, False)
 
 
-def test_frames_that_have_come_and_wait_for_the_broker_cost_nobody_a_connection() -> None:
+def test_while_most_is_held_by_requests_that_the_broker_is_at_only_those_who_have_stopped_give_way() -> None:
     looks = Looks()
-    memory = FrameMemory(limit_bytes=10 * STEP, later=looks)
-    served = [Peer(memory, f"{number}") for number in range(8)]
+    memory = FrameMemory(limit_bytes=20 * STEP, later=looks)
+    served = [Peer(memory, f"{number}") for number in range(14)]
     for peer in served:
         peer.begin(STEP)
         peer.send()
-    slow, front, waiting = (Peer(memory, owner) for owner in ("slow", "front", "waiting"))
-    for peer in (slow, front):
-        assert peer.begin(STEP)
-    last = Peer(memory, "last")
-    last.begin(STEP)
-    waiting.begin(STEP)
+    crowd = [Peer(memory, "crowd") for _ in range(6)]
+    front, waiting = Peer(memory, "front"), Peer(memory, "waiting")
+    for peer in (*crowd, front, waiting):
+        peer.begin(STEP)
     assert waiting.waits
+    for _ in range(5):
+        for peer in (*crowd, front):
+            peer.send(STEP // 40)
+        looks.pass_by()
+    assert not any(peer.has_left for peer in crowd)
     for _ in range(3):
         looks.pass_by()
-    assert not slow.has_left
-    served[0].answer()
+    assert sum(peer.has_left for peer in crowd) == 1
     assert not waiting.waits
 
 
