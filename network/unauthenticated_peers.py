@@ -17,9 +17,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.model.address_group import address_group, network_of
 from eosin.network.known_addresses import KnownAddresses

@@ -35,8 +35,8 @@ class BudgetSettings(QuorumSettings):
     )
     eosin_unauthenticated_memory_max_bytes: int = setting(
         67_108_864,
-        "Memory of what the connections of a listener whose TLS and SASL are not done have sent and not ended; one address"
-        " holds half of it at most.",
+        "Memory of what the connections of a listener whose TLS and SASL are not done have sent and not ended; one"
+        " address holds half of it at most.",
         kind=Kind.LONG,
         at_least=1_048_576,
     )
