@@ -19,9 +19,9 @@ from eosin.storage.disk.flusher import Durability
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.disk.system import SystemDisk
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import Appended
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.manager import LogManager
+from eosin.storage.results.log_results import Appended
 
 GROUP = "Compaction"
 MIB = 1 << 20

@@ -21,8 +21,8 @@ from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from eosin.protocol.records.scan import sound_batches
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.disk.memory import MemoryDisk
-from eosin.storage.log.log_results import AppendOrigin
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import AppendOrigin
 
 GROUP = "Transaction log"
 IDS = 10_000

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from eosin.network.request_stats import Latencies
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.log.log_results import Appended
+from eosin.storage.results.log_results import Appended
 
 if TYPE_CHECKING:
     from eosin.broker.producing.produce_request import ProducedTopic

@@ -13,7 +13,7 @@ import msgspec
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
-from eosin.storage.log.log_results import AppendOrigin, AppendResult, Marker
+from eosin.storage.results.log_results import AppendOrigin, AppendResult, Marker
 
 if TYPE_CHECKING:
     from eosin.coordinator.groups.rules.events import Event as GroupEvent

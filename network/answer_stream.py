@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from eosin.network.response_memory import ResponseMemory
 from eosin.protocol.types import Buffer
-from eosin.storage.log.file_range import FileRange, as_range
+from eosin.storage.results.file_range import FileRange, as_range
 
 _SEND_BYTES: Final = 1_048_576
 """Of a file, in one system call."""

@@ -21,7 +21,7 @@ from eosin.runtime.clock import Clock
 from eosin.runtime.drivers import IDLE, go_on, new_driver
 from eosin.runtime.logging_format import fields
 from eosin.settings.settings import INT_MAX
-from eosin.storage.log.file_range import as_range
+from eosin.storage.results.file_range import as_range
 
 log = logging.getLogger(__name__)
 

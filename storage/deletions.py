@@ -18,8 +18,8 @@ from eosin.storage.disk.data_directory import DELETED, STRAY, DataDirectory
 from eosin.storage.disk.delayed_delete import DelayedDelete
 from eosin.storage.disk.space import WritePurpose
 from eosin.storage.log.context import LogContext
+from eosin.storage.log.log_table import LogTable
 from eosin.storage.log.partition_log import PartitionLog
-from eosin.storage.log_table import LogTable
 from eosin.storage.truncations import Truncations
 
 _LOG: Final = logging.getLogger("eosin.storage")

@@ -38,12 +38,12 @@ from eosin.storage.disk.lost_copies import LostCopies
 from eosin.storage.disk.space import DiskSpace
 from eosin.storage.journal.flusher import JournalFlusher
 from eosin.storage.journal.journal import Journal, JournalConfig, remove_journal
-from eosin.storage.journal.mark import WHOLE_JOURNAL, JournalMark
 from eosin.storage.log.config import DAY_MS, LogConfig
 from eosin.storage.log.context import LogContext, Patience
+from eosin.storage.log.journal_mark import WHOLE_JOURNAL, JournalMark
+from eosin.storage.log.log_table import LogTable
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.segmented_log import PASSING_ERRORS, SegmentedLog
-from eosin.storage.log_table import LogTable
 from eosin.storage.recovery.completeness import missing
 from eosin.storage.recovery.directory_loader import DirectoryLoader
 from eosin.storage.retention_rounds import RetentionRounds

@@ -12,9 +12,9 @@ from eosin.runtime.turns import in_turns
 from eosin.storage.disk.delayed_delete import DelayedDelete
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.disk.space import DiskSpace, is_no_space
+from eosin.storage.log.log_table import LogTable
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.retention import delete_old_segments
-from eosin.storage.log_table import LogTable
 
 _LOG: Final = logging.getLogger("eosin.storage")
 

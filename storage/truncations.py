@@ -20,9 +20,9 @@ from eosin.storage.checkpoints.cleaner_offsets import CleanerOffsets
 from eosin.storage.checkpoints.recovery_points import OffsetCheckpoints
 from eosin.storage.disk.interfaces import TornWrite
 from eosin.storage.disk.space import WritePurpose
-from eosin.storage.journal.mark import JournalMark
 from eosin.storage.log.batch_scan import walk
 from eosin.storage.log.context import LogContext
+from eosin.storage.log.journal_mark import JournalMark
 from eosin.storage.log.log_cut import CutCancelled, LogCut
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.segment import Segment

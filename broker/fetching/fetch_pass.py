@@ -16,8 +16,8 @@ from eosin.model.wanted_partition import Wanted
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.header import HEADER_BYTES
-from eosin.storage.log.file_range import as_range
-from eosin.storage.log.log_results import Isolation, ReadResult
+from eosin.storage.results.file_range import as_range
+from eosin.storage.results.log_results import Isolation, ReadResult
 
 if TYPE_CHECKING:
     from eosin.broker.services import Services

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from eosin.runtime.clock import Clock
-from eosin.storage.log.log_results import Isolation
+from eosin.storage.results.log_results import Isolation
 
 if TYPE_CHECKING:
     from eosin.storage.log.partition_log import PartitionLog

@@ -43,7 +43,7 @@ from eosin.protocol.schemas.fetch import (
 from eosin.protocol.types import Buffer
 from eosin.security.access import Access, of_a_replica, on_each
 from eosin.settings.quorum import RACK_AWARE
-from eosin.storage.log.log_results import NO_RECORDS, Isolation
+from eosin.storage.results.log_results import NO_RECORDS, Isolation
 
 if TYPE_CHECKING:
     from eosin.broker.traffic_stats import TrafficStats

@@ -39,8 +39,8 @@ from eosin.protocol.schemas.list_offsets import (
 )
 from eosin.runtime.thread_rest import ThreadRest
 from eosin.security.access import Access, of_a_replica, on_each
-from eosin.storage.log.log_results import Isolation
 from eosin.storage.log.timestamp_search import SEARCH_WORK
+from eosin.storage.results.log_results import Isolation
 
 if TYPE_CHECKING:
     from eosin.storage.log.partition_log import PartitionLog

@@ -46,8 +46,8 @@ from eosin.protocol.schemas.produce import (
 )
 from eosin.runtime.clock import stopwatch_ns
 from eosin.security.access import Access, Right, on_each
-from eosin.storage.log.log_results import Appended, Refused
 from eosin.storage.log.validation import QUICK_WORK, ValidBatch, validate_quickly
+from eosin.storage.results.log_results import Appended, Refused
 
 if TYPE_CHECKING:
     from eosin.broker.producing.large_batches import Checked

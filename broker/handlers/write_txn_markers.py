@@ -39,7 +39,7 @@ from eosin.protocol.schemas.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from eosin.security.access import Access, Right, or_the_next
-from eosin.storage.log.log_results import Marker
+from eosin.storage.results.log_results import Marker
 
 if TYPE_CHECKING:
     from eosin.coordinator.ports import TransactionObserver

@@ -34,9 +34,9 @@ class Unchecked(Enum):
 
 if TYPE_CHECKING:
     from eosin.broker.producing.produce_request import ProducedBatch
-    from eosin.storage.log.log_results import Refused
     from eosin.storage.log.partition_log import PartitionLog
     from eosin.storage.log.validation import ValidBatch
+    from eosin.storage.results.log_results import Refused
 
     Append = Callable[[ProducedBatch, ValidBatch | Refused], None]
     """Append a batch that was checked, or keep its refusal; without a wait."""

@@ -12,7 +12,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition, Uuid
 from eosin.protocol.records.compression import Compression, CorruptRecords
 from eosin.protocol.records.header import COMPRESSION_MASK, MAGIC, BatchHeader, peek_magic, read_header
-from eosin.storage.log.log_results import AppendResult, Refused, VerificationGuard
+from eosin.storage.results.log_results import AppendResult, Refused, VerificationGuard
 
 if TYPE_CHECKING:
     from eosin.broker.services import Services

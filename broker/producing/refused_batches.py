@@ -14,8 +14,8 @@ comes behind a batch that was refused before; and it is bounded, whatever client
 from typing import TYPE_CHECKING, Final
 
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.log.log_results import Refused
 from eosin.storage.producers.guards import AwaitedBatch
+from eosin.storage.results.log_results import Refused
 
 if TYPE_CHECKING:
     from eosin.broker.producing.produce_request import ProducedBatch

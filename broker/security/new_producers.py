@@ -15,7 +15,7 @@ from eosin.model.principals import ANONYMOUS, Principal
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock
 from eosin.runtime.logging_format import fields, shown
-from eosin.storage.log.log_results import Refused
+from eosin.storage.results.log_results import Refused
 
 if TYPE_CHECKING:
     from eosin.broker.services import Services

@@ -17,7 +17,7 @@ from eosin.coordinator.transactions.rules.state import STATE_NAMES, TransactionS
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.logging_format import fields
-from eosin.storage.log.log_results import Marker
+from eosin.storage.results.log_results import Marker
 
 if TYPE_CHECKING:
     from eosin.coordinator.transactions.rules.listing import TransactionDescription

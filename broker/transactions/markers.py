@@ -17,7 +17,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from eosin.runtime.clock import Clock
 from eosin.runtime.start_now import start_now
-from eosin.storage.log.log_results import Marker, Refused
+from eosin.storage.results.log_results import Marker, Refused
 
 if TYPE_CHECKING:
     from eosin.broker.partitions import Partitions

@@ -17,7 +17,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.runtime.clock import Clock, stopwatch_ns
 from eosin.runtime.start_now import start_now
-from eosin.storage.log.log_results import AppendResult, Refused, VerificationGuard
+from eosin.storage.results.log_results import AppendResult, Refused, VerificationGuard
 
 if TYPE_CHECKING:
     from eosin.protocol.records.header import BatchHeader

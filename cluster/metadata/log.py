@@ -17,7 +17,7 @@ from eosin.protocol.schemas.records import cluster_metadata
 from eosin.protocol.types import DecodeError, Message
 from eosin.runtime.clock import Clock
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import AppendOrigin, Refused
+from eosin.storage.results.log_results import AppendOrigin, Refused
 
 if TYPE_CHECKING:
     from eosin.storage.log.partition_log import PartitionLog

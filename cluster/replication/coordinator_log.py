@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.log.log_results import AppendResult, Refused
+from eosin.storage.results.log_results import AppendResult, Refused
 
 if TYPE_CHECKING:
-    from eosin.storage.log.log_results import AppendOrigin, Marker
     from eosin.storage.log.partition_log import PartitionLog
+    from eosin.storage.results.log_results import AppendOrigin, Marker
 
 TOO_FEW: Final = Refused(
     ErrorCode.NOT_ENOUGH_REPLICAS, "fewer replicas are in sync than min.insync.replicas of the internal topic asks for"

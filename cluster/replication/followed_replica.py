@@ -34,7 +34,7 @@ from eosin.cluster.replication.rules.followed_partition import (
 )
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock
-from eosin.storage.log.log_results import Refused
+from eosin.storage.results.log_results import Refused
 
 if TYPE_CHECKING:
     from eosin.protocol.names import TopicPartition, Uuid

@@ -22,7 +22,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import TurnQueue
-from eosin.storage.log.log_results import Appended, AppendResult, Refused
+from eosin.storage.results.log_results import Appended, AppendResult, Refused
 
 if TYPE_CHECKING:
     from eosin.model.wanted_partition import Wanted

@@ -30,7 +30,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock, Timer
-from eosin.storage.log.log_results import Marker
+from eosin.storage.results.log_results import Marker
 
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
 

@@ -19,7 +19,7 @@ from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock
-from eosin.storage.log.log_results import Refused
+from eosin.storage.results.log_results import Refused
 
 RECORD: Final = encode_records((Txn("", state=TransactionState.DEAD),), transaction_version=0)
 """It changes nothing for whoever reads it, Apache Kafka included, and compaction takes it."""

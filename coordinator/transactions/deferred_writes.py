@@ -13,7 +13,7 @@ from typing import Final
 from eosin.coordinator.transactions.entries import Entry, OwnedPartition
 from eosin.coordinator.transactions.log.encoder import encode_records
 from eosin.runtime.clock import Clock, Timer
-from eosin.storage.log.log_results import Refused
+from eosin.storage.results.log_results import Refused
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -52,7 +52,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.runtime.backoff import backoff_ms
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
-from eosin.storage.log.log_results import Refused
+from eosin.storage.results.log_results import Refused
 
 if TYPE_CHECKING:
     from eosin.coordinator.transactions.confirmations import Confirmations

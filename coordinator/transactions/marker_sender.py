@@ -21,7 +21,7 @@ from eosin.runtime.backoff import backoff_ms
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock, Timer
 from eosin.runtime.start_now import start_now
-from eosin.storage.log.log_results import Marker
+from eosin.storage.results.log_results import Marker
 
 _LOG: Final = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import batches
-from eosin.storage.log.file_range import FileRange
-from eosin.storage.log.log_results import Isolation
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.file_range import FileRange
+from eosin.storage.results.log_results import Isolation
 
 MOST_BYTES: Final = 1024 * 1024
 BYTES_PER_ROUND: Final = 2 * 1024 * 1024

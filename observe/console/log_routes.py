@@ -23,9 +23,9 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import CorruptRecords
 from eosin.protocol.records.budget import Budget, BudgetSpent
 from eosin.runtime.thread_rest import ThreadRest
-from eosin.storage.log.log_results import Isolation as LogIsolation
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.timestamp_search import SEARCH_WORK
+from eosin.storage.results.log_results import Isolation as LogIsolation
 
 JSON: Final = "application/json"
 LONGEST_NUMBER: Final = 19

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from eosin.client.errors import BadData
 from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.names import TopicPartition
-from eosin.storage.log.log_results import Isolation
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import Isolation
 
 PIECE_BYTES: Final = 64 * 1024
 SCRAPE_BYTES: Final = 4 * 1024 * 1024

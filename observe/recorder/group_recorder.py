@@ -26,7 +26,7 @@ from eosin.observe.recorder.group_events import (
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import Clock
-from eosin.storage.log.log_results import Marker
+from eosin.storage.results.log_results import Marker
 
 RING: Final = 64
 PRODUCERS: Final = 8

@@ -21,8 +21,8 @@ from eosin.storage.disk.interfaces import Buffer
 from eosin.storage.journal.codec import LogName
 from eosin.storage.journal.gathering import GATHER_S, Gathering
 from eosin.storage.journal.journal import Extension, GroupWrite, Journal, NoRoom
-from eosin.storage.journal.mark import JournalMark
 from eosin.storage.journal.ring import Place
+from eosin.storage.log.journal_mark import JournalMark
 
 _LOG: Final = logging.getLogger("eosin.storage")
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})

@@ -21,10 +21,10 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.context import LogContext
-from eosin.storage.log.log_results import Refused
 from eosin.storage.log.readable_log import ReadableLog
 from eosin.storage.log.segmented_log import LOG
 from eosin.storage.producers.state import ProducerState
+from eosin.storage.results.log_results import Refused
 
 Waiter = asyncio.Future[ErrorCode]
 

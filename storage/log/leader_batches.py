@@ -18,7 +18,7 @@ from eosin.protocol.records.batch import (
     verify_crc,
 )
 from eosin.storage.disk.interfaces import Buffer
-from eosin.storage.log.log_results import Refused
+from eosin.storage.results.log_results import Refused
 
 _OLD_FORMATS: Final = (0, 1)
 

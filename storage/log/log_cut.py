@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.storage.disk.flusher import Flush
 from eosin.storage.disk.space import WritePurpose
-from eosin.storage.journal.mark import FILE_NAME as JOURNAL_MARK
-from eosin.storage.journal.mark import JournalMark
+from eosin.storage.log.journal_mark import FILE_NAME as JOURNAL_MARK
+from eosin.storage.log.journal_mark import JournalMark
 from eosin.storage.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from eosin.storage.log.retention import SNAPSHOT_SUFFIX, snapshot_path
 from eosin.storage.log.segment import DELETED_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, Segment, offsets_of

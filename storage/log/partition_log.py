@@ -28,7 +28,13 @@ from eosin.storage.log.committed_log import NOT_LEADER, CommittedLog
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.context import LogContext
 from eosin.storage.log.leader_batches import leader_batches
-from eosin.storage.log.log_results import (
+from eosin.storage.log.producer_refill import refill
+from eosin.storage.log.segment import Segment
+from eosin.storage.log.segmented_log import LOG, PASSING_ERRORS
+from eosin.storage.producers.applied import apply_batch
+from eosin.storage.producers.snapshot import encode_snapshot
+from eosin.storage.producers.state import EndedTransaction, repeated
+from eosin.storage.results.log_results import (
     ActiveProducer,
     Appended,
     AppendOrigin,
@@ -38,12 +44,6 @@ from eosin.storage.log.log_results import (
     Refused,
     VerificationGuard,
 )
-from eosin.storage.log.producer_refill import refill
-from eosin.storage.log.segment import Segment
-from eosin.storage.log.segmented_log import LOG, PASSING_ERRORS
-from eosin.storage.producers.applied import apply_batch
-from eosin.storage.producers.snapshot import encode_snapshot
-from eosin.storage.producers.state import EndedTransaction, repeated
 
 _TO_HIGH_WATERMARK: Final = -1
 _PURPOSES: Final = {METADATA_TOPIC: WritePurpose.VITAL, TRANSACTION_STATE_TOPIC: WritePurpose.UPKEEP}

@@ -19,8 +19,6 @@ from eosin.storage.indexes.aborted import AbortedRow
 from eosin.storage.log.batch_scan import Read, scan_batches, scan_runs, seek
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.context import LogContext
-from eosin.storage.log.file_range import FileRange
-from eosin.storage.log.log_results import NO_RECORDS, AbortedTransaction, Isolation, ReadResult, Refused
 from eosin.storage.log.segment import Segment
 from eosin.storage.log.segmented_log import LOG, SegmentedLog
 from eosin.storage.log.slice import Slice, SliceRequest, WouldBlock, read_now
@@ -31,6 +29,8 @@ from eosin.storage.log.timestamp_search import (
     first_of_max_timestamp,
     newest_above,
 )
+from eosin.storage.results.file_range import FileRange
+from eosin.storage.results.log_results import NO_RECORDS, AbortedTransaction, Isolation, ReadResult, Refused
 
 ALL_IN_MEMORY: Final = 2**63 - 1
 _NOTHING_ABORTED: Final[tuple[AbortedTransaction, ...]] = ()

@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
-from eosin.storage.checkpoints.checkpoint_state import CheckpointState
-from eosin.storage.compaction.compaction_state import CompactionState
 from eosin.storage.disk.checkpoint_formats import PARTITION_METADATA, encode_partition_metadata
 from eosin.storage.disk.flusher import Flush
 from eosin.storage.disk.interfaces import LACKING_DESCRIPTORS, Buffer, File
+from eosin.storage.log.checkpoint_state import CheckpointState
+from eosin.storage.log.compaction_state import CompactionState
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.context import LogContext
 from eosin.storage.log.leader_epochs import FILE_NAME as LEADER_EPOCHS

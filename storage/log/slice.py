@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from eosin.storage.disk.interfaces import Buffer, File
 from eosin.storage.log.batch_scan import Read, last_boundary, seek, walk
-from eosin.storage.log.file_range import MIN_BYTES
+from eosin.storage.results.file_range import MIN_BYTES
 
 _LENGTH_AT: Final = 8
 _SIZE_PREFIX: Final = 12

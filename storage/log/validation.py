@@ -41,8 +41,8 @@ from eosin.protocol.records.header import (
     verify_crc,
 )
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import Refused
 from eosin.storage.log.record_walk import first_fault, walk_records
+from eosin.storage.results.log_results import Refused
 
 MAX_RECORDS_IN_BATCH: Final = 1 << 20
 """More are refused as too large, so that no batch can hold up the event loop for seconds."""

@@ -9,7 +9,7 @@ marker of the producer takes it away, so a reply that comes too late opens nothi
 from typing import Final
 
 from eosin.protocol.records.batch import MAX_SEQUENCE
-from eosin.storage.log.log_results import VerificationGuard
+from eosin.storage.results.log_results import VerificationGuard
 
 _HALF: Final = 2**30
 

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import BatchHeader, next_sequence
-from eosin.storage.log.log_results import Appended, Marker, Refused, VerificationGuard
 from eosin.storage.producers.entry import NO_TRANSACTION, KeptBatch, ProducerEntry
 from eosin.storage.producers.guards import AwaitedBatch, Verification
 from eosin.storage.producers.open_transactions import OpenTransactions
+from eosin.storage.results.log_results import Appended, Marker, Refused, VerificationGuard
 
 MAX_EPOCH: Final = 32767
 """Never given to a client; kept so that the coordinator can always fence once more."""

@@ -24,9 +24,9 @@ from eosin.storage.journal.journal import remove_journal
 from eosin.storage.journal.leftovers import what_is_left
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.context import LogContext
+from eosin.storage.log.log_table import LogTable
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.segment import DELETED_SUFFIX
-from eosin.storage.log_table import LogTable
 from eosin.storage.recovery.loader import LoadOrder, load_log
 from eosin.storage.recovery.start_syncs import StartSyncs
 

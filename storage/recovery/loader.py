@@ -17,11 +17,10 @@ from eosin.storage.disk.checkpoint_formats import PARTITION_METADATA, MalformedC
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.disk.space import WritePurpose
 from eosin.storage.journal.found import FoundJournal
-from eosin.storage.journal.mark import FILE_NAME as JOURNAL_MARK
-from eosin.storage.journal.mark import JournalMark
-from eosin.storage.journal.replay import replay
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.context import LogContext
+from eosin.storage.log.journal_mark import FILE_NAME as JOURNAL_MARK
+from eosin.storage.log.journal_mark import JournalMark
 from eosin.storage.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from eosin.storage.log.leader_epochs import LeaderEpochs
 from eosin.storage.log.partition_log import PartitionLog
@@ -36,6 +35,7 @@ from eosin.storage.log.segment import (
     stem,
 )
 from eosin.storage.recovery.completeness import check_beginning, check_end, deleted_end
+from eosin.storage.recovery.journal_replay import replay
 from eosin.storage.recovery.producer_replay import rebuild_producers
 from eosin.storage.recovery.segment_scan import Recovered, recover_segment, set_aside
 from eosin.storage.recovery.start_syncs import StartSyncs

@@ -21,7 +21,7 @@ from eosin.storage.compaction.choice import INTERNAL_UNCOMPACTED_BYTES, INTERNAL
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.disk.memory import MemoryDisk
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import Appended, AppendOrigin, Marker
+from eosin.storage.results.log_results import Appended, AppendOrigin, Marker
 
 PARTITIONS = 50
 IDS = 1000

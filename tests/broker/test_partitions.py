@@ -18,8 +18,8 @@ from eosin.model.cluster import ConfigChange, PartitionState
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.scan import sound_batches
-from eosin.storage.log.log_results import Appended, AppendOrigin, Marker, Refused
 from eosin.storage.manager import LogManager
+from eosin.storage.results.log_results import Appended, AppendOrigin, Marker, Refused
 
 pytestmark = pytest.mark.virtual
 

@@ -17,8 +17,8 @@ from eosin.protocol.records.batch import NewRecord, build_batch, stamp
 from eosin.protocol.records.header import batches
 from eosin.storage.inspection.comparison import PartitionCompared
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import FollowerAppend
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import FollowerAppend
 
 SMALL = LogConfig(internal_segment_bytes=600)
 LARGE = LogConfig(internal_segment_bytes=2000)

@@ -14,7 +14,7 @@ from eosin.coordinator.transactions.rules.state import TransactionState
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord, build_batch, retain_records
 from eosin.runtime.start_now import start_now
-from eosin.storage.log.log_results import Marker
+from eosin.storage.results.log_results import Marker
 
 pytestmark = pytest.mark.virtual
 

@@ -11,7 +11,7 @@ from eosin.coordinator.transactions.config import TransactionConfig
 from eosin.coordinator.transactions.marker_sender import MarkerJob, MarkerSender
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.chance import SeededChance
-from eosin.storage.log.log_results import Marker
+from eosin.storage.results.log_results import Marker
 
 pytestmark = pytest.mark.virtual
 

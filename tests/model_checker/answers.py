@@ -14,7 +14,7 @@ from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.state import refusal
 from eosin.coordinator.transactions.rules.timeout_errors import Profile, RequestKind
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.log.log_results import Refused
+from eosin.storage.results.log_results import Refused
 from model_checker.instances import abort_failed, done, fail, give_up
 from model_checker.reactions import Reaction, reaction
 from model_checker.step import Step

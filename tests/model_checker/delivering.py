@@ -6,7 +6,7 @@ from eosin.coordinator.transactions.rules.decide import unknown, verify
 from eosin.coordinator.transactions.rules.events import AddPartitions, EndTxn, InitProducerId
 from eosin.coordinator.transactions.rules.state import NO_TIMEOUT_MS
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.log.log_results import Marker, Refused
+from eosin.storage.results.log_results import Marker, Refused
 from model_checker.answers import PRODUCE_VERSIONS, verified, written
 from model_checker.coordinating import ask, markers_written
 from model_checker.step import Step

@@ -9,10 +9,10 @@ from typing import Final
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import BatchHeader, NewRecord, build_batch, read_header
-from eosin.storage.log.log_results import Marker, Refused, VerificationGuard
 from eosin.storage.producers.entry import NO_TRANSACTION, KeptBatch, ProducerEntry
 from eosin.storage.producers.guards import Verification
 from eosin.storage.producers.state import ProducerState
+from eosin.storage.results.log_results import Marker, Refused, VerificationGuard
 from model_checker.values import LOST_GUARD, NO_GUARD, NO_TAG, Append, Part, Producer, Records, Verifying, record_of
 from model_checker.violation import ONCE, STABLE, Violation
 

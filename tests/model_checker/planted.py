@@ -21,9 +21,9 @@ from eosin.coordinator.transactions.rules.effects import Persist, Reply, WriteMa
 from eosin.coordinator.transactions.rules.events import AddPartitions, EndTxn, Loaded
 from eosin.coordinator.transactions.rules.state import Decision, Pending, Txn
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.log.log_results import Marker, Refused
 from eosin.storage.producers import state
 from eosin.storage.producers.state import ProducerState
+from eosin.storage.results.log_results import Marker, Refused
 from model_checker import coordinating, delivering
 from model_checker.bounds import Bounds
 from model_checker.violation import ANSWERED, ATOMIC, ONCE, SINGLE_WRITER, STABLE, VISIBLE

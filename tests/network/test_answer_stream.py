@@ -25,7 +25,7 @@ from eosin.protocol.schemas.fetch import FetchableTopicResponse, FetchRequest, F
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
 from eosin.storage.disk.interfaces import Disk, File
 from eosin.storage.disk.system import SystemDisk
-from eosin.storage.log.file_range import FileRange
+from eosin.storage.results.file_range import FileRange
 
 MIB = 1 << 20
 CONTENT = random.Random(12).randbytes(3 * MIB)

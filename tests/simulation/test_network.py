@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from eosin.protocol.names import TopicPartition
-from eosin.storage.log.file_range import MIN_BYTES
+from eosin.storage.results.file_range import MIN_BYTES
 from simulation.checker import judge
 from simulation.plan import plan_of
 from simulation.producers import IdempotentProducer

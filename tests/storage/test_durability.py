@@ -14,7 +14,7 @@ from simulation.disk import SimulatedDisk
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import Refused
+from eosin.storage.results.log_results import Refused
 
 
 def synced_logs(config: LogConfig | None = None) -> tuple[Logs, ManualFlusher]:

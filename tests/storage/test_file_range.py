@@ -15,9 +15,9 @@ from logs import Logs
 from eosin.storage.disk.memory import MemoryDisk
 from eosin.storage.disk.system import SystemDisk
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.file_range import MIN_BYTES, FileRange, as_range
-from eosin.storage.log.log_results import Isolation, ReadResult
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.file_range import MIN_BYTES, FileRange, as_range
+from eosin.storage.results.log_results import Isolation, ReadResult
 
 
 def read(log: PartitionLog, offset: int, max_bytes: int, **how: int | bool) -> ReadResult:

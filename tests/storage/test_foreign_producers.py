@@ -8,8 +8,8 @@ from manual_clock import ManualClock
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import batches
-from eosin.storage.log.log_results import Refused
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import Refused
 
 OWNER = 7
 WEEK_MS = 7 * 86_400_000

@@ -12,8 +12,8 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.storage.disk.space import RESERVE, DiskSpace, WritePurpose
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import Appended, AppendResult, Refused
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import Appended, AppendResult, Refused
 
 RESERVE_BYTES = 64_000
 KEEP_LITTLE = LogConfig(segment_bytes=20_000, retention_bytes=20_000, file_delete_delay_ms=60_000)

@@ -7,7 +7,7 @@ from logs import Logs, appended
 
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import Appended, Refused
+from eosin.storage.results.log_results import Appended, Refused
 
 FENCED = ErrorCode.TRANSACTION_COORDINATOR_FENCED
 DAY_MS = 86_400_000

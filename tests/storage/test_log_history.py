@@ -17,8 +17,8 @@ from manual_flusher import ManualFlusher
 from eosin.protocol.records.batch import batches
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import Appended, Isolation, Refused
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import Appended, Isolation, Refused
 
 TINY = LogConfig(internal_segment_bytes=420, index_interval_bytes=150)
 PIDS = st.integers(1, 3)

@@ -26,9 +26,9 @@ from eosin.storage.disk.flusher import Durability
 from eosin.storage.disk.meta_properties import DirectoryTooNew, MalformedProperties, MetaProperties
 from eosin.storage.disk.system import MemoryDisk, SystemDisk
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import Refused
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.manager import DirectoryInUse, LogManager, UnusableDirectory
+from eosin.storage.results.log_results import Refused
 
 OTHER_ID = bytes(reversed(TOPIC_ID))
 

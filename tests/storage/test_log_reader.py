@@ -16,8 +16,8 @@ from eosin.runtime.chance import SeededChance
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.log import batch_scan
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import Isolation, ReadResult
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import Isolation, ReadResult
 
 SMALL = LogConfig(internal_segment_bytes=1000, index_interval_bytes=200)
 

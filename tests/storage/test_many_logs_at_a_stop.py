@@ -15,9 +15,9 @@ from eosin.storage.disk.data_directory import CLEAN_MARK
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.disk.system import SystemDisk
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import AbortedTransaction, Isolation
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.recovery import start_syncs
+from eosin.storage.results.log_results import AbortedTransaction, Isolation
 
 PARTITIONS = 3
 

@@ -11,7 +11,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, uuid_text
 from eosin.protocol.records.batch import batches, read_header, verify_crc
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import Appended, AppendOrigin, Isolation, Refused
+from eosin.storage.results.log_results import Appended, AppendOrigin, Isolation, Refused
 
 HOME = "/data/orders-0"
 SMALL = LogConfig(internal_segment_bytes=300)

@@ -7,7 +7,7 @@ from logs import Logs, appended
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import MAX_SEQUENCE
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import Appended, AppendResult, Refused
+from eosin.storage.results.log_results import Appended, AppendResult, Refused
 
 
 def error(result: AppendResult) -> ErrorCode:

@@ -12,7 +12,8 @@ from manual_flusher import ManualFlusher
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import (
+from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import (
     AbortedTransaction,
     Appended,
     AppendOrigin,
@@ -21,7 +22,6 @@ from eosin.storage.log.log_results import (
     Refused,
     VerificationGuard,
 )
-from eosin.storage.log.partition_log import PartitionLog
 
 COMMITTED = Isolation.READ_COMMITTED
 

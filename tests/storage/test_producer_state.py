@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import MAX_SEQUENCE, read_header
-from eosin.storage.log.log_results import Refused, VerificationGuard
 from eosin.storage.producers.entry import KeptBatch, ProducerEntry, first_sequence_of
 from eosin.storage.producers.guards import Verification
 from eosin.storage.producers.open_transactions import OpenTransactions
 from eosin.storage.producers.snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot
 from eosin.storage.producers.state import MAX_REFUSED_PRODUCERS, ProducerState
+from eosin.storage.results.log_results import Refused, VerificationGuard
 
 
 def entry_with(*sequences: tuple[int, int], epoch: int = 0) -> ProducerEntry:

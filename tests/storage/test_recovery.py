@@ -18,8 +18,8 @@ from eosin.storage.disk.flusher import Durability
 from eosin.storage.disk.space import DiskSpace
 from eosin.storage.disk.system import SystemDisk
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import AbortedTransaction, Appended, Isolation, Refused
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import AbortedTransaction, Appended, Isolation, Refused
 
 HOME = "/data/orders-0"
 FIRST = f"{HOME}/{0:020d}"

@@ -19,8 +19,8 @@ from eosin.protocol.schemas.records.transaction_state import TransactionLogKey, 
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.inspection.values import Problem
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import AbortedTransaction, FollowerAppend, Isolation, Refused
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import AbortedTransaction, FollowerAppend, Isolation, Refused
 
 HOME = "/data/orders-0"
 SMALL = LogConfig(internal_segment_bytes=500, index_interval_bytes=150)

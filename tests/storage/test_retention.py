@@ -12,9 +12,9 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NO_TIMESTAMP, read_header
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import Appended, Refused
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.producers.snapshot import decode_snapshot, encode_snapshot
+from eosin.storage.results.log_results import Appended, Refused
 
 HOME = "/data/orders-0"
 FOREVER = {"retention_ms": -1, "retention_bytes": -1}

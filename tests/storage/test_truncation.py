@@ -27,8 +27,8 @@ from eosin.storage.disk.memory import MemoryDisk
 from eosin.storage.disk.system import SystemDisk
 from eosin.storage.journal.flusher import JournalFlusher
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import AbortedTransaction, FollowerAppend, Isolation
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import AbortedTransaction, FollowerAppend, Isolation
 from eosin.storage.truncations import ROOM_LOOK_MS
 
 HOME = "/data/orders-0"

@@ -22,8 +22,8 @@ from eosin.protocol.records.compression import Compression
 from eosin.protocol.records.header import seal, set_timestamps_in_place
 from eosin.storage.log import validation
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import Refused
 from eosin.storage.log.validation import ValidBatch, validate_client_batch
+from eosin.storage.results.log_results import Refused
 
 NOW = 1_700_000_000_000
 HOUR_MS = 3_600_000

@@ -2,7 +2,7 @@
 
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
-from eosin.storage.log.log_results import Marker
+from eosin.storage.results.log_results import Marker
 
 NOW_MS = 1_700_000_000_000
 ORDERS = TopicPartition("orders", 0)

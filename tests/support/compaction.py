@@ -10,8 +10,8 @@ from eosin.protocol.records.batch import Compression, NewRecord, batches, build_
 from eosin.storage.compaction.cleaner import CleanerConfig
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import Isolation, ReadResult
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import Isolation, ReadResult
 
 COMPACT = LogConfig(
     cleanup_policy=frozenset({"compact"}),

@@ -22,7 +22,7 @@ from eosin.protocol.records.batch import read_header
 from eosin.protocol.records.header import plain_batch
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.start_now import start_now
-from eosin.storage.log.log_results import Appended, AppendOrigin, AppendResult, Marker, Refused
+from eosin.storage.results.log_results import Appended, AppendOrigin, AppendResult, Marker, Refused
 
 ORDERS_0 = TopicPartition("orders", 0)
 ORDERS_1 = TopicPartition("orders", 1)

@@ -37,9 +37,9 @@ from eosin.settings.broker import BrokerConfig
 from eosin.settings.coordinators import group_config, transaction_config
 from eosin.storage.disk.flusher import Durability, Flushable
 from eosin.storage.disk.memory import MemoryDisk
-from eosin.storage.log.file_range import as_range
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.manager import LogManager
+from eosin.storage.results.file_range import as_range
 
 
 class HeldFlusher:

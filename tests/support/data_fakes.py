@@ -9,7 +9,7 @@ from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.events import AddPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.storage.log.log_results import Isolation, Refused, VerificationGuard
+from eosin.storage.results.log_results import Isolation, Refused, VerificationGuard
 
 
 class FakeWatchedLog:

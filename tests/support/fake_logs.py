@@ -7,7 +7,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.protocol.records.batch import read_header
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import Appended, AppendOrigin, AppendResult, Refused
+from eosin.storage.results.log_results import Appended, AppendOrigin, AppendResult, Refused
 
 
 class FakeLog:

@@ -28,8 +28,8 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.settings.broker import BrokerConfig
-from eosin.storage.log.log_results import Appended, AppendOrigin, Marker
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import Appended, AppendOrigin, Marker
 
 TOPIC: Final = "history"
 _PER_TURN: Final = 200

@@ -19,7 +19,7 @@ from eosin.coordinator.transactions.rules.events import AddPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import build_control_batch, read_header, stamp_in_place
-from eosin.storage.log.log_results import Appended, AppendOrigin, AppendResult, Marker, Refused
+from eosin.storage.results.log_results import Appended, AppendOrigin, AppendResult, Marker, Refused
 
 
 class FakeOffsetsLog:

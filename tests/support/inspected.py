@@ -19,8 +19,8 @@ from eosin.storage.inspection.dump import DumpOptions, dump_file
 from eosin.storage.inspection.names import named
 from eosin.storage.inspection.values import Problem, Value
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import Appended, AppendOrigin
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import Appended, AppendOrigin
 
 FOLDER = f"{DATA_DIR}/{ORDERS}"
 SMALL = LogConfig(segment_bytes=4000, index_interval_bytes=200)

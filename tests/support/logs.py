@@ -11,9 +11,9 @@ from eosin.storage.compaction.cleaner import CleanerConfig
 from eosin.storage.disk.flusher import Durability, Flusher
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import Appended, AppendResult, Isolation, ReadResult, VerificationGuard
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.manager import LogManager
+from eosin.storage.results.log_results import Appended, AppendResult, Isolation, ReadResult, VerificationGuard
 
 DATA_DIR = "/data"
 

@@ -13,9 +13,9 @@ from eosin.storage.disk.flusher import Ended, Work, outcome
 from eosin.storage.journal.flusher import JournalFlusher
 from eosin.storage.journal.journal import JournalConfig
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import Appended
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.manager import LogManager
+from eosin.storage.results.log_results import Appended
 
 DATA_DIR = "/data"
 LEAST_BYTES = 8192

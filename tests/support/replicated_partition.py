@@ -45,8 +45,8 @@ from eosin.protocol.schemas.list_offsets import (
 )
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.log_results import Appended, ReadResult
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import Appended, ReadResult
 
 MAX_LAG_MS = 2000
 BACKOFF_MS = 300

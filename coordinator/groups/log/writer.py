@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from eosin.coordinator.ports import CoordinatorLog
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock
-from eosin.storage.log.log_results import AppendOrigin, AppendResult, Marker, Refused
+from eosin.storage.results.log_results import AppendOrigin, AppendResult, Marker, Refused
 
 NO_OFFSET: Final = -1
 

@@ -17,7 +17,7 @@ from eosin.coordinator.ports import GroupObserver
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import Clock
-from eosin.storage.log.log_results import Marker
+from eosin.storage.results.log_results import Marker
 
 
 class Key(NamedTuple):

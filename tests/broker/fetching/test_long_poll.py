@@ -10,7 +10,7 @@ from manual_clock import ManualClock
 
 from eosin.broker.fetching.long_poll import LongPolls, Watch
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.log.log_results import Isolation
+from eosin.storage.results.log_results import Isolation
 
 pytestmark = pytest.mark.virtual
 

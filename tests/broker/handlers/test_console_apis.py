@@ -26,7 +26,7 @@ from eosin.protocol.schemas.list_partition_reassignments import ListPartitionRea
 from eosin.protocol.types import Message
 from eosin.settings.broker import BrokerConfig
 from eosin.storage.disk.interfaces import FreeBytes
-from eosin.storage.log.log_results import AppendOrigin
+from eosin.storage.results.log_results import AppendOrigin
 
 HERE = os.path.abspath("data")
 METADATA = DescribeQuorumRequest((TopicData("__cluster_metadata", (PartitionData(0),)),))

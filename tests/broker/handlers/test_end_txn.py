@@ -15,7 +15,7 @@ from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnReque
 from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 from eosin.protocol.types import Message
-from eosin.storage.log.log_results import Isolation
+from eosin.storage.results.log_results import Isolation
 
 COMMIT, ABORT = EndTxnRequest("tx", 0, 0, True), EndTxnRequest("tx", 0, 0, False)
 

@@ -22,8 +22,8 @@ from eosin.protocol.schemas.fetch import (
     PartitionData,
     ReplicaState,
 )
-from eosin.storage.log.file_range import as_range
-from eosin.storage.log.log_results import ReadResult
+from eosin.storage.results.file_range import as_range
+from eosin.storage.results.log_results import ReadResult
 
 
 def values(answer: PartitionData) -> list[str]:

@@ -28,7 +28,7 @@ from eosin.protocol.schemas.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from eosin.storage.log.log_results import Marker
+from eosin.storage.results.log_results import Marker
 
 UNKNOWN_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

@@ -9,7 +9,7 @@ from data_broker import DataBroker, batch, settle
 from eosin.broker.handlers import produce
 from eosin.broker.producing.refused_batches import KEPT_MS, MOST
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.log.log_results import Refused
+from eosin.storage.results.log_results import Refused
 
 PID = 4711
 TAKEN = ErrorCode.NONE

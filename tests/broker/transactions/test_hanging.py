@@ -20,8 +20,8 @@ from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnReque
 from eosin.protocol.schemas.end_txn import EndTxnRequest
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from eosin.storage.log.log_results import Appended, AppendOrigin
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import Appended, AppendOrigin
 
 MAX_TIMEOUT_MS = 900_000
 LATE_MS = MAX_TIMEOUT_MS + GRACE_MS + 1

@@ -18,7 +18,7 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.fetch import PartitionData
 from eosin.protocol.schemas.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from eosin.protocol.schemas.produce import PartitionProduceResponse
-from eosin.storage.log.log_results import Isolation, Marker, ReadResult
+from eosin.storage.results.log_results import Isolation, Marker, ReadResult
 
 READ_COMMITTED = 1
 

@@ -14,7 +14,7 @@ from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.records.header import BatchHeader, read_header
 from eosin.runtime.start_now import start_now
 from eosin.settings.broker import BrokerConfig
-from eosin.storage.log.log_results import AppendResult, Refused, VerificationGuard
+from eosin.storage.results.log_results import AppendResult, Refused, VerificationGuard
 
 pytestmark = pytest.mark.virtual
 

@@ -27,7 +27,7 @@ from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.clock import SystemClock
 from eosin.settings.broker import BrokerConfig
-from eosin.storage.log.log_results import AppendOrigin
+from eosin.storage.results.log_results import AppendOrigin
 
 INTERNAL = ["__consumer_offsets", "__transaction_state"]
 OFFSETS = TopicPartition("__consumer_offsets", 0)

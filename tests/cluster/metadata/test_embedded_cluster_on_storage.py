@@ -15,8 +15,8 @@ from eosin.runtime.clock import SystemClock
 from eosin.settings.broker import BrokerConfig
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.disk.system import MemoryDisk, SystemDisk
-from eosin.storage.log.log_results import AppendOrigin
 from eosin.storage.manager import Durability, LogManager
+from eosin.storage.results.log_results import AppendOrigin
 
 ORDERS = TopicPartition("orders", 0)
 

@@ -26,7 +26,7 @@ from eosin.protocol.schemas.api_versions import ApiVersion, ApiVersionsResponse
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 from eosin.protocol.schemas.write_txn_markers import WriteTxnMarkersRequest
 from eosin.protocol.types import Message
-from eosin.storage.log.log_results import Marker
+from eosin.storage.results.log_results import Marker
 
 ORDERS = TopicPartition("orders", 0)
 APIS = {

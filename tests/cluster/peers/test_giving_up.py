@@ -21,7 +21,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.schemas.api_versions import ApiVersion, ApiVersionsResponse
 from eosin.protocol.types import Message
-from eosin.storage.log.log_results import Marker
+from eosin.storage.results.log_results import Marker
 
 pytestmark = pytest.mark.virtual
 

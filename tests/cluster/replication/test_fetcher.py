@@ -21,8 +21,8 @@ from eosin.protocol.schemas.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from eosin.storage.disk.flusher import Durability
-from eosin.storage.log.log_results import Isolation
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import Isolation
 
 EPOCH = 4
 BACKOFF_MS = 1000

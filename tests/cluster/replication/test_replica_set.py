@@ -20,8 +20,8 @@ from eosin.cluster.replication.replica_set import ReplicaSet
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.protocol.records.batch import stamp
-from eosin.storage.log.log_results import Appended, Refused
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import Appended, Refused
 
 pytestmark = pytest.mark.virtual
 

@@ -23,8 +23,8 @@ from eosin.protocol.names import TopicPartition, Uuid
 from eosin.protocol.schemas.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
 from eosin.protocol.schemas.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from eosin.storage.log.log_results import Appended, Marker, Refused
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import Appended, Marker, Refused
 
 LAG_MS = 30_000
 RECORDS_AT = 61

@@ -18,8 +18,8 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.describe_producers import DescribeProducersRequest, TopicRequest
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from eosin.settings.quorum import RACK_AWARE
-from eosin.storage.log.log_results import Appended, VerificationGuard
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import Appended, VerificationGuard
 
 ORDERS = TopicPartition("orders", 0)
 LEADER, FOLLOWER = 1, 2

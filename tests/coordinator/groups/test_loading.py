@@ -20,7 +20,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch, retain_records
 from eosin.protocol.records.scan import sound_batches
-from eosin.storage.log.log_results import Marker
+from eosin.storage.results.log_results import Marker
 
 NONE = ErrorCode.NONE
 P0 = TopicPartition("orders", 0)

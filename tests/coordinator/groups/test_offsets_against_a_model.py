@@ -16,7 +16,7 @@ from eosin.coordinator.groups.offsets.store import OffsetToCommit
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import Record, iter_records, read_control_record, read_header, retain_records
-from eosin.storage.log.log_results import Marker
+from eosin.storage.results.log_results import Marker
 
 GROUPS = ("g", "h")
 PARTITIONS = (TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("audit", 0))

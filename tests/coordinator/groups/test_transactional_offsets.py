@@ -11,7 +11,7 @@ from eosin.coordinator.groups.rules.events import LeavingMember
 from eosin.coordinator.groups.rules.group import Group
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, ProducerIdAndEpoch, TopicPartition
-from eosin.storage.log.log_results import Marker
+from eosin.storage.results.log_results import Marker
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 OFFSETS_PARTITION = TopicPartition(CONSUMER_OFFSETS_TOPIC, 0)

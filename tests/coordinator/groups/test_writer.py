@@ -7,7 +7,7 @@ from group_fakes import FakeOffsetsLog, turns
 from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord, build_batch
-from eosin.storage.log.log_results import Marker
+from eosin.storage.results.log_results import Marker
 
 MARKER = Marker(producer_id=1, producer_epoch=0, commit=True, coordinator_epoch=0)
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR

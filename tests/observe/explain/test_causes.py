@@ -24,8 +24,8 @@ from eosin.coordinator.transactions.rules.state import LAST_CLIENT_EPOCH, Txn
 from eosin.node.server import Server
 from eosin.protocol.errors import ErrorCode
 from eosin.settings.broker import BrokerConfig
-from eosin.storage.log.log_results import Appended, AppendOrigin
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import Appended, AppendOrigin
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 UNUSED_MS = 1500

@@ -29,7 +29,7 @@ from eosin.protocol.schemas.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from eosin.protocol.schemas.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
-from eosin.storage.log.log_results import Marker
+from eosin.storage.results.log_results import Marker
 
 NOW_MS = 1_700_000_000_000
 

@@ -39,10 +39,10 @@ from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.state import NO_EPOCH, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
-from eosin.storage.log.log_results import Isolation, Refused
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.readable_log import ReadableLog
 from eosin.storage.log.segmented_log import SegmentedLog
+from eosin.storage.results.log_results import Isolation, Refused
 from simulation.cluster import compaction_bugs, coordination_bugs
 from simulation.planted import Bug
 from simulation.planted.coordinator_bugs import (

@@ -11,10 +11,10 @@ from eosin.storage.journal import found
 from eosin.storage.journal.codec import Entry
 from eosin.storage.journal.found import FoundJournal
 from eosin.storage.journal.journal import GroupWrite
-from eosin.storage.journal.replay import replay
 from eosin.storage.journal.ring import Ring
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.recovery import loader
+from eosin.storage.recovery.journal_replay import replay
 from simulation.files import SimulatedFixedFile
 from simulation.machine import SimulatedFlusher
 

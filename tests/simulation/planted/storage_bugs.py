@@ -7,11 +7,11 @@ from unittest.mock import patch
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import BatchHeader
-from eosin.storage.log.log_results import Appended, AppendResult, Isolation, Marker, Refused, VerificationGuard
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.readable_log import ReadableLog
 from eosin.storage.producers.entry import KeptBatch
 from eosin.storage.producers.state import ProducerState
+from eosin.storage.results.log_results import Appended, AppendResult, Isolation, Marker, Refused, VerificationGuard
 
 
 @contextmanager

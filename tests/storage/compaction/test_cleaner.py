@@ -35,9 +35,9 @@ from eosin.storage.compaction.pace import BATCH_WORK, CHUNK_WORK, RECORD_WORK, S
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.disk.memory import MemoryDisk
 from eosin.storage.disk.system import SystemDisk
-from eosin.storage.log.log_results import AbortedTransaction, Isolation, ReadResult, Refused
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.retention import delete_old_segments
+from eosin.storage.results.log_results import AbortedTransaction, Isolation, ReadResult, Refused
 
 HOME = f"{DATA_DIR}/orders-0"
 STATE = TopicPartition(TRANSACTION_STATE_TOPIC, 0)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from logs import DATA_DIR, Logs
 
 from eosin.protocol.records.batch import Compression, batches, iter_records
-from eosin.storage.log.log_results import Appended, Refused
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.segment import Segment
+from eosin.storage.results.log_results import Appended, Refused
 
 PIDS = st.integers(1, 3)
 KEYS = st.lists(st.tuples(st.sampled_from("abcd"), st.booleans()), min_size=1, max_size=3)

@@ -15,7 +15,7 @@ from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.storage.compaction.batch_filter import BatchFilter
 from eosin.storage.compaction.key_map import KeyMap
 from eosin.storage.compaction.segment_swap import Swap
-from eosin.storage.log.log_results import AppendOrigin
+from eosin.storage.results.log_results import AppendOrigin
 
 WIDE = replace(COMPACT, internal_segment_bytes=None)
 RECORDS = st.tuples(st.sampled_from(["a", "b", "c", "long" * 30]), st.sampled_from(["1", "2" * 200, "", None]))

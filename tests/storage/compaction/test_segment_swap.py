@@ -15,8 +15,8 @@ from fake_disk import FakeDisk, Fault, Stopped
 from logs import Logs, appended
 
 from eosin.storage.compaction.cleaner import CleanerConfig
-from eosin.storage.log.log_results import Appended
 from eosin.storage.log.partition_log import PartitionLog
+from eosin.storage.results.log_results import Appended
 
 HOME = "/data/orders-0"
 

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.log.file_range import FileRange
+from eosin.storage.results.file_range import FileRange
 
 
 class AppendOrigin(Enum):

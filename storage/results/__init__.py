@@ -1,0 +1,1 @@
+"""The results of appends and reads, as values: the words of every part of storage and of its callers."""
