@@ -31,11 +31,11 @@ COMPILED: Final = (
     "runtime/clock.py",
     "runtime/running_time.py",
     "runtime/start_now.py",
-    "protocol/codec.py",
-    "protocol/frames.py",
-    "protocol/headers.py",
+    "protocol/codegen/varints.py",
     "protocol/records/*.py",
-    "protocol/varints.py",
+    "protocol/wire/codec.py",
+    "protocol/wire/frames.py",
+    "protocol/wire/headers.py",
     "storage/compaction/batch_filter.py",
     "storage/compaction/job.py",
     "storage/compaction/key_map.py",
@@ -86,7 +86,7 @@ COMPILED: Final = (
 Compiled modules call each other without the interpreter in between."""
 
 PLAIN: Final = (
-    "coordinator/transactions/config.py",
+    "coordinator/transactions/rules/config.py",
     "coordinator/transactions/rules/listing.py",
     "storage/producers/snapshot.py",
 )

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from bench.report import Row
-from eosin.protocol import codec
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.end_txn import EndTxnRequest
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from eosin.protocol.wire import codec
 
 GROUP: Final = "Codec"
 BUDGET: Final = 3.0

@@ -11,13 +11,13 @@ from broker_process import BrokerProcess
 from bench.raw_connection import RawConnection, cpu_seconds, frame
 from bench.report import Row
 from bench.throughput import create_topic
-from eosin.protocol.codec import decode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas.end_txn import EndTxnRequest
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from eosin.protocol.wire.codec import decode_response
 
 GROUP = "Growth"
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.wire.codec import decode_response, encode_request
 
 _PROCESS_CPU_CLOCK = 2
 

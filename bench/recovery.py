@@ -18,12 +18,12 @@ from waiting import wait_until
 from bench.raw_connection import RawConnection, cpu_seconds, frame
 from bench.report import Row
 from bench.throughput import create_topic
-from eosin.protocol.codec import decode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from eosin.protocol.wire.codec import decode_response
 
 GROUP = "Start after kill -9"
 MIB = 1024 * 1024

@@ -23,9 +23,9 @@ from confluent_kafka import Producer
 
 from bench.raw_connection import cpu_seconds
 from bench.report import Row, percentile
-from eosin.protocol.codec import encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest
+from eosin.protocol.wire.codec import encode_request
 
 GROUP = "Small requests"
 CONNECTIONS = 16

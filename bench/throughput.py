@@ -9,13 +9,13 @@ from broker_process import BrokerProcess
 
 from bench.raw_connection import RawConnection, cpu_seconds, frame
 from bench.report import Row
-from eosin.protocol.codec import decode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from eosin.protocol.wire.codec import decode_response
 
 GROUP = "Throughput (one connection)"
 KIB, MIB = 1024, 1024 * 1024

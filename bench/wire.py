@@ -24,13 +24,13 @@ from bench.report import Row, percentile
 from bench.small_requests import echo, heartbeat, load
 from bench.throughput import create_topic
 from eosin.network import connection as connection_module
-from eosin.protocol.codec import decode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas.end_txn import EndTxnRequest
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from eosin.protocol.wire.codec import decode_response
 
 GROUP: Final = "A transaction at the wire"
 PARTITIONS: Final = (1, 16, 64)

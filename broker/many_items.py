@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from eosin.protocol.codec import EncodedBody, encode_body
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import EncodedBody, encode_body
 
 if TYPE_CHECKING:
     from eosin.broker.services import Services

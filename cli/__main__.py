@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from eosin.cli.standard_files import flush_errors, open_closed_ones, until_output_fails
+from eosin.cli.common.standard_files import flush_errors, open_closed_ones, until_output_fails
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, Final
 
-from eosin.cli.arguments import Parser, fail
-from eosin.cli.remote_commands import NotThere, Row, add_common, answer
+from eosin.cli.common.arguments import Parser, fail
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer
 from eosin.client.acls import AclAdmin
 from eosin.client.admin import Admin
 from eosin.client.admin import ResourceType as ConfigsOf

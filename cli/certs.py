@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from eosin.cli.arguments import Parser, fail
+from eosin.cli.common.arguments import Parser, fail
 from eosin.runtime.clock import Clock, SystemClock
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._:*-]{1,253}")

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from eosin.cli.arguments import Parser, fail
+from eosin.cli.common.arguments import Parser, fail
+from eosin.cli.common.output import json_line, until_broken_pipe
 from eosin.cli.directory_check import DirectoryCheck, Summary, TransactionsFound
-from eosin.cli.output import json_line, until_broken_pipe
 from eosin.storage.disk.interfaces import DirectoryInUse, Disk, UnusableDirectory
 from eosin.storage.disk.system import ReadOnlyDisk
 from eosin.storage.inspection.directory import DirectoryFound, NoDataDirectory, lock

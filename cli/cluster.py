@@ -7,8 +7,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Final
 
-from eosin.cli.arguments import Parser, completed_by, fail
-from eosin.cli.remote_commands import NotThere, Row, add_common, answer
+from eosin.cli.common.arguments import Parser, completed_by, fail
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.cluster import NOBODY, BrokerState, ClusterAdmin, ClusterState, PartitionReplicas
 from eosin.client.errors import BrokerError

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from eosin.cli.arguments import Parser, fail
-from eosin.cli.output import json_line, until_broken_pipe
+from eosin.cli.common.arguments import Parser, fail
+from eosin.cli.common.output import json_line, until_broken_pipe
 from eosin.protocol.names import INTERNAL_TOPICS, ZERO_UUID, TopicPartition, Uuid
 from eosin.storage.disk.checkpoint_formats import (
     PARTITION_METADATA,

@@ -4,8 +4,8 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from typing import Final
 
-from eosin.cli.arguments import Parser, completed_by, fail, setting
-from eosin.cli.remote_commands import NotThere, Row, add_common, answer
+from eosin.cli.common.arguments import Parser, completed_by, fail, setting
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer
 from eosin.cli.topics import existing
 from eosin.client.admin import Admin, ResourceType
 from eosin.client.client import Client

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from eosin.cli.arguments import Parser, fail
+from eosin.cli.common.arguments import Parser, fail
 from eosin.cli.serve import CONSOLE_PORT, FAILED, OK, loop_factory, raise_file_limit, started, stop_on_signals
 from eosin.node.configuration import load_config
 from eosin.runtime.logging_format import setup_logging

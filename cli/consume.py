@@ -8,14 +8,14 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from typing import Final
 
-from eosin.cli.arguments import Parser, completed_by, count, fail, partition_number
-from eosin.cli.output import until_broken_pipe
+from eosin.cli.common.arguments import Parser, completed_by, count, fail, partition_number
+from eosin.cli.common.output import until_broken_pipe
+from eosin.cli.common.remote_commands import add_connection, attempt
+from eosin.cli.common.standard_files import output_is_closed
 from eosin.cli.produce import text
 from eosin.cli.records.consumption import Plan, consume
 from eosin.cli.records.output_lines import FIELDS, Format, json_format, text_format
 from eosin.cli.records.positions import Kind, start
-from eosin.cli.remote_commands import add_connection, attempt
-from eosin.cli.standard_files import output_is_closed
 from eosin.client.consumer import Isolation
 
 _COMMAND: Final = "consume"

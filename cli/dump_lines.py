@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from eosin.cli.output import raw_headers
+from eosin.cli.common.output import raw_headers
 from eosin.storage.inspection.internal_records import UNKNOWN
 from eosin.storage.inspection.values import (
     AbortedEntry,

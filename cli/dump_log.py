@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from eosin.cli.arguments import Parser, fail
+from eosin.cli.common.arguments import Parser, fail
+from eosin.cli.common.output import json_line, until_broken_pipe
 from eosin.cli.dump_lines import line
-from eosin.cli.output import json_line, until_broken_pipe
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.disk.system import ReadOnlyDisk

@@ -13,10 +13,10 @@ from typing import Final
 
 import msgspec
 
-from eosin.cli.arguments import Parser, fail
-from eosin.cli.output import until_broken_pipe
-from eosin.cli.remote_commands import add_connection, attempt, moment
-from eosin.cli.security_options import principal_of, security_of
+from eosin.cli.common.arguments import Parser, fail
+from eosin.cli.common.output import until_broken_pipe
+from eosin.cli.common.remote_commands import add_connection, attempt, moment
+from eosin.cli.common.security_options import principal_of, security_of
 from eosin.client.client import Client
 from eosin.observe.explain.cluster_facts import ClusterFacts
 from eosin.observe.explain.explained import Explained
@@ -24,7 +24,7 @@ from eosin.observe.explain.stored_facts import StoredFacts
 from eosin.observe.explain.subjects import KINDS, NotTold, find
 from eosin.observe.explain.wording import client as client_words
 from eosin.observe.recorder.events import HistoryEvent
-from eosin.protocol.codec import DecodeError
+from eosin.protocol.wire.codec import DecodeError
 from eosin.runtime.clock import SystemClock
 from eosin.storage.disk.interfaces import DirectoryInUse, UnusableDirectory
 from eosin.storage.disk.system import ReadOnlyDisk

@@ -8,7 +8,7 @@ written, when it cannot be.
 import argparse
 from collections.abc import Sequence
 
-from eosin.cli.arguments import Parser, fail
+from eosin.cli.common.arguments import Parser, fail
 from eosin.runtime.chance import Chance, SystemChance
 from eosin.runtime.clock import SystemClock
 from eosin.security.process import keep_files_private

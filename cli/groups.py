@@ -8,10 +8,10 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from eosin.cli.arguments import Parser, completed_by, fail, topic_partitions
+from eosin.cli.common.arguments import Parser, completed_by, fail, topic_partitions
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer_lines, shown
 from eosin.cli.records.offset_files import offsets_in
 from eosin.cli.records.positions import Kind, Start, offsets_of, start, timestamp_ms
-from eosin.cli.remote_commands import NotThere, Row, add_common, answer_lines, shown
 from eosin.cli.topics import existing, named_partitions
 from eosin.client.client import Client
 from eosin.client.consumer import Consumer, Isolation

@@ -10,8 +10,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from eosin.cli.arguments import Parser, fail, span
-from eosin.cli.security_options import add_security, security_of
+from eosin.cli.common.arguments import Parser, fail, span
+from eosin.cli.common.security_options import add_security, security_of
 from eosin.client.addresses import Address, parse_bootstrap
 from eosin.client.errors import ClientError
 from eosin.client.health import probe

@@ -10,7 +10,7 @@ the loss is accepted, 2 with one sentence on stderr otherwise.
 from collections.abc import Sequence
 from pathlib import Path
 
-from eosin.cli.arguments import Parser, fail
+from eosin.cli.common.arguments import Parser, fail
 from eosin.storage.disk.lost_copies import HeldElsewhere, LostCopies, NotWaiting
 from eosin.storage.disk.system import SystemDisk
 

@@ -10,10 +10,10 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from typing import Final
 
-from eosin.cli.arguments import Parser, completed_by, count, fail, partition_number, setting, span
+from eosin.cli.common.arguments import Parser, completed_by, count, fail, partition_number, setting, span
+from eosin.cli.common.remote_commands import add_connection, attempt
 from eosin.cli.records.input_lines import Parse, json_parser, text_parser
 from eosin.cli.records.production import Plan, produce
-from eosin.cli.remote_commands import add_connection, attempt
 from eosin.protocol.records.batch import Compression
 
 _COMMAND: Final = "produce"

@@ -6,8 +6,8 @@ Works with every broker that serves DescribeProducers: Apache Kafka does since 2
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from eosin.cli.arguments import Parser, completed_by
-from eosin.cli.remote_commands import NotThere, Row, add_common, answer
+from eosin.cli.common.arguments import Parser, completed_by
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer
 from eosin.client.client import Client
 from eosin.client.transactions import TransactionAdmin
 from eosin.protocol.names import TopicPartition

@@ -4,8 +4,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Final
 
-from eosin.cli.arguments import Parser, fail, setting
-from eosin.cli.remote_commands import NotThere, Row, add_common, answer
+from eosin.cli.common.arguments import Parser, fail, setting
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer
 from eosin.client.client import Client
 from eosin.client.quotas import Entity, QuotaAdmin
 

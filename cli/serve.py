@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eosin.cli import __main__ as program
-from eosin.cli.arguments import Parser, fail
-from eosin.cli.standard_files import give_up
+from eosin.cli.common.arguments import Parser, fail
+from eosin.cli.common.standard_files import give_up
 from eosin.node.descriptors import LEAST_LIMIT, descriptor_limit
 from eosin.runtime.logging_format import fields, setup_logging
 from eosin.runtime.version import VERSION, is_compiled

@@ -10,9 +10,9 @@ from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from eosin.cli.arguments import Parser, completed_by, count, fail, setting, topic_partitions
+from eosin.cli.common.arguments import Parser, completed_by, count, fail, setting, topic_partitions
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer_lines, shown
 from eosin.cli.records.positions import offsets_of, start
-from eosin.cli.remote_commands import NotThere, Row, add_common, answer_lines, shown
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.consumer import Isolation

@@ -9,9 +9,9 @@ from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from eosin.cli.arguments import Parser, completed_by, fail, span
+from eosin.cli.common.arguments import Parser, completed_by, fail, span
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer
 from eosin.cli.producers import require, row
-from eosin.cli.remote_commands import NotThere, Row, add_common, answer
 from eosin.client.client import Client
 from eosin.client.transactions import TRANSACTION_STATES, DescribedTransaction, OpenTransaction, TransactionAdmin
 from eosin.protocol.names import TopicPartition

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from eosin.broker.security.user_changes import MAX_NAME_CHARS
-from eosin.cli.arguments import Parser, fail
-from eosin.cli.remote_commands import NotThere, Row, add_common, answer, show, shown
+from eosin.cli.common.arguments import Parser, fail
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer, show, shown
 from eosin.client.client import Client
 from eosin.client.users import UserAdmin
 from eosin.protocol.sasl.plain import MAX_PASSWORD_BYTES

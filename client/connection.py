@@ -28,14 +28,14 @@ from eosin.client.errors import (
     RequestTimedOut,
     UnsupportedVersion,
 )
-from eosin.protocol.codec import DecodeError, EncodeError, decode_response, encode_request
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.frames import FrameDecoder, FrameError, TlsAlert
-from eosin.protocol.headers import SIZE_BYTES
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import schema_of
 from eosin.protocol.schemas.api_versions import ApiVersionsResponse
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import DecodeError, EncodeError, decode_response, encode_request
+from eosin.protocol.wire.frames import FrameDecoder, FrameError, TlsAlert
+from eosin.protocol.wire.headers import SIZE_BYTES
 
 CLIENT_ID: Final = "eosin"
 CONNECT_TIMEOUT_MS: Final = 10_000

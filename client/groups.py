@@ -11,7 +11,6 @@ from typing import Final
 
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import check
-from eosin.protocol.codec import DecodeError
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -45,6 +44,7 @@ from eosin.protocol.schemas.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from eosin.protocol.schemas.records.consumer_protocol import ConsumerProtocolAssignment
+from eosin.protocol.wire.codec import DecodeError
 
 EMPTY: Final = "Empty"
 DEAD: Final = "Dead"

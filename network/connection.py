@@ -31,12 +31,12 @@ from eosin.network.host import ConnectionHost
 from eosin.network.pause import HELD
 from eosin.network.response_queue import ResponseQueue
 from eosin.network.transaction_order import TransactionOrder
-from eosin.protocol.codec import decode_request_header, encode_response
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.frame_memory import FrameMemory
-from eosin.protocol.frames import FrameError
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import DecodeError
+from eosin.protocol.wire.codec import decode_request_header, encode_response
+from eosin.protocol.wire.frame_memory import FrameMemory
+from eosin.protocol.wire.frames import FrameError
 from eosin.runtime.clock import Timer, stopwatch_ns
 from eosin.runtime.logging_format import fields
 from eosin.security.session import NOBODY, Session

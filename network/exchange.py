@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from eosin.model.close_connection import CloseConnection
 from eosin.network.api import Api, RequestContext
 from eosin.network.request_hooks import ObservedRequest, RequestHooks
-from eosin.protocol.codec import Buffer, encode_response
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.wire.codec import Buffer, encode_response
 from eosin.runtime.clock import Clock
 from eosin.runtime.drivers import IDLE, go_on, new_driver
 from eosin.runtime.logging_format import fields

@@ -10,9 +10,9 @@ from eosin.network.places import Places
 from eosin.network.refusal_log import RefusalLog
 from eosin.network.request_hooks import RequestHooks
 from eosin.network.response_memory import ResponseMemory
-from eosin.protocol.codec import decode_request
-from eosin.protocol.frames import FrameDecoder, SpareBuffers
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.wire.codec import decode_request
+from eosin.protocol.wire.frames import FrameDecoder, SpareBuffers
 from eosin.runtime.clock import Clock
 from eosin.security.session import Authorizer
 

@@ -8,7 +8,7 @@ import asyncio
 
 from eosin.network.answer_stream import AnswerStream, Owner
 from eosin.network.host import ConnectionHost
-from eosin.protocol.codec import Buffer
+from eosin.protocol.wire.codec import Buffer
 
 
 class ResponseQueue:

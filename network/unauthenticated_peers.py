@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from eosin.model.address_group import address_group, network_of
 from eosin.network.known_addresses import KnownAddresses
 from eosin.network.refusal_log import RefusalLog
-from eosin.protocol.frame_memory import LOOK_MS, FrameMemory
-from eosin.protocol.frames import BUFFER_BYTES
+from eosin.protocol.wire.frame_memory import LOOK_MS, FrameMemory
+from eosin.protocol.wire.frames import BUFFER_BYTES
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock, Timer
 

@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from eosin.protocol.frame_memory import LOOK_MS, NO_LIMIT, FrameMemory
+from eosin.protocol.wire.frame_memory import LOOK_MS, NO_LIMIT, FrameMemory
 
 if TYPE_CHECKING:
     import asyncio

@@ -40,8 +40,8 @@ from eosin.network.watch import ConnectionWatch
 from eosin.node.descriptors import LEAST_LIMIT, SMALL_LIMIT, DescriptorBudget, budget_of, descriptor_limit
 from eosin.node.memory_limit import frame_memory_of
 from eosin.node.unusable_directory import cannot_use
-from eosin.protocol.frames import SpareBuffers
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.wire.frames import SpareBuffers
 from eosin.runtime.background import Background, Work
 from eosin.runtime.chance import Chance, SystemChance
 from eosin.runtime.clock import Clock, SystemClock

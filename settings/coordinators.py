@@ -1,7 +1,7 @@
 """What other rooms get of the settings: they declare what they need, and know nothing of the broker's config."""
 
-from eosin.coordinator.groups.config import GroupConfig
-from eosin.coordinator.transactions.config import TransactionConfig
+from eosin.coordinator.groups.rules.config import GroupConfig
+from eosin.coordinator.transactions.rules.config import TransactionConfig
 from eosin.settings.broker import BrokerConfig
 from eosin.storage.compaction.cleaner import CleanerConfig
 

@@ -39,7 +39,7 @@ RESERVED = (
         rule="only the system's disk opens files",
         called=r"(os\.|io\.|aiofiles\.)?open|os\.fdopen",
         # The program's standard files are no files of a disk: a closed one is put on the null device.
-        owners=("storage/disk/system.py", "cli/standard_files.py"),
+        owners=("storage/disk/system.py", "cli/common/standard_files.py"),
     ),
     Reserved(
         rule="only the clock tells the time",

@@ -16,7 +16,6 @@ from eosin.model.acls import Acl
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
-from eosin.protocol.codec import EncodedBody, encode_body
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_acls import (
@@ -25,6 +24,7 @@ from eosin.protocol.schemas.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
+from eosin.protocol.wire.codec import EncodedBody, encode_body
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import in_turns
 from eosin.security.access import Access, on_the_cluster

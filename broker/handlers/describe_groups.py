@@ -10,7 +10,6 @@ from eosin.broker.services import Services
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.protocol.codec import EncodedBody
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_groups import (
@@ -20,6 +19,7 @@ from eosin.protocol.schemas.describe_groups import (
     DescribeGroupsResponse,
 )
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import EncodedBody
 from eosin.security.access import Access, on_each
 from eosin.security.authorized_operations import NOT_ASKED
 

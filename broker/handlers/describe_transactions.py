@@ -14,7 +14,6 @@ from eosin.broker.services import Services
 from eosin.coordinator.transactions.rules.listing import TransactionDescription
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.protocol.codec import EncodedBody
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_transactions import (
@@ -24,6 +23,7 @@ from eosin.protocol.schemas.describe_transactions import (
     TransactionState,
 )
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import EncodedBody
 from eosin.security.access import Access, on_each, silently
 
 

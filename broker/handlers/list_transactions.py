@@ -17,7 +17,7 @@ from eosin.broker.transactions.id_patterns import InvalidPattern, matcher
 from eosin.coordinator.transactions.rules.listing import ListedTransaction, TransactionListing
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.protocol.codec import EncodedBody, encode_body
+from eosin.protocol.codegen.varints import uvarint
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.list_transactions import (
@@ -25,7 +25,7 @@ from eosin.protocol.schemas.list_transactions import (
     ListTransactionsResponse,
     TransactionState,
 )
-from eosin.protocol.varints import uvarint
+from eosin.protocol.wire.codec import EncodedBody, encode_body
 from eosin.runtime.turns import in_turns
 from eosin.security.access import Access, silently
 

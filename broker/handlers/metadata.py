@@ -26,7 +26,6 @@ from eosin.cluster.metadata.topics import MAX_PARTITIONS_PER_CHANGE, unknown_top
 from eosin.model.cluster import Cluster, Outcome, Topic, leader_seen
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.protocol.codec import EncodedBody, encode_body
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID, TopicPartition
@@ -39,6 +38,7 @@ from eosin.protocol.schemas.metadata import (
     MetadataResponseTopic,
 )
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import EncodedBody, encode_body
 from eosin.runtime.turns import in_turns
 from eosin.security.access import Access, on_each, or_the_next, silently
 from eosin.security.authorized_operations import NOT_ASKED, cluster_operations

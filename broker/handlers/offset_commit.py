@@ -12,8 +12,8 @@ from typing import Final
 from eosin.broker.group_topics import partition_count, topic_name
 from eosin.broker.many_items import made_for_each
 from eosin.broker.services import Services
-from eosin.coordinator.groups.offsets.service import Committer
-from eosin.coordinator.groups.offsets.store import NO_EXPIRY, OffsetToCommit
+from eosin.coordinator.groups.offset_requests import Committer
+from eosin.coordinator.groups.rules.offset_store import NO_EXPIRY, OffsetToCommit
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode

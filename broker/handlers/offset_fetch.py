@@ -18,7 +18,7 @@ import msgspec
 from eosin.broker.group_topics import topic_name
 from eosin.broker.many_items import made_for_each
 from eosin.broker.services import Services
-from eosin.coordinator.groups.offsets.service import NO_COMMIT, FetchedOffset
+from eosin.coordinator.groups.offset_requests import NO_COMMIT, FetchedOffset
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode

@@ -12,8 +12,8 @@ from eosin.broker.group_topics import partition_count
 from eosin.broker.many_items import made_for_each
 from eosin.broker.services import Services
 from eosin.broker.transactions.timeout_errors import timeout_error_for
-from eosin.coordinator.groups.offsets.service import Committer
-from eosin.coordinator.groups.offsets.store import OffsetToCommit
+from eosin.coordinator.groups.offset_requests import Committer
+from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext

@@ -32,16 +32,7 @@ from eosin.model.close_connection import CloseConnection
 from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.model.config_resources import ConfigResourceType
 from eosin.network.api import Api, RequestContext, Responder
-from eosin.protocol.codec import (
-    EncodedBody,
-    decode_body,
-    decode_request,
-    decode_response,
-    encode_request,
-    response_body,
-)
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.headers import SIZE_BYTES
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC, ZERO_UUID
 from eosin.protocol.schemas.alter_partition_reassignments import (
@@ -60,6 +51,15 @@ from eosin.protocol.schemas.api_versions import (
 from eosin.protocol.schemas.create_partitions import CreatePartitionsTopicResult
 from eosin.protocol.schemas.incremental_alter_configs import AlterConfigsResource, AlterConfigsResourceResponse
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import (
+    EncodedBody,
+    decode_body,
+    decode_request,
+    decode_response,
+    encode_request,
+    response_body,
+)
+from eosin.protocol.wire.headers import SIZE_BYTES
 from eosin.security.acl_requests import new_acl, removed_acl
 
 if TYPE_CHECKING:

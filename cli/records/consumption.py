@@ -7,10 +7,10 @@ import sys
 from dataclasses import dataclass
 from typing import Final
 
+from eosin.cli.common.remote_commands import NotThere
 from eosin.cli.records.output_lines import Format
 from eosin.cli.records.positions import Kind, Start, offsets_of
 from eosin.cli.records.progress import Progress
-from eosin.cli.remote_commands import NotThere
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.consumer import ConsumedRecord, Consumer, Isolation

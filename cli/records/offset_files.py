@@ -5,7 +5,7 @@ from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import Final
 
-from eosin.cli.arguments import partition_number
+from eosin.cli.common.arguments import partition_number
 from eosin.protocol.names import TopicPartition
 
 MOST_BYTES: Final = 64 * 1024 * 1024

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from eosin.cli.remote_commands import moment
+from eosin.cli.common.remote_commands import moment
 from eosin.client.consumer import ConsumedRecord
 from eosin.protocol.records.control import parse_control_record
 from eosin.protocol.records.fields import Header

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from eosin.cli.arguments import fail
+from eosin.cli.common.arguments import fail
+from eosin.cli.common.remote_commands import NotThere
 from eosin.cli.records.input_lines import BadLine, InputRecord, Parse
 from eosin.cli.records.progress import Progress
 from eosin.cli.records.standard_input import LineTooLong, StandardInput, UnreadableInput
-from eosin.cli.remote_commands import NotThere
 from eosin.client.admin import Admin
 from eosin.client.batch_writer import MAX_BATCH_BYTES, RECORD_BYTES, BatchWriter, record_bytes
 from eosin.client.client import Client

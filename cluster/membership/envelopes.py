@@ -13,10 +13,10 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from eosin.cluster.membership.channel import ControllerChannel, ControllerUnavailable
+from eosin.protocol.codegen.varints import uvarint
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.envelope import EnvelopeRequest, EnvelopeResponse
-from eosin.protocol.varints import uvarint
 from eosin.runtime.clock import Clock
 from eosin.runtime.log_budget import LogBudget
 from eosin.runtime.round_robin import RoundRobin

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from eosin.model.cluster import Cluster, ClusterListener, Topic
-from eosin.protocol.codec import EncodedBody, encode_body
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.metadata import MetadataResponse, MetadataResponseTopic
+from eosin.protocol.wire.codec import EncodedBody, encode_body
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import in_turns
 

@@ -13,9 +13,7 @@ from eosin.cluster.membership.envelopes import principal_data
 from eosin.model.cluster import NO_CONFIGS, USE_DEFAULT, ConfigChange, Outcome, Topic
 from eosin.model.config_resources import ConfigResourceType
 from eosin.model.principals import Principal
-from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.headers import SIZE_BYTES
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import INTERNAL_TOPICS
 from eosin.protocol.schemas import alter_configs, incremental_alter_configs
@@ -32,6 +30,8 @@ from eosin.protocol.schemas.create_topics import (
 )
 from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import decode_response, encode_request
+from eosin.protocol.wire.headers import SIZE_BYTES
 
 if TYPE_CHECKING:
     from eosin.cluster.membership.channel import ControllerChannel

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.log.writer import PendingWrite
-from eosin.coordinator.groups.offsets.service import OffsetRequests
+from eosin.coordinator.groups.offset_requests import OffsetRequests
 from eosin.coordinator.groups.rules import checks
+from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.effects import JoinResult, LeaveResult, SyncResult
 from eosin.coordinator.groups.rules.events import Join, Leave, LeavingMember, Sync
 from eosin.coordinator.groups.rules.group import Group, GroupState, Protocols

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, assert_never
 
-from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.writer import LogWriter
+from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.decide import decide
 from eosin.coordinator.groups.rules.effects import Answer, CancelTimer, Effect, Persist, Reply, StartTimer
 from eosin.coordinator.groups.rules.events import (

@@ -10,13 +10,13 @@ from enum import Enum
 from functools import lru_cache, partial
 from typing import Final
 
-from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.effect_runner import EffectRunner
 from eosin.coordinator.groups.log.confirmations import Confirmations
 from eosin.coordinator.groups.log.loader import Loader
 from eosin.coordinator.groups.log.records import REMEMBERED_CHARS
 from eosin.coordinator.groups.log.writer import LogWriter, Settled
-from eosin.coordinator.groups.offsets.commits import Commits, Key
+from eosin.coordinator.groups.offset_commits import Commits, Key
+from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.events import DeleteFailed, Deleting, Loaded, Unloaded
 from eosin.coordinator.groups.rules.expiry import expired_offsets, may_vanish
 from eosin.coordinator.groups.rules.group import Group, GroupState

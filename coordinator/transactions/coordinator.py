@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.ports import CoordinatorLogs, MarkerTargets, ProducerIds, Requester, TransactionObserver
 from eosin.coordinator.replay import replay, until_committed
-from eosin.coordinator.transactions.config import TransactionConfig
 from eosin.coordinator.transactions.deferred_writes import DeferredWrites
 from eosin.coordinator.transactions.effect_runner import EffectRunner
 from eosin.coordinator.transactions.entries import Entry, OwnedPartition, PendingRequest
@@ -23,6 +22,7 @@ from eosin.coordinator.transactions.log.loader import StateReplay
 from eosin.coordinator.transactions.log.records import CorruptTransactionLog
 from eosin.coordinator.transactions.marker_sender import MarkerJob, MarkerSender
 from eosin.coordinator.transactions.producer_ids import ProducerIdBlocks
+from eosin.coordinator.transactions.rules.config import TransactionConfig
 from eosin.coordinator.transactions.rules.decide import unknown, verify
 from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.events import (

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from eosin.coordinator.ports import MarkersForPartitions, MarkerTarget, MarkerTargets, TransactionObserver
-from eosin.coordinator.transactions.config import TransactionConfig
+from eosin.coordinator.transactions.rules.config import TransactionConfig
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

@@ -20,12 +20,12 @@ from eosin.network.exchange import Exchange
 from eosin.network.limits import close_if_too_many
 from eosin.network.sasl.failure_delays import FailureDelays
 from eosin.network.sasl.raw_exchange import RawExchange
-from eosin.protocol.codec import RequestHeader, decode_request, decode_request_header
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.sasl.steps import Challenge, Failure
 from eosin.protocol.schemas.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from eosin.protocol.wire.codec import RequestHeader, decode_request, decode_request_header
 from eosin.runtime.clock import Timer
 from eosin.runtime.logging_format import fields, quoted, shown
 from eosin.security.sasl.exchanges import Authenticated, NewExchange, ServerExchange, Step

@@ -11,11 +11,11 @@ from typing import Any, Final
 from eosin.broker.services import Services
 from eosin.model.close_connection import CloseConnection
 from eosin.network.api import Api, RequestContext
-from eosin.protocol.codec import EncodedBody, decode_body, encode_request
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.headers import SIZE_BYTES
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import EncodedBody, decode_body, encode_request
+from eosin.protocol.wire.headers import SIZE_BYTES
 
 VERSIONS: Final[Mapping[ApiKey, int]] = {
     ApiKey.PRODUCE: 12,

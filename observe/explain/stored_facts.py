@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from eosin.coordinator.groups.log.loader import Loader
-from eosin.coordinator.groups.offsets.store import OffsetStore
+from eosin.coordinator.groups.rules.offset_store import OffsetStore
 from eosin.coordinator.transactions.log.records import Change, CorruptTransactionLog, changes
 from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, STATE_NAMES, TransactionState, Txn
 from eosin.observe.explain.facts import (
@@ -24,10 +24,10 @@ from eosin.observe.explain.facts import (
 )
 from eosin.observe.recorder.events import ClientIdentity, History, HistoryEvent
 from eosin.observe.recorder.notable_file import NotableFile
-from eosin.protocol.codec import DecodeError
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import BatchHeader, CorruptRecords, batches, read_control_record
 from eosin.protocol.records.scan import sound_batches
+from eosin.protocol.wire.codec import DecodeError
 from eosin.runtime.clock import SystemClock
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.inspection.directory import Directory, look_at

@@ -22,7 +22,7 @@ from eosin.pipeline.audit.source import NAME, TxnSegments
 from eosin.pipeline.audit.summary import summarize
 from eosin.pipeline.audit.tables import MERGED, TRANSACTIONS, fact_rows, rows_of_kind
 from eosin.pipeline.common.errors import require_spark
-from eosin.pipeline.spark.connect import parallelism
+from eosin.pipeline.common.spark_connect import parallelism
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC
 from eosin.runtime.clock import SystemClock
 

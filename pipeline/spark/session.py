@@ -17,8 +17,8 @@ require_spark()
 from pyspark.sql import SparkSession  # noqa: E402
 
 from eosin.pipeline.audit.source import TxnSegments  # noqa: E402
+from eosin.pipeline.common.spark_connect import is_connect  # noqa: E402
 from eosin.pipeline.source.txnlog import TxnLog  # noqa: E402
-from eosin.pipeline.spark.connect import is_connect  # noqa: E402
 
 REQUIRED: Final[Mapping[str, str]] = {
     # A second attempt of a task or stage would reuse sequence numbers: the broker would drop its rows as duplicates,

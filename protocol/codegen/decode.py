@@ -15,7 +15,7 @@ from eosin.protocol.codegen.nodes import Construct, DecodeError, holds_records
 from eosin.protocol.codegen.source import SourceWriter, fixed_format
 from eosin.protocol.codegen.tags import TaggedField
 from eosin.protocol.codegen.text import MAX_STRING_BYTES, Blob, Text
-from eosin.protocol.varints import next_tag, read_uvarint, rest_of_uvarint, skip_tags
+from eosin.protocol.codegen.varints import next_tag, read_uvarint, rest_of_uvarint, skip_tags
 
 Decoder = Callable[[Any, int], Any]
 """(buffer, position) to the message that starts there and ends with the buffer."""

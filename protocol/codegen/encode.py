@@ -16,7 +16,7 @@ from eosin.protocol.codegen.nodes import Buffer, Construct, EncodeError, holds_r
 from eosin.protocol.codegen.source import SourceWriter, fixed_format
 from eosin.protocol.codegen.tags import TaggedField
 from eosin.protocol.codegen.text import MAX_STRING_BYTES, Blob, Text
-from eosin.protocol.varints import uvarint
+from eosin.protocol.codegen.varints import uvarint
 
 Encoder = Callable[[Any, bytearray], list[Buffer]]
 """(message, the bytes before it) to the buffers that hold both. The bytearray is extended and comes first."""

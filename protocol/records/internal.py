@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from eosin.protocol.codegen.decode import Decoder, generate_decoder
 from eosin.protocol.codegen.encode import Encoder, generate_encoder
+from eosin.protocol.codegen.varints import Data
 from eosin.protocol.schemas.records import cluster_metadata, consumer_offsets, consumer_protocol, transaction_state
 from eosin.protocol.types import DecodeError, EncodeError, Message, RecordKind, RecordSchema
-from eosin.protocol.varints import Data
 
 _VERSION: Final = struct.Struct(">h")
 

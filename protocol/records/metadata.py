@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from eosin.protocol.codegen.decode import Decoder, generate_decoder
 from eosin.protocol.codegen.encode import Encoder, generate_encoder
+from eosin.protocol.codegen.varints import Data, read_uvarint, uvarint
 from eosin.protocol.schemas.records import metadata, quorum
 from eosin.protocol.types import DecodeError, EncodeError, Message, RecordSchema
-from eosin.protocol.varints import Data, read_uvarint, uvarint
 
 FRAME_VERSION: Final = 1
 

@@ -15,7 +15,7 @@ from waiting import HANG_S
 from wire import unique
 
 from eosin.cli.__main__ import COMMANDS, main
-from eosin.cli.arguments import Parser
+from eosin.cli.common.arguments import Parser
 
 pytestmark = pytest.mark.process
 

@@ -1,6 +1,6 @@
 """How commands show what a cluster answers."""
 
-from eosin.cli.remote_commands import WIDEST_COLUMN, moment, table
+from eosin.cli.common.remote_commands import WIDEST_COLUMN, moment, table
 
 COLUMNS = {"name": "NAME", "count": "COUNT", "start_ms": "STARTED"}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from eosin.cli.cluster import broker_rows, partition_row
-from eosin.cli.remote_commands import table
+from eosin.cli.common.remote_commands import table
 from eosin.client.cluster import BrokerState, ClusterState, PartitionReplicas, lags, log_ends
 from eosin.protocol.names import TopicPartition
 

@@ -14,12 +14,12 @@ from eosin.client.connection import Connection
 from eosin.client.errors import ConnectionFailed
 from eosin.cluster.membership.channel import ControllerChannel, ControllerUnavailable
 from eosin.cluster.peers.connections import Peer, PeerDial, PeerUnreachable
-from eosin.protocol.codec import decode_request_header, encode_response
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import ApiVersion, ApiVersionsResponse
 from eosin.protocol.schemas.envelope import EnvelopeRequest
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest
 from eosin.protocol.schemas.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from eosin.protocol.wire.codec import decode_request_header, encode_response
 from eosin.runtime.clock import SystemClock
 
 pytestmark = pytest.mark.process

@@ -16,7 +16,6 @@ from eosin.cluster.membership.producer_ids import QuorumProducerIds
 from eosin.cluster.membership.rules.ports import BrokerState, MembershipLost
 from eosin.cluster.replication.rules.isr import IsrAnswer
 from eosin.cluster.replication.rules.led_partition import IsrChange
-from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_topics import (
@@ -24,6 +23,7 @@ from eosin.protocol.schemas.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from eosin.protocol.wire.codec import decode_response, encode_request
 from eosin.runtime.chance import SystemChance
 from eosin.runtime.clock import SystemClock
 from eosin.storage.disk.data_directory import DataDirectory

@@ -15,11 +15,11 @@ from toolchains import skipped_without
 from waiting import HANG_S, wait_until
 
 from eosin.cli import users
-from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.sasl_authenticate import SaslAuthenticateRequest
 from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import decode_response, encode_request
 
 PASSWORD = "of the quorum"
 PROTOCOLS = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,INSIDE:SASL_PLAINTEXT"

@@ -7,8 +7,8 @@ import pytest
 from coordinator_fakes import ORDERS_0, ORDERS_1, PAYMENTS_0, FakePartitions
 from manual_clock import ManualClock
 
-from eosin.coordinator.transactions.config import TransactionConfig
 from eosin.coordinator.transactions.marker_sender import MarkerJob, MarkerSender
+from eosin.coordinator.transactions.rules.config import TransactionConfig
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.chance import SeededChance
 from eosin.storage.results.log_results import Marker

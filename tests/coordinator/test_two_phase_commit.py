@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from coordinator_fakes import ORDERS_0, ORDERS_1, FakeBroker, Killed, Producer
 
-from eosin.coordinator.transactions.config import DAY_MS, TransactionConfig
+from eosin.coordinator.transactions.rules.config import DAY_MS, TransactionConfig
 from eosin.coordinator.transactions.rules.state import LAST_CLIENT_EPOCH, NO_TIMEOUT_MS, TransactionState
 from eosin.protocol.errors import ErrorCode
 

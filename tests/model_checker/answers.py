@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.broker.transactions.verification import translated
-from eosin.coordinator.groups.offsets.service import _translate
+from eosin.coordinator.groups.offset_requests import _translate
 from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.state import refusal
 from eosin.coordinator.transactions.rules.timeout_errors import Profile, RequestKind

@@ -20,9 +20,9 @@ from waiting import HANG_S, until
 from eosin.network.acceptor import ACCEPTS_PER_TURN, Acceptor, longest_backlog
 from eosin.network.connection import Connection
 from eosin.network.host import ConnectionHost
-from eosin.protocol.codec import encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.metadata import MetadataRequest
+from eosin.protocol.wire.codec import encode_request
 
 pytestmark = pytest.mark.process
 

@@ -15,10 +15,10 @@ from wire import Wire
 from eosin.model.close_connection import CloseConnection
 from eosin.model.resources import Operation
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.frame_memory import FrameMemory
-from eosin.protocol.frames import SMALL_PRODUCE_BYTES, SpareBuffers
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from eosin.protocol.wire.frame_memory import FrameMemory
+from eosin.protocol.wire.frames import SMALL_PRODUCE_BYTES, SpareBuffers
 
 MIB = 1 << 20
 SMALL_CONTAINER = {"queued.max.request.bytes": str(128 * MIB)}

@@ -19,10 +19,10 @@ from eosin.network.api import Api, RequestContext
 from eosin.network.connection import Connection
 from eosin.network.host import ConnectionHost
 from eosin.network.response_memory import ANSWER_BYTES, LEAST_PIECE_BYTES, PIECE_BYTES, ResponseMemory
-from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
+from eosin.protocol.wire.codec import decode_response, encode_request
 from eosin.storage.disk.interfaces import Disk, File
 from eosin.storage.disk.system import SystemDisk
 from eosin.storage.results.file_range import FileRange

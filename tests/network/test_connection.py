@@ -16,12 +16,12 @@ from eosin.broker.services import Services
 from eosin.model.close_connection import CloseConnection
 from eosin.network.api import Api, RequestContext
 from eosin.network.connection import TURN_MS
-from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 from eosin.protocol.schemas.fetch import FetchRequest, FetchResponse
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
+from eosin.protocol.wire.codec import decode_response, encode_request
 
 pytestmark = pytest.mark.virtual
 

@@ -14,10 +14,10 @@ from waiting import until
 
 from eosin.node.memory_limit import SHARE, frame_memory_of, memory_bytes
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.frame_memory import FrameMemory
-from eosin.protocol.frames import SpareBuffers
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from eosin.protocol.wire.frame_memory import FrameMemory
+from eosin.protocol.wire.frames import SpareBuffers
 from eosin.settings.broker import BrokerConfig
 
 KIB = 1024

@@ -11,13 +11,13 @@ from batches import data
 from broker_process import BrokerProcess
 from waiting import HANG_S
 
-from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import batches
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import decode_response, encode_request
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

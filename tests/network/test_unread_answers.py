@@ -14,12 +14,12 @@ from waiting import HANG_S, wait_until
 
 from eosin.network.refusal_log import RefusalLog
 from eosin.network.unread_answers import UnreadAnswers
-from eosin.protocol.codec import encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import encode_request
 
 
 class Client:

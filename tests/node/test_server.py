@@ -17,11 +17,10 @@ from fake_peer import turns
 from manual_clock import ManualClock
 from waiting import HANG_S, until
 
-from eosin.coordinator.groups.config import GroupConfig
-from eosin.coordinator.transactions.config import TransactionConfig
+from eosin.coordinator.groups.rules.config import GroupConfig
+from eosin.coordinator.transactions.rules.config import TransactionConfig
 from eosin.network.watch import IDLE_ROUNDS, LOOK_FOR_END_MS
 from eosin.node.server import Server
-from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
@@ -30,6 +29,7 @@ from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopi
 from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from eosin.protocol.schemas.metadata import MetadataRequest
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import decode_response, encode_request
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.coordinators import cleaner_config, group_config, transaction_config
 from eosin.settings.start_error import StartError

@@ -4,7 +4,6 @@ import tracemalloc
 
 import pytest
 
-from eosin.protocol import codec
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -14,6 +13,7 @@ from eosin.protocol.schemas.fetch import FetchableTopicResponse, FetchResponse, 
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from eosin.protocol.types import DecodeError, EncodeError
+from eosin.protocol.wire import codec
 
 
 def decode(key: ApiKey, version: int, spelled: str) -> object:

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from message_strategies import messages
 from record_strategies import mutated
 
-from eosin.protocol import codec
 from eosin.protocol.codegen.decode import Decoder, generate_decoder
 from eosin.protocol.codegen.encode import generate_encoder
 from eosin.protocol.schemas import DECLARED, schema_of
 from eosin.protocol.schemas.records import cluster_metadata, consumer_offsets, consumer_protocol, transaction_state
 from eosin.protocol.types import DecodeError, Layout, RecordSchema
+from eosin.protocol.wire import codec
 
 Declaration = Callable[[int], Layout]
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from eosin.protocol import codec
 from eosin.protocol.codegen.decode import generate_decoder
 from eosin.protocol.codegen.encode import generate_encoder
 from eosin.protocol.schemas import (
@@ -42,6 +41,7 @@ from eosin.protocol.schemas.records import consumer_offsets, transaction_state
 from eosin.protocol.schemas.records.consumer_offsets import OffsetCommitValue
 from eosin.protocol.schemas.records.transaction_state import PartitionsSchema, TransactionLogValue
 from eosin.protocol.types import Layout, Message
+from eosin.protocol.wire import codec
 
 TOPIC_ID = bytes(range(16))
 

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
-from eosin.protocol import codec
 from eosin.protocol.codegen.array import Array
 from eosin.protocol.codegen.declaration import layout_of
 from eosin.protocol.codegen.layout import Layout, NullableStruct
@@ -21,6 +20,7 @@ from eosin.protocol.schemas.records import (
     transaction_state,
 )
 from eosin.protocol.types import DecodeError, EncodeError, Int8, Int32, Message, Nullable, Tag, Uuid
+from eosin.protocol.wire import codec
 
 
 class Inner(Message):

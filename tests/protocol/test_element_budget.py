@@ -5,16 +5,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from eosin.protocol.codec import MOST_ELEMENTS, decode_request
 from eosin.protocol.codegen.array import Array
 from eosin.protocol.codegen.decode import Decoder, generate_decoder
 from eosin.protocol.codegen.layout import Layout, NullableStruct
 from eosin.protocol.codegen.nodes import Construct
 from eosin.protocol.codegen.text import Blob, Text
+from eosin.protocol.codegen.varints import uvarint
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import schema_of
 from eosin.protocol.types import DecodeError
-from eosin.protocol.varints import uvarint
+from eosin.protocol.wire.codec import MOST_ELEMENTS, decode_request
 
 MIB: int = 1 << 20
 LARGEST_REQUEST_BYTES = 16 * MIB

@@ -8,9 +8,9 @@ from itertools import islice
 
 from frame_fuzz import mutations, request_frames
 
-from eosin.protocol import codec
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import DecodeError
+from eosin.protocol.wire import codec
 
 FRAMES = int(os.environ.get("EOSIN_FUZZ_FRAMES", "4000"))
 SEED = int(os.environ.get("EOSIN_FUZZ_SEED", "1"))

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from eosin.protocol.frame_memory import MOST_AT_ONCE, PATIENCE, STEP_BYTES, Claim, FrameMemory, Share
-from eosin.protocol.frames import BUFFER_BYTES, LARGE_PART, FrameDecoder, SpareBuffers
+from eosin.protocol.wire.frame_memory import MOST_AT_ONCE, PATIENCE, STEP_BYTES, Claim, FrameMemory, Share
+from eosin.protocol.wire.frames import BUFFER_BYTES, LARGE_PART, FrameDecoder, SpareBuffers
 
 STEP = STEP_BYTES
 FAST = 1 << 40

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eosin.protocol.frames import BUFFER_BYTES, LARGE_PART, FrameDecoder, FrameError, SpareBuffers
+from eosin.protocol.wire.frames import BUFFER_BYTES, LARGE_PART, FrameDecoder, FrameError, SpareBuffers
 
 MAX_FRAME_BYTES = 100 << 20
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from eosin.protocol import codec
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import schema_of
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnTopic
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
+from eosin.protocol.wire import codec
 
 FOLDER = Path(__file__).parent / "golden"
 

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from eosin.protocol import codec
 from eosin.protocol.names import uuid_text
 from eosin.protocol.records.metadata import (
     decode_metadata_record,
@@ -25,6 +24,7 @@ from eosin.protocol.records.metadata import (
 from eosin.protocol.schemas.records import metadata, quorum
 from eosin.protocol.schemas.records.metadata import FeatureLevelRecord, RegisterBrokerRecord
 from eosin.protocol.types import DecodeError, EncodeError, Message
+from eosin.protocol.wire import codec
 
 FOLDER = Path(__file__).parent / "golden" / "metadata-records"
 TYPES = {schema.struct.__name__: (number, schema) for number, schema in metadata.TYPES.items()}

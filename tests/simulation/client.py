@@ -5,11 +5,11 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import decode_response, encode_request
 from simulation.history import History
 from simulation.loop import Process
 from simulation.machine import Machine

@@ -18,7 +18,6 @@ from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.model.cluster import Topic
 from eosin.network.api import Api, ClientConnection, RequestContext
-from eosin.protocol.codec import decode_request, decode_request_header, decode_response, encode_request, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
@@ -30,6 +29,13 @@ from eosin.protocol.schemas.produce import (
     TopicProduceData,
 )
 from eosin.protocol.types import Buffer, Message
+from eosin.protocol.wire.codec import (
+    decode_request,
+    decode_request_header,
+    decode_response,
+    encode_request,
+    encode_response,
+)
 from eosin.runtime.chance import SeededChance
 from eosin.runtime.start_now import start_now
 from eosin.security.session import NOBODY, Session

@@ -24,9 +24,7 @@ from eosin.cluster.quorum.rules.image import (
     TopicImage,
 )
 from eosin.cluster.quorum.rules.replay import Replay
-from eosin.protocol.codec import decode_request, decode_request_header, encode_response
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.headers import SIZE_BYTES
 from eosin.protocol.names import ZERO_UUID, Uuid
 from eosin.protocol.schemas import alter_partition, assign_replicas_to_dirs, create_topics, delete_topics, elect_leaders
 from eosin.protocol.schemas.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -35,6 +33,8 @@ from eosin.protocol.schemas.broker_registration import BrokerRegistrationRequest
 from eosin.protocol.schemas.envelope import EnvelopeRequest, EnvelopeResponse
 from eosin.protocol.schemas.records import metadata as records
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import decode_request, decode_request_header, encode_response
+from eosin.protocol.wire.headers import SIZE_BYTES
 
 ELR: Final = "eligible.leader.replicas.version"
 BLOCK: Final = 1000

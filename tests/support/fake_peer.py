@@ -13,9 +13,9 @@ from eosin.network.api import Api
 from eosin.network.connection import Connection
 from eosin.network.host import ConnectionHost
 from eosin.network.sasl.gate import SaslGate
-from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import decode_response, encode_request
 
 
 def host_of(*apis: Api, services: Any = None, **limits: Any) -> ConnectionHost:

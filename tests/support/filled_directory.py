@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.log.records import offset_record, transactional_batch
-from eosin.coordinator.groups.offsets.store import OffsetToCommit
+from eosin.coordinator.groups.rules.config import GroupConfig
+from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.coordinator.transactions.log.encoder import encode_batch
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.node.server import Server

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import construct
 
-from eosin.protocol import codec
 from eosin.protocol.codegen.array import Array
 from eosin.protocol.codegen.layout import Layout, NullableStruct
 from eosin.protocol.codegen.nodes import Construct
@@ -21,6 +20,7 @@ from eosin.protocol.codegen.text import Blob, Text
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas import DECLARED, schema_of
+from eosin.protocol.wire import codec
 
 NAMES = ("", "t", "orders", "tx-a", "group", "__consumer_offsets", "__transaction_state", "ü" * 70, "x" * 300)
 NUMBERS = (-1, 0, 1, 2, 100, 127, 128, 2**15 - 1, -(2**15), 2**31 - 1, -(2**31), 2**63 - 1, -(2**63))

@@ -34,9 +34,9 @@ from waiting import until
 from eosin.broker.registry import APIS
 from eosin.model.principals import Principal
 from eosin.node.server import Server
-from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
+from eosin.protocol.wire.codec import decode_response, encode_request
 from eosin.security.session import Session
 from eosin.settings.broker import STANDARD_AUTHORIZER
 

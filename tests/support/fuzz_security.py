@@ -25,13 +25,13 @@ from waiting import HANG_S
 
 from eosin.node.configuration import load_config
 from eosin.node.server import Server
-from eosin.protocol.codec import encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 from eosin.protocol.schemas.metadata import MetadataRequest
 from eosin.protocol.schemas.sasl_authenticate import SaslAuthenticateRequest
 from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import encode_request
 from eosin.settings.broker import STANDARD_AUTHORIZER
 
 LISTENERS: Final = ("TLS", "LOGIN", "BOTH")

@@ -7,12 +7,18 @@ from group_fakes import Broker
 
 from eosin.broker.security.group_shares import GroupShares
 from eosin.broker.services import Services
-from eosin.coordinator.groups.config import GroupConfig
+from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.model.cluster import Topic
 from eosin.network.api import Api, RequestContext
-from eosin.protocol.codec import decode_request, decode_request_header, decode_response, encode_request, encode_response
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.wire.codec import (
+    decode_request,
+    decode_request_header,
+    decode_response,
+    encode_request,
+    encode_response,
+)
 from eosin.security.session import NOBODY
 
 TOPICS = {

@@ -9,8 +9,8 @@ from typing import Any
 from manual_clock import ManualClock
 from waiting import settled
 
-from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.coordinator import GroupCoordinator
+from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.effects import JoinResult, SyncResult
 from eosin.coordinator.replay import BATCHES_PER_TURN
 from eosin.coordinator.transactions.entries import PendingRequest

@@ -15,7 +15,7 @@ Lines with `#` and blank lines are for the reader. The words of a step:
 from collections import deque
 from dataclasses import dataclass, field
 
-from eosin.coordinator.groups.config import GroupConfig
+from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.decide import decide
 from eosin.coordinator.groups.rules.effects import (
     Answer,

@@ -26,12 +26,12 @@ from eosin.client.addresses import Address
 from eosin.cluster.quorum.dialer import ControllerConnection, ControllerDialer
 from eosin.cluster.quorum.follower import MetadataFollower, ObserverConfig
 from eosin.cluster.quorum.observer import METADATA_TOPIC, METADATA_TOPIC_ID
-from eosin.protocol import codec
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import schema_of
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState, SnapshotId
 from eosin.protocol.schemas.fetch_snapshot import FetchSnapshotRequest, PartitionSnapshot, TopicSnapshot
 from eosin.protocol.types import Message
+from eosin.protocol.wire import codec
 from eosin.runtime.clock import SystemClock
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "cluster" / "quorum" / "transcripts"

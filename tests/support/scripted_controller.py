@@ -11,13 +11,13 @@ from eosin.cluster.metadata.joined_cluster import JoinedCluster
 from eosin.cluster.quorum.leader import ActiveController
 from eosin.cluster.quorum.rules.image import ImageDelta
 from eosin.cluster.quorum.rules.replay import Replay
-from eosin.protocol.codec import decode_request, decode_request_header, encode_response
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.headers import SIZE_BYTES
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import Uuid
 from eosin.protocol.schemas.records import metadata as records
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import decode_request, decode_request_header, encode_response
+from eosin.protocol.wire.headers import SIZE_BYTES
 from eosin.settings.broker import BrokerConfig
 
 HERE = 1

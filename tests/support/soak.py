@@ -34,13 +34,13 @@ from wire import Wire
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ClientError
-from eosin.protocol.codec import encode_request
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
+from eosin.protocol.wire.codec import encode_request
 
 MIB = 1024 * 1024
 DISK_MIB = 768

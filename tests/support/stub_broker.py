@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from eosin.client.addresses import Address
-from eosin.protocol.codec import decode_request, decode_request_header, encode_response
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import DECLARED, schema_of
 from eosin.protocol.schemas.api_versions import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey
@@ -20,6 +19,7 @@ from eosin.protocol.schemas.metadata import (
     MetadataResponseTopic,
 )
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import decode_request, decode_request_header, encode_response
 
 NODE = 7
 Answer = Message | None | Awaitable[Message | None]

@@ -21,7 +21,6 @@ from waiting import HANG_S, until
 from eosin.client.addresses import Address
 from eosin.client.connection import Connection
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.headers import SIZE_BYTES
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID, TopicPartition
 from eosin.protocol.records.batch import BatchHeader, NewRecord, batches, build_batch
@@ -47,6 +46,7 @@ from eosin.protocol.schemas.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from eosin.protocol.types import Message
+from eosin.protocol.wire.headers import SIZE_BYTES
 
 OTHER_BROKER: Final = is_another()
 """Whether the broker under test is not ours: what we do better on purpose is not asked of it."""

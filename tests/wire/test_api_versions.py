@@ -6,11 +6,11 @@ import pytest
 from wire import Wire, better_than_kafka, exchange, records, request_header
 
 from eosin.client.versions import TRANSACTION_VERSION
-from eosin.protocol.codec import decode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import build_batch
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from eosin.protocol.wire.codec import decode_response
 
 pytestmark = pytest.mark.virtual
 

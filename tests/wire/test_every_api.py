@@ -7,12 +7,12 @@ import pytest
 from wire import Wire, better_than_kafka, exchange
 
 from eosin.broker.registry import APIS
-from eosin.protocol.codec import decode_response, encode_request
-from eosin.protocol.headers import SIZE_BYTES
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import schema_of
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 from eosin.protocol.schemas.metadata import MetadataRequest
+from eosin.protocol.wire.codec import decode_response, encode_request
+from eosin.protocol.wire.headers import SIZE_BYTES
 
 pytestmark = pytest.mark.smoke
 

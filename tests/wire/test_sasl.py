@@ -15,7 +15,6 @@ from toolchains import skipped_without
 from waiting import HANG_S
 
 from eosin.cli import users
-from eosin.protocol.codec import decode_response, encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.sasl.plain import plain_message
 from eosin.protocol.sasl.scram_client import ScramClient
@@ -31,6 +30,7 @@ from eosin.protocol.schemas.describe_user_scram_credentials import DescribeUserS
 from eosin.protocol.schemas.metadata import MetadataRequest
 from eosin.protocol.schemas.sasl_authenticate import SaslAuthenticateRequest
 from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest
+from eosin.protocol.wire.codec import decode_response, encode_request
 
 CLOSED: Final = "closed"
 SCRAM: Final = "SCRAM-SHA-256"

@@ -9,9 +9,9 @@ committed.
 
 from typing import Final
 
-from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.log.records import batch, offset_tombstone
 from eosin.coordinator.groups.log.writer import NO_OFFSET, LogWriter, Settled
+from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import Clock

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from eosin.coordinator.groups.log.records import GroupWritten, OffsetWritten, read
-from eosin.coordinator.groups.offsets.store import CommittedOffset, OffsetStore
 from eosin.coordinator.groups.rules.group import Group
+from eosin.coordinator.groups.rules.offset_store import CommittedOffset, OffsetStore
 from eosin.coordinator.ports import CoordinatorLog
 from eosin.coordinator.replay import exhaust, replay
 from eosin.protocol.names import TopicPartition

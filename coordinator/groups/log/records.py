@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from eosin.coordinator.groups.config import GroupConfig
-from eosin.coordinator.groups.offsets.store import NO_EXPIRY, CommittedOffset, OffsetToCommit
+from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.group import Group, GroupState, Member
+from eosin.coordinator.groups.rules.offset_store import NO_EXPIRY, CommittedOffset, OffsetToCommit
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import Compression, NewRecord, Record, build_batch
 from eosin.protocol.records.internal import decode_key, decode_value, encode_key, encode_value

@@ -8,12 +8,12 @@ step as the append: a transaction may have ended while the first answer was on i
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.log.writer import PendingWrite
-from eosin.coordinator.groups.offsets.commits import Key
-from eosin.coordinator.groups.offsets.store import OffsetToCommit
+from eosin.coordinator.groups.offset_commits import Key
 from eosin.coordinator.groups.rules import checks
+from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.group import Group, GroupState
+from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.coordinator.groups.rules.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from eosin.coordinator.groups.rules.write_errors import of_offsets
 from eosin.coordinator.groups.shard import Shard, Shards

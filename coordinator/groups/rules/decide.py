@@ -13,8 +13,8 @@ Every event goes through here; the steps are in the modules named beside them. T
 
 from typing import assert_never
 
-from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.rules import join_group, leave_group, rebalance, sync_group
+from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.decision import GroupDecision
 from eosin.coordinator.groups.rules.effects import Effect
 from eosin.coordinator.groups.rules.events import (

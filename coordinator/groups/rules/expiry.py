@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from eosin.coordinator.groups.offsets.store import NO_EXPIRY, CommittedOffset, OffsetStore
 from eosin.coordinator.groups.rules.group import Group, GroupState
+from eosin.coordinator.groups.rules.offset_store import NO_EXPIRY, CommittedOffset, OffsetStore
 from eosin.coordinator.groups.rules.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from eosin.protocol.names import TopicPartition
 

@@ -3,7 +3,7 @@
 
 import msgspec
 
-from eosin.coordinator.transactions.config import TWO_PHASE_VERSION, TransactionConfig
+from eosin.coordinator.transactions.rules.config import TWO_PHASE_VERSION, TransactionConfig
 from eosin.coordinator.transactions.rules.effects import AllocateProducerId, Reply, WriteMarkers
 from eosin.coordinator.transactions.rules.events import DeadlinePassed, InitProducerId
 from eosin.coordinator.transactions.rules.state import (

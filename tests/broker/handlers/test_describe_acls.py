@@ -12,9 +12,9 @@ from eosin.broker.services import Services
 from eosin.cluster.metadata.acl_entries import found_in_turns
 from eosin.model.acls import Acl, AclFilter
 from eosin.network.api import RequestContext
-from eosin.protocol.codec import EncodedBody, decode_body, encode_response
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from eosin.protocol.wire.codec import EncodedBody, decode_body, encode_response
 from eosin.runtime.turns import TURN_MS
 
 EVERYTHING = DescribeAclsRequest(1, None, 1, None, None, 1, 1)

@@ -10,10 +10,10 @@ from admin_broker import AdminBroker, refused
 from eosin.broker.handlers import metadata
 from eosin.broker.handlers.metadata import API
 from eosin.cluster.metadata.answers import FEW_PARTITIONS
-from eosin.protocol.codec import decode_request, decode_request_header
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
+from eosin.protocol.wire.codec import decode_request, decode_request_header
 from eosin.settings.broker import BrokerConfig
 
 INTERNAL = ["__consumer_offsets", "__transaction_state"]

@@ -15,9 +15,7 @@ from eosin.model.close_connection import CloseConnection
 from eosin.model.cluster import NO_LEADER
 from eosin.model.principals import Principal
 from eosin.network.api import RequestContext
-from eosin.protocol.codec import EncodedBody, decode_body, decode_request_header, encode_request
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.headers import SIZE_BYTES
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from eosin.protocol.schemas import incremental_alter_configs as incremental
@@ -69,6 +67,8 @@ from eosin.protocol.schemas.remove_raft_voter import RemoveRaftVoterRequest
 from eosin.protocol.schemas.renew_delegation_token import RenewDelegationTokenRequest
 from eosin.protocol.schemas.unregister_broker import UnregisterBrokerRequest
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import EncodedBody, decode_body, decode_request_header, encode_request
+from eosin.protocol.wire.headers import SIZE_BYTES
 from eosin.security.session import NOBODY, SecurityProtocol, Session
 
 pytestmark = pytest.mark.virtual

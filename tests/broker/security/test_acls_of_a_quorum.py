@@ -16,9 +16,7 @@ from eosin.model.acls import Acl, AclFilter
 from eosin.model.principals import Principal
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import RequestContext
-from eosin.protocol.codec import decode_request_header, encode_request
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.headers import SIZE_BYTES
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from eosin.protocol.schemas.create_topics import CreatableTopicResult, CreateTopicsResponse
@@ -32,6 +30,8 @@ from eosin.protocol.schemas.delete_acls import (
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 from eosin.protocol.schemas.records import metadata as records
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import decode_request_header, encode_request
+from eosin.protocol.wire.headers import SIZE_BYTES
 from eosin.security.authorizer import StandardAuthorizer
 from eosin.security.session import Session
 

@@ -16,7 +16,6 @@ from sasl_peer import PASSWORD, SCRAM, SaslBroker, passed, users
 from eosin.model.cluster import METADATA_PARTITION
 from eosin.model.resources import Operation, ResourceType
 from eosin.node.configuration import load_config
-from eosin.protocol.codec import decode_request, decode_request_header
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.sasl.plain import PlainLogin
 from eosin.protocol.sasl.scram_client import ScramClient
@@ -25,6 +24,7 @@ from eosin.protocol.sasl.steps import Challenge
 from eosin.protocol.schemas.create_acls import AclCreation, CreateAclsRequest
 from eosin.protocol.schemas.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from eosin.protocol.types import DecodeError
+from eosin.protocol.wire.codec import decode_request, decode_request_header
 from eosin.runtime.clock import SystemClock
 from eosin.security.sasl import plain
 from eosin.security.sasl.plain import PasswordChecks

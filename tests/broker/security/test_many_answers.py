@@ -8,7 +8,6 @@ from guarded_broker import guarded_broker
 
 from eosin.broker import many_items
 from eosin.broker.many_items import ITEMS_PER_STEP
-from eosin.protocol.codec import encode_body
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_groups import DescribeGroupsRequest
@@ -16,6 +15,7 @@ from eosin.protocol.schemas.describe_transactions import DescribeTransactionsReq
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import encode_body
 
 NAMES = tuple(f"name-{index}" for index in range(ITEMS_PER_STEP + 1))
 REQUESTS: dict[ApiKey, tuple[str, Message]] = {

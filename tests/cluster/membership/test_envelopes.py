@@ -12,13 +12,13 @@ from waiting import settled, until
 
 from eosin.cluster.membership.channel import ControllerChannel
 from eosin.cluster.membership.envelopes import LANES, Envelopes, ForwardedResponse, opened_envelope, principal_data
-from eosin.protocol.codec import decode_response, encode_request, encode_response
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
 from eosin.protocol.schemas.envelope import EnvelopeRequest, EnvelopeResponse
 from eosin.protocol.schemas.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import decode_response, encode_request, encode_response
 from eosin.runtime.clock import SystemClock
 
 HOST = bytes((127, 0, 0, 1))

@@ -15,7 +15,6 @@ from eosin.cluster.membership.rules.registration import FEATURES
 from eosin.cluster.quorum.rules.batches import data_records, whole_batches
 from eosin.cluster.quorum.rules.image import LOST_DIRECTORY, NO_LEADER, PartitionRegistration
 from eosin.cluster.quorum.rules.replay import Replay
-from eosin.protocol import codec
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import alter_partition, assign_replicas_to_dirs, schema_of
@@ -32,6 +31,7 @@ from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopi
 from eosin.protocol.schemas.elect_leaders import ElectLeadersRequest
 from eosin.protocol.schemas.records.metadata import RegisterControllerRecord
 from eosin.protocol.types import Message
+from eosin.protocol.wire import codec
 
 pytestmark = pytest.mark.virtual
 

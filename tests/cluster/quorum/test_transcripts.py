@@ -16,13 +16,13 @@ from eosin.cluster.quorum.leader import ActiveController
 from eosin.cluster.quorum.observer import Apply, Ask, Effects, Follow, Observer, ObserverConfig, Pause, Restore
 from eosin.cluster.quorum.rules.batches import control_records, data_records
 from eosin.cluster.quorum.rules.replay import Replay
-from eosin.protocol import codec
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import schema_of
 from eosin.protocol.schemas.fetch import FetchResponse
 from eosin.protocol.schemas.fetch_snapshot import FetchSnapshotResponse
 from eosin.protocol.schemas.records import quorum
+from eosin.protocol.wire import codec
 
 FOLDER = Path(__file__).parent / "transcripts"
 DIRECTORY_ID = bytes(range(16))

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from group_fakes import Broker, turns
 
-from eosin.coordinator.groups.offsets.service import Committer, FetchedOffset
-from eosin.coordinator.groups.offsets.store import OffsetToCommit
+from eosin.coordinator.groups.offset_requests import Committer, FetchedOffset
+from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 

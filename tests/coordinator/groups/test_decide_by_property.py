@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eosin.coordinator.groups.config import GroupConfig
+from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.decide import decide
 from eosin.coordinator.groups.rules.effects import CancelTimer, JoinResult, Persist, Reply, StartTimer
 from eosin.coordinator.groups.rules.events import (

@@ -3,9 +3,9 @@
 from group_fakes import subscription
 from msgspec.structs import replace
 
-from eosin.coordinator.groups.offsets.store import CommittedOffset, OffsetStore
 from eosin.coordinator.groups.rules.expiry import expired_offsets, may_vanish
 from eosin.coordinator.groups.rules.group import Group, GroupState, Member
+from eosin.coordinator.groups.rules.offset_store import CommittedOffset, OffsetStore
 from eosin.protocol.names import TopicPartition
 
 ORDERS, AUDIT = TopicPartition("orders", 0), TopicPartition("audit", 0)

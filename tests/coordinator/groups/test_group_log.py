@@ -6,11 +6,11 @@ import pytest
 from group_fakes import subscription
 from msgspec.structs import replace
 
-from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.records import GroupWritten, OffsetWritten
-from eosin.coordinator.groups.offsets.store import CommittedOffset, OffsetToCommit
+from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.group import Group, GroupState, Member
+from eosin.coordinator.groups.rules.offset_store import CommittedOffset, OffsetToCommit
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, Record, iter_records, read_header
 from eosin.protocol.types import DecodeError

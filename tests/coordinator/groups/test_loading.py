@@ -10,11 +10,11 @@ from group_fakes import Broker, FakeOffsetsLog, turns
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.loader import Loader
-from eosin.coordinator.groups.offsets.store import OffsetStore, OffsetToCommit
+from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.group import Group, GroupState
+from eosin.coordinator.groups.rules.offset_store import OffsetStore, OffsetToCommit
 from eosin.coordinator.replay import BATCHES_PER_TURN
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

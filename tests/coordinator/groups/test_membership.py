@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from group_fakes import Broker, FakeOffsetsLog, subscription, turns
 
-from eosin.coordinator.groups.config import GroupConfig
-from eosin.coordinator.groups.offsets.service import Committer
+from eosin.coordinator.groups.offset_requests import Committer
+from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.events import LeavingMember
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.protocol.errors import ErrorCode

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 from group_fakes import Broker, subscription, turns
 
-from eosin.coordinator.groups.config import GroupConfig
 from eosin.coordinator.groups.log.records import OffsetWritten, read
-from eosin.coordinator.groups.offsets.service import Committer, FetchedOffset
-from eosin.coordinator.groups.offsets.store import OffsetToCommit
+from eosin.coordinator.groups.offset_requests import Committer, FetchedOffset
+from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.effects import JoinResult
 from eosin.coordinator.groups.rules.events import LeavingMember
 from eosin.coordinator.groups.rules.group import Group
+from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import iter_records

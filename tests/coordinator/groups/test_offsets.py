@@ -2,7 +2,7 @@
 
 import pytest
 
-from eosin.coordinator.groups.offsets.store import CommittedOffset, OffsetStore
+from eosin.coordinator.groups.rules.offset_store import CommittedOffset, OffsetStore
 from eosin.protocol.names import TopicPartition
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -11,8 +11,8 @@ from group_fakes import Broker, FakeOffsetsLog, turns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eosin.coordinator.groups.offsets.service import Committer
-from eosin.coordinator.groups.offsets.store import OffsetToCommit
+from eosin.coordinator.groups.offset_requests import Committer
+from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import Record, iter_records, read_control_record, read_header, retain_records

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from group_fakes import Broker, turns
 
-from eosin.coordinator.groups.offsets.service import Committer
-from eosin.coordinator.groups.offsets.store import OffsetToCommit
+from eosin.coordinator.groups.offset_requests import Committer
 from eosin.coordinator.groups.rules.events import LeavingMember
 from eosin.coordinator.groups.rules.group import Group
+from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, ProducerIdAndEpoch, TopicPartition
 from eosin.storage.results.log_results import Marker

@@ -14,10 +14,7 @@ from eosin.broker.services import Services
 from eosin.network.api import Api, RequestContext
 from eosin.network.sasl.gate import EXCHANGE_MS
 from eosin.network.unauthenticated_peers import UnauthenticatedPeerLimits, UnauthenticatedPeers
-from eosin.protocol.codec import encode_request
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.frame_memory import LOOK_MS, FrameMemory
-from eosin.protocol.frames import BUFFER_BYTES
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.sasl.scram_client import ScramClient
 from eosin.protocol.sasl.steps import Challenge, Mechanism
@@ -26,6 +23,9 @@ from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
 from eosin.protocol.schemas.metadata import MetadataRequest
 from eosin.protocol.schemas.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest
+from eosin.protocol.wire.codec import encode_request
+from eosin.protocol.wire.frame_memory import LOOK_MS, FrameMemory
+from eosin.protocol.wire.frames import BUFFER_BYTES
 from eosin.security.sasl.exchanges import Authenticated, Step
 
 pytestmark = pytest.mark.virtual

@@ -20,9 +20,9 @@ from certificates import Authority
 from tls_broker import API_VERSIONS, TlsBroker, TlsClient, framed, tls_broker
 from waiting import HANG_S, until
 
-from eosin.protocol.codec import encode_request
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
+from eosin.protocol.wire.codec import encode_request
 
 pytestmark = pytest.mark.process
 

@@ -10,9 +10,7 @@ from image_records import image_records
 from quorum_log import HOST, QuorumLog
 from reassigning_controller import ReassigningController
 
-from eosin.protocol.codec import decode_request, decode_request_header, encode_response
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.frames import FrameDecoder
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas import schema_of

@@ -15,7 +15,7 @@ from eosin.client.errors import ClientError
 from eosin.cluster.peers import remote_markers
 from eosin.cluster.peers.remote_markers import RemoteMarkers
 from eosin.cluster.peers.remote_verifier import CoordinatorRoutes, RemoteVerifier
-from eosin.coordinator.groups.offsets.service import OffsetRequests
+from eosin.coordinator.groups.offset_requests import OffsetRequests
 from eosin.coordinator.ports import MarkersForPartitions
 from eosin.coordinator.transactions.log import encoder
 from eosin.coordinator.transactions.marker_sender import SETTLED

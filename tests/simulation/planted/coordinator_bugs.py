@@ -8,8 +8,8 @@ from unittest.mock import patch
 
 import msgspec
 
-from eosin.coordinator.groups.offsets.store import OffsetStore
 from eosin.coordinator.groups.rules import checks
+from eosin.coordinator.groups.rules.offset_store import OffsetStore
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.coordinator.transactions.effect_runner import EffectRunner
 from eosin.coordinator.transactions.log import encoder

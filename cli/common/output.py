@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from eosin.cli.standard_files import until_output_fails
+from eosin.cli.common.standard_files import until_output_fails
 from eosin.storage.inspection.internal_records import text_or_bytes
 from eosin.storage.inspection.values import RecordFound, Value
 

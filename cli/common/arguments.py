@@ -42,9 +42,9 @@ def completed_by(kind: str, action: argparse.Action) -> None:
     `transactional id`."""
 
     def completer(prefix: str, parsed_args: argparse.Namespace, **_: object) -> list[str]:
-        from eosin.cli import completion
+        from eosin.cli.common import cluster_names
 
-        return [name for name in completion.names(kind, parsed_args) if name.startswith(prefix)]
+        return [name for name in cluster_names.names(kind, parsed_args) if name.startswith(prefix)]
 
     setattr(action, "completer", completer)  # noqa: B010 - it is argcomplete's attribute, which argparse does not have
 

@@ -17,9 +17,9 @@ memory: it gives it to the `SpareBuffers` that connections share, so an idle con
 import struct
 from typing import Final
 
-from eosin.protocol.frame_memory import Claim, FrameMemory, Sender, Share
-from eosin.protocol.headers import SIZE_BYTES
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.wire.frame_memory import Claim, FrameMemory, Sender, Share
+from eosin.protocol.wire.headers import SIZE_BYTES
 
 _SIZE: Final = struct.Struct(">i")
 _PRODUCE: Final = ApiKey.PRODUCE.to_bytes(2, "big")

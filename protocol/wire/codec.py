@@ -17,7 +17,10 @@ import construct
 from eosin.protocol.codegen.decode import Decoder, generate_decoder
 from eosin.protocol.codegen.encode import Encoder, generate_encoder
 from eosin.protocol.codegen.source import source_of
-from eosin.protocol.headers import (
+from eosin.protocol.codegen.varints import Data
+from eosin.protocol.schemas import schema_of
+from eosin.protocol.types import ApiSchema, Buffer, DecodeError, EncodeError, Layout, Message
+from eosin.protocol.wire.headers import (
     RequestHeader,
     close_frame,
     has_tagged_response_header,
@@ -27,9 +30,6 @@ from eosin.protocol.headers import (
     start_response,
     start_tagged_response,
 )
-from eosin.protocol.schemas import schema_of
-from eosin.protocol.types import ApiSchema, Buffer, DecodeError, EncodeError, Layout, Message
-from eosin.protocol.varints import Data
 
 __all__ = [
     "Buffer",

@@ -19,9 +19,9 @@ from typing import Final
 
 import msgspec
 
+from eosin.protocol.codegen.varints import Data, read_uvarint, skip_tags
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import ApiSchema, Buffer, DecodeError, EncodeError
-from eosin.protocol.varints import Data, read_uvarint, skip_tags
 
 _REQUEST: Final = struct.Struct(">hhih")
 _CORRELATION_ID: Final = struct.Struct(">i")

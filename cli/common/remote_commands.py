@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from eosin.cli.arguments import Parser, fail, span
-from eosin.cli.output import until_broken_pipe
-from eosin.cli.security_options import add_security, security_of
+from eosin.cli.common.arguments import Parser, fail, span
+from eosin.cli.common.output import until_broken_pipe
+from eosin.cli.common.security_options import add_security, security_of
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ClientError
 from eosin.protocol.errors import ErrorCode

@@ -1,0 +1,1 @@
+"""Shared by the commands: options, connections, how output is written and how a command ends."""

@@ -1,0 +1,1 @@
+"""From bytes of a connection to frames, headers and messages, and back."""
