@@ -86,6 +86,7 @@ COMPILED: Final = (
 Compiled modules call each other without the interpreter in between."""
 
 PLAIN: Final = (
+    "coordinator/transactions/ports.py",
     "coordinator/transactions/rules/config.py",
     "coordinator/transactions/rules/listing.py",
     "storage/producers/snapshot.py",

@@ -18,7 +18,7 @@ from local_broker import local_broker
 
 from bench.path import Client
 from bench.report import Row
-from eosin.coordinator.ports import TransactionObserver
+from eosin.coordinator.transactions.ports import TransactionObserver
 from eosin.observe.recorder.recorder import FlightRecorder
 
 GROUP: Final = "The flight recorder"

@@ -16,7 +16,8 @@ from eosin.broker.fetching.long_poll import LongPolls
 from eosin.broker.producing.refused_batches import RefusedBatches
 from eosin.broker.transactions.markers import LocalMarkers, MarkerRoutes
 from eosin.broker.transactions.verification import TransactionVerification
-from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs, TransactionVerifier
+from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs
+from eosin.coordinator.transactions.ports import TransactionVerifier
 from eosin.model.cluster import METADATA_PARTITION, NO_LEADER, Cluster, PartitionState, Topic
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from eosin.cluster.metadata.answers import MetadataAnswers
     from eosin.cluster.replication.led_partitions import LedPartitions
     from eosin.coordinator.groups.coordinator import GroupCoordinator
-    from eosin.coordinator.ports import TransactionObserver
     from eosin.coordinator.transactions.coordinator import TransactionCoordinator
+    from eosin.coordinator.transactions.ports import TransactionObserver
     from eosin.model.acl_entries import AclEntries
     from eosin.model.cluster import Cluster
     from eosin.settings.broker import BrokerConfig

@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.services import Services
-from eosin.coordinator.ports import MarkersForPartitions
+from eosin.coordinator.transactions.ports import MarkersForPartitions
 from eosin.model.close_connection import CloseConnection
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network import audit
@@ -42,7 +42,7 @@ from eosin.security.access import Access, Right, or_the_next
 from eosin.storage.results.log_results import Marker
 
 if TYPE_CHECKING:
-    from eosin.coordinator.ports import TransactionObserver
+    from eosin.coordinator.transactions.ports import TransactionObserver
 
 _LOG: Final = logging.getLogger(__name__)
 

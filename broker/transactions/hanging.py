@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.services import Services
-from eosin.coordinator.ports import MarkersForPartitions
+from eosin.coordinator.transactions.ports import MarkersForPartitions
 from eosin.coordinator.transactions.rules.state import STATE_NAMES, TransactionState
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

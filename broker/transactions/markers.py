@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from eosin.coordinator.ports import MarkersForPartitions, MarkerTarget
+from eosin.coordinator.transactions.ports import MarkersForPartitions, MarkerTarget
 from eosin.model.cluster import NO_LEADER
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition

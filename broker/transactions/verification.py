@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from eosin.coordinator.ports import TransactionVerifier
 from eosin.coordinator.transactions.entries import PendingRequest
+from eosin.coordinator.transactions.ports import TransactionVerifier
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.runtime.clock import Clock, stopwatch_ns

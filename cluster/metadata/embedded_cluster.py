@@ -84,7 +84,7 @@ _PRODUCER_IDS_MAX: Final = 2**63 - 1
 
 
 class EmbeddedCluster:
-    """Implements `eosin.model.cluster.Cluster`, and `eosin.coordinator.ports.ProducerIds`."""
+    """Implements `eosin.model.cluster.Cluster`, and `eosin.coordinator.transactions.ports.ProducerIds`."""
 
     def __init__(self, *, config: BrokerConfig, log_manager: "LogManager", clock: Clock, chance: Chance) -> None:
         self.node_id: int = config.node_id

@@ -87,7 +87,7 @@ _EVERYWHERE: Final = frozenset({MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY})
 
 
 class JoinedCluster(ControllerRequests):
-    """Implements `eosin.model.cluster.Cluster`, and `eosin.coordinator.ports.ProducerIds`."""
+    """Implements `eosin.model.cluster.Cluster`, and `eosin.coordinator.transactions.ports.ProducerIds`."""
 
     is_joined: Final = True
 

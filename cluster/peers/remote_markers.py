@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from eosin.client.errors import known_code
 from eosin.cluster.peers.connections import Peer, Peers, PeerUnreachable
-from eosin.coordinator.ports import MarkersForPartitions, MarkerTarget
+from eosin.coordinator.transactions.ports import MarkersForPartitions, MarkerTarget
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -14,8 +14,8 @@ from eosin.cluster.peers.connections import Peer, Peers, PeerUnreachable
 from eosin.cluster.peers.remote_markers import led_no_more
 from eosin.cluster.peers.verification_queue import Answered, Answers, Question, VerificationQueue
 from eosin.coordinator.hashing import partition_for
-from eosin.coordinator.ports import TransactionVerifier
 from eosin.coordinator.transactions.entries import PendingRequest
+from eosin.coordinator.transactions.ports import TransactionVerifier
 from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.events import AddPartitions
 from eosin.model.cluster import NO_LEADER

@@ -18,6 +18,7 @@ from uuid import UUID
 
 from eosin.coordinator.groups.log.writer import PendingWrite
 from eosin.coordinator.groups.offset_requests import OffsetRequests
+from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules import checks
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.effects import JoinResult, LeaveResult, SyncResult
@@ -25,7 +26,8 @@ from eosin.coordinator.groups.rules.events import Join, Leave, LeavingMember, Sy
 from eosin.coordinator.groups.rules.group import Group, GroupState, Protocols
 from eosin.coordinator.groups.rules.write_errors import of_offsets
 from eosin.coordinator.groups.shard import Shard, Shards
-from eosin.coordinator.ports import CoordinatorLogs, GroupObserver, TransactionVerifier
+from eosin.coordinator.ports import CoordinatorLogs
+from eosin.coordinator.transactions.ports import TransactionVerifier
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.chance import Chance

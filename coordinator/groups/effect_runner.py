@@ -15,6 +15,7 @@ from typing import Final, assert_never
 
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.writer import LogWriter
+from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.decide import decide
 from eosin.coordinator.groups.rules.effects import Answer, CancelTimer, Effect, Persist, Reply, StartTimer
@@ -28,7 +29,6 @@ from eosin.coordinator.groups.rules.events import (
     TimerName,
 )
 from eosin.coordinator.groups.rules.group import Group, GroupState, RequestId
-from eosin.coordinator.ports import GroupObserver
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock, Timer
 

@@ -16,12 +16,13 @@ from eosin.coordinator.groups.log.loader import Loader
 from eosin.coordinator.groups.log.records import REMEMBERED_CHARS
 from eosin.coordinator.groups.log.writer import LogWriter, Settled
 from eosin.coordinator.groups.offset_commits import Commits, Key
+from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.events import DeleteFailed, Deleting, Loaded, Unloaded
 from eosin.coordinator.groups.rules.expiry import expired_offsets, may_vanish
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.coordinator.hashing import partition_for
-from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs, GroupObserver
+from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs
 from eosin.coordinator.replay import until_committed
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from eosin.coordinator.hashing import partition_for
-from eosin.coordinator.ports import CoordinatorLogs, MarkerTargets, ProducerIds, Requester, TransactionObserver
+from eosin.coordinator.ports import CoordinatorLogs, Requester
 from eosin.coordinator.replay import replay, until_committed
 from eosin.coordinator.transactions.deferred_writes import DeferredWrites
 from eosin.coordinator.transactions.effect_runner import EffectRunner
@@ -21,6 +21,7 @@ from eosin.coordinator.transactions.entries import Entry, OwnedPartition, Pendin
 from eosin.coordinator.transactions.log.loader import StateReplay
 from eosin.coordinator.transactions.log.records import CorruptTransactionLog
 from eosin.coordinator.transactions.marker_sender import MarkerJob, MarkerSender
+from eosin.coordinator.transactions.ports import MarkerTargets, ProducerIds, TransactionObserver
 from eosin.coordinator.transactions.producer_ids import ProducerIdBlocks
 from eosin.coordinator.transactions.rules.config import TransactionConfig
 from eosin.coordinator.transactions.rules.decide import unknown, verify

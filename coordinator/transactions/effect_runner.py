@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 import msgspec
 
-from eosin.coordinator.ports import TransactionObserver
 from eosin.coordinator.transactions.deferred_writes import DeferredWrites
 from eosin.coordinator.transactions.entries import CONCURRENT, Entry, OwnedPartition, PendingRequest
 from eosin.coordinator.transactions.log.encoder import encode_records
 from eosin.coordinator.transactions.marker_sender import MarkerJob, MarkerSender, marker_of
+from eosin.coordinator.transactions.ports import TransactionObserver
 from eosin.coordinator.transactions.producer_ids import ProducerIdBlocks
 from eosin.coordinator.transactions.rules.config import TransactionConfig
 from eosin.coordinator.transactions.rules.decide import decide

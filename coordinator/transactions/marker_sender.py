@@ -12,7 +12,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-from eosin.coordinator.ports import MarkersForPartitions, MarkerTarget, MarkerTargets, TransactionObserver
+from eosin.coordinator.transactions.ports import MarkersForPartitions, MarkerTarget, MarkerTargets, TransactionObserver
 from eosin.coordinator.transactions.rules.config import TransactionConfig
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from typing import Final
 
-from eosin.coordinator.ports import ProducerIds
+from eosin.coordinator.transactions.ports import ProducerIds
 from eosin.runtime.backoff import backoff_ms
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock, Timer

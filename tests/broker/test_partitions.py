@@ -13,7 +13,7 @@ from waiting import settled
 
 from eosin.broker import partitions
 from eosin.broker.transactions.markers import MARKERS_AT_ONCE, LocalMarkers, MarkerRoutes
-from eosin.coordinator.ports import MarkersForPartitions
+from eosin.coordinator.transactions.ports import MarkersForPartitions
 from eosin.model.cluster import ConfigChange, PartitionState
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from manual_clock import ManualClock
 
-from eosin.coordinator.ports import MarkersForPartitions
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.coordinator.transactions.deferred_writes import DEFERRED_MS
 from eosin.coordinator.transactions.log.records import replay
+from eosin.coordinator.transactions.ports import MarkersForPartitions
 from eosin.coordinator.transactions.rules.config import TransactionConfig
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode

@@ -12,7 +12,7 @@ from data_broker import DataBroker, batch, settle
 
 from eosin.broker.handlers import list_offsets
 from eosin.client.read_committed import FetchedRecords
-from eosin.coordinator.ports import MarkersForPartitions, MarkerTarget
+from eosin.coordinator.transactions.ports import MarkersForPartitions, MarkerTarget
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.fetch import PartitionData

@@ -15,7 +15,7 @@ from eosin.client.versions import Versions
 from eosin.cluster.peers.connections import Answer, Dialled, Peer, Peers, PeerUnreachable
 from eosin.cluster.peers.remote_markers import MAX_IN_FLIGHT, RemoteBrokers, RemoteMarkers
 from eosin.cluster.peers.remote_verifier import CoordinatorRoutes
-from eosin.coordinator.ports import MarkersForPartitions
+from eosin.coordinator.transactions.ports import MarkersForPartitions
 from eosin.model.cluster import NO_LEADER
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

@@ -17,7 +17,7 @@ from eosin.cluster.replication.rules.isr import IsrAnswer
 from eosin.cluster.replication.rules.leading import FollowerFetch
 from eosin.cluster.replication.rules.led_partition import IsrChange
 from eosin.cluster.replication.rules.positions import Registrations
-from eosin.coordinator.ports import MarkersForPartitions
+from eosin.coordinator.transactions.ports import MarkersForPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.protocol.schemas.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic

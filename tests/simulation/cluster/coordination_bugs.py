@@ -16,9 +16,9 @@ from eosin.cluster.peers import remote_markers
 from eosin.cluster.peers.remote_markers import RemoteMarkers
 from eosin.cluster.peers.remote_verifier import CoordinatorRoutes, RemoteVerifier
 from eosin.coordinator.groups.offset_requests import OffsetRequests
-from eosin.coordinator.ports import MarkersForPartitions
 from eosin.coordinator.transactions.log import encoder
 from eosin.coordinator.transactions.marker_sender import SETTLED
+from eosin.coordinator.transactions.ports import MarkersForPartitions
 from eosin.coordinator.transactions.rules import decide as decide_module
 from eosin.coordinator.transactions.rules import state
 from eosin.coordinator.transactions.rules.state import NO_PRODUCER_ID, Txn
@@ -120,14 +120,6 @@ def given_up_requests_arrive() -> Iterator[None]:
         close(self, failure)
 
     with patch.object(_Stream, "close", careless):
-        yield
-
-
-@contextmanager
-def late_deletion_carried_out() -> Iterator[None]:
-    """The deletion of a topic that a broker has passed on and given up arrives when it was done, and the topic made
-    anew: no reset keeps it out, as in Apache Kafka."""
-    with given_up_requests_arrive():
         yield
 
 

@@ -29,12 +29,12 @@ from eosin.cluster.replication.rules.followed_partition import FollowedPartition
 from eosin.cluster.replication.rules.led_partition import LedPartition
 from eosin.cluster.replication.rules.positions import Follower
 from eosin.coordinator.groups import shard as groups_shard
-from eosin.coordinator.ports import MarkersForPartitions
 from eosin.coordinator.transactions import coordinator as transactions_coordinator
 from eosin.coordinator.transactions.confirmations import Confirmations
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.coordinator.transactions.entries import Entry, PendingRequest
 from eosin.coordinator.transactions.log import encoder
+from eosin.coordinator.transactions.ports import MarkersForPartitions
 from eosin.coordinator.transactions.rules.effects import Reply
 from eosin.coordinator.transactions.rules.state import NO_EPOCH, Txn
 from eosin.protocol.errors import ErrorCode

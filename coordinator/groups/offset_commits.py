@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.writer import NO_OFFSET, LogWriter, Settled
+from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.offset_store import OffsetStore, OffsetToCommit
-from eosin.coordinator.ports import GroupObserver
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import Clock

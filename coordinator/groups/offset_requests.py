@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from eosin.coordinator.groups.log.writer import PendingWrite
 from eosin.coordinator.groups.offset_commits import Key
+from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules import checks
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.group import Group, GroupState
@@ -17,7 +18,8 @@ from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.coordinator.groups.rules.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from eosin.coordinator.groups.rules.write_errors import of_offsets
 from eosin.coordinator.groups.shard import Shard, Shards
-from eosin.coordinator.ports import GroupObserver, Requester, TransactionVerifier
+from eosin.coordinator.ports import Requester
+from eosin.coordinator.transactions.ports import TransactionVerifier
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, ProducerIdAndEpoch, TopicPartition
 from eosin.runtime.clock import Clock

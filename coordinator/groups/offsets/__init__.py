@@ -1,1 +1,0 @@
-"""Committed offsets: the requests, what is written, and what is visible."""
