@@ -1,5 +1,5 @@
-"""The ports of the transaction coordinator: targets of markers, blocks of producer ids, questions about a transaction, and
-the observer of its decisions. Declared here, and implemented by the broker and by the cluster."""
+"""The ports of the transaction coordinator: targets of markers, blocks of producer ids, questions about a
+transaction, and the observer of its decisions. Declared here, and implemented by the broker and by the cluster."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
