@@ -21,12 +21,12 @@ from eosin.storage.disk.interfaces import WholeSync
 from eosin.storage.disk.space import is_no_space
 from eosin.storage.journal.found import FoundJournal, find_journal, is_note_gone
 from eosin.storage.journal.journal import remove_journal
-from eosin.storage.journal.leftovers import what_is_left
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.context import LogContext
 from eosin.storage.log.log_table import LogTable
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.segment import DELETED_SUFFIX
+from eosin.storage.recovery.journal_replay import what_is_left
 from eosin.storage.recovery.loader import LoadOrder, load_log
 from eosin.storage.recovery.start_syncs import StartSyncs
 

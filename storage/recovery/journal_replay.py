@@ -5,19 +5,27 @@ it, batches below the log's end must be there byte for byte; batches that begin 
 begins behind that is damage, unless the entry says that the log ended there: a follower's leader had left a gap. A
 difference is damage, too: both were written by the same append. Replay may be broken off at any point and be done
 again.
+
+What no log takes is of logs that are offline, unknown, or without a directory.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
 
+from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.protocol.records.batch import BatchHeader, CorruptRecords, read_header
 from eosin.storage.journal.codec import Entry
+from eosin.storage.journal.found import FoundJournal
 from eosin.storage.log.batch_scan import seek
 from eosin.storage.log.segment import LOG_SUFFIX, Segment
 from eosin.storage.recovery.completeness import missing
 
 if TYPE_CHECKING:
     from eosin.storage.log.partition_log import PartitionLog
+
+_LOG: Final = logging.getLogger("eosin.storage")
+_SHOWN: Final = 10
 
 
 def replay(log: "PartitionLog", entries: Iterable[Entry], *, saved_end: int, now_ms: int) -> None:
@@ -101,3 +109,27 @@ class _Comparison:
             return False
         self._position = position + len(data)
         return True
+
+
+def what_is_left(
+    journal: FoundJournal, logs: Mapping[TopicPartition, "PartitionLog"]
+) -> tuple[bool, dict[tuple[TopicPartition, Uuid], int]]:
+    """(whether the journal is still needed, the logs that have entries and no directory, and where they ended): these
+    are missed if their topics exist. It is needed for logs that could not be loaded, and for those whose topic id was
+    lost, until it is known which topic that is."""
+    missed: dict[tuple[TopicPartition, Uuid], int] = {}
+    is_kept = False
+    for partition, ends in journal.logs.items():
+        topic_id = logs[partition].topic_id if partition in logs else None
+        missed |= {(partition, each): end for each, end in ends.items() if each != topic_id}
+        is_kept |= topic_id == ZERO_UUID and ZERO_UUID not in ends
+    offline = [partition for partition, log in logs.items() if log.failure and journal.has(partition)]
+    if offline:
+        is_kept = True
+        _LOG.error(
+            "the journal is kept, and no new one begun, as it holds records of %s: %s. Until they can be loaded or are"
+            " deleted every log is synced by itself",
+            "partitions that are offline" if len(offline) > 1 else "a partition that is offline",
+            ", ".join(map(str, offline[:_SHOWN])),
+        )
+    return is_kept, missed
