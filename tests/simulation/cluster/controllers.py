@@ -25,7 +25,9 @@ from eosin.protocol.schemas.elect_leaders import ElectLeadersRequest, ElectLeade
 from eosin.protocol.schemas.envelope import EnvelopeRequest, EnvelopeResponse
 from eosin.protocol.schemas.fetch import FetchRequest
 from eosin.protocol.schemas.fetch_snapshot import FetchSnapshotRequest
-from eosin.protocol.types import Buffer, Message
+from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import Buffer, decode_request, decode_request_header, encode_response
+from eosin.protocol.wire.frames import FrameDecoder
 from simulation.clock import EPOCH_MS
 from simulation.cluster.fabric import Fabric, HostProcess, Listening
 from simulation.loop import Process, Scheduler
