@@ -59,6 +59,8 @@ class RequestContext:
     """HOST:PORT of the client."""
     connection: ClientConnection | None = field(default=None, repr=False, compare=False)
     """None where no connection made the context."""
+    is_large: bool = False
+    """Whether the request has thousands of elements, so that even a look at each of them takes turns."""
 
 
 Handler = Callable[[Any, RequestContext, Any], Coroutine[Any, Any, Any]]

@@ -16,6 +16,7 @@ What is ready to be sent is in the `ResponseQueue`.
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -28,13 +29,14 @@ from eosin.network.exchange import Exchange
 from eosin.network.fetch_in_flight import FetchInFlight
 from eosin.network.hang_up import unacknowledged_bytes
 from eosin.network.host import ConnectionHost
+from eosin.network.large_exchange import LargeExchange
 from eosin.network.pause import HELD
 from eosin.network.response_queue import ResponseQueue
 from eosin.network.transaction_order import TransactionOrder
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import DecodeError
-from eosin.protocol.wire.codec import decode_request_header, encode_response
+from eosin.protocol.wire.codec import ManyElements, RequestHeader, decode_request_header, encode_response
 from eosin.protocol.wire.frame_memory import FrameMemory
 from eosin.protocol.wire.frames import FrameError
 from eosin.runtime.clock import Timer, stopwatch_ns
@@ -477,7 +479,11 @@ class Connection(asyncio.BufferedProtocol):
             self.refuse_peer("a request with an unknown api key", str(header.api_key))
             return None
         if version in api.versions:
-            request = self._host.decode_request(api.key, version, frame, header.body_offset)
+            try:
+                request = self._host.decode_request(api.key, version, frame, header.body_offset)
+            except ManyElements:
+                self._host.large_requests.begin(self, frame, header, api)
+                return None
             context = self._contexts.get(api.key << 16 | version)
             if context is None or context.client_id != header.client_id:
                 context = self.context(api, version, header.client_id)
@@ -501,6 +507,13 @@ class Connection(asyncio.BufferedProtocol):
         )
         self._contexts[api.key << 16 | version] = context
         return context
+
+    def begin_large(self, api: Api, header: RequestHeader, request: Any, size_bytes: int) -> None:
+        """Go on, after `hold`, with a request that is decoded now. Raises what `begin_exchange` does."""
+        self.release()
+        if not self._closing:
+            context = replace(self.context(api, header.api_version, header.client_id), is_large=True)
+            self.begin_exchange(LargeExchange(api, context, header.correlation_id, request), size_bytes)
 
     def _keep_software(self, context: RequestContext) -> None:
         software = (context.client_software_name, context.client_software_version)

@@ -115,7 +115,7 @@ class Exchange:
         assert observed is not None
         verdict = hooks.begun(observed)
         if verdict is not None and verdict.error is not ErrorCode.NONE:
-            response = self.api.refuse(self.request, self.context, verdict.error)
+            response = await self._refusal(verdict.error)
         else:
             request = self.request if verdict is None or verdict.request is None else verdict.request
             response = await self.api.response(request, self.context, services)
@@ -128,6 +128,9 @@ class Exchange:
                 await self.clock.sleep(verdict.delay_ms)
         observed.response = response
         return response
+
+    async def _refusal(self, error: ErrorCode) -> Any:
+        return self.api.refuse(self.request, self.context, error)
 
     def answered(self, hooks: RequestHooks, size_bytes: int, now_ms: int) -> None:
         """Tell the hooks that the response, of `size_bytes`, is the next to be sent."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from eosin.network.api import Api
+from eosin.network.large_requests import LargeRequests
 from eosin.network.places import Places
 from eosin.network.refusal_log import RefusalLog
 from eosin.network.request_hooks import RequestHooks
@@ -32,8 +33,9 @@ class ConnectionHost:
     clock: Clock
     apis: Mapping[int, Api]
     max_frame_bytes: int
-    decode_request: Callable[[int, int, memoryview, int], Any] = decode_request
-    """What the handler of an API gets, by its key, version, frame and where the body starts."""
+    decode_request: Callable[..., Any] = decode_request
+    """What the handler of an API gets, by its key, version, frame and where the body starts; by a thread also with what
+    it calls after each millisecond."""
     max_control_bytes: int = 2**31 - 1
     """Of requests other than Produce."""
     max_in_flight: int = 64
@@ -76,8 +78,12 @@ class ConnectionHost:
     running: "dict[asyncio.Future[Any], ApiKey]" = field(default_factory=dict)
     """Requests that wait, also those of clients that are gone: a lost client undoes nothing."""
 
+    large_requests: LargeRequests = field(init=False)
+    """Begins what takes long to decode."""
+
     def __post_init__(self) -> None:
         self.places = Places(self)
+        self.large_requests = LargeRequests(self)
 
     @property
     def places_taken(self) -> int:

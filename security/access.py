@@ -7,6 +7,9 @@ docs/security.md is made of it, and a test refuses an API without one.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from typing import Any, Final

@@ -107,9 +107,9 @@ class ForwardedRequest(NamedTuple):
         return int.from_bytes(self.frame[4:8], "big", signed=True)
 
 
-def decode(key: int, version: int, frame: memoryview, offset: int) -> Any:
+def decode(key: int, version: int, frame: memoryview, offset: int, rest: Callable[[], None] | None = None) -> Any:
     """`decode_request` for a broker that passes requests on."""
-    request = decode_request(key, version, frame, offset)
+    request = decode_request(key, version, frame, offset, rest)
     return ForwardedRequest(bytes(frame), request) if key in FORWARDED else request
 
 

@@ -11,14 +11,25 @@ from typing import Any, Final
 
 from eosin.protocol.codegen.array import Array
 from eosin.protocol.codegen.layout import Layout, NullableStruct
-from eosin.protocol.codegen.nodes import Construct, DecodeError, holds_records
+from eosin.protocol.codegen.nodes import Construct, DecodeError, ManyElements, holds_records
 from eosin.protocol.codegen.source import SourceWriter, fixed_format
 from eosin.protocol.codegen.tags import TaggedField
 from eosin.protocol.codegen.text import MAX_STRING_BYTES, Blob, Text
-from eosin.protocol.codegen.varints import next_tag, read_uvarint, rest_of_uvarint, skip_tags
+from eosin.protocol.codegen.varints import MOST_TAGS, next_tag, read_uvarint, rest_of_uvarint, skip_tags
 
-Decoder = Callable[[Any, int], Any]
-"""(buffer, position) to the message that starts there and ends with the buffer."""
+Decoder = Callable[..., Any]
+"""(buffer, position) to the message that starts there and ends with the buffer. That of a large message takes what it
+calls after each `ELEMENTS_PER_REST`, too."""
+
+LARGE_BYTES: Final = 65_536
+"""A message of more bytes may have elements that take long; of fewer, the most take some milliseconds."""
+ELEMENTS_PER_REST: Final = 1000
+"""They take a millisecond or less."""
+
+
+def _too_many() -> None:
+    """Ends what is not to take longer than a rest allows."""
+    raise ManyElements(f"more than {ELEMENTS_PER_REST} elements in one message")
 
 
 def generate_decoder(
@@ -26,8 +37,9 @@ def generate_decoder(
 ) -> Decoder:
     """The decoder of `layout`. A `tolerant` one leaves bytes after the message unread instead of refusing them.
 
-    Arrays hold `most_elements` at most, over all of a message. An element takes a byte or more, so only a message of
-    more bytes is counted: by a second decoder, which is made when the first such message comes."""
+    Arrays hold `most_elements` at most, over all of a message, and the tags of it count like elements. A small message
+    is not counted, since each element takes a byte or more: a second decoder, made when the first large one comes, does
+    it. That one raises ManyElements, unless it is given what to call instead: by a thread, to let others go first."""
     if most_elements is None:
         return _DecoderWriter(layout).whole(layout, title, tolerant)
     return _DecoderWriter(layout).whole(
@@ -45,11 +57,11 @@ class _CountedDecoder:
         self.most_elements: Final = most_elements
         self._decode: Decoder | None = None
 
-    def __call__(self, data: Any, pos: int) -> Any:
+    def __call__(self, data: Any, pos: int, rest: Callable[[], None]) -> Any:
         if self._decode is None:
             writer = _DecoderWriter(self._layout, most_elements=self.most_elements)
             self._decode = writer.whole(self._layout, f"{self._title} of large messages", self._tolerant)
-        return self._decode(data, pos)
+        return self._decode(data, pos, rest)
 
 
 def _bad_length(field: str, length: int) -> DecodeError:
@@ -75,7 +87,9 @@ class _DecoderWriter(SourceWriter):
 
     def whole(self, layout: Layout, title: str, tolerant: bool, *, counted: _CountedDecoder | None = None) -> Decoder:
         """The function; it leaves messages that are large to `counted`."""
-        with self.block("def decode(data, pos):"):
+        is_counted = counted is not None or self._most_elements is not None
+        rest = f", rest={self.bind('too_many', _too_many)}" if is_counted else ""
+        with self.block(f"def decode(data, pos{rest}):"):
             if self._views:
                 # Record fields are handed out as views of the frame, so the frame stays one.
                 with self.block("if type(data) is not memoryview:"):
@@ -86,10 +100,10 @@ class _DecoderWriter(SourceWriter):
                     self.write("data = bytes(data)")
             self.write("size = len(data)")
             if counted is not None:
-                with self.block(f"if size > {counted.most_elements}:"):
-                    self.write(f"return {self.bind('counted', counted)}(data, pos)")
+                with self.block(f"if size > {min(LARGE_BYTES, counted.most_elements)}:"):
+                    self.write(f"return {self.bind('counted', counted)}(data, pos, rest)")
             if self._most_elements is not None:
-                self.write(f"elements_left = {self._most_elements}")
+                self.write(f"elements_left, until_rest = {self._most_elements}, {ELEMENTS_PER_REST}")
             with self.block("try:"):
                 self._layout(layout, "message", layout.struct.__name__)
             with self.block("except malformed as error:"):
@@ -212,21 +226,49 @@ class _DecoderWriter(SourceWriter):
     def _array(self, node: Array, target: str, path: str, length: str) -> None:
         count = f"({length} - 1)" if node.flexible else length
         self._refuse_length(node, path, length, f"{count} * {node.element_bytes} > size - pos")
-        if self._most_elements is not None:
-            self.write(f"elements_left -= {count}")
-            with self.block("if elements_left < 0:"):
-                self.write(f'raise DecodeError("{path}: more than {self._most_elements} elements in one message")')
+        self._count(count, path)
         if (format := fixed_format(node.element)) is not None and len(format) == 1:
-            self.write(f'{target} = unpack_from(f">{{{count}}}{format}", data, pos)')
-            self.write(f"pos += {count} * {node.element_bytes}")
+            self._numbers_of(node, format, target, count)
             return
         items, item = self.fresh("items"), self.fresh("item")
         self.write(f"{items} = []")
         with self.block(f"for _ in range({count}):"):
+            self._rest("1")
             self._node(node.element, item, path)
             self._flush()
             self.write(f"{items}.append({item})")
         self.write(f"{target} = tuple({items})")
+
+    def _numbers_of(self, node: Array, format: str, target: str, count: str) -> None:
+        """Read an array of numbers at once; of a large message in pieces, between which there is a rest."""
+        if self._most_elements is None:
+            self.write(f'{target} = unpack_from(f">{{{count}}}{format}", data, pos)')
+            self.write(f"pos += {count} * {node.element_bytes}")
+            return
+        items, left, piece = self.fresh("items"), self.fresh("left"), self.fresh("piece")
+        self.write(f"{items}, {left} = [], {count}")
+        with self.block(f"while {left}:"):
+            self.write(f"{piece} = min({left}, {ELEMENTS_PER_REST})")
+            self._rest(piece)
+            self.write(f'{items} += unpack_from(f">{{{piece}}}{format}", data, pos)')
+            self.write(f"pos += {piece} * {node.element_bytes}")
+            self.write(f"{left} -= {piece}")
+        self.write(f"{target} = tuple({items})")
+
+    def _count(self, count: str, path: str) -> None:
+        """Refuse more elements than a message may have, before any of these is made."""
+        if self._most_elements is not None:
+            self.write(f"elements_left -= {count}")
+            with self.block("if elements_left < 0:"):
+                self.write(f'raise DecodeError("{path}: more than {self._most_elements} elements in one message")')
+
+    def _rest(self, elements: str) -> None:
+        """Count elements that are about to be made, and rest where it is time to."""
+        if self._most_elements is not None:
+            self.write(f"until_rest -= {elements}")
+            with self.block("if until_rest < 0:"):
+                self.write("rest()")
+                self.write(f"until_rest = {ELEMENTS_PER_REST}")
 
     def _nullable_struct(self, node: NullableStruct, target: str, path: str) -> None:
         marker = self.fresh("marker")
@@ -253,6 +295,10 @@ class _DecoderWriter(SourceWriter):
         with self.block(f"if {count}:"):
             with self.block(f"if {count} > 127:"):
                 self.write(f"{count}, pos = rest_of_uvarint({count}, data, pos)")
+                with self.block(f"if {count} > {MOST_TAGS}:"):
+                    self.write(f'raise DecodeError(f"{path}: {{{count}}} tagged fields")')
+            self._count(count, path)
+            self._rest(count)
             if layout.tagged:
                 self._known_tags(layout.tagged, values, count, path)
             else:

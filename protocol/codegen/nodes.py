@@ -34,6 +34,10 @@ class DecodeError(Exception):
     """The bytes are not a message: the peer is broken or hostile, and its connection is closed."""
 
 
+class ManyElements(DecodeError):
+    """The message has more elements than whoever decodes it has time for. It may be right for all that."""
+
+
 class EncodeError(Exception):
     """The message does not fit its layout: a null or a number where the version has no room for it."""
 

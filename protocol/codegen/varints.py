@@ -1,8 +1,13 @@
 """Unsigned varints, and the skipping of tagged fields: what generated codecs call for the cases that are not inline."""
 
+from typing import Final
+
 from eosin.protocol.codegen.nodes import MAX_UNSIGNED_VARINT, DecodeError
 
 Data = bytes | memoryview
+
+MOST_TAGS: Final = 1000
+"""Of one struct: no version of Kafka has more than a few, and to skip one costs as much as to make an element."""
 
 
 def uvarint(number: int) -> bytes:
@@ -51,6 +56,8 @@ def next_tag(data: Data, pos: int, size: int, previous: int) -> tuple[int, int, 
 
 def skip_tags(count: int, data: Data, pos: int, size: int) -> int:
     """The position after `count` tagged fields, none of which is known."""
+    if count > MOST_TAGS:
+        raise DecodeError(f"{count} tagged fields")
     tag = -1
     for _ in range(count):
         tag, _start, pos = next_tag(data, pos, size, tag)

@@ -16,6 +16,7 @@ import construct
 
 from eosin.protocol.codegen.decode import Decoder, generate_decoder
 from eosin.protocol.codegen.encode import Encoder, generate_encoder
+from eosin.protocol.codegen.nodes import ManyElements
 from eosin.protocol.codegen.source import source_of
 from eosin.protocol.codegen.varints import Data
 from eosin.protocol.schemas import schema_of
@@ -36,6 +37,7 @@ __all__ = [
     "DecodeError",
     "EncodeError",
     "EncodedBody",
+    "ManyElements",
     "RequestHeader",
     "build",
     "decode_body",
@@ -88,17 +90,18 @@ def decode_request_header(frame: Data) -> RequestHeader:
     return read_request_header(frame, _REQUEST_TAGS)
 
 
-def decode_request(key: int, version: int, frame: Data, offset: int) -> Any:
+def decode_request(key: int, version: int, frame: Data, offset: int, rest: Callable[[], None] | None = None) -> Any:
     """The request whose body starts at `offset`. Bytes after it are left unread.
 
     Fields of record batches are views of `frame`; everything else is copied. Raises DecodeError, also for a version
-    that is not declared.
+    that is not declared; and ManyElements for a request that takes long, unless there is a `rest`: a thread's, which is
+    called after about each millisecond.
     """
     try:
         decode = _REQUEST_DECODERS[key, version]
     except KeyError:
         decode = _request_decoder(key, version)
-    return decode(frame, offset)
+    return decode(frame, offset) if rest is None else decode(frame, offset, rest)
 
 
 def encode_response(key: int, version: int, correlation_id: int, message: Message) -> list[Buffer]:

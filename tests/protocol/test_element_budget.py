@@ -6,15 +6,16 @@ from collections.abc import Iterator
 import pytest
 
 from eosin.protocol.codegen.array import Array
-from eosin.protocol.codegen.decode import Decoder, generate_decoder
+from eosin.protocol.codegen.decode import ELEMENTS_PER_REST, Decoder, generate_decoder
 from eosin.protocol.codegen.layout import Layout, NullableStruct
 from eosin.protocol.codegen.nodes import Construct
 from eosin.protocol.codegen.text import Blob, Text
-from eosin.protocol.codegen.varints import uvarint
+from eosin.protocol.codegen.varints import MOST_TAGS, uvarint
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import schema_of
+from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from eosin.protocol.types import DecodeError
-from eosin.protocol.wire.codec import MOST_ELEMENTS, decode_request
+from eosin.protocol.wire.codec import MOST_ELEMENTS, ManyElements, decode_request, decode_request_header, encode_request
 
 MIB: int = 1 << 20
 LARGEST_REQUEST_BYTES = 16 * MIB
@@ -64,14 +65,18 @@ def requests() -> Iterator[tuple[ApiKey, int, Layout]]:
             yield key, version, schema.request_layout(version)
 
 
+def without_rest() -> None:
+    """What a thread does in its rests does not matter here."""
+
+
 def refused(decode: Decoder, message: bytes) -> tuple[str, int]:
     """The error, and the bytes that were allocated before it."""
     with pytest.raises(DecodeError):
-        decode(message, 0)  # the decoder itself is made
+        decode(message, 0, without_rest)  # the decoder itself is made
     tracemalloc.start()
     try:
         with pytest.raises(DecodeError) as error:
-            decode(message, 0)
+            decode(message, 0, without_rest)
         return str(error.value), tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -119,4 +124,42 @@ def test_a_request_with_as_many_elements_as_it_may_have_is_read() -> None:
     layout = schema.request_layout(1)
     node = dict(arrays(layout))["topic_names"]
     message = with_array(layout, "topic_names", filled(node, MOST_ELEMENTS, cheapest(node.element)))
-    assert len(decode_request(ApiKey.DELETE_TOPICS, 1, message, 0).topic_names) == MOST_ELEMENTS
+    rests: list[int] = []
+    request = decode_request(ApiKey.DELETE_TOPICS, 1, message, 0, lambda: rests.append(1))
+    assert len(request.topic_names) == MOST_ELEMENTS
+    assert len(rests) == MOST_ELEMENTS // (ELEMENTS_PER_REST + 1)
+    with pytest.raises(ManyElements):
+        decode_request(ApiKey.DELETE_TOPICS, 1, message, 0)
+
+
+def test_numbers_of_a_large_request_are_read_in_pieces() -> None:
+    count = 50_000
+    message = filled_numbers(count)
+    rests: list[int] = []
+    request = decode_request(ApiKey.ADD_PARTITIONS_TO_TXN, 0, message, 0, lambda: rests.append(1))
+    assert request.v3_and_below_topics[0].partitions == tuple(range(count))
+    assert len(rests) >= count // ELEMENTS_PER_REST // 2
+    with pytest.raises(ManyElements):
+        decode_request(ApiKey.ADD_PARTITIONS_TO_TXN, 0, message, 0)
+
+
+def filled_numbers(count: int) -> bytes:
+    """The body of a request for so many partitions of one topic."""
+    topic = AddPartitionsToTxnTopic("t", tuple(range(count)))
+    request = AddPartitionsToTxnRequest(v3_and_below_transactional_id="x", v3_and_below_topics=(topic,))
+    frame = b"".join(encode_request(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 1, None, request))[4:]
+    return frame[decode_request_header(frame).body_offset :]
+
+
+def test_a_struct_of_more_tags_than_any_version_has_is_refused() -> None:
+    tags = b"".join(uvarint(number) + b"\x00" for number in range(MOST_TAGS + 1))
+    schema = schema_of(ApiKey.FIND_COORDINATOR)
+    assert schema is not None
+    untagged = with_array(schema.request(6), "coordinator_keys", b"\x01")[:-1]
+    for count, outcome in ((MOST_TAGS, None), (MOST_TAGS + 1, DecodeError)):
+        message = untagged + uvarint(count) + tags
+        if outcome is None:
+            assert decode_request(ApiKey.FIND_COORDINATOR, 6, message, 0).coordinator_keys == ()
+        else:
+            with pytest.raises(outcome, match="tagged fields"):
+                decode_request(ApiKey.FIND_COORDINATOR, 6, message, 0)

@@ -1,0 +1,63 @@
+"""`LargeRequests`: requests of so many elements that a thread decodes them (security.md 6.2).
+
+A frame of 16 MiB becomes a million objects, which would take the event loop 0.1 to 0.3 s. Always true: the connection
+of such a request begins no other one before it, so their order holds; one is decoded at a time, users in turns; the
+thread rests each millisecond, and ends when the client is gone, and then nothing of the request is executed.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from eosin.model.close_connection import CloseConnection
+from eosin.network.api import Api
+from eosin.protocol.types import DecodeError
+from eosin.protocol.wire.headers import RequestHeader
+from eosin.runtime.round_robin import RoundRobin
+from eosin.runtime.thread_rest import GivenUp, ThreadRest
+
+if TYPE_CHECKING:
+    from eosin.network.connection import Connection
+    from eosin.network.host import ConnectionHost
+
+
+class LargeRequests:
+    """Those of one broker's connections that are not decoded yet."""
+
+    __slots__ = ("_host", "_turns")
+
+    def __init__(self, host: "ConnectionHost") -> None:
+        self._host = host
+        self._turns = RoundRobin()
+
+    def begin(self, connection: "Connection", frame: memoryview, header: RequestHeader, api: Api) -> None:
+        """Begin a request, of which only the header is decoded, before any other one of its connection."""
+        connection.hold()
+        task = asyncio.get_running_loop().create_task(self._begin(connection, frame, header, api))
+        self._host.running[task] = api.key
+        task.add_done_callback(self._host.running.pop)
+
+    async def _begin(self, connection: "Connection", frame: memoryview, header: RequestHeader, api: Api) -> None:
+        try:
+            async with self._turns.turn(connection.session.owner):
+                request = await self._decoded(connection, frame, header)
+            connection.begin_large(api, header, request, len(frame))
+        except GivenUp:
+            return  # the client is gone
+        except DecodeError as error:
+            connection.refuse_peer("a malformed request", str(error))
+        except CloseConnection:
+            connection.close()
+
+    async def _decoded(self, connection: "Connection", frame: memoryview, header: RequestHeader) -> Any:
+        rests = ThreadRest()
+
+        def rest() -> None:
+            if connection.is_gone:
+                rests.give_up()
+            rests.take()
+
+        if connection.is_gone:
+            raise GivenUp
+        return await asyncio.to_thread(
+            self._host.decode_request, header.api_key, header.api_version, frame, header.body_offset, rest
+        )
