@@ -1,4 +1,4 @@
-"""`made_for_each`, `done_for_each`, `written`: items of one request, in turns with everybody else (security.md 6.2).
+"""`made_for_each`, `pieces`, `written`...: items of one request, in turns with everybody else (security.md 6.2).
 
 A frame of 2 MB names 200,000 groups, and each name costs a decision and an item of the response. Always true: a request
 of few items never waits here; one of many holds its connection, so that nothing overtakes it and no client has two of
@@ -6,24 +6,31 @@ them in work on one connection.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from msgspec.structs import replace
 
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
 from eosin.protocol.wire.codec import EncodedBody, encode_body
+from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
     from eosin.broker.services import Services
     from eosin.network.api import RequestContext
 
 _T = TypeVar("_T")
+_S = TypeVar("_S", bound=Message)
 _R = TypeVar("_R")
 
 ITEMS_PER_TURN: Final = 200
 """Of which each takes some microseconds: a turn has 1 to 2 ms."""
 TURN_MS: Final = 2
 """For items that take longer."""
+ITEMS_PER_DROP: Final = 1000
+"""Of those that are let go; each takes a microsecond."""
 ITEMS_PER_STEP: Final = 5000
 """Up to so many, a response takes a few milliseconds to encode."""
 CHANGES_AT_ONCE: Final = 50
@@ -34,23 +41,79 @@ async def made_for_each(items: Iterable[_T], count: int, context: "RequestContex
     """All of `items`, which is lazy: each is made as it is taken. `count` tells about how many there are."""
     if count <= ITEMS_PER_TURN:
         return list(items)
+    with in_turns(context):
+        return await taken(items, services.clock)
+
+
+@contextmanager
+def in_turns(context: "RequestContext") -> Iterator[None]:
+    """Within it, the connection of a request begins no other one."""
     connection = context.connection
     if connection is not None:
-        connection.hold()
+        connection.begin_turns()
     try:
-        made: list[_T] = []
-        clock = services.clock
-        left, until_ms = ITEMS_PER_TURN, clock.elapsed_ms() + TURN_MS
-        for each in items:
-            made.append(each)
-            left -= 1
-            if left == 0 or clock.elapsed_ms() >= until_ms:
-                await asyncio.sleep(0)
-                left, until_ms = ITEMS_PER_TURN, clock.elapsed_ms() + TURN_MS
-        return made
+        yield
     finally:
         if connection is not None:
-            connection.release()
+            connection.end_turns()
+
+
+async def taken(items: Iterable[_T], clock: Clock, *, per_turn: int = ITEMS_PER_TURN) -> list[_T]:
+    """All of `items`, which is lazy, at most so many in one turn of the event loop."""
+    made: list[_T] = []
+    left, until_ms = per_turn, clock.elapsed_ms() + TURN_MS
+    for each in items:
+        made.append(each)
+        left -= 1
+        if left <= 0 or clock.elapsed_ms() >= until_ms:
+            await asyncio.sleep(0)
+            left, until_ms = per_turn, clock.elapsed_ms() + TURN_MS
+    return made
+
+
+def pieces(topics: Iterable[_S], field: str) -> Iterator[list[_S]]:
+    """The same topics in pieces, each with as many partitions, in `field`, as one turn has time for: a topic of more
+    comes in several of them."""
+    piece: list[_S] = []
+    room = ITEMS_PER_TURN
+    for topic in topics:
+        items: Sequence[object] = getattr(topic, field)
+        begun = 0
+        while begun < len(items) or not begun:
+            part = items[begun : begun + room]
+            piece.append(topic if len(part) == len(items) else replace(topic, **{field: part}))
+            begun += max(1, len(part))
+            room -= max(1, len(part))
+            if room <= 0:
+                yield piece
+                piece, room = [], ITEMS_PER_TURN
+    if piece:
+        yield piece
+
+
+async def dropped(whole: list[Any]) -> None:
+    """Let go of very many things in turns: to free a million of them takes 30 ms and more. Nobody else holds them."""
+    lists = [whole]
+    left = ITEMS_PER_DROP
+    while lists:
+        last = lists[-1]
+        if not last:
+            lists.pop()
+            continue
+        part = last.pop()
+        if isinstance(part, Message):
+            lists += [list(inner) for inner in _long_fields(part)]
+        left -= 1
+        if not left:
+            await asyncio.sleep(0)
+            left = ITEMS_PER_DROP
+
+
+def _long_fields(part: Message) -> Iterator[tuple[Any, ...]]:
+    for name in part.__struct_fields__:
+        inner = getattr(part, name)
+        if type(inner) is tuple and len(inner) > ITEMS_PER_DROP:
+            yield inner
 
 
 async def written(key: ApiKey, response: Message, count: int, context: "RequestContext") -> Message | EncodedBody:

@@ -31,11 +31,11 @@ class ClientConnection(Protocol):
     def pause_for(self, pause_ms: int) -> None:
         """Read nothing from it, and begin none of its requests, for so long."""
 
-    def hold(self) -> None:
-        """Begin none of its requests until `release`."""
+    def begin_turns(self) -> None:
+        """Begin none of its requests until as many `end_turns`."""
 
-    def release(self) -> None:
-        """Go on after `hold`."""
+    def end_turns(self) -> None:
+        """Go on, unless there are turns of another request."""
 
     def fetch_waits(self, end_wait: Callable[[], None]) -> None:
         """A Fetch of it waits for records: end its wait when another request comes behind it."""

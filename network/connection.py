@@ -72,6 +72,7 @@ class Connection(asyncio.BufferedProtocol):
         "_frames",
         "_gate",
         "_host",
+        "_in_turns",
         "_loop",
         "_order",
         "_pause",
@@ -133,6 +134,8 @@ class Connection(asyncio.BufferedProtocol):
         """Closes the connection of a refused peer."""
         self._pause: Timer | None = None
         """Until it fires, a hook or the gate keeps the connection from being read."""
+        self._in_turns = 0
+        """Its requests of many items that are worked on: meanwhile, no other one begins."""
         self._reading = True
         self._write_blocked = False
         self._closing = False
@@ -262,6 +265,16 @@ class Connection(asyncio.BufferedProtocol):
         """Go on after `hold`."""
         self._end_pause()
 
+    def begin_turns(self) -> None:
+        """Begin no request until the turns of this one have ended."""
+        self._in_turns += 1
+
+    def end_turns(self) -> None:
+        """Go on, unless there are turns of another one."""
+        self._in_turns -= 1
+        if not self._in_turns:
+            self._schedule_begin()
+
     def pause_for(self, pause_ms: int) -> None:
         """Read and begin nothing for so long; what is held stays so until its release."""
         if self._pause is HELD or self._transport is None:
@@ -296,7 +309,7 @@ class Connection(asyncio.BufferedProtocol):
     def asks_for_nothing(self) -> bool:
         """Whether it may be closed without a loss: no request is under way but a Fetch that waits, and no answer."""
         transport = self._transport
-        if transport is None or self._closing or self._pause or not self.waits_for_records:
+        if transport is None or self._closing or self._pause or self._in_turns or not self.waits_for_records:
             return False
         return not (self._frames or self._decoder.begun_bytes or transport.get_write_buffer_size())
 
@@ -415,6 +428,7 @@ class Connection(asyncio.BufferedProtocol):
             not self._closing
             and not self._write_blocked
             and self._pause is None
+            and not self._in_turns
             and len(self._exchanges) < host.max_in_flight
             and self._responses.ready_bytes <= host.write_buffer_bytes
             and not (self._fetch.has_begun and self._frames and self._frames[0][:2] == _FETCH_BYTES)
@@ -430,7 +444,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _steer_reading(self) -> None:
         """Read the socket only while its requests may begin."""
-        wanted = not (self._frames or self._write_blocked or self._closing or self._pause or self._decoder.is_waiting)
+        is_held = self._pause or self._in_turns
+        wanted = not (self._frames or self._write_blocked or self._closing or is_held or self._decoder.is_waiting)
         if wanted is self._reading or self._transport is None or self._transport.is_closing():
             return
         self._reading = wanted
@@ -509,8 +524,7 @@ class Connection(asyncio.BufferedProtocol):
         return context
 
     def begin_large(self, api: Api, header: RequestHeader, request: Any, size_bytes: int) -> None:
-        """Go on, after `hold`, with a request that is decoded now. Raises what `begin_exchange` does."""
-        self.release()
+        """Go on with a request that is decoded now. Raises what `begin_exchange` does."""
         if not self._closing:
             context = replace(self.context(api, header.api_version, header.client_id), is_large=True)
             self.begin_exchange(LargeExchange(api, context, header.correlation_id, request), size_bytes)

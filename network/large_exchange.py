@@ -4,6 +4,7 @@ thread encodes it, too (security.md 6.2)."""
 import asyncio
 from typing import Any
 
+from eosin.broker.many_items import dropped
 from eosin.broker.services import Services
 from eosin.network.exchange import Exchange
 from eosin.network.request_hooks import RequestHooks
@@ -34,6 +35,9 @@ class LargeExchange(Exchange):
             self.observed.response = None  # nobody shall look through all of it
         key, version = self.api.key, self.context.api_version
         self.answer = await asyncio.to_thread(encode_response, key, version, self.correlation_id, response)
+        made = [response, self.request]
+        self.request = response = None
+        await dropped(made)
 
     async def _refusal(self, error: ErrorCode) -> Any:
         return await asyncio.to_thread(self.api.refuse, self.request, self.context, error)

@@ -31,7 +31,7 @@ class LargeRequests:
 
     def begin(self, connection: "Connection", frame: memoryview, header: RequestHeader, api: Api) -> None:
         """Begin a request, of which only the header is decoded, before any other one of its connection."""
-        connection.hold()
+        connection.begin_turns()
         task = asyncio.get_running_loop().create_task(self._begin(connection, frame, header, api))
         self._host.running[task] = api.key
         task.add_done_callback(self._host.running.pop)
@@ -47,6 +47,8 @@ class LargeRequests:
             connection.refuse_peer("a malformed request", str(error))
         except CloseConnection:
             connection.close()
+        finally:
+            connection.end_turns()
 
     async def _decoded(self, connection: "Connection", frame: memoryview, header: RequestHeader) -> Any:
         rests = ThreadRest()

@@ -7,15 +7,18 @@ are; all later ones keep to them. Large stretches of records are only located, a
 read into memory keeps to the answer's share of `ResponseMemory`, and the rest comes with the next fetch.
 """
 
+import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.broker.fetching.long_poll import Watch
+from eosin.broker.many_items import taken
 from eosin.model.resources import Operation, ResourceType
 from eosin.model.wanted_partition import Wanted
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.header import HEADER_BYTES
+from eosin.runtime.turns import in_turns
 from eosin.storage.results.file_range import as_range
 from eosin.storage.results.log_results import Isolation, ReadResult
 
@@ -37,6 +40,8 @@ UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_
 WAITING_ERRORS: Final = UNKNOWN | {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 """What a consumer hears when the wait for its other partitions is over: a client that goes on to ask for what is gone
 or denied would else spin."""
+READS_PER_TURN: Final = 50
+"""Each takes some 20 us, of what the system has in memory."""
 UNREAD_BYTES: Final = 131_072
 """More than this of one partition is sent from its file: below it a copy is cheaper than what that takes."""
 
@@ -173,8 +178,23 @@ class FetchPass:
         if self._hopeless == len(wanted):
             self.settled = True  # there is nothing to wait for
 
+    @classmethod
+    async def in_turns(cls, wanted: Sequence[Wanted], limits: FetchLimits, services: "Services") -> "FetchPass":
+        """A look at each of very many partitions."""
+        found = cls((), limits, services)
+        found.settled = False
+        found.partitions = await taken(map(found._found, found._not_idle(wanted)), services.clock)
+        if found._hopeless == len(wanted):
+            found.settled = True
+        return found
+
+    @property
+    def has_hopeless(self) -> bool:
+        """Whether any partition does not exist, or is denied to the consumer."""
+        return self._hopeless > 0
+
     def is_hopeless(self, some: Sequence[Wanted]) -> bool:
-        """Whether any of `some` does not exist, or is denied to the consumer."""
+        """The same of any of `some`."""
         if not self._hopeless:
             return False
         asked = set(map(id, some))
@@ -196,6 +216,19 @@ class FetchPass:
             assert wanted.idle is not None
             found.append(Watch(wanted.idle.log, offset=wanted.fetch_offset, limit=wanted.max_bytes))
         return found
+
+    async def watches_in_turns(self) -> list[Watch]:
+        """What to wait for, each log once: a partition that is named again and again is one."""
+        if self._idle:
+            return self.watches()  # a follower names each partition once
+        found: dict[PartitionLog, Watch] = {}
+
+        def watch(each: PartitionFetch) -> None:
+            if not each.is_held and not each.error:
+                found[each.log] = Watch(each.log, offset=each.wanted.fetch_offset, limit=each.wanted.max_bytes)
+
+        await in_turns(self.partitions, watch, self._services.clock)
+        return list(found.values())
 
     def wait_ms(self, max_wait_ms: int) -> int:
         """How long to wait at most, where the fetcher would wait for `max_wait_ms`."""
@@ -310,14 +343,23 @@ class FetchPass:
 
     async def read(self) -> None:
         """Read every partition that has something, in order, within the limits."""
-        reading = self._advance()
+        end = len(self.partitions)
+        reading = self._advance(end)
         if reading is not None:
-            await self._finish(reading)
+            await self._finish(reading, end)
 
-    def _advance(self) -> Awaitable[ReadResult] | None:
-        """Read on until a log has to fetch its bytes from the disk."""
+    async def read_in_turns(self) -> None:
+        """The same of very many partitions."""
+        end = len(self.partitions)
+        while self._at < end:
+            until = min(end, self._at + READS_PER_TURN)
+            await self._finish(self._advance(until), until)
+            await asyncio.sleep(0)
+
+    def _advance(self, end: int) -> Awaitable[ReadResult] | None:
+        """Read on, up to `end` of the partitions, until a log has to fetch its bytes from the disk."""
         isolation, follower = self._limits.isolation, self._limits.follower
-        while self._at < len(self.partitions):
+        while self._at < end:
             partition = self.partitions[self._at]
             self._at += 1
             if partition.error or partition.diverging is not None or partition.preferred != NO_REPLICA:
@@ -337,7 +379,8 @@ class FetchPass:
             if not partition.log.context.disk.open_files.is_full:
                 memory = min(UNREAD_BYTES, memory)
             elif not memory and not first:
-                break  # a file that is being sent keeps its descriptor
+                self._at = len(self.partitions)  # a file that is being sent keeps its descriptor
+                break
             result = partition.log.read(
                 offset,
                 max_bytes=limit,
@@ -350,13 +393,13 @@ class FetchPass:
             self._keep(partition, result)
         return None
 
-    async def _finish(self, reading: Awaitable[ReadResult] | None) -> None:
+    async def _finish(self, reading: Awaitable[ReadResult] | None, end: int) -> None:
         memory, share = self._services.response_memory, self._memory_left
         memory.held_bytes += share
         try:
             while reading is not None:
                 self._keep(self.partitions[self._at - 1], await reading)
-                reading = self._advance()
+                reading = self._advance(end)
         finally:
             memory.held_bytes -= share
 

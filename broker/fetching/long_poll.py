@@ -10,13 +10,16 @@ waiting poll counts only the log that moved, never its other partitions again.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from eosin.runtime.clock import Clock
 from eosin.storage.results.log_results import Isolation
 
 if TYPE_CHECKING:
     from eosin.storage.log.partition_log import PartitionLog
+
+WATCHES_PER_TURN: Final = 1000
+"""Logs that one poll begins to watch in one turn of the event loop: each takes a microsecond or two."""
 
 
 class Watch:
@@ -98,12 +101,17 @@ class LongPolls:
         poll = _Poll(watches, isolation=isolation, min_bytes=min_bytes)
         if waits is not None:
             waits(poll.wake)
-        for log, watch in poll.watches.items():
-            self._by_log.setdefault(log, {})[poll] = None
-            if watch.offset < log.log_end_offset or log.unusable is not None:
-                poll.count(log)  # what does not suffice alone, or came since the caller's own look
         timer = self._clock.call_later(max_wait_ms, poll.wake)
         try:
+            left = WATCHES_PER_TURN
+            for log, watch in poll.watches.items():
+                self._by_log.setdefault(log, {})[poll] = None
+                if watch.offset < log.log_end_offset or log.unusable is not None:
+                    poll.count(log)  # what does not suffice alone, or came since the caller's own look
+                left -= 1
+                if not left:
+                    await asyncio.sleep(0)
+                    left = WATCHES_PER_TURN
             await poll.woken
         finally:
             timer.cancel()
@@ -111,7 +119,9 @@ class LongPolls:
 
     def _forget(self, poll: _Poll) -> None:
         for log in poll.watches:
-            polls = self._by_log[log]
+            polls = self._by_log.get(log)
+            if polls is None or poll not in polls:
+                return  # the wait was given up before it watched this one and those after it
             del polls[poll]
             if not polls:
                 del self._by_log[log]

@@ -7,10 +7,15 @@ a session's epoch moves on when a request is accepted, not when it is answered, 
 and a partition's place in its session is its turn: whoever was answered with data goes to the end.
 """
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
+from eosin.broker.many_items import pieces
 from eosin.model.wanted_partition import Wanted
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.chance import Chance
@@ -18,7 +23,7 @@ from eosin.runtime.clock import Clock, Timer
 
 if TYPE_CHECKING:
     from eosin.network.api import ClientConnection
-    from eosin.protocol.schemas.fetch import FetchRequest
+    from eosin.protocol.schemas.fetch import FetchRequest, FetchTopic, ForgottenTopic
 
 INITIAL_EPOCH: Final = 0
 """A full fetch that asks for a new session."""
@@ -148,20 +153,61 @@ class FetchSessions:
         request."""
         epoch = request.session_epoch  # below the initial one: a full fetch that closes its session and wants none
         if epoch > INITIAL_EPOCH:
-            return self._continue(request, uses_topic_ids=uses_topic_ids, owner=owner, connection=connection)
+            session = self._continue(request, uses_topic_ids=uses_topic_ids, owner=owner, connection=connection)
+            if isinstance(session, ErrorCode):
+                return session
+            if not request.topics and not request.forgotten_topics_data:
+                return IncrementalFetch(session)
+            return self._changed(session, _apply(request.topics, request.forgotten_topics_data, session))
         if request.session_id != NO_SESSION and self._owned(request.session_id, owner) is not None:
             self.drop(request.session_id)
         return FullFetch(
-            _wanted(request, uses_topic_ids=uses_topic_ids),
+            _wanted(request.topics, uses_topic_ids=uses_topic_ids),
             wants_session=epoch == INITIAL_EPOCH,
             uses_topic_ids=uses_topic_ids,
             owner=owner,
             connection=connection,
         )
 
+    async def begin_in_turns(
+        self,
+        request: "FetchRequest",
+        *,
+        uses_topic_ids: bool,
+        owner: Hashable = None,
+        connection: "ClientConnection | None" = None,
+    ) -> FullFetch | IncrementalFetch | ErrorCode:
+        """The same for a request of very many partitions."""
+        if request.session_epoch <= INITIAL_EPOCH:
+            bare = replace(request, topics=(), forgotten_topics_data=())
+            fetch = self.begin(bare, uses_topic_ids=uses_topic_ids, owner=owner, connection=connection)
+            assert isinstance(fetch, FullFetch)
+            wanted: list[Wanted] = []
+            for piece in pieces(request.topics, "partitions"):
+                wanted += _wanted(piece, uses_topic_ids=uses_topic_ids)
+                await asyncio.sleep(0)
+            fetch.wanted = wanted
+            return fetch
+        session = self._continue(request, uses_topic_ids=uses_topic_ids, owner=owner, connection=connection)
+        if isinstance(session, ErrorCode):
+            return session
+        added: list[Wanted] = []
+        changes = chain(
+            ((piece, ()) for piece in pieces(request.topics, "partitions")),
+            (((), piece) for piece in pieces(request.forgotten_topics_data, "partitions")),
+        )
+        for topics, forgotten in changes:
+            added += _apply(topics, forgotten, session)
+            if len(session.partitions) > MAX_PARTITIONS and not session.is_follower:
+                break  # it ends
+            await asyncio.sleep(0)
+        if self._sessions.get(session.session_id) is not session:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND  # it has ended meanwhile
+        return self._changed(session, added)
+
     def open(self, fetch: FullFetch) -> FetchSession | None:
         """A session for the partitions of a full fetch, when it wants one and there is room."""
-        if not fetch.wants_session:
+        if not fetch.wants_session or (len(fetch.wanted) > MAX_PARTITIONS and not fetch.is_follower):
             return None
         session = FetchSession(self._new_id(), fetch, now_ms=self._clock.elapsed_ms())
         if not self._fits(session) or not self._make_room(len(session.partitions)):
@@ -225,7 +271,8 @@ class FetchSessions:
         uses_topic_ids: bool,
         owner: Hashable,
         connection: "ClientConnection | None",
-    ) -> FullFetch | IncrementalFetch | ErrorCode:
+    ) -> FetchSession | ErrorCode:
+        """The session of a request, which moves on."""
         session = self._owned(request.session_id, owner)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -234,19 +281,20 @@ class FetchSessions:
         if session.uses_topic_ids != uses_topic_ids:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         session.connection = connection
-        added: Sequence[Wanted] = ()
-        if request.topics or request.forgotten_topics_data:
-            added = _apply(request, session)
-            if not session.partitions:
-                self.drop(session.session_id)
-                return FullFetch((), wants_session=False, uses_topic_ids=uses_topic_ids)
-            if added and not self._fits(session):
-                self.drop(session.session_id)
-                return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-            self._count(session)
         session.epoch = session.epoch + 1 if session.epoch < _MAX_EPOCH else 1
         session.last_used_ms = self._clock.elapsed_ms()
         self._sessions.move_to_end(session.session_id)
+        return session
+
+    def _changed(self, session: FetchSession, added: Sequence[Wanted]) -> FullFetch | IncrementalFetch | ErrorCode:
+        """What a request wants whose changes its session has taken over."""
+        if not session.partitions:
+            self.drop(session.session_id)
+            return FullFetch((), wants_session=False, uses_topic_ids=session.uses_topic_ids)
+        if added and not self._fits(session):
+            self.drop(session.session_id)
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        self._count(session)
         return IncrementalFetch(session, added)
 
     def _make_room(self, size: int) -> bool:
@@ -272,19 +320,21 @@ class FetchSessions:
                 return session_id
 
 
-def _wanted(request: "FetchRequest", *, uses_topic_ids: bool) -> list[Wanted]:
+def _wanted(topics: "Sequence[FetchTopic]", *, uses_topic_ids: bool) -> list[Wanted]:
     return [
         Wanted(topic, partition, key=(topic.topic_id if uses_topic_ids else topic.topic, partition.partition))
-        for topic in request.topics
+        for topic in topics
         for partition in topic.partitions
     ]
 
 
-def _apply(request: "FetchRequest", session: FetchSession) -> list[Wanted]:
+def _apply(
+    topics: "Sequence[FetchTopic]", forgotten_topics: "Sequence[ForgottenTopic]", session: FetchSession
+) -> list[Wanted]:
     """Bring the session's partitions up to date: changed and added ones, then forgotten ones. Returns those added."""
     partitions = session.partitions
     added: list[Wanted] = []
-    for topic in request.topics:
+    for topic in topics:
         name = topic.topic_id if session.uses_topic_ids else topic.topic
         for partition in topic.partitions:
             key = (name, partition.partition)
@@ -294,7 +344,7 @@ def _apply(request: "FetchRequest", session: FetchSession) -> list[Wanted]:
             else:
                 partitions[key] = Wanted(topic, partition, key=key)
                 added.append(partitions[key])
-    for forgotten in request.forgotten_topics_data:
+    for forgotten in forgotten_topics:
         name = forgotten.topic_id if session.uses_topic_ids else forgotten.topic
         for index in forgotten.partitions:
             partitions.pop((name, index), None)

@@ -18,11 +18,15 @@ denied to it wait with the others. `broker/fetching/fetch_pass.py` reads. Record
 uncopied. A response without records holds empty records, never null: librdkafka breaks on null.
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from itertools import starmap
 from typing import TYPE_CHECKING, Final, cast
 
 from eosin.broker.fetching.fetch_pass import UNKNOWN, FetchLimits, FetchPass, PartitionFetch
+from eosin.broker.fetching.long_poll import Watch
 from eosin.broker.fetching.sessions import FetchSession, FullFetch, IncrementalFetch
+from eosin.broker.many_items import ITEMS_PER_TURN, dropped, in_turns, taken
 from eosin.broker.services import Services
 from eosin.model.cluster import NO_LEADER
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
@@ -62,6 +66,8 @@ _NO_ABORTED: Final[tuple[AbortedTransaction, ...]] = ()
 
 async def handle(request: FetchRequest, context: RequestContext, services: Services) -> FetchResponse:
     """Look, wait if that is not enough, and read."""
+    if context.is_large:
+        return await _handle_large(request, context, services)
     fetch = services.fetch_sessions.begin(
         request,
         uses_topic_ids=context.api_version >= FIRST_TOPIC_ID_VERSION,
@@ -71,20 +77,70 @@ async def handle(request: FetchRequest, context: RequestContext, services: Servi
     if isinstance(fetch, ErrorCode):
         return FetchResponse(error_code=fetch)
     limits = _limits(request, context, services)
+    if len(fetch.wanted) > ITEMS_PER_TURN:
+        return await _handle_many(request, fetch, limits, context, services)
     found = FetchPass(fetch.wanted, limits, services)
     if request.max_wait_ms > 0 and not found.has_enough:
-        await services.partitions.long_polls.wait(
-            found.watches(),
-            isolation=limits.isolation,
-            min_bytes=limits.min_bytes,
-            max_wait_ms=found.wait_ms(request.max_wait_ms),
-            waits=None if context.connection is None else context.connection.fetch_waits,
-        )
-        if limits.follower is not None:
-            limits.follower.waited()
+        await _wait(request, found, found.watches(), limits, context, services)
         found = FetchPass(fetch.wanted, limits, services)
     await found.read()
     return _response(fetch, found, limits, context, services)
+
+
+async def _handle_large(request: FetchRequest, context: RequestContext, services: Services) -> FetchResponse:
+    """A fetch that even names its partitions in turns."""
+    with in_turns(context):
+        fetch = await services.fetch_sessions.begin_in_turns(
+            request,
+            uses_topic_ids=context.api_version >= FIRST_TOPIC_ID_VERSION,
+            owner=(context.session.principal, context.listener),
+            connection=context.connection,
+        )
+    if isinstance(fetch, ErrorCode):
+        return FetchResponse(error_code=fetch)
+    return await _handle_many(request, fetch, _limits(request, context, services), context, services)
+
+
+async def _handle_many(
+    request: FetchRequest,
+    fetch: FullFetch | IncrementalFetch,
+    limits: FetchLimits,
+    context: RequestContext,
+    services: Services,
+) -> FetchResponse:
+    """The same in turns with everybody else. What was found may change between two of them, as it may while a read
+    waits for the disk: each log answers for itself."""
+    with in_turns(context):
+        found = await FetchPass.in_turns(fetch.wanted, limits, services)
+        watches = await found.watches_in_turns() if request.max_wait_ms > 0 and not found.has_enough else None
+    if watches is not None:
+        await _wait(request, found, watches, limits, context, services)
+        with in_turns(context):
+            await dropped(found.partitions)
+            found = await FetchPass.in_turns(fetch.wanted, limits, services)
+    with in_turns(context):
+        await found.read_in_turns()
+        return await _response_in_turns(fetch, found, limits, context, services)
+
+
+async def _wait(
+    request: FetchRequest,
+    found: FetchPass,
+    watches: Sequence[Watch],
+    limits: FetchLimits,
+    context: RequestContext,
+    services: Services,
+) -> None:
+    """Wait until there is enough, or for as long as the client says."""
+    await services.partitions.long_polls.wait(
+        watches,
+        isolation=limits.isolation,
+        min_bytes=limits.min_bytes,
+        max_wait_ms=found.wait_ms(request.max_wait_ms),
+        waits=None if context.connection is None else context.connection.fetch_waits,
+    )
+    if limits.follower is not None:
+        limits.follower.waited()
 
 
 def _limits(request: FetchRequest, context: RequestContext, services: Services) -> FetchLimits:
@@ -132,6 +188,10 @@ class _Nearest:
         return self._led.nearest(log, offset, rack=self._rack, endpoints=self._endpoints)
 
 
+_Topics = dict[str | Uuid, list[PartitionData]]
+"""What a response says so far, by topic as the fetcher names it."""
+
+
 def _response(
     fetch: FullFetch | IncrementalFetch,
     found: FetchPass,
@@ -140,11 +200,55 @@ def _response(
     services: Services,
 ) -> FetchResponse:
     session = _session(fetch, found, limits, services)
+    topics: _Topics = {}
+    leaders: set[int] = set()
+    _answer(found.partitions, topics, leaders, fetch, session, limits, context, services)
+    if services.traffic is not None and limits.follower is None:
+        _count(topics, services.traffic, services)
+    return _of_topics(tuple(starmap(_topic, topics.items())), leaders, session, context, services)
+
+
+async def _response_in_turns(
+    fetch: FullFetch | IncrementalFetch,
+    found: FetchPass,
+    limits: FetchLimits,
+    context: RequestContext,
+    services: Services,
+) -> FetchResponse:
+    session = _session(fetch, found, limits, services)
+    topics: _Topics = {}
+    leaders: set[int] = set()
+    fetch.wanted = ()  # so that each of them goes with its answer
+    found.partitions.reverse()
+    while found.partitions:
+        piece: _Topics = {}
+        some = found.partitions[-ITEMS_PER_TURN:]
+        del found.partitions[-ITEMS_PER_TURN:]
+        _answer(some[::-1], piece, leaders, fetch, session, limits, context, services)
+        if services.traffic is not None and limits.follower is None:
+            _count(piece, services.traffic, services, counted=topics)
+        for name, partitions in piece.items():
+            topics.setdefault(name, []).extend(partitions)
+        del some
+        await asyncio.sleep(0)
+    responses = await taken(starmap(_topic, topics.items()), services.clock)
+    return _of_topics(tuple(responses), leaders, session, context, services)
+
+
+def _answer(
+    looks: Sequence[PartitionFetch],
+    topics: _Topics,
+    leaders: set[int],
+    fetch: FullFetch | IncrementalFetch,
+    session: FetchSession | None,
+    limits: FetchLimits,
+    context: RequestContext,
+    services: Services,
+) -> None:
+    """Say what is to be said of some partitions."""
     only_news = isinstance(fetch, IncrementalFetch)
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
-    topics: dict[str | Uuid, list[PartitionData]] = {}
-    leaders: set[int] = set()
-    for look in found.partitions:
+    for look in looks:
         if only_news and look.is_unchanged:
             continue
         data = _partition(look, limits, context, services)
@@ -157,17 +261,25 @@ def _response(
             )
         topics.setdefault(look.wanted.topic_id if by_id else look.wanted.topic, []).append(data)
         leaders.add(data.current_leader.leader_id)
+
+
+def _topic(name: str | Uuid, partitions: Sequence[PartitionData]) -> FetchableTopicResponse:
+    if isinstance(name, bytes):
+        return FetchableTopicResponse(topic_id=name, partitions=tuple(partitions))
+    return FetchableTopicResponse(name, partitions=tuple(partitions))
+
+
+def _of_topics(
+    topics: tuple[FetchableTopicResponse, ...],
+    leaders: set[int],
+    session: FetchSession | None,
+    context: RequestContext,
+    services: Services,
+) -> FetchResponse:
     leaders.discard(NO_LEADER)
-    if services.traffic is not None and limits.follower is None:
-        _count(topics, services.traffic, services)
     return FetchResponse(
         session_id=0 if session is None else session.session_id,
-        responses=tuple(
-            FetchableTopicResponse(topic_id=name, partitions=tuple(partitions))
-            if isinstance(name, bytes)
-            else FetchableTopicResponse(name, partitions=tuple(partitions))
-            for name, partitions in topics.items()
-        ),
+        responses=topics,
         node_endpoints=_endpoints(leaders, context, services) if leaders else (),
     )
 
@@ -185,17 +297,25 @@ def _session(
         return fetch.session
     if limits.follower is not None:
         fetch.is_follower = True
-    elif fetch.wants_session and found.is_hopeless(fetch.wanted):
+    elif fetch.wants_session and found.has_hopeless:
         return None
     return sessions.open(fetch)
 
 
-def _count(topics: Mapping[str | Uuid, Sequence[PartitionData]], traffic: "TrafficStats", services: Services) -> None:
+def _count(
+    topics: Mapping[str | Uuid, Sequence[PartitionData]],
+    traffic: "TrafficStats",
+    services: Services,
+    *,
+    counted: Collection[str | Uuid] = (),
+) -> None:
+    """Count what a response says, once for each topic: it has said something of those `counted` already."""
     for name, partitions in topics.items():
         topic = services.cluster.topic_by_id(name) if isinstance(name, bytes) else services.cluster.topics.get(name)
         if topic is not None:
             failed = sum(data.error_code != ErrorCode.NONE for data in partitions)
-            traffic.fetched(topic.name, [len(data.records or b"") for data in partitions], failed)
+            sizes = [len(data.records or b"") for data in partitions]
+            traffic.fetched(topic.name, sizes, failed, is_more=name in counted)
 
 
 def _partition(look: PartitionFetch, limits: FetchLimits, context: RequestContext, services: Services) -> PartitionData:

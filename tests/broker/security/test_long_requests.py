@@ -50,7 +50,7 @@ from eosin.protocol.schemas.txn_offset_commit import (
 from eosin.protocol.types import Message
 
 MOST_S = 0.1
-COUNT = 60_000
+COUNT = int(__import__("os").environ.get("COUNT", 60_000))
 MALLORY = "User:mallory"
 BATCH = bytes(build_batch([NewRecord(None, b"v")], timestamp=T))
 IN_TRANSACTION = bytes(
