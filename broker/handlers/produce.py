@@ -10,10 +10,11 @@ ApiVersions announces 0-13: librdkafka before 2.11.1 compresses only when it can
 
 Checks come in Kafka's order (storage.md section 4): steps 1 to 6 in `broker/producing/produce_request.py`, verification
 by the transaction coordinator in `broker/transactions/verification.py`, the rest in the log. The handler appends
-before its first wait, so that pipelined requests reach the logs in the order in which they came. There are two
+before its first wait, so that pipelined requests reach the logs in the order in which they came. There are three
 exceptions. A request whose verification waits appends later, and the next requests of its producer wait behind it. A
-large batch is checked in a thread, many batches of one request and the first batches of many partitions take turns, and
-later batches for their logs wait behind them (`broker/producing/large_batches.py`).
+large batch is checked in a thread, the first batches of many partitions take turns, and later batches for their logs
+wait behind them (`broker/producing/large_batches.py`). A request of hundreds of partitions is read, appended and
+answered in turns, and the next ones of its connection begin when it is appended.
 
 After the append the handler waits for durability: acks=1 and acks=-1 both respond when the high watermark has passed
 the batch (storage.md 19). With replicas on other brokers acks=1 waits for this broker's disk alone, and acks=-1 is
@@ -22,10 +23,18 @@ as in Kafka: an error for written records would make a client without idempotenc
 response; an error closes the connection.
 """
 
+import asyncio
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.producing.large_batches import BATCHES_AT_ONCE, Unchecked
-from eosin.broker.producing.produce_request import Produced, ProducedBatch, ProducedTopic, read_produced
+from eosin.broker.many_items import ITEMS_PER_TURN, dropped, in_turns, taken
+from eosin.broker.producing.produce_request import (
+    Produced,
+    ProducedBatch,
+    ProducedTopic,
+    read_in_turns,
+    read_produced,
+)
 from eosin.broker.services import Services
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.broker.transactions.verification import VerificationRequest, translated
@@ -65,7 +74,83 @@ FLUSH_BACKLOG_MAX_BYTES: Final = 64 * 1024 * 1024
 
 async def handle(request: ProduceRequest, context: RequestContext, services: Services) -> ProduceResponse | None:
     """Append, and respond when what was appended is durable; None for acks=0."""
+    topics = request.topic_data
+    if len(topics) > 1:
+        many = len(topics) > ITEMS_PER_TURN or sum(len(each.partition_data) for each in topics) > ITEMS_PER_TURN
+    else:
+        many = topics != () and len(topics[0].partition_data) > ITEMS_PER_TURN
+    if many:
+        return await _handle_many(request, context, services)
     produced = read_produced(request, context, services)
+    waiting = await _append(produced, context, services)
+    if produced.acks == 0:
+        _close_on_error(produced)
+        if services.partitions.unflushed_bytes > FLUSH_BACKLOG_MAX_BYTES:
+            # The request keeps its place on its connection, which slows the client down instead of filling memory.
+            await _durable(waiting)
+        return None
+    if waiting:
+        await _until_durable(waiting, produced.acks, request.timeout_ms, services)
+    if services.traffic is not None:
+        services.traffic.produced(produced.topics)
+    return _response(produced, context, services)
+
+
+async def _handle_many(request: ProduceRequest, context: RequestContext, services: Services) -> ProduceResponse | None:
+    """The same in turns with everybody else, a piece of the request in each. The connection begins no other request
+    before the last piece is appended, so the order of its batches holds."""
+    acks, clock = request.acks, services.clock
+    waiting: list[list[ProducedBatch]] = []
+    with in_turns(context):
+        pieces = await read_in_turns(request, context, services)
+        for piece in pieces:
+            waiting.append(await _append(piece, context, services))
+            await asyncio.sleep(0)
+    if acks == 0:
+        await _end_without_response(pieces, waiting, services)
+        return None
+    until_ms = clock.elapsed_ms() + request.timeout_ms
+    for some in waiting:
+        if some:
+            await _until_durable(some, acks, max(0, until_ms - clock.elapsed_ms()), services)
+        await asyncio.sleep(0)
+    waiting.clear()
+    answers: list[PartitionProduceResponse] = []
+    endpoints: dict[int, NodeEndpoint] = {}
+    last = ""
+    pieces.reverse()
+    while pieces:
+        piece = pieces.pop()
+        if services.traffic is not None:
+            services.traffic.produced(piece.topics, counted=last)
+        last = piece.topics[-1].name
+        response = _response(piece, context, services)
+        for topic in response.responses:
+            answers += topic.partition_responses
+        endpoints.update((each.node_id, each) for each in response.node_endpoints)
+        await asyncio.sleep(0)
+    left = iter(answers)
+    topics = (
+        TopicProduceResponse(topic.name, topic.topic_id, tuple(islice(left, len(topic.partition_data))))
+        for topic in request.topic_data
+    )
+    return ProduceResponse(tuple(await taken(topics, clock)), node_endpoints=tuple(endpoints.values()))
+
+
+async def _end_without_response(pieces: list[Produced], waiting: list[list[ProducedBatch]], services: Services) -> None:
+    for piece in pieces:
+        _close_on_error(piece)
+        await asyncio.sleep(0)
+    for some in waiting:
+        if services.partitions.unflushed_bytes > FLUSH_BACKLOG_MAX_BYTES:
+            await _durable(some)
+        await asyncio.sleep(0)
+    waiting.clear()
+    await dropped(pieces)
+
+
+async def _append(produced: Produced, context: RequestContext, services: Services) -> list[ProducedBatch]:
+    """Append what may be appended. Returns what is still to become durable."""
     for batch in produced.refused:
         services.partitions.refused_batches.add(batch)
     if produced.transactional and produced.transactional_id is not None:
@@ -80,30 +165,45 @@ async def handle(request: ProduceRequest, context: RequestContext, services: Ser
     if led is not None and produced.acks == ALL_REPLICAS:
         _refuse_without_replicas(produced, led, services)
     now_ms = services.clock.now_ms()
-    waiting, large = _append_small(produced, services, now_ms, context)
+    large_batches = services.large_batches
+    waiting: list[ProducedBatch] = []
+    large: list[Checked] = []
+    budget = large_batches.quick
+    budget.left = QUICK_WORK
+    for topic in produced.topics:
+        for batch in topic.batches:
+            if batch.outcome is None:
+                assert batch.records is not None
+                valid = validate_quickly(batch.records, batch.log.config, now_ms, batch.header, budget)
+                if (
+                    valid is None
+                    or (large_batches.waiting and batch.log in large_batches.waiting)
+                    or (batch.log.segments.active is None and not large_batches.takes_first_batch())
+                ):
+                    large.append((batch, valid))
+                    continue
+                if _append_one(batch, valid, now_ms, context, services):
+                    waiting.append(batch)
+            batch.records = None
     if large:
         waiting += await _append_large(large, services, now_ms, context)
-    if produced.acks == 0:
-        _close_on_error(produced)
-        if services.partitions.unflushed_bytes > FLUSH_BACKLOG_MAX_BYTES:
-            # The request keeps its place on its connection, which slows the client down instead of filling memory.
-            await _durable(waiting)
-        return None
-    if waiting:
-        began_ns = 0 if services.traffic is None else stopwatch_ns()
-        if led is None:
-            await _durable(waiting)
-        elif produced.acks == ALL_REPLICAS:
-            await led.committed(waiting, timeout_ms=request.timeout_ms)
-        else:
-            await led.written(waiting)
-        if services.traffic is not None and began_ns:
-            services.traffic.durable_waits.observe(stopwatch_ns() - began_ns)
-        for batch in waiting:
-            services.partitions.refused_batches.add(batch)  # it may have been taken back since
-    if services.traffic is not None:
-        services.traffic.produced(produced.topics)
-    return _response(produced, context, services)
+    return waiting
+
+
+async def _until_durable(waiting: list[ProducedBatch], acks: int, timeout_ms: int, services: Services) -> None:
+    """Wait until what was appended is as durable as its producer wants it, or set its outcome to the error."""
+    led = services.led_partitions
+    began_ns = 0 if services.traffic is None else stopwatch_ns()
+    if led is None:
+        await _durable(waiting)
+    elif acks == ALL_REPLICAS:
+        await led.committed(waiting, timeout_ms=timeout_ms)
+    else:
+        await led.written(waiting)
+    if services.traffic is not None and began_ns:
+        services.traffic.durable_waits.observe(stopwatch_ns() - began_ns)
+    for batch in waiting:
+        services.partitions.refused_batches.add(batch)  # it may have been taken back since
 
 
 def _refuse_without_replicas(produced: Produced, led: "LedPartitions", services: Services) -> None:
@@ -113,38 +213,6 @@ def _refuse_without_replicas(produced: Produced, led: "LedPartitions", services:
                 batch.outcome = TOO_FEW_IN_SYNC
                 batch.records = None
                 services.partitions.refused_batches.add(batch)
-
-
-def _append_small(
-    produced: Produced, services: Services, now_ms: int, context: RequestContext
-) -> tuple[list[ProducedBatch], list["Checked"]]:
-    """Append what is quickly checked and written. Returns what is still to become durable, and what is not appended."""
-    large_batches = services.large_batches
-    waiting: list[ProducedBatch] = []
-    large: list[Checked] = []
-    budget = large_batches.quick
-    budget.left = QUICK_WORK
-    batches_left = BATCHES_AT_ONCE
-    for topic in produced.topics:
-        for batch in topic.batches:
-            if batch.outcome is None:
-                assert batch.records is not None
-                if not batches_left:
-                    large.append((batch, Unchecked.SMALL))
-                    continue
-                batches_left -= 1
-                valid = validate_quickly(batch.records, batch.log.config, now_ms, batch.header, budget)
-                if (
-                    valid is None
-                    or (large_batches.waiting and batch.log in large_batches.waiting)
-                    or (batch.log.segments.active is None and not large_batches.takes_first_batch())
-                ):
-                    large.append((batch, Unchecked.LARGE if valid is None else valid))
-                    continue
-                if _append_one(batch, valid, now_ms, context, services):
-                    waiting.append(batch)
-            batch.records = None
-    return waiting, large
 
 
 async def _append_large(

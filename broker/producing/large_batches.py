@@ -1,10 +1,9 @@
 """`LargeBatches`: batches that are not appended in the turn of their request, and in their place all the same.
 
-There are three kinds. A kilobyte on the wire may hold 64 MiB, or some hundred thousand records or headers; in the event
+There are two kinds. A kilobyte on the wire may hold 64 MiB, or some hundred thousand records or headers; in the event
 loop their check would hold up every other client for up to a second, so a thread does it. The first batch of a
 partition creates a directory and files, and a thousand of them hold up others as long; so a few are appended in each
-turn of the loop, however many connections they come from, and none of them waits for a check of others. And a request
-with thousands of batches appends some hundreds of them in each turn.
+turn of the loop, however many connections they come from, and none of them waits for a check of others.
 
 Always true: a log's batches are appended in the order in which their requests came, since whatever comes for a log
 while one of its batches waits here waits behind it; one batch is checked by a thread at a time, so what is decompressed
@@ -14,7 +13,6 @@ A check that nobody waits for any more ends.
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from eosin.protocol.records.budget import Budget
@@ -22,15 +20,7 @@ from eosin.runtime.clock import Clock
 from eosin.runtime.round_robin import RoundRobin
 from eosin.runtime.thread_rest import ThreadRest
 from eosin.runtime.turns import TurnQueue
-from eosin.storage.log.validation import QUICK_WORK, validate_client_batch, validate_quickly
-
-
-class Unchecked(Enum):
-    """Who is to check a batch."""
-
-    SMALL = "the event loop"
-    LARGE = "a thread"
-
+from eosin.storage.log.validation import validate_client_batch
 
 if TYPE_CHECKING:
     from eosin.broker.producing.produce_request import ProducedBatch
@@ -40,12 +30,9 @@ if TYPE_CHECKING:
 
     Append = Callable[[ProducedBatch, ValidBatch | Refused], None]
     """Append a batch that was checked, or keep its refusal; without a wait."""
-    Checked = tuple[ProducedBatch, ValidBatch | Refused | Unchecked]
-    """A batch and the outcome of its check, or who is to check it."""
+    Checked = tuple[ProducedBatch, ValidBatch | Refused | None]
+    """A batch and the outcome of its check; None where a thread is to check it."""
 
-BATCHES_AT_ONCE: Final = 250
-"""So many batches of one request are appended at once, and in one turn of the event loop at most twice as many: one
-takes some 20 us."""
 FIRST_BATCHES_AT_ONCE: Final = 25
 """So many partitions that have no files yet get them in one turn of the event loop: one takes some 0.3 ms."""
 
@@ -80,14 +67,9 @@ class LargeBatches:
         try:
             if earlier:
                 await asyncio.wait(earlier)
-            for index, (batch, checked) in enumerate(batches):
-                if index and index % BATCHES_AT_ONCE == 0:
-                    await asyncio.sleep(0)
-                if checked is Unchecked.SMALL:
-                    checked = _checked_quickly(batch, now_ms)
-                if checked is Unchecked.LARGE:
+            for batch, checked in batches:
+                if checked is None:
                     checked = await self._check(batch, now_ms, owner)
-                assert not isinstance(checked, Unchecked)
                 if batch.log.segments.active is None:
                     await self._append_first(batch, checked, append)
                 else:
@@ -123,19 +105,6 @@ class LargeBatches:
         appended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._first_batches.add(_step(batch, checked, append, appended))
         await appended
-
-
-def _checked_quickly(batch: "ProducedBatch", now_ms: int) -> "ValidBatch | Refused | Unchecked":
-    """The check of a batch of which a turn has `BATCHES_AT_ONCE`, if that is quick."""
-    assert batch.records is not None
-    checked = validate_quickly(
-        batch.records,
-        batch.log.config,
-        now_ms,
-        batch.header,
-        Budget(QUICK_WORK // BATCHES_AT_ONCE),
-    )
-    return Unchecked.LARGE if checked is None else checked
 
 
 def _step(

@@ -5,8 +5,12 @@ need a log's configuration or state and belong to the log. Nothing here changes 
 before the first batch of it is appended, since some errors are those of the whole request.
 """
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
+from eosin.broker.many_items import pieces
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition, Uuid
@@ -77,7 +81,7 @@ class ProducedTopic:
 class Produced:
     """A whole Produce request, checked as far as it can be without a log."""
 
-    __slots__ = ("acks", "refused", "topics", "transactional", "transactional_id")
+    __slots__ = ("acks", "producer", "refused", "topics", "transactional", "transactional_id", "whole")
 
     def __init__(self, request: "ProduceRequest") -> None:
         self.acks = request.acks
@@ -87,9 +91,14 @@ class Produced:
         """The transactional batches among those that may be appended."""
         self.refused: list[ProducedBatch] = []
         """Whole batches of those that may not, each with an error of its own."""
+        self.producer: tuple[int, int] | None = None
+        """The id and epoch of the transactional batches, if there are any."""
+        self.whole: Refused | None = None
+        """Why the request is refused as a whole."""
 
     def refuse(self, refused: Refused) -> None:
         """Refuse the request as a whole."""
+        self.whole = refused
         for topic in self.topics:
             for batch in topic.batches:
                 batch.outcome = refused
@@ -126,9 +135,31 @@ def read_produced(request: "ProduceRequest", context: "RequestContext", services
         produced.topics.append(ProducedTopic(topic, batches))
     if producer is not None and session is not None and not _may_write(session, request.transactional_id):
         whole = _FOREIGN_TRANSACTIONAL_ID
+    produced.producer = producer
     if whole is not None:
         produced.refuse(whole)
     return produced
+
+
+async def read_in_turns(request: "ProduceRequest", context: "RequestContext", services: "Services") -> list[Produced]:
+    """The same of very many partitions: pieces of the request, of which each has time for all that is done with it in
+    one turn of the event loop. What refuses one of them as a whole refuses all."""
+    read: list[Produced] = []
+    whole: Refused | None = None
+    producer: tuple[int, int] | None = None
+    for topics in pieces(request.topic_data, "partition_data"):
+        piece = read_produced(replace(request, topic_data=tuple(topics)), context, services)
+        read.append(piece)
+        if producer is not None and piece.producer not in (None, producer):
+            whole = whole or piece.whole or _TWO_PRODUCERS
+        producer = producer or piece.producer
+        whole = whole if piece.whole is None else piece.whole
+        await asyncio.sleep(0)
+    if whole is not None:
+        for piece in read:
+            piece.refuse(whole)
+            await asyncio.sleep(0)
+    return read
 
 
 def _may_write(session: "Session", transactional_id: str | None) -> bool:

@@ -11,11 +11,14 @@ import hostile_batches
 import pytest
 from call_counter import CallCounter
 from data_broker import DataBroker, batch, settle
+from fake_peer import FakePeer, host_of
 
 from eosin.broker.handlers import produce
-from eosin.broker.producing.large_batches import BATCHES_AT_ONCE, FIRST_BATCHES_AT_ONCE
+from eosin.broker.many_items import ITEMS_PER_TURN
+from eosin.broker.producing.large_batches import FIRST_BATCHES_AT_ONCE
 from eosin.model.principals import Principal
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.records.budget import RECORD_WORK
 from eosin.protocol.records.compression import Compression
@@ -292,11 +295,14 @@ class FirstBatches:
         """Records of all partitions."""
         return sum(self.broker.log(partition=each).log_end_offset for each in range(self._count))
 
-    def begin(self, partitions: range) -> Any:
-        """One request with a record for each of them."""
+    def request(self, partitions: range) -> ProduceRequest:
+        """One with a record for each of them."""
         data = tuple(PartitionProduceData(each, batch("r", timestamp=T)) for each in partitions)
-        request = ProduceRequest(None, -1, 30_000, (TopicProduceData("orders", bytes(16), data),))
-        return self.broker.begin(produce.API, request, 11)
+        return ProduceRequest(None, -1, 30_000, (TopicProduceData("orders", bytes(16), data),))
+
+    def begin(self, partitions: range) -> Any:
+        """Send it."""
+        return self.broker.begin(produce.API, self.request(partitions), 11)
 
     async def per_turn(self) -> list[int]:
         """How many are written in each turn of the event loop from now on, until there are no more."""
@@ -368,30 +374,31 @@ async def test_first_batches_of_a_request_that_is_given_up_let_the_others_go_on(
     assert many.broker.services.large_batches.waiting == {}
 
 
-async def test_a_request_with_thousands_of_batches_appends_some_hundreds_in_each_turn() -> None:
-    count = 5 * BATCHES_AT_ONCE
+async def test_a_request_with_hundreds_of_batches_appends_some_of_them_in_each_turn() -> None:
+    count = 4 * ITEMS_PER_TURN
     many = await FirstBatches.of(count)
     many.begin(range(count))
     await many.per_turn()
     await settle()
-    begun = many.begin(range(count))
+    peer = FakePeer(host_of(produce.API, services=many.broker.services))
+    behind = [many.broker.produce_request(batch("b", timestamp=T), partition=each) for each in (0, count - 1)]
+    peer.send(ApiKey.PRODUCE, 11, many.request(range(count)), *behind)
     counts = [many.written() - count]
-    behind = [many.broker.begin_produce(batch("b", timestamp=T), partition=each) for each in (0, count - 1)]
     while many.written() < 2 * count + len(behind):
         before = many.written()
         await asyncio.sleep(0)
         counts.append(many.written() - before)
         assert len(counts) < count
-    assert max(counts) <= 2 * BATCHES_AT_ONCE
+    assert max(counts) <= ITEMS_PER_TURN
     await settle()
-    assert answered(begun) == [(0, 1)] * count
-    assert [answer_of(each) for each in behind] == [("NONE", 2)] * 2
-    assert many.broker.services.large_batches.waiting == {}
+    first, *others = peer.answers()
+    assert answered(first) == [(0, 1)] * count
+    assert [answered(each) for each in others] == [[(0, 2)]] * 2
 
 
 async def test_a_large_batch_among_thousands_is_checked_by_a_thread_all_the_same() -> None:
     disk = HeldDisk()
-    count = BATCHES_AT_ONCE + 2
+    count = ITEMS_PER_TURN + 2
     many = await FirstBatches.of(count, disk)
     many.begin(range(count))
     await many.per_turn()
