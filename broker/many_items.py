@@ -8,6 +8,7 @@ them in work on one connection.
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec.structs import replace
@@ -43,6 +44,25 @@ async def made_for_each(items: Iterable[_T], count: int, context: "RequestContex
         return list(items)
     with in_turns(context):
         return await taken(items, services.clock)
+
+
+async def by_topic(
+    topics: Iterable[_S], field: str, answers: Iterable[_T], make: Callable[[_S, tuple[_T, ...]], _R], clock: Clock
+) -> tuple[_R, ...]:
+    """What is made of each topic and the answers of its partitions, in `field`: they follow each other in `answers`."""
+    left = iter(answers)
+    made = (make(topic, tuple(islice(left, len(getattr(topic, field))))) for topic in topics)
+    return tuple(await taken(made, clock))
+
+
+def size_of(topics: Iterable[Message], field: str) -> int:
+    """About how many items a request has: its topics, and their partitions, in `field`; no more than is many."""
+    count = 0
+    for topic in topics:
+        count += 1 + len(getattr(topic, field))
+        if count > ITEMS_PER_STEP:
+            break
+    return count
 
 
 @contextmanager

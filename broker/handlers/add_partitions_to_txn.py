@@ -10,11 +10,11 @@ the request otherwise, repeated for each partition.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from eosin.broker.many_items import ITEMS_PER_TURN, made_for_each
+from eosin.broker.many_items import ITEMS_PER_TURN, by_topic, in_turns, pieces
 from eosin.broker.services import Services
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
@@ -28,6 +28,7 @@ from eosin.protocol.schemas.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
@@ -43,17 +44,57 @@ async def handle(
 ) -> AddPartitionsToTxnResponse:
     if context.api_version >= FIRST_BROKER_VERSION:
         return await _answer_broker(request, context, services)
-    partitions = [
-        TopicPartition(topic.name, index) for topic in request.v3_and_below_topics for index in topic.partitions
-    ]
-    faults = (_fault(each, context, services) for each in partitions)
-    many = len(partitions) > ITEMS_PER_TURN
-    errors = await made_for_each(faults, len(partitions), context, services) if many else faults
-    at_fault = {each: error for each, error in zip(partitions, errors, strict=True) if error}
+    topics = request.v3_and_below_topics
+    if context.is_large:
+        return await _handle_many(request, context, services)
+    partitions = [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
+    if len(partitions) > ITEMS_PER_TURN:
+        return await _handle_many(request, context, services)
+    at_fault = {each: error for each in partitions if (error := _fault(each, context, services))}
     if at_fault:
         return _answer(request, ErrorCode.OPERATION_NOT_ATTEMPTED, at_fault)
     if not partitions:
         return _answer(request, ErrorCode.NONE)
+    return _answer(request, await _added_for_client(partitions, request, context, services))
+
+
+async def _handle_many(
+    request: AddPartitionsToTxnRequest, context: RequestContext, services: Services
+) -> AddPartitionsToTxnResponse:
+    """The same in turns with everybody else, each partition once."""
+    topics = request.v3_and_below_topics
+    at_fault: dict[TopicPartition, ErrorCode] = {}
+    partitions: dict[TopicPartition, None] = {}
+    with in_turns(context):
+        for piece in pieces(topics, "partitions"):
+            for each in (TopicPartition(topic.name, index) for topic in piece for index in topic.partitions):
+                fault = _fault(each, context, services)
+                if fault:
+                    at_fault[each] = fault
+                else:
+                    partitions[each] = None
+            await asyncio.sleep(0)
+        error = ErrorCode.OPERATION_NOT_ATTEMPTED
+        if not at_fault:
+            error = (
+                await _added_for_client(list(partitions), request, context, services) if partitions else ErrorCode.NONE
+            )
+        results: list[AddPartitionsToTxnPartitionResult] = []
+        for piece in pieces(topics, "partitions"):
+            for topic in piece:
+                results += _results(topic, error, at_fault)
+            await asyncio.sleep(0)
+        return AddPartitionsToTxnResponse(
+            results_by_topic_v3_and_below=await by_topic(topics, "partitions", results, _topic, services.clock)
+        )
+
+
+async def _added_for_client(
+    partitions: Sequence[TopicPartition],
+    request: AddPartitionsToTxnRequest,
+    context: RequestContext,
+    services: Services,
+) -> ErrorCode:
     reply = await services.transactions.add_partitions(
         request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
@@ -64,7 +105,7 @@ async def handle(
     error = reply.error
     if error is not ErrorCode.NONE:
         error = timeout_error_for(RequestKind.ADD_PARTITIONS, reply, context, services)
-    return _answer(request, wire_error(ApiKey.ADD_PARTITIONS_TO_TXN, context.api_version, error))
+    return wire_error(ApiKey.ADD_PARTITIONS_TO_TXN, context.api_version, error)
 
 
 async def _answer_broker(
@@ -154,15 +195,24 @@ def _answer(
     error: ErrorCode,
     at_fault: Mapping[TopicPartition, ErrorCode] | None = None,
 ) -> AddPartitionsToTxnResponse:
-    results = []
-    for topic in request.v3_and_below_topics:
-        if at_fault:
-            errors = [at_fault.get(TopicPartition(topic.name, index), error) for index in topic.partitions]
-        else:
-            errors = [error] * len(topic.partitions)
-        partitions = map(AddPartitionsToTxnPartitionResult, topic.partitions, errors)
-        results.append(AddPartitionsToTxnTopicResult(topic.name, tuple(partitions)))
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=tuple(results))
+    topics = (_topic(topic, tuple(_results(topic, error, at_fault))) for topic in request.v3_and_below_topics)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=tuple(topics))
+
+
+def _results(
+    topic: AddPartitionsToTxnTopic, error: ErrorCode, at_fault: Mapping[TopicPartition, ErrorCode] | None
+) -> Iterator[AddPartitionsToTxnPartitionResult]:
+    if at_fault:
+        errors = [at_fault.get(TopicPartition(topic.name, index), error) for index in topic.partitions]
+    else:
+        errors = [error] * len(topic.partitions)
+    return map(AddPartitionsToTxnPartitionResult, topic.partitions, errors)
+
+
+def _topic(
+    topic: AddPartitionsToTxnTopic, results: tuple[AddPartitionsToTxnPartitionResult, ...]
+) -> AddPartitionsToTxnTopicResult:
+    return AddPartitionsToTxnTopicResult(topic.name, results)
 
 
 def refuse(request: AddPartitionsToTxnRequest, context: RequestContext, error: ErrorCode) -> AddPartitionsToTxnResponse:

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.many_items import made_for_each
+from eosin.broker.many_items import made_for_each, size_of
 from eosin.broker.services import Services
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
@@ -65,20 +65,18 @@ async def handle(request: DeleteRecordsRequest, context: RequestContext, service
         for is_open in (context.session.may(Operation.DELETE, ResourceType.TOPIC, topic.name),)
         for each in topic.partitions
     )
-    count = sum(len(topic.partitions) + 1 for topic in request.topics)
+    count = size_of(request.topics, "partitions")
     deletions = await made_for_each(wanted, count, context, services)
     await in_turns(deletions, partial(_move, services=services), services.clock)
     await _save([each for each in deletions if not each.error])
     led = services.led_partitions
     if led is not None:
         await _follow([each for each in deletions if not each.error], led, request.timeout_ms)
-    results = (_result(each, led) for each in deletions)
-    return DeleteRecordsResponse(
-        topics=tuple(
-            DeleteRecordsTopicResult(topic.name, tuple(islice(results, len(topic.partitions))))
-            for topic in request.topics
-        )
+    results = iter(await made_for_each((_result(each, led) for each in deletions), count, context, services))
+    topics = (
+        DeleteRecordsTopicResult(topic.name, tuple(islice(results, len(topic.partitions)))) for topic in request.topics
     )
+    return DeleteRecordsResponse(topics=tuple(await made_for_each(topics, count, context, services)))
 
 
 def _move(deletion: _Deletion, services: Services) -> None:

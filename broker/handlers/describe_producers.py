@@ -10,7 +10,7 @@ have, a partition that does not exist, or one of which this broker has no replic
 from itertools import islice
 from typing import Final
 
-from eosin.broker.many_items import made_for_each
+from eosin.broker.many_items import made_for_each, size_of
 from eosin.broker.services import Services
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
@@ -36,10 +36,10 @@ async def handle(
         for topic in request.topics
         for index in topic.partition_indexes
     )
-    count = sum(len(topic.partition_indexes) for topic in request.topics)
+    count = size_of(request.topics, "partition_indexes")
     made = iter(await made_for_each(answers, count, context, services))
     topics = (TopicResponse(topic.name, tuple(islice(made, len(topic.partition_indexes)))) for topic in request.topics)
-    return DescribeProducersResponse(topics=tuple(topics))
+    return DescribeProducersResponse(topics=tuple(await made_for_each(topics, count, context, services)))
 
 
 def _partition(partition: TopicPartition, context: RequestContext, services: Services) -> PartitionResponse:

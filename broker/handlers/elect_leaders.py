@@ -7,6 +7,7 @@ only those that were elected.
 
 from typing import Final
 
+from eosin.broker.many_items import made_for_each, size_of
 from eosin.broker.services import Services
 from eosin.model.cluster import Cluster, Outcome
 from eosin.model.resources import Operation
@@ -26,7 +27,7 @@ _PREFERRED, _UNCLEAN = range(2)
 _NOT_NEEDED: Final = Outcome(ErrorCode.ELECTION_NOT_NEEDED, "The only replica of the partition leads it")
 
 
-def respond(request: ElectLeadersRequest, context: RequestContext, services: Services) -> ElectLeadersResponse:
+async def handle(request: ElectLeadersRequest, context: RequestContext, services: Services) -> ElectLeadersResponse:
     if request.election_type not in (_PREFERRED, _UNCLEAN):
         unknown = Outcome(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
         return _refused(request, unknown)
@@ -41,7 +42,8 @@ def respond(request: ElectLeadersRequest, context: RequestContext, services: Ser
         )
         for each in request.topic_partitions
     )
-    return ElectLeadersResponse(replica_election_results=tuple(results))
+    count = size_of(request.topic_partitions, "partitions")
+    return ElectLeadersResponse(replica_election_results=tuple(await made_for_each(results, count, context, services)))
 
 
 def _outcome(topic: str, index: int, cluster: Cluster) -> Outcome:
@@ -71,7 +73,7 @@ def refuse(request: ElectLeadersRequest, context: RequestContext, error: ErrorCo
 API = Api(
     key=ApiKey.ELECT_LEADERS,
     versions=range(0, 3),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
     access=Access((on_the_cluster(Operation.ALTER),)),
 )

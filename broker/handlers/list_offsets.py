@@ -17,11 +17,14 @@ A search by time looks at records, of which a batch may hold a million: a thread
 turns, and gives up after `SEARCH_WORK` (REQUEST_TIMED_OUT).
 """
 
+import asyncio
 import logging
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.fetching.fetch_pass import check_leader_epoch
+from eosin.broker.many_items import ITEMS_PER_TURN, by_topic, in_turns, pieces, size_of
 from eosin.broker.services import Services
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
@@ -35,6 +38,7 @@ from eosin.protocol.schemas.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 from eosin.runtime.thread_rest import ThreadRest
@@ -83,23 +87,59 @@ async def handle(request: ListOffsetsRequest, context: RequestContext, services:
     elif request.replica_id >= 0 and not _may_follow(context, services):
         return refuse(request, context, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     any_replica = request.replica_id == ANY_REPLICA
+    if size_of(request.topics, "partitions") > ITEMS_PER_TURN:
+        return await _handle_many(request, isolation, context, services)
     asked = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
-    topics = []
-    for topic in request.topics:
-        partitions = []
-        is_open = context.session.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
-        for each in topic.partitions:
-            partition = TopicPartition(topic.name, each.partition_index)
-            twice = asked[partition] > 1
-            log = services.partitions.replica(partition) if any_replica else services.partitions.get(partition)
-            outcome: _Found | ErrorCode = ErrorCode.INVALID_REQUEST
-            if not is_open:
-                outcome = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif not twice:
-                outcome = await _look_up(log, each, isolation, context, services)
-            partitions.append(_answer(each.partition_index, outcome))
-        topics.append(ListOffsetsTopicResponse(topic.name, tuple(partitions)))
-    return ListOffsetsResponse(topics=tuple(topics))
+    answers = [
+        await _answered(topic, asked, isolation, context, services, any_replica=any_replica) for topic in request.topics
+    ]
+    return ListOffsetsResponse(topics=tuple(map(_topic, request.topics, answers)))
+
+
+async def _handle_many(
+    request: ListOffsetsRequest, isolation: Isolation | None, context: RequestContext, services: Services
+) -> ListOffsetsResponse:
+    """The same in turns with everybody else."""
+    any_replica = request.replica_id == ANY_REPLICA
+    asked: Counter[tuple[str, int]] = Counter()
+    answers: list[ListOffsetsPartitionResponse] = []
+    with in_turns(context):
+        for piece in pieces(request.topics, "partitions"):
+            asked.update((topic.name, each.partition_index) for topic in piece for each in topic.partitions)
+            await asyncio.sleep(0)
+        for piece in pieces(request.topics, "partitions"):
+            for topic in piece:
+                answers += await _answered(topic, asked, isolation, context, services, any_replica=any_replica)
+            await asyncio.sleep(0)
+        return ListOffsetsResponse(topics=await by_topic(request.topics, "partitions", answers, _topic, services.clock))
+
+
+def _topic(topic: ListOffsetsTopic, answers: Sequence[ListOffsetsPartitionResponse]) -> ListOffsetsTopicResponse:
+    return ListOffsetsTopicResponse(topic.name, tuple(answers))
+
+
+async def _answered(
+    topic: ListOffsetsTopic,
+    asked: Mapping[tuple[str, int], int],
+    isolation: Isolation | None,
+    context: RequestContext,
+    services: Services,
+    *,
+    any_replica: bool,
+) -> list[ListOffsetsPartitionResponse]:
+    """The answers of a topic. `asked` says how often each partition is named: one that is named twice is refused."""
+    answers = []
+    is_open = context.session.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+    for each in topic.partitions:
+        partition = TopicPartition(topic.name, each.partition_index)
+        log = services.partitions.replica(partition) if any_replica else services.partitions.get(partition)
+        outcome: _Found | ErrorCode = ErrorCode.INVALID_REQUEST
+        if not is_open:
+            outcome = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif asked[partition] <= 1:
+            outcome = await _look_up(log, each, isolation, context, services)
+        answers.append(_answer(each.partition_index, outcome))
+    return answers
 
 
 def _answer(index: int, outcome: _Found | ErrorCode) -> ListOffsetsPartitionResponse:

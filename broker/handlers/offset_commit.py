@@ -6,11 +6,12 @@ leader epochs, v7 static members. In v9 an absent group answers 69 where it was 
 that no topic has is 100 for each of its partitions. (v0 stored offsets in ZooKeeper.)
 """
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from eosin.broker.group_topics import partition_count, topic_name
-from eosin.broker.many_items import made_for_each
+from eosin.broker.many_items import ITEMS_PER_TURN, by_topic, in_turns, pieces, size_of, taken
 from eosin.broker.services import Services
 from eosin.coordinator.groups.offset_requests import Committer
 from eosin.coordinator.groups.rules.offset_store import NO_EXPIRY, OffsetToCommit
@@ -21,6 +22,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -32,27 +34,103 @@ FIRST_TOPIC_ID_VERSION: Final = 10
 
 
 async def handle(request: OffsetCommitRequest, context: RequestContext, services: Services) -> OffsetCommitResponse:
-    by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
-    names = [topic_name(services, topic.name, topic.topic_id, by_id=by_id) for topic in request.topics]
-    refused = await made_for_each((_refusal(name, context) for name in names), len(names), context, services)
-    counts = [
-        0 if name is None or error is not None else partition_count(services, name)
-        for name, error in zip(names, refused, strict=True)
-    ]
-    expires = NO_EXPIRY
-    if request.retention_time_ms >= 0:
-        expires = min(services.clock.now_ms() + request.retention_time_ms, LONG_MAX)
-    offsets = list(_known_offsets(request, names, counts, expires))
-    answers: Iterator[ErrorCode] = iter(())
-    if offsets:
-        generation_id = request.generation_id_or_member_epoch
-        committer = Committer(generation_id, request.member_id, request.group_instance_id, context)
-        answers = iter(
-            await services.groups.offsets.commit(
-                request.group_id, offsets, committer=committer, api_version=context.api_version
+    if size_of(request.topics, "partitions") > ITEMS_PER_TURN:
+        return await _handle_many(request, context, services)
+    looks = [_look(topic, context, services) for topic in request.topics]
+    expires = _expires(request, services)
+    offsets = [each for look in looks for each in look.offsets(expires)]
+    errors = iter(await _committed(request, offsets, context, services))
+    topics = (_topic(look.topic, tuple(look.answers(lambda _: next(errors)))) for look in looks)
+    return OffsetCommitResponse(topics=tuple(topics))
+
+
+async def _handle_many(
+    request: OffsetCommitRequest, context: RequestContext, services: Services
+) -> OffsetCommitResponse:
+    """The same in turns with everybody else. A partition that is named again and again is committed once, as it is
+    named last: so what is written in one step is bounded by the partitions that there are."""
+    expires = _expires(request, services)
+    looks: list[_Look] = []
+    wanted: dict[TopicPartition, OffsetToCommit] = {}
+    with in_turns(context):
+        for piece in pieces(request.topics, "partitions"):
+            for topic in piece:
+                looks.append(_look(topic, context, services))
+                wanted.update((each.partition, each) for each in looks[-1].offsets(expires))
+            await asyncio.sleep(0)
+        committed = await _committed(request, list(wanted.values()), context, services)
+        errors = dict(zip(wanted, committed, strict=True))
+        answers = (each for look in looks for each in look.answers(errors.__getitem__))
+        made = await taken(answers, services.clock)
+        return OffsetCommitResponse(topics=await by_topic(request.topics, "partitions", made, _topic, services.clock))
+
+
+class _Look:
+    """A topic of the request, and what there is of it."""
+
+    __slots__ = ("count", "name", "refused", "topic")
+
+    def __init__(self, topic: OffsetCommitRequestTopic, name: str, refused: ErrorCode | None, count: int) -> None:
+        self.topic = topic
+        self.name = name
+        self.refused = refused
+        """The error of every partition; None where it depends on the partition."""
+        self.count = count
+        """How many partitions may be committed."""
+
+    def offsets(self, expires: int) -> Iterator[OffsetToCommit]:
+        """Those of the partitions that exist."""
+        for each in self.topic.partitions:
+            if 0 <= each.partition_index < self.count:
+                yield OffsetToCommit(
+                    TopicPartition(self.name, each.partition_index),
+                    each.committed_offset,
+                    each.committed_leader_epoch,
+                    each.committed_metadata,
+                    each.commit_timestamp,
+                    expires,
+                )
+
+    def answers(self, error_of: Callable[[TopicPartition], ErrorCode]) -> Iterator[OffsetCommitResponsePartition]:
+        """That of each partition; `error_of` tells those of the partitions that exist."""
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if self.refused is None else self.refused
+        for each in self.topic.partitions:
+            index = each.partition_index
+            exists = 0 <= index < self.count
+            yield OffsetCommitResponsePartition(
+                index, error_of(TopicPartition(self.name, index)) if exists else unknown
             )
-        )
-    return _response(request, refused, counts, answers)
+
+
+def _look(topic: OffsetCommitRequestTopic, context: RequestContext, services: Services) -> _Look:
+    by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
+    name = topic_name(services, topic.name, topic.topic_id, by_id=by_id)
+    refused = _refusal(name, context)
+    return _Look(topic, name or "", refused, 0 if name is None or refused else partition_count(services, name))
+
+
+def _expires(request: OffsetCommitRequest, services: Services) -> int:
+    if request.retention_time_ms < 0:
+        return NO_EXPIRY
+    return min(services.clock.now_ms() + request.retention_time_ms, LONG_MAX)
+
+
+async def _committed(
+    request: OffsetCommitRequest, offsets: Sequence[OffsetToCommit], context: RequestContext, services: Services
+) -> Sequence[ErrorCode]:
+    if not offsets:
+        return ()
+    generation_id = request.generation_id_or_member_epoch
+    committer = Committer(generation_id, request.member_id, request.group_instance_id, context)
+    return await services.groups.offsets.commit(
+        request.group_id, offsets, committer=committer, api_version=context.api_version
+    )
+
+
+def _topic(
+    topic: OffsetCommitRequestTopic, answers: tuple[OffsetCommitResponsePartition, ...]
+) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers)
 
 
 def _refusal(name: str | None, context: RequestContext) -> ErrorCode | None:
@@ -62,47 +140,6 @@ def _refusal(name: str | None, context: RequestContext) -> ErrorCode | None:
     if context.session.may(Operation.READ, ResourceType.TOPIC, name):
         return None
     return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-
-
-def _known_offsets(
-    request: OffsetCommitRequest, names: Sequence[str | None], counts: Sequence[int], expires: int
-) -> Iterator[OffsetToCommit]:
-    for topic, name, count in zip(request.topics, names, counts, strict=True):
-        for each in topic.partitions:
-            if name is not None and 0 <= each.partition_index < count:
-                yield OffsetToCommit(
-                    TopicPartition(name, each.partition_index),
-                    each.committed_offset,
-                    each.committed_leader_epoch,
-                    each.committed_metadata,
-                    each.commit_timestamp,
-                    expires,
-                )
-
-
-def _response(
-    request: OffsetCommitRequest,
-    refused: Sequence[ErrorCode | None],
-    counts: Sequence[int],
-    answers: Iterator[ErrorCode],
-) -> OffsetCommitResponse:
-    """`answers` are those of the partitions that exist, in the order of the request."""
-    return OffsetCommitResponse(
-        topics=tuple(
-            OffsetCommitResponseTopic(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=tuple(
-                    OffsetCommitResponsePartition(
-                        each.partition_index, next(answers) if 0 <= each.partition_index < count else unknown
-                    )
-                    for each in topic.partitions
-                ),
-            )
-            for topic, error, count in zip(request.topics, refused, counts, strict=True)
-            for unknown in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if error is None else error,)
-        )
-    )
 
 
 def refuse(request: OffsetCommitRequest, context: RequestContext, error: ErrorCode) -> OffsetCommitResponse:

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from eosin.broker.fetching.fetch_pass import check_leader_epoch
-from eosin.broker.many_items import made_for_each
+from eosin.broker.many_items import made_for_each, size_of
 from eosin.broker.services import Services
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
@@ -41,14 +41,12 @@ async def handle(
         for is_open in (all_open or session.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic),)
         for each in topic.partitions
     )
-    count = sum(len(topic.partitions) + 1 for topic in request.topics)
+    count = size_of(request.topics, "partitions")
     made = iter(await made_for_each(answers, count, context, services))
-    return OffsetForLeaderEpochResponse(
-        topics=tuple(
-            OffsetForLeaderTopicResult(topic.topic, tuple(islice(made, len(topic.partitions))))
-            for topic in request.topics
-        )
+    topics = (
+        OffsetForLeaderTopicResult(topic.topic, tuple(islice(made, len(topic.partitions)))) for topic in request.topics
     )
+    return OffsetForLeaderEpochResponse(topics=tuple(await made_for_each(topics, count, context, services)))
 
 
 def _answer(topic: str, wanted: OffsetForLeaderPartition, services: Services) -> EpochEndOffset:

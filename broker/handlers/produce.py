@@ -24,10 +24,9 @@ response; an error closes the connection.
 """
 
 import asyncio
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.many_items import ITEMS_PER_TURN, dropped, in_turns, taken
+from eosin.broker.many_items import ITEMS_PER_TURN, by_topic, dropped, in_turns
 from eosin.broker.producing.produce_request import (
     Produced,
     ProducedBatch,
@@ -51,6 +50,7 @@ from eosin.protocol.schemas.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from eosin.runtime.clock import stopwatch_ns
@@ -129,12 +129,12 @@ async def _handle_many(request: ProduceRequest, context: RequestContext, service
             answers += topic.partition_responses
         endpoints.update((each.node_id, each) for each in response.node_endpoints)
         await asyncio.sleep(0)
-    left = iter(answers)
-    topics = (
-        TopicProduceResponse(topic.name, topic.topic_id, tuple(islice(left, len(topic.partition_data))))
-        for topic in request.topic_data
-    )
-    return ProduceResponse(tuple(await taken(topics, clock)), node_endpoints=tuple(endpoints.values()))
+    topics = await by_topic(request.topic_data, "partition_data", answers, _topic, clock)
+    return ProduceResponse(topics, node_endpoints=tuple(endpoints.values()))
+
+
+def _topic(topic: TopicProduceData, answers: tuple[PartitionProduceResponse, ...]) -> TopicProduceResponse:
+    return TopicProduceResponse(topic.name, topic.topic_id, answers)
 
 
 async def _end_without_response(pieces: list[Produced], waiting: list[list[ProducedBatch]], services: Services) -> None:

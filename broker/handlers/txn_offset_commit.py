@@ -5,11 +5,12 @@ group's offsets partition must already be in the transaction (AddOffsetsToTxn); 
 that does not exist is 3 for itself; the others are committed.
 """
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from eosin.broker.group_topics import partition_count
-from eosin.broker.many_items import made_for_each
+from eosin.broker.many_items import ITEMS_PER_TURN, by_topic, in_turns, pieces, size_of, taken
 from eosin.broker.services import Services
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.groups.offset_requests import Committer
@@ -22,6 +23,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.schemas.txn_offset_commit import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -35,26 +37,96 @@ DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 async def handle(
     request: TxnOffsetCommitRequest, context: RequestContext, services: Services
 ) -> TxnOffsetCommitResponse:
-    may, named = context.session.may, request.topics
-    allowed = (may(Operation.READ, ResourceType.TOPIC, topic.name) for topic in named)
-    is_open = await made_for_each(allowed, len(named), context, services)
-    counts = [
-        partition_count(services, topic.name) if each else 0
-        for topic, each in zip(request.topics, is_open, strict=True)
-    ]
-    offsets = list(_known_offsets(request, counts))
-    answers: Iterator[ErrorCode] = iter(())
-    if offsets:
-        settled = await services.groups.offsets.commit_in_transaction(
-            request.group_id,
-            offsets,
-            transactional_id=request.transactional_id,
-            producer=ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
-            committer=Committer(request.generation_id, request.member_id, request.group_instance_id, context),
-            api_version=context.api_version,
+    if size_of(request.topics, "partitions") > ITEMS_PER_TURN:
+        return await _handle_many(request, context, services)
+    looks = [_look(topic, context, services) for topic in request.topics]
+    offsets = [each for look in looks for each in look.offsets()]
+    errors = iter(await _committed(request, offsets, context, services))
+    topics = (_topic(look.topic, tuple(look.answers(lambda _: next(errors)))) for look in looks)
+    return TxnOffsetCommitResponse(topics=tuple(topics))
+
+
+async def _handle_many(
+    request: TxnOffsetCommitRequest, context: RequestContext, services: Services
+) -> TxnOffsetCommitResponse:
+    """The same in turns with everybody else. A partition that is named again and again is committed once, as it is
+    named last: so what is written in one step is bounded by the partitions that there are."""
+    looks: list[_Look] = []
+    wanted: dict[TopicPartition, OffsetToCommit] = {}
+    with in_turns(context):
+        for piece in pieces(request.topics, "partitions"):
+            for topic in piece:
+                looks.append(_look(topic, context, services))
+                wanted.update((each.partition, each) for each in looks[-1].offsets())
+            await asyncio.sleep(0)
+        committed = await _committed(request, list(wanted.values()), context, services)
+        errors = dict(zip(wanted, committed, strict=True))
+        answers = (each for look in looks for each in look.answers(errors.__getitem__))
+        made = await taken(answers, services.clock)
+        return TxnOffsetCommitResponse(
+            topics=await by_topic(request.topics, "partitions", made, _topic, services.clock)
         )
-        answers = iter([error and _told(error, request, context, services) for error in settled])
-    return _response(request, is_open, counts, answers)
+
+
+class _Look:
+    """A topic of the request, and what there is of it."""
+
+    __slots__ = ("count", "topic", "unknown")
+
+    def __init__(self, topic: TxnOffsetCommitRequestTopic, count: int, unknown: ErrorCode) -> None:
+        self.topic = topic
+        self.count = count
+        """How many partitions may be committed."""
+        self.unknown = unknown
+        """The error of the others."""
+
+    def offsets(self) -> Iterator[OffsetToCommit]:
+        """Those of the partitions that exist and may be read."""
+        for each in self.topic.partitions:
+            if 0 <= each.partition_index < self.count:
+                yield OffsetToCommit(
+                    TopicPartition(self.topic.name, each.partition_index),
+                    each.committed_offset,
+                    each.committed_leader_epoch,
+                    each.committed_metadata,
+                )
+
+    def answers(self, error_of: Callable[[TopicPartition], ErrorCode]) -> Iterator[TxnOffsetCommitResponsePartition]:
+        """That of each partition; `error_of` tells those of the partitions that exist."""
+        for each in self.topic.partitions:
+            index = each.partition_index
+            exists = 0 <= index < self.count
+            error = error_of(TopicPartition(self.topic.name, index)) if exists else self.unknown
+            yield TxnOffsetCommitResponsePartition(index, error)
+
+
+def _look(topic: TxnOffsetCommitRequestTopic, context: RequestContext, services: Services) -> _Look:
+    if context.session.may(Operation.READ, ResourceType.TOPIC, topic.name):
+        return _Look(topic, partition_count(services, topic.name), UNKNOWN)
+    return _Look(topic, 0, DENIED)
+
+
+async def _committed(
+    request: TxnOffsetCommitRequest, offsets: Sequence[OffsetToCommit], context: RequestContext, services: Services
+) -> Sequence[ErrorCode]:
+    if not offsets:
+        return ()
+    settled = await services.groups.offsets.commit_in_transaction(
+        request.group_id,
+        offsets,
+        transactional_id=request.transactional_id,
+        producer=ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
+        committer=Committer(request.generation_id, request.member_id, request.group_instance_id, context),
+        api_version=context.api_version,
+    )
+    told = {error: error and _told(error, request, context, services) for error in set(settled)}
+    return [told[error] for error in settled]
+
+
+def _topic(
+    topic: TxnOffsetCommitRequestTopic, answers: tuple[TxnOffsetCommitResponsePartition, ...]
+) -> TxnOffsetCommitResponseTopic:
+    return TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers)
 
 
 def _told(error: ErrorCode, request: TxnOffsetCommitRequest, context: RequestContext, services: Services) -> ErrorCode:
@@ -67,40 +139,6 @@ def _told(error: ErrorCode, request: TxnOffsetCommitRequest, context: RequestCon
         who=context,
     )
     return timeout_error_for(RequestKind.COMMIT_OFFSETS, refused, context, services)
-
-
-def _known_offsets(request: TxnOffsetCommitRequest, counts: list[int]) -> Iterator[OffsetToCommit]:
-    for topic, count in zip(request.topics, counts, strict=True):
-        for each in topic.partitions:
-            if 0 <= each.partition_index < count:
-                yield OffsetToCommit(
-                    TopicPartition(topic.name, each.partition_index),
-                    each.committed_offset,
-                    each.committed_leader_epoch,
-                    each.committed_metadata,
-                )
-
-
-def _response(
-    request: TxnOffsetCommitRequest, is_open: list[bool], counts: list[int], answers: Iterator[ErrorCode]
-) -> TxnOffsetCommitResponse:
-    """`answers` are those of the partitions that exist and may be read, in the order of the request."""
-    return TxnOffsetCommitResponse(
-        topics=tuple(
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    TxnOffsetCommitResponsePartition(
-                        each.partition_index,
-                        next(answers) if 0 <= each.partition_index < count else unknown,
-                    )
-                    for each in topic.partitions
-                ),
-            )
-            for topic, may_read, count in zip(request.topics, is_open, counts, strict=True)
-            for unknown in (UNKNOWN if may_read else DENIED,)
-        )
-    )
 
 
 def refuse(request: TxnOffsetCommitRequest, context: RequestContext, error: ErrorCode) -> TxnOffsetCommitResponse:
