@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec.structs import replace
 
+from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
 from eosin.protocol.wire.codec import EncodedBody, encode_body
@@ -20,7 +21,7 @@ from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
     from eosin.broker.services import Services
-    from eosin.network.api import RequestContext
+    from eosin.network.api import Refuse, RequestContext
 
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound=Message)
@@ -91,11 +92,11 @@ async def taken(items: Iterable[_T], clock: Clock, *, per_turn: int = ITEMS_PER_
     return made
 
 
-def pieces(topics: Iterable[_S], field: str) -> Iterator[list[_S]]:
+def pieces(topics: Iterable[_S], field: str, *, most: int = ITEMS_PER_TURN) -> Iterator[list[_S]]:
     """The same topics in pieces, each with as many partitions, in `field`, as one turn has time for: a topic of more
     comes in several of them."""
     piece: list[_S] = []
-    room = ITEMS_PER_TURN
+    room = most
     for topic in topics:
         items: Sequence[object] = getattr(topic, field)
         begun = 0
@@ -106,9 +107,18 @@ def pieces(topics: Iterable[_S], field: str) -> Iterator[list[_S]]:
             room -= max(1, len(part))
             if room <= 0:
                 yield piece
-                piece, room = [], ITEMS_PER_TURN
+                piece, room = [], most
     if piece:
         yield piece
+
+
+def once(names: Iterable[_T]) -> Iterator[_T]:
+    """Each of `names` once: what is said of one may be large, and a request could ask for it 200,000 times."""
+    seen: set[_T] = set()
+    for name in names:
+        if name not in seen:
+            seen.add(name)
+            yield name
 
 
 async def dropped(whole: list[Any]) -> None:
@@ -134,6 +144,13 @@ def _long_fields(part: Message) -> Iterator[tuple[Any, ...]]:
         inner = getattr(part, name)
         if type(inner) is tuple and len(inner) > ITEMS_PER_DROP:
             yield inner
+
+
+async def refused(refuse: "Refuse", request: Message, context: "RequestContext", error: ErrorCode) -> Any:
+    """The response that carries `error` for each item of a request, made in a thread where these are many."""
+    if context.is_large:
+        return await asyncio.to_thread(refuse, request, context, error)
+    return refuse(request, context, error)
 
 
 async def written(key: ApiKey, response: Message, count: int, context: "RequestContext") -> Message | EncodedBody:

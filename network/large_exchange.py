@@ -4,7 +4,7 @@ thread encodes it, too (security.md 6.2)."""
 import asyncio
 from typing import Any
 
-from eosin.broker.many_items import dropped
+from eosin.broker.many_items import dropped, refused
 from eosin.broker.services import Services
 from eosin.network.exchange import Exchange
 from eosin.network.request_hooks import RequestHooks
@@ -40,4 +40,4 @@ class LargeExchange(Exchange):
         await dropped(made)
 
     async def _refusal(self, error: ErrorCode) -> Any:
-        return await asyncio.to_thread(self.api.refuse, self.request, self.context, error)
+        return await refused(self.api.refuse, self.request, self.context, error)

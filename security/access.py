@@ -14,6 +14,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, Final
 
+from eosin.broker.many_items import refused
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 

@@ -8,7 +8,7 @@ A name that a request holds twice is refused once. The timeout is not needed: no
 from collections import Counter
 
 from eosin.broker.config.entries import topic_entries
-from eosin.broker.many_items import done_for_each
+from eosin.broker.many_items import done_for_each, refused
 from eosin.broker.services import Services
 from eosin.cluster.metadata.topics import MAX_PARTITIONS_PER_CHANGE
 from eosin.model.cluster import Outcome, Topic
@@ -27,6 +27,9 @@ from eosin.security.access import Access, on_each, or_the_next, silently
 
 
 async def handle(request: CreateTopicsRequest, context: RequestContext, services: Services) -> CreateTopicsResponse:
+    if len(request.topics) > MAX_PARTITIONS_PER_CHANGE:
+        too_many: CreateTopicsResponse = await refused(refuse, request, context, ErrorCode.POLICY_VIOLATION)
+        return too_many
     wanted = {topic.name: topic for topic in request.topics}
     if sum(_count(topic) for topic in wanted.values()) > MAX_PARTITIONS_PER_CHANGE:
         return refuse(request, context, ErrorCode.POLICY_VIOLATION)

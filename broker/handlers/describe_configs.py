@@ -34,9 +34,21 @@ from eosin.security.access import Access
 async def handle(
     request: DescribeConfigsRequest, context: RequestContext, services: Services
 ) -> DescribeConfigsResponse:
-    described = (_describe(each, request, context, services) for each in request.resources)
+    seen: set[tuple[int, str]] = set()
+    described = (
+        _described_once(each, seen) or _describe(each, request, context, services) for each in request.resources
+    )
     results = await made_for_each(described, len(request.resources), context, services)
     return DescribeConfigsResponse(results=tuple(results))
+
+
+def _described_once(resource: DescribeConfigsResource, seen: set[tuple[int, str]]) -> DescribeConfigsResult | None:
+    """The refusal of a resource that is named again: the response would be many times what there is to say."""
+    key = resource.resource_type, resource.resource_name
+    if key in seen:
+        return _result(resource, Outcome(ErrorCode.INVALID_REQUEST, "the resource is named twice"))
+    seen.add(key)
+    return None
 
 
 def _describe(

@@ -1,11 +1,12 @@
 """DescribeGroups (key 15), versions 0-6: the state of groups, and their members.
 
 A group that does not exist is `Dead` without an error; v6 has 69 and a message (KIP-1043). Metadata and assignments are
-returned for a stable group only, since in any other state they are about to change. v3 can ask what the client may do,
+returned for a stable group only, since in any other state they are about to change. A group that is named again and
+again is described once: the response would be many times what the broker holds. v3 can ask what the client may do,
 v4 has static members.
 """
 
-from eosin.broker.many_items import made_for_each, written
+from eosin.broker.many_items import made_for_each, once, written
 from eosin.broker.services import Services
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.model.resources import Operation, ResourceType
@@ -30,7 +31,7 @@ async def handle(request: DescribeGroupsRequest, context: RequestContext, servic
         _describe(group_id, context, services, session.operations(ResourceType.GROUP, group_id) if asked else NOT_ASKED)
         if session.may(Operation.DESCRIBE, ResourceType.GROUP, group_id)
         else DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
-        for group_id in request.groups
+        for group_id in once(request.groups)
     )
     described = await made_for_each(groups, len(request.groups), context, services)
     response = DescribeGroupsResponse(groups=tuple(described))

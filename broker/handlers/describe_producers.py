@@ -30,9 +30,10 @@ from eosin.security.access import Access, on_each
 async def handle(
     request: DescribeProducersRequest, context: RequestContext, services: Services
 ) -> DescribeProducersResponse:
-    """Each partition's answer."""
+    """Each partition's answer. One that is named again is refused: the response would be many times what there is."""
+    seen: set[TopicPartition] = set()
     answers = (
-        _partition(TopicPartition(topic.name, index), context, services)
+        _partition(TopicPartition(topic.name, index), seen, context, services)
         for topic in request.topics
         for index in topic.partition_indexes
     )
@@ -42,7 +43,12 @@ async def handle(
     return DescribeProducersResponse(topics=tuple(await made_for_each(topics, count, context, services)))
 
 
-def _partition(partition: TopicPartition, context: RequestContext, services: Services) -> PartitionResponse:
+def _partition(
+    partition: TopicPartition, seen: set[TopicPartition], context: RequestContext, services: Services
+) -> PartitionResponse:
+    if partition in seen:
+        return PartitionResponse(partition.partition, ErrorCode.INVALID_REQUEST)
+    seen.add(partition)
     if not is_legal_topic_name(partition.topic):
         return PartitionResponse(partition.partition, ErrorCode.INVALID_TOPIC_EXCEPTION)
     if not context.session.may(Operation.READ, ResourceType.TOPIC, partition.topic):

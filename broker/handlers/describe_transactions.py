@@ -9,7 +9,7 @@ COORDINATOR_LOAD_IN_PROGRESS (transactions.md 10.2).
 from itertools import groupby
 from typing import Final
 
-from eosin.broker.many_items import made_for_each, written
+from eosin.broker.many_items import made_for_each, once, written
 from eosin.broker.services import Services
 from eosin.coordinator.transactions.rules.listing import TransactionDescription
 from eosin.model.resources import Operation, ResourceType
@@ -30,9 +30,9 @@ from eosin.security.access import Access, on_each, silently
 async def handle(
     request: DescribeTransactionsRequest, context: RequestContext, services: Services
 ) -> Message | EncodedBody:
-    """Each id's answer, in the order of the request."""
+    """Each id's answer, in the order of the request; one that is named again and again is described once."""
     ids = request.transactional_ids
-    states = (_state(transactional_id, context, services) for transactional_id in ids)
+    states = (_state(transactional_id, context, services) for transactional_id in once(ids))
     response = DescribeTransactionsResponse(
         transaction_states=tuple(await made_for_each(states, len(ids), context, services))
     )

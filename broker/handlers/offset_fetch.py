@@ -9,21 +9,22 @@ member in v9 matters to groups of the newer protocol only. v10 names topics by i
 of its partitions, and is left out of everything. (v0 read offsets from ZooKeeper.)
 """
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from itertools import compress
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from eosin.broker.group_topics import topic_name
-from eosin.broker.many_items import made_for_each
+from eosin.broker.many_items import in_turns, made_for_each, pieces, refused, taken
 from eosin.broker.services import Services
 from eosin.coordinator.groups.offset_requests import NO_COMMIT, FetchedOffset
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import TopicPartition, Uuid
 from eosin.protocol.schemas.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
@@ -39,38 +40,106 @@ from eosin.security.access import Access, on_each, silently
 
 FIRST_TOPIC_ID_VERSION: Final = 10
 
+GROUPS_PER_TURN: Final = 50
+PARTITIONS_PER_TURN: Final = 1000
+"""Each takes two or three microseconds."""
+
 _Topics = Sequence[OffsetFetchRequestTopic | OffsetFetchRequestTopics] | None
 
 
 async def handle(request: OffsetFetchRequest, context: RequestContext, services: Services) -> OffsetFetchResponse:
     if context.api_version >= 8:
-        by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
-        fetch = _fetch_group_by_id if by_id else _fetch_group
-        groups = [
-            await fetch(group.group_id, group.topics, request.require_stable, context, services)
-            if context.session.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
-            else OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-            for group in request.groups
-        ]
-        return OffsetFetchResponse(groups=tuple(groups))
+        if len(request.groups) <= GROUPS_PER_TURN:
+            return OffsetFetchResponse(groups=tuple(await _fetch_groups(request, context, services)))
+        with in_turns(context):
+            return OffsetFetchResponse(groups=tuple(await _fetch_groups(request, context, services)))
     if not context.session.may(Operation.DESCRIBE, ResourceType.GROUP, request.group_id):
-        return refuse(request, context, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    error, fetched = await _fetch(request.group_id, request.topics, request.require_stable, context, services)
-    if error is not ErrorCode.NONE:
-        return refuse(request, context, error)
-    topics = (
-        OffsetFetchResponseTopic(
-            name=name,
-            partitions=tuple(
-                OffsetFetchResponsePartition(
-                    each.partition.partition, each.offset, each.leader_epoch, each.metadata, each.error
-                )
-                for each in offsets
-            ),
-        )
-        for name, offsets in _by_topic(fetched).items()
+        return await _refused(request, context, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    error, topics = await _fetch_topics(
+        request.group_id, request.topics, request.require_stable, _of_topic, _of_partition, context, services
     )
-    return OffsetFetchResponse(topics=tuple(topics))
+    if error is not ErrorCode.NONE:
+        return await _refused(request, context, error)
+    return OffsetFetchResponse(topics=topics)
+
+
+async def _refused(request: OffsetFetchRequest, context: RequestContext, error: ErrorCode) -> OffsetFetchResponse:
+    response: OffsetFetchResponse = await refused(refuse, request, context, error)
+    return response
+
+
+async def _fetch_groups(
+    request: OffsetFetchRequest, context: RequestContext, services: Services
+) -> list[OffsetFetchResponseGroup]:
+    """What each group has committed. One that is named again and again is answered once, as it is named first: the
+    response would be many times what there is."""
+    by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
+    fetch = _fetch_group_by_id if by_id else _fetch_group
+    answered: dict[str, OffsetFetchResponseGroup] = {}
+    for number, group in enumerate(request.groups, 1):
+        if group.group_id in answered:
+            continue
+        if context.session.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+            found = await fetch(group.group_id, group.topics, request.require_stable, context, services)
+        else:
+            found = OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        answered[group.group_id] = found
+        if number % GROUPS_PER_TURN == 0:
+            await asyncio.sleep(0)
+    return list(answered.values())
+
+
+_T = TypeVar("_T")
+_P = TypeVar("_P")
+
+
+async def _fetch_topics(
+    group_id: str,
+    topics: _Topics,
+    require_stable: bool,
+    topic_of: Callable[[str, tuple[_P, ...]], _T],
+    partition_of: Callable[[FetchedOffset], _P],
+    context: RequestContext,
+    services: Services,
+) -> tuple[ErrorCode, tuple[_T, ...]]:
+    """The offsets of a group by topic, each made by `topic_of` and `partition_of`: of very many partitions some in each
+    turn of the event loop."""
+    found: dict[str, list[_P]] = {}
+    if topics is None or not context.is_large:
+        error, fetched = await _fetch(group_id, topics, require_stable, context, services)
+        for each in fetched:
+            found.setdefault(each.partition.topic, []).append(partition_of(each))
+        return error, tuple(topic_of(name, tuple(partitions)) for name, partitions in found.items())
+    with in_turns(context):
+        for piece in pieces(topics, "partition_indexes", most=PARTITIONS_PER_TURN):
+            error, fetched = await _fetch(group_id, piece, require_stable, context, services)
+            if error is not ErrorCode.NONE:
+                return error, ()
+            for each in fetched:
+                found.setdefault(each.partition.topic, []).append(partition_of(each))
+            await asyncio.sleep(0)
+        made = (topic_of(name, tuple(partitions)) for name, partitions in found.items())
+        return ErrorCode.NONE, tuple(await taken(made, services.clock))
+
+
+def _of_topic(name: str, partitions: tuple[OffsetFetchResponsePartition, ...]) -> OffsetFetchResponseTopic:
+    return OffsetFetchResponseTopic(name=name, partitions=partitions)
+
+
+def _of_partition(found: FetchedOffset) -> OffsetFetchResponsePartition:
+    return OffsetFetchResponsePartition(
+        found.partition.partition, found.offset, found.leader_epoch, found.metadata, found.error
+    )
+
+
+def _of_topic_in_group(name: str, partitions: tuple[OffsetFetchResponsePartitions, ...]) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(name=name, partitions=partitions)
+
+
+def _of_partition_in_group(found: FetchedOffset) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        found.partition.partition, found.offset, found.leader_epoch, found.metadata, found.error
+    )
 
 
 async def _fetch(
@@ -106,23 +175,10 @@ def _hidden(partition: TopicPartition) -> FetchedOffset:
 async def _fetch_group(
     group_id: str, topics: _Topics, require_stable: bool, context: RequestContext, services: Services
 ) -> OffsetFetchResponseGroup:
-    error, fetched = await _fetch(group_id, topics, require_stable, context, services)
-    return OffsetFetchResponseGroup(
-        group_id=group_id,
-        topics=tuple(
-            OffsetFetchResponseTopics(
-                name=name,
-                partitions=tuple(
-                    OffsetFetchResponsePartitions(
-                        each.partition.partition, each.offset, each.leader_epoch, each.metadata, each.error
-                    )
-                    for each in offsets
-                ),
-            )
-            for name, offsets in _by_topic(fetched).items()
-        ),
-        error_code=error,
+    error, found = await _fetch_topics(
+        group_id, topics, require_stable, _of_topic_in_group, _of_partition_in_group, context, services
     )
+    return OffsetFetchResponseGroup(group_id=group_id, topics=found, error_code=error)
 
 
 async def _fetch_group_by_id(
@@ -133,12 +189,20 @@ async def _fetch_group_by_id(
     services: Services,
 ) -> OffsetFetchResponseGroup:
     """As `_fetch_group`, with the topics' ids in place of their names."""
-    asked = {each.topic_id: topic_name(services, "", each.topic_id, by_id=True) for each in topics or ()}
-    named = (
-        None
-        if topics is None
-        else [msgspec.structs.replace(each, name=name) for each in topics if (name := asked[each.topic_id]) is not None]
-    )
+    asked: dict[Uuid, str | None] = {}
+    named: list[OffsetFetchRequestTopics] | None = None if topics is None else []
+    unknown: list[OffsetFetchRequestTopics] = []
+    whole = (topics or (),)
+    some = pieces(topics or (), "partition_indexes", most=PARTITIONS_PER_TURN) if context.is_large else whole
+    for piece in some:
+        for each in piece:
+            name = asked[each.topic_id] = topic_name(services, "", each.topic_id, by_id=True)
+            if name is None:
+                unknown.append(each)
+            elif named is not None:
+                named.append(msgspec.structs.replace(each, name=name))
+        if context.is_large:
+            await asyncio.sleep(0)
     answer = await _fetch_group(group_id, named, require_stable, context, services)
     if answer.error_code:
         return answer
@@ -148,8 +212,9 @@ async def _fetch_group_by_id(
     else:
         ids = {name: topic_id for topic_id, name in asked.items() if name is not None}
     found = [msgspec.structs.replace(each, topic_id=ids[each.name]) for each in answer.topics if each.name in ids]
-    unknown = (_of_unknown_id(each) for each in topics or () if asked[each.topic_id] is None)
-    return msgspec.structs.replace(answer, topics=(*found, *unknown))
+    count = len(unknown)
+    refused_ones = await made_for_each((_of_unknown_id(each) for each in unknown), count, context, services)
+    return msgspec.structs.replace(answer, topics=(*found, *refused_ones))
 
 
 def _of_unknown_id(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
@@ -167,13 +232,6 @@ def _partitions(topics: _Topics) -> list[TopicPartition] | None:
     if topics is None:
         return None
     return [TopicPartition(topic.name, index) for topic in topics for index in topic.partition_indexes]
-
-
-def _by_topic(fetched: Iterable[FetchedOffset]) -> dict[str, list[FetchedOffset]]:
-    topics: dict[str, list[FetchedOffset]] = {}
-    for each in fetched:
-        topics.setdefault(each.partition.topic, []).append(each)
-    return topics
 
 
 def refuse(request: OffsetFetchRequest, context: RequestContext, error: ErrorCode) -> OffsetFetchResponse:

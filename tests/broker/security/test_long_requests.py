@@ -17,15 +17,23 @@ from eosin.broker.registry import BY_KEY
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from eosin.protocol.schemas.consumer_group_describe import ConsumerGroupDescribeRequest
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
+from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
 from eosin.protocol.schemas.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest
+from eosin.protocol.schemas.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from eosin.protocol.schemas.describe_groups import DescribeGroupsRequest
 from eosin.protocol.schemas.describe_producers import DescribeProducersRequest
 from eosin.protocol.schemas.describe_producers import TopicRequest as ProducersTopic
+from eosin.protocol.schemas.describe_topic_partitions import DescribeTopicPartitionsRequest
+from eosin.protocol.schemas.describe_topic_partitions import TopicRequest as PageTopic
+from eosin.protocol.schemas.describe_transactions import DescribeTransactionsRequest
 from eosin.protocol.schemas.elect_leaders import ElectLeadersRequest, TopicPartitions
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
 from eosin.protocol.schemas.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 from eosin.protocol.schemas.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -233,6 +241,49 @@ CASES: dict[str, tuple[ApiKey, int | None, Callable[[], Message]]] = {
         lambda: FindCoordinatorRequest(key_type=0, coordinator_keys=tuple(names())),
     ),
     "describe groups": (ApiKey.DESCRIBE_GROUPS, None, lambda: DescribeGroupsRequest(groups=tuple(names()))),
+    "describe transactions": (
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        None,
+        lambda: DescribeTransactionsRequest(transactional_ids=tuple(names())),
+    ),
+    "describe configs": (
+        ApiKey.DESCRIBE_CONFIGS,
+        None,
+        lambda: DescribeConfigsRequest(tuple(DescribeConfigsResource(2, name) for name in names())),
+    ),
+    "describe configs of one topic, again and again": (
+        ApiKey.DESCRIBE_CONFIGS,
+        None,
+        lambda: DescribeConfigsRequest((DescribeConfigsResource(2, "orders"),) * COUNT),
+    ),
+    "describe topic partitions": (
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        None,
+        lambda: DescribeTopicPartitionsRequest(tuple(PageTopic(name) for name in names())),
+    ),
+    "metadata": (
+        ApiKey.METADATA,
+        None,
+        lambda: MetadataRequest(topics=tuple(MetadataRequestTopic(name=name) for name in names())),
+    ),
+    "metadata by id": (
+        ApiKey.METADATA,
+        None,
+        lambda: MetadataRequest(
+            topics=tuple(MetadataRequestTopic(topic_id=(i + 1).to_bytes(16, "big")) for i in range(COUNT))
+        ),
+    ),
+    "delete topics": (
+        ApiKey.DELETE_TOPICS,
+        5,
+        lambda: DeleteTopicsRequest(topic_names=tuple(names()), timeout_ms=1000),
+    ),
+    "delete groups": (ApiKey.DELETE_GROUPS, None, lambda: DeleteGroupsRequest(groups_names=tuple(names()))),
+    "consumer group describe": (
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        None,
+        lambda: ConsumerGroupDescribeRequest(group_ids=tuple(names())),
+    ),
     "elect leaders": (
         ApiKey.ELECT_LEADERS,
         None,
