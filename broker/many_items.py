@@ -132,7 +132,9 @@ async def dropped(whole: list[Any]) -> None:
             continue
         part = last.pop()
         if isinstance(part, Message):
-            lists += [list(inner) for inner in _long_fields(part)]
+            for inner in _long_fields(part):
+                lists.append(list(inner))
+                await asyncio.sleep(0)
         left -= 1
         if not left:
             await asyncio.sleep(0)

@@ -4,9 +4,10 @@ A group with members is 68, one that does not exist 69. The offsets that open tr
 Answers once that is durable.
 """
 
+import asyncio
 from itertools import compress
 
-from eosin.broker.many_items import made_for_each
+from eosin.broker.many_items import ITEMS_PER_TURN, made_for_each, once
 from eosin.broker.services import Services
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
@@ -17,14 +18,20 @@ from eosin.security.access import Access, on_each
 
 
 async def handle(request: DeleteGroupsRequest, context: RequestContext, services: Services) -> DeleteGroupsResponse:
-    names = list(dict.fromkeys(request.groups_names))
+    count = len(request.groups_names)
+    names = await made_for_each(once(request.groups_names), count, context, services)
     may = context.session.may
     allowed = (may(Operation.DELETE, ResourceType.GROUP, name) for name in names)
     mine = list(compress(names, await made_for_each(allowed, len(names), context, services)))
-    errors = dict(zip(mine, await services.groups.delete_groups(mine), strict=True))
+    errors: dict[str, ErrorCode] = {}
+    for start in range(0, len(mine), ITEMS_PER_TURN):
+        some = mine[start : start + ITEMS_PER_TURN]
+        errors.update(zip(some, await services.groups.delete_groups(some), strict=True))
+        if start:
+            await asyncio.sleep(0)
     denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
     results = (DeletableGroupResult(name, errors.get(name, denied)) for name in names)
-    return DeleteGroupsResponse(results=tuple(results))
+    return DeleteGroupsResponse(results=tuple(await made_for_each(results, count, context, services)))
 
 
 def refuse(request: DeleteGroupsRequest, context: RequestContext, error: ErrorCode) -> DeleteGroupsResponse:

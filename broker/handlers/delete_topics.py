@@ -6,9 +6,10 @@ v5 adds error messages; v6 names topics by name or by id. Internal topics stay. 
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
+from eosin.broker.many_items import made_for_each, refused
 from eosin.broker.services import Services
 from eosin.model.cluster import Cluster, Outcome, Topic
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
@@ -27,6 +28,8 @@ from eosin.security.access import Access, on_each, or_the_next
 PARTITIONS_AT_ONCE: Final = 100
 """Of topics whose records share a sync: their logs are put away in one turn of the event loop."""
 
+NAMES_PER_TURN: Final = 1000
+
 _Wanted = tuple[DeleteTopicState, str | Outcome]
 """What the request says of a topic, and its name, or why it has none."""
 
@@ -35,12 +38,20 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext, services
     if not services.config.delete_topic_enable:
         # A name for this was added late; older clients know only the general code.
         disabled = ErrorCode.TOPIC_DELETION_DISABLED if context.api_version >= 3 else ErrorCode.INVALID_REQUEST
-        return refuse(request, context, disabled)
-    wanted = _wanted(request, context)
-    names = [_name(state, services.cluster) for state in wanted]
-    times = Counter(name for name in names if isinstance(name, str))
+        response: DeleteTopicsResponse = await refused(refuse, request, context, disabled)
+        return response
+    count = max(len(request.topics), len(request.topic_names))
+    wanted = await made_for_each(_wanted(request, context), count, context, services)
+    times: Counter[str | Outcome] = Counter()
+    names: list[str | Outcome] = []
+    for start in range(0, count, NAMES_PER_TURN):
+        some = [_name(state, services.cluster) for state in wanted[start : start + NAMES_PER_TURN]]
+        times.update(name for name in some if isinstance(name, str))
+        names += some
+        if start:
+            await asyncio.sleep(0)
     results: list[DeletableTopicResult] = []
-    for group in _groups(list(zip(wanted, names, strict=True)), services.cluster):
+    for group in _groups(zip(wanted, names, strict=True), services.cluster):
         results += await asyncio.gather(
             *(
                 _delete(state, name, context, services.cluster, named_twice=isinstance(name, str) and times[name] > 1)
@@ -50,7 +61,7 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext, services
     return DeleteTopicsResponse(responses=tuple(results))
 
 
-def _groups(pairs: Sequence[_Wanted], cluster: Cluster) -> Iterator[list[_Wanted]]:
+def _groups(pairs: Iterable[_Wanted], cluster: Cluster) -> Iterator[list[_Wanted]]:
     """The topics that are deleted together."""
     group: list[_Wanted] = []
     partitions = 0
@@ -65,10 +76,10 @@ def _groups(pairs: Sequence[_Wanted], cluster: Cluster) -> Iterator[list[_Wanted
         yield group
 
 
-def _wanted(request: DeleteTopicsRequest, context: RequestContext) -> Sequence[DeleteTopicState]:
+def _wanted(request: DeleteTopicsRequest, context: RequestContext) -> Iterator[DeleteTopicState]:
     if context.api_version >= 6:
-        return request.topics
-    return [DeleteTopicState(name=name) for name in request.topic_names]
+        return iter(request.topics)
+    return (DeleteTopicState(name=name) for name in request.topic_names)
 
 
 def _name(state: DeleteTopicState, cluster: Cluster) -> str | Outcome:

@@ -35,31 +35,28 @@ async def handle(
     request: DescribeConfigsRequest, context: RequestContext, services: Services
 ) -> DescribeConfigsResponse:
     seen: set[tuple[int, str]] = set()
-    described = (
-        _described_once(each, seen) or _describe(each, request, context, services) for each in request.resources
-    )
+    described = (_describe(each, seen, request, context, services) for each in request.resources)
     results = await made_for_each(described, len(request.resources), context, services)
     return DescribeConfigsResponse(results=tuple(results))
 
 
-def _described_once(resource: DescribeConfigsResource, seen: set[tuple[int, str]]) -> DescribeConfigsResult | None:
-    """The refusal of a resource that is named again: the response would be many times what there is to say."""
-    key = resource.resource_type, resource.resource_name
-    if key in seen:
-        return _result(resource, Outcome(ErrorCode.INVALID_REQUEST, "the resource is named twice"))
-    seen.add(key)
-    return None
-
-
 def _describe(
-    resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: RequestContext, services: Services
+    resource: DescribeConfigsResource,
+    seen: set[tuple[int, str]],
+    request: DescribeConfigsRequest,
+    context: RequestContext,
+    services: Services,
 ) -> DescribeConfigsResult:
+    """One resource's settings. One that is named again is refused: the response would be many times what there is."""
     refused = refusal_of(Operation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name, context)
     if refused is not None:
         return _result(resource, refused)
     entries = _entries(resource, services)
     if isinstance(entries, Outcome):
         return _result(resource, entries)
+    if (key := (resource.resource_type, resource.resource_name)) in seen:
+        return _result(resource, Outcome(ErrorCode.INVALID_REQUEST, "The resource is named twice"))
+    seen.add(key)
     keys = resource.configuration_keys
     configs = tuple(_config(entry, request) for entry in entries if not keys or entry.name in keys)
     return _result(resource, Outcome(ErrorCode.NONE), configs)

@@ -46,9 +46,6 @@ async def handle(
 def _partition(
     partition: TopicPartition, seen: set[TopicPartition], context: RequestContext, services: Services
 ) -> PartitionResponse:
-    if partition in seen:
-        return PartitionResponse(partition.partition, ErrorCode.INVALID_REQUEST)
-    seen.add(partition)
     if not is_legal_topic_name(partition.topic):
         return PartitionResponse(partition.partition, ErrorCode.INVALID_TOPIC_EXCEPTION)
     if not context.session.may(Operation.READ, ResourceType.TOPIC, partition.topic):
@@ -56,6 +53,9 @@ def _partition(
     log = services.partitions.replica(partition)
     if isinstance(log, ErrorCode):
         return PartitionResponse(partition.partition, log)
+    if partition in seen:
+        return PartitionResponse(partition.partition, ErrorCode.INVALID_REQUEST)
+    seen.add(partition)
     # The fields of an `ActiveProducer` are those of the message, in its order.
     producers = tuple(ProducerState(*producer) for producer in log.producers())
     return PartitionResponse(partition.partition, active_producers=producers)

@@ -19,7 +19,7 @@ from typing import Final
 
 from msgspec.structs import replace as with_fields
 
-from eosin.broker.many_items import done_for_each, made_for_each, written
+from eosin.broker.many_items import done_for_each, made_for_each, refused, written
 from eosin.broker.services import Services
 from eosin.cluster.metadata.answers import FEW_PARTITIONS, Kind
 from eosin.cluster.metadata.topics import MAX_PARTITIONS_PER_CHANGE, unknown_topic
@@ -44,24 +44,36 @@ from eosin.security.access import Access, on_each, or_the_next, silently
 from eosin.security.authorized_operations import NOT_ASKED, cluster_operations
 
 FIRST_LISTENER_VERSION: Final = 6
+NAMES_PER_TURN: Final = 1000
+"""That are only looked through."""
 
 
 async def handle(request: MetadataRequest, context: RequestContext, services: Services) -> Message | EncodedBody:
     version, wanted = context.api_version, request.topics
     if wanted is None or (version == 0 and not wanted):
         return await _all_topics(request, context, services)
-    if version < 12 and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in wanted):
-        return refuse(request, context, ErrorCode.INVALID_REQUEST)
-    ids = dict.fromkeys(topic.topic_id for topic in wanted if topic.topic_id != ZERO_UUID)
+    ids: dict[bytes, None] = {}
+    named: dict[str, None] = {}
+    for start in range(0, len(wanted), NAMES_PER_TURN):
+        some = wanted[start : start + NAMES_PER_TURN]
+        if version < 12 and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in some):
+            invalid: MetadataResponse = await refused(refuse, request, context, ErrorCode.INVALID_REQUEST)
+            return invalid
+        ids.update(dict.fromkeys(topic.topic_id for topic in some if topic.topic_id != ZERO_UUID))
+        named.update(dict.fromkeys(topic.name for topic in some if topic.name is not None))
+        if start:
+            await asyncio.sleep(0)
     if ids:
         by_id = (_by_id(topic_id, request, context, services.cluster) for topic_id in ids)
         return _answer(request, context, services, await made_for_each(by_id, len(ids), context, services))
-    names = list(dict.fromkeys(topic.name for topic in wanted if topic.name is not None))
+    names = list(named)
     if context.session.authorizer is not None:
         response = await _answer_by_rights(request, context, services, names)
         return await written(ApiKey.METADATA, response, len(names), context)
     if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
-        missing = [name for name in names if name not in services.cluster.topics]
+        known = services.cluster.topics
+        unknown = (name for name in names if name not in known)
+        missing = await made_for_each(unknown, len(names), context, services)
         if missing:
             return await _create_and_answer(request, context, services, names, missing)
     response = await _answer_by_name(request, context, services, names)
@@ -126,19 +138,20 @@ async def _answer_by_rights(
     shown = list(compress(names, await made_for_each(allowed, len(names), context, services)))
     missing: list[str] = []
     if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
-        missing = [name for name in shown if name not in known]
+        unknown = (name for name in shown if name not in known)
+        missing = await made_for_each(unknown, len(shown), context, services)
     if missing and not session.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True):
         allowed = (session.may(Operation.CREATE, ResourceType.TOPIC, name) for name in missing)
         mine = list(compress(missing, await made_for_each(allowed, len(missing), context, services)))
         denied = frozenset(missing).difference(mine)
-        shown = [name for name in shown if name not in denied]
-        missing = mine
+        rest = (name for name in shown if name not in denied)
+        missing, shown = mine, await made_for_each(rest, len(shown), context, services)
     if missing:
         response = await _create_and_answer(request, context, services, shown, missing)
     else:
         response = await _answer_by_name(request, context, services, shown)
-    refused, told = ErrorCode.TOPIC_AUTHORIZATION_FAILED, frozenset(shown)
-    hidden = (MetadataResponseTopic(error_code=refused, name=name) for name in names if name not in told)
+    denial, told = ErrorCode.TOPIC_AUTHORIZATION_FAILED, frozenset(shown)
+    hidden = (MetadataResponseTopic(error_code=denial, name=name) for name in names if name not in told)
     return with_fields(response, topics=(*response.topics, *await made_for_each(hidden, len(names), context, services)))
 
 
@@ -153,14 +166,14 @@ async def _create_and_answer(
     request: MetadataRequest, context: RequestContext, services: Services, names: Sequence[str], missing: Sequence[str]
 ) -> MetadataResponse:
     if len(missing) * services.config.num_partitions > MAX_PARTITIONS_PER_CHANGE:
-        outcomes = [Outcome(ErrorCode.POLICY_VIOLATION)] * len(missing)  # as CreateTopics, which would create none
+        failed = dict.fromkeys(missing, ErrorCode.POLICY_VIOLATION)  # as CreateTopics, which would create none
     else:
         outcomes = await _created(missing, context, services)
-    failed = {
-        name: outcome.error
-        for name, outcome in zip(missing, outcomes, strict=True)
-        if outcome.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-    }
+        failed = {
+            name: outcome.error
+            for name, outcome in zip(missing, outcomes, strict=True)
+            if outcome.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        }
     topics = (
         MetadataResponseTopic(error_code=failed[name], name=name)
         if name in failed

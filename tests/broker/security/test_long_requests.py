@@ -299,6 +299,10 @@ CASES: dict[str, tuple[ApiKey, int | None, Callable[[], Message]]] = {
 }
 
 
+def is_whole(sent: bytearray) -> bool:
+    return len(sent) >= 4 and len(sent) >= 4 + int.from_bytes(sent[:4], "big")
+
+
 async def kept_by(broker: GuardedBroker, who: str, key: ApiKey, version: int | None, request: Message) -> LoopSteps:
     """The longest step of a broker that answers this request."""
     peer = broker.peer(who)
@@ -306,8 +310,7 @@ async def kept_by(broker: GuardedBroker, who: str, key: ApiKey, version: int | N
     del request
     with LoopSteps() as steps:
         steps.begin(peer.transport.feed, frame, piece=len(frame))
-        await until(lambda: peer.transport.sent or peer.transport.is_closing())
-        await until(lambda: not peer.connection.in_flight)
+        await until(lambda: is_whole(peer.transport.sent) or peer.transport.is_closing())
     assert not peer.transport.is_closing()
     assert len(peer.answers()) == 1
     return steps
