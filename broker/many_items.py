@@ -31,6 +31,8 @@ ITEMS_PER_TURN: Final = 200
 """Of which each takes some microseconds: a turn has 1 to 2 ms."""
 TURN_MS: Final = 2
 """For items that take longer."""
+NAMES_PER_TURN: Final = 2000
+"""That are only looked at."""
 ITEMS_PER_DROP: Final = 1000
 """Of those that are let go; each takes a microsecond."""
 ITEMS_PER_STEP: Final = 5000
@@ -112,13 +114,14 @@ def pieces(topics: Iterable[_S], field: str, *, most: int = ITEMS_PER_TURN) -> I
         yield piece
 
 
-def once(names: Iterable[_T]) -> Iterator[_T]:
+async def once(names: Sequence[_T]) -> list[_T]:
     """Each of `names` once: what is said of one may be large, and a request could ask for it 200,000 times."""
-    seen: set[_T] = set()
-    for name in names:
-        if name not in seen:
-            seen.add(name)
-            yield name
+    seen: dict[_T, None] = {}
+    for start in range(0, len(names), NAMES_PER_TURN):
+        if start:
+            await asyncio.sleep(0)
+        seen.update(dict.fromkeys(names[start : start + NAMES_PER_TURN]))
+    return list(seen)
 
 
 async def dropped(whole: list[Any]) -> None:
@@ -132,19 +135,20 @@ async def dropped(whole: list[Any]) -> None:
             continue
         part = last.pop()
         if isinstance(part, Message):
-            for inner in _long_fields(part):
+            for inner in _lists_of(part):
                 lists.append(list(inner))
-                await asyncio.sleep(0)
+                if len(inner) > ITEMS_PER_DROP:
+                    await asyncio.sleep(0)
         left -= 1
         if not left:
             await asyncio.sleep(0)
             left = ITEMS_PER_DROP
 
 
-def _long_fields(part: Message) -> Iterator[tuple[Any, ...]]:
+def _lists_of(part: Message) -> Iterator[tuple[Any, ...]]:
     for name in part.__struct_fields__:
         inner = getattr(part, name)
-        if type(inner) is tuple and len(inner) > ITEMS_PER_DROP:
+        if type(inner) is tuple and inner and (isinstance(inner[0], Message) or len(inner) > ITEMS_PER_DROP):
             yield inner
 
 

@@ -18,8 +18,8 @@ from eosin.security.access import Access, on_each
 
 
 async def handle(request: DeleteGroupsRequest, context: RequestContext, services: Services) -> DeleteGroupsResponse:
-    count = len(request.groups_names)
-    names = await made_for_each(once(request.groups_names), count, context, services)
+    names = await once(request.groups_names)
+    count = len(names)
     may = context.session.may
     allowed = (may(Operation.DELETE, ResourceType.GROUP, name) for name in names)
     mine = list(compress(names, await made_for_each(allowed, len(names), context, services)))

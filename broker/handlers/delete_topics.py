@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from eosin.broker.many_items import made_for_each, refused
+from eosin.broker.many_items import NAMES_PER_TURN, made_for_each, refused
 from eosin.broker.services import Services
 from eosin.model.cluster import Cluster, Outcome, Topic
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
@@ -27,8 +27,6 @@ from eosin.security.access import Access, on_each, or_the_next
 
 PARTITIONS_AT_ONCE: Final = 100
 """Of topics whose records share a sync: their logs are put away in one turn of the event loop."""
-
-NAMES_PER_TURN: Final = 1000
 
 _Wanted = tuple[DeleteTopicState, str | Outcome]
 """What the request says of a topic, and its name, or why it has none."""

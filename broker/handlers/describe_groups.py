@@ -27,13 +27,14 @@ from eosin.security.authorized_operations import NOT_ASKED
 
 async def handle(request: DescribeGroupsRequest, context: RequestContext, services: Services) -> Message | EncodedBody:
     asked, session = request.include_authorized_operations, context.session
+    names = await once(request.groups)
     groups = (
         _describe(group_id, context, services, session.operations(ResourceType.GROUP, group_id) if asked else NOT_ASKED)
         if session.may(Operation.DESCRIBE, ResourceType.GROUP, group_id)
         else DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
-        for group_id in once(request.groups)
+        for group_id in names
     )
-    described = await made_for_each(groups, len(request.groups), context, services)
+    described = await made_for_each(groups, len(names), context, services)
     response = DescribeGroupsResponse(groups=tuple(described))
     return await written(ApiKey.DESCRIBE_GROUPS, response, len(described), context)
 

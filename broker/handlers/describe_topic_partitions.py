@@ -62,7 +62,7 @@ async def handle(
 async def _in_order(names: Sequence[str], context: RequestContext, services: Services) -> Iterator[str]:
     """Each of these names once: very many are sorted in turns, and merged as they are taken."""
     starts = range(0, len(names), SORTED_AT_ONCE)
-    parts = (sorted(names[start : start + SORTED_AT_ONCE]) for start in starts)
+    parts = (sorted(set(names[start : start + SORTED_AT_ONCE])) for start in starts)
     return (name for name, _ in groupby(merge(*await made_for_each(parts, len(names), context, services))))
 
 

@@ -31,8 +31,8 @@ async def handle(
     request: DescribeTransactionsRequest, context: RequestContext, services: Services
 ) -> Message | EncodedBody:
     """Each id's answer, in the order of the request; one that is named again and again is described once."""
-    ids = request.transactional_ids
-    states = (_state(transactional_id, context, services) for transactional_id in once(ids))
+    ids = await once(request.transactional_ids)
+    states = (_state(transactional_id, context, services) for transactional_id in ids)
     response = DescribeTransactionsResponse(
         transaction_states=tuple(await made_for_each(states, len(ids), context, services))
     )

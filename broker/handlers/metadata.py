@@ -19,7 +19,7 @@ from typing import Final
 
 from msgspec.structs import replace as with_fields
 
-from eosin.broker.many_items import done_for_each, made_for_each, refused, written
+from eosin.broker.many_items import NAMES_PER_TURN, done_for_each, made_for_each, refused, written
 from eosin.broker.services import Services
 from eosin.cluster.metadata.answers import FEW_PARTITIONS, Kind
 from eosin.cluster.metadata.topics import MAX_PARTITIONS_PER_CHANGE, unknown_topic
@@ -44,8 +44,6 @@ from eosin.security.access import Access, on_each, or_the_next, silently
 from eosin.security.authorized_operations import NOT_ASKED, cluster_operations
 
 FIRST_LISTENER_VERSION: Final = 6
-NAMES_PER_TURN: Final = 1000
-"""That are only looked through."""
 
 
 async def handle(request: MetadataRequest, context: RequestContext, services: Services) -> Message | EncodedBody:
@@ -67,13 +65,14 @@ async def handle(request: MetadataRequest, context: RequestContext, services: Se
         by_id = (_by_id(topic_id, request, context, services.cluster) for topic_id in ids)
         return _answer(request, context, services, await made_for_each(by_id, len(ids), context, services))
     names = list(named)
+    named.clear()
     if context.session.authorizer is not None:
         response = await _answer_by_rights(request, context, services, names)
         return await written(ApiKey.METADATA, response, len(names), context)
     if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
         known = services.cluster.topics
-        unknown = (name for name in names if name not in known)
-        missing = await made_for_each(unknown, len(names), context, services)
+        unknown = (name not in known for name in names)
+        missing = list(compress(names, await made_for_each(unknown, len(names), context, services)))
         if missing:
             return await _create_and_answer(request, context, services, names, missing)
     response = await _answer_by_name(request, context, services, names)
@@ -138,21 +137,25 @@ async def _answer_by_rights(
     shown = list(compress(names, await made_for_each(allowed, len(names), context, services)))
     missing: list[str] = []
     if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
-        unknown = (name for name in shown if name not in known)
-        missing = await made_for_each(unknown, len(shown), context, services)
+        unknown = (name not in known for name in shown)
+        missing = list(compress(shown, await made_for_each(unknown, len(shown), context, services)))
     if missing and not session.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True):
         allowed = (session.may(Operation.CREATE, ResourceType.TOPIC, name) for name in missing)
         mine = list(compress(missing, await made_for_each(allowed, len(missing), context, services)))
         denied = frozenset(missing).difference(mine)
-        rest = (name for name in shown if name not in denied)
-        missing, shown = mine, await made_for_each(rest, len(shown), context, services)
+        stays = (name not in denied for name in shown)
+        shown = list(compress(shown, await made_for_each(stays, len(shown), context, services)))
+        missing = mine
     if missing:
         response = await _create_and_answer(request, context, services, shown, missing)
     else:
         response = await _answer_by_name(request, context, services, shown)
+    if context.is_large:
+        await asyncio.sleep(0)
     denial, told = ErrorCode.TOPIC_AUTHORIZATION_FAILED, frozenset(shown)
-    hidden = (MetadataResponseTopic(error_code=denial, name=name) for name in names if name not in told)
-    return with_fields(response, topics=(*response.topics, *await made_for_each(hidden, len(names), context, services)))
+    hidden = (None if name in told else MetadataResponseTopic(error_code=denial, name=name) for name in names)
+    rest = filter(None, await made_for_each(hidden, len(names), context, services))
+    return with_fields(response, topics=(*response.topics, *rest))
 
 
 async def _created(missing: Sequence[str], context: RequestContext, services: Services) -> list[Outcome]:
@@ -167,6 +170,7 @@ async def _create_and_answer(
 ) -> MetadataResponse:
     if len(missing) * services.config.num_partitions > MAX_PARTITIONS_PER_CHANGE:
         failed = dict.fromkeys(missing, ErrorCode.POLICY_VIOLATION)  # as CreateTopics, which would create none
+        await asyncio.sleep(0)
     else:
         outcomes = await _created(missing, context, services)
         failed = {

@@ -77,6 +77,8 @@ async def _fetch_groups(
     fetch = _fetch_group_by_id if by_id else _fetch_group
     answered: dict[str, OffsetFetchResponseGroup] = {}
     for number, group in enumerate(request.groups, 1):
+        if number % GROUPS_PER_TURN == 0:
+            await asyncio.sleep(0)
         if group.group_id in answered:
             continue
         if context.session.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
@@ -84,8 +86,6 @@ async def _fetch_groups(
         else:
             found = OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         answered[group.group_id] = found
-        if number % GROUPS_PER_TURN == 0:
-            await asyncio.sleep(0)
     return list(answered.values())
 
 
