@@ -75,6 +75,7 @@ COMPILED: Final = (
     "broker/handlers/add_partitions_to_txn.py",
     "broker/handlers/end_txn.py",
     "broker/handlers/produce.py",
+    "network/large_exchange.py",
     "broker/partitions.py",
     "broker/producing/produce_request.py",
     "security/acl_index.py",
