@@ -16,7 +16,6 @@ What is ready to be sent is in the `ResponseQueue`.
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -29,14 +28,13 @@ from eosin.network.exchange import Exchange
 from eosin.network.fetch_in_flight import FetchInFlight
 from eosin.network.hang_up import unacknowledged_bytes
 from eosin.network.host import ConnectionHost
-from eosin.network.large_exchange import LargeExchange
 from eosin.network.pause import HELD
 from eosin.network.response_queue import ResponseQueue
 from eosin.network.transaction_order import TransactionOrder
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import DecodeError
-from eosin.protocol.wire.codec import ManyElements, RequestHeader, decode_request_header, encode_response
+from eosin.protocol.wire.codec import ManyElements, decode_request_header, encode_response
 from eosin.protocol.wire.frame_memory import FrameMemory
 from eosin.protocol.wire.frames import FrameError
 from eosin.runtime.clock import Timer, stopwatch_ns
@@ -134,8 +132,7 @@ class Connection(asyncio.BufferedProtocol):
         """Closes the connection of a refused peer."""
         self._pause: Timer | None = None
         """Until it fires, a hook or the gate keeps the connection from being read."""
-        self._in_turns = 0
-        """Its requests of many items that are worked on: meanwhile, no other one begins."""
+        self._in_turns = 0  # requests of many items: while they are worked on, no other one begins
         self._reading = True
         self._write_blocked = False
         self._closing = False
@@ -262,8 +259,9 @@ class Connection(asyncio.BufferedProtocol):
         self._pause = HELD
 
     def release(self) -> None:
-        """Go on after `hold`."""
-        self._end_pause()
+        """Go on after `hold`, or after a pause."""
+        self._pause = None
+        self._schedule_begin()
 
     def begin_turns(self) -> None:
         """Begin no request until the turns of this one have ended."""
@@ -272,8 +270,7 @@ class Connection(asyncio.BufferedProtocol):
     def end_turns(self) -> None:
         """Go on, unless there are turns of another one."""
         self._in_turns -= 1
-        if not self._in_turns:
-            self._schedule_begin()
+        self._schedule_begin()
 
     def pause_for(self, pause_ms: int) -> None:
         """Read and begin nothing for so long; what is held stays so until its release."""
@@ -281,7 +278,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self._pause is not None:
             self._pause.cancel()
-        self._pause = self._host.clock.call_later(pause_ms, self._end_pause)
+        self._pause = self._host.clock.call_later(pause_ms, self.release)
         self._steer_reading()
 
     def fetch_waits(self, end_wait: Callable[[], None]) -> None:
@@ -322,6 +319,11 @@ class Connection(asyncio.BufferedProtocol):
     def has_received(self) -> bool:
         """Whether a byte came."""
         return bool(self._decoder.finished or self._decoder.begun_bytes)
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether none of its requests begins any more."""
+        return self._closing
 
     @property
     def requests(self) -> int:
@@ -402,6 +404,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _begin_requests(self) -> None:
         """Begin as many requests as this turn of the loop allows, and send the ready responses in one piece."""
+        self._begin_later = None
         frames = self._frames
         turn = self._host.max_frames_per_turn
         clock = self._host.clock
@@ -436,11 +439,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _schedule_begin(self) -> None:
         if self._begin_later is None and not self._closing:
-            self._begin_later = self._loop.call_soon(self._begin_again)
-
-    def _begin_again(self) -> None:
-        self._begin_later = None
-        self._begin_requests()
+            self._begin_later = self._loop.call_soon(self._begin_requests)
 
     def _steer_reading(self) -> None:
         """Read the socket only while its requests may begin."""
@@ -523,12 +522,6 @@ class Connection(asyncio.BufferedProtocol):
         self._contexts[api.key << 16 | version] = context
         return context
 
-    def begin_large(self, api: Api, header: RequestHeader, request: Any, size_bytes: int) -> None:
-        """Go on with a request that is decoded now. Raises what `begin_exchange` does."""
-        if not self._closing:
-            context = replace(self.context(api, header.api_version, header.client_id), is_large=True)
-            self.begin_exchange(LargeExchange(api, context, header.correlation_id, request), size_bytes)
-
     def _keep_software(self, context: RequestContext) -> None:
         software = (context.client_software_name, context.client_software_version)
         if software != self.software:
@@ -597,10 +590,6 @@ class Connection(asyncio.BufferedProtocol):
                 self.pause_for(exchange.observed.pause_ms)
         if exchange.begun_ns and (stats := self._host.stats) is not None:
             stats.answered(exchange.api.key, exchange.context.api_version, stopwatch_ns() - exchange.begun_ns)
-
-    def _end_pause(self) -> None:
-        self._pause = None
-        self._schedule_begin()
 
     def _flush(self) -> None:
         """Hand the responses to the transport in one piece."""

@@ -6,10 +6,12 @@ thread rests each millisecond, and ends when the client is gone, and then nothin
 """
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from eosin.model.close_connection import CloseConnection
 from eosin.network.api import Api
+from eosin.network.large_exchange import LargeExchange
 from eosin.protocol.types import DecodeError
 from eosin.protocol.wire.headers import RequestHeader
 from eosin.runtime.round_robin import RoundRobin
@@ -40,7 +42,11 @@ class LargeRequests:
         try:
             async with self._turns.turn(connection.session.owner):
                 request = await self._decoded(connection, frame, header)
-            connection.begin_large(api, header, request, len(frame))
+            if not connection.is_closing:
+                context = replace(connection.context(api, header.api_version, header.client_id), is_large=True)
+                exchange = LargeExchange(api, context, header.correlation_id, request)
+                del request  # the exchange lets go of it in turns
+                connection.begin_exchange(exchange, len(frame))
         except GivenUp:
             return  # the client is gone
         except DecodeError as error:

@@ -8,7 +8,7 @@ import pytest
 from data_broker import batch
 from fake_peer import FakePeer
 from local_broker import local_broker
-from waiting import settled, until
+from waiting import HANG_S, settled, until
 
 from eosin.node.server import Server
 from eosin.protocol.errors import ErrorCode
@@ -35,7 +35,7 @@ class HeldThread:
     def _decode(self, *frame: Any) -> Any:
         if len(frame) > 4:  # with what a thread calls to rest
             self.begun.set()
-            assert self.go_on.wait(60)
+            assert self.go_on.wait(HANG_S)
         return decode_request(*frame)
 
 
