@@ -58,6 +58,15 @@ async def by_topic(
     return tuple(await taken(made, clock))
 
 
+def items_in(part: Any) -> int:
+    """How many items the lists of a request have, and the lists in these."""
+    if isinstance(part, tuple):
+        return len(part) + (sum(map(items_in, part)) if part and isinstance(part[0], Message) else 0)
+    if isinstance(part, Message):
+        return sum(items_in(getattr(part, name)) for name in part.__struct_fields__)
+    return 0
+
+
 def size_of(topics: Iterable[Message], field: str) -> int:
     """About how many items a request has: its topics, and their partitions, in `field`; no more than is many."""
     count = 0

@@ -6,6 +6,7 @@ from typing import Any
 
 from eosin.broker.many_items import dropped, refused
 from eosin.broker.services import Services
+from eosin.network.api import Api, RequestContext
 from eosin.network.exchange import Exchange
 from eosin.network.request_hooks import RequestHooks
 from eosin.protocol.errors import ErrorCode
@@ -16,7 +17,21 @@ from eosin.runtime.start_now import start_now
 class LargeExchange(Exchange):
     """Its handler begins at once, as that of any other request, and always has to be waited for."""
 
-    __slots__ = ()
+    __slots__ = ("_frame", "_items")
+
+    def __init__(
+        self, api: Api, context: RequestContext, correlation_id: int, request: Any, frame: memoryview, items: int
+    ) -> None:
+        """`items`: how many the lists of the request have, where hooks want to know."""
+        super().__init__(api, context, correlation_id, request)
+        self._items = items
+        self._frame: memoryview | None = frame
+        """Kept until the request is let go of, so that its memory counts for so long (`FrameMemory`)."""
+
+    def observe(self, peer: str, size_bytes: int, now_ms: int) -> None:
+        super().observe(peer, size_bytes, now_ms)
+        if self.observed is not None:
+            self.observed.items = self._items
 
     def handle(self, services: Services, hooks: RequestHooks | None) -> "asyncio.Task[Any] | None":
         handled = start_now(self._handled(services, hooks))
@@ -32,12 +47,13 @@ class LargeExchange(Exchange):
         if response is None:
             return
         if self.observed is not None:
-            self.observed.response = None  # nobody shall look through all of it
+            self.observed.request = self.observed.response = None  # nobody shall look through all of them
         key, version = self.api.key, self.context.api_version
         self.answer = await asyncio.to_thread(encode_response, key, version, self.correlation_id, response)
         made = [response, self.request]
         self.request = response = None
         await dropped(made)
+        self._frame = None
 
     async def _refusal(self, error: ErrorCode) -> Any:
         return await refused(self.api.refuse, self.request, self.context, error)

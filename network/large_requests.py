@@ -9,6 +9,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from eosin.broker.many_items import items_in
 from eosin.model.close_connection import CloseConnection
 from eosin.network.api import Api
 from eosin.network.large_exchange import LargeExchange
@@ -41,10 +42,10 @@ class LargeRequests:
     async def _begin(self, connection: "Connection", frame: memoryview, header: RequestHeader, api: Api) -> None:
         try:
             async with self._turns.turn(connection.session.owner):
-                request = await self._decoded(connection, frame, header)
+                request, items = await self._decoded(connection, frame, header)
             if not connection.is_closing:
                 context = replace(connection.context(api, header.api_version, header.client_id), is_large=True)
-                exchange = LargeExchange(api, context, header.correlation_id, request)
+                exchange = LargeExchange(api, context, header.correlation_id, request, frame, items)
                 del request  # the exchange lets go of it in turns
                 connection.begin_exchange(exchange, len(frame))
         except GivenUp:
@@ -56,7 +57,8 @@ class LargeRequests:
         finally:
             connection.end_turns()
 
-    async def _decoded(self, connection: "Connection", frame: memoryview, header: RequestHeader) -> Any:
+    async def _decoded(self, connection: "Connection", frame: memoryview, header: RequestHeader) -> tuple[Any, int]:
+        """The request, and how many items it has, where hooks want to know."""
         rests = ThreadRest()
 
         def rest() -> None:
@@ -64,8 +66,11 @@ class LargeRequests:
                 rests.give_up()
             rests.take()
 
+        def decoded() -> tuple[Any, int]:
+            host, key, version = self._host, header.api_key, header.api_version
+            request = host.decode_request(key, version, frame, header.body_offset, rest)
+            return request, items_in(request) if host.hooks is not None else 0
+
         if connection.is_gone:
             raise GivenUp
-        return await asyncio.to_thread(
-            self._host.decode_request, header.api_key, header.api_version, frame, header.body_offset, rest
-        )
+        return await asyncio.to_thread(decoded)

@@ -47,6 +47,7 @@ class ObservedRequest:
         "begun_ns",
         "busy_ns",
         "context",
+        "items",
         "pause_ms",
         "peer",
         "quota",
@@ -75,6 +76,8 @@ class ObservedRequest:
         """Of the encoded response, known when the request is answered."""
         self.took_ms = 0
         """From its beginning until its response was the next of its connection to be sent."""
+        self.items: int | None = None
+        """Of its lists, where a thread has counted them."""
         self.pause_ms = 0
         """Of a verdict, or of a hook that knows it only when the request is handled."""
         self.quota: Any = None

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec.structs import replace
 
+from eosin.broker.many_items import items_in
 from eosin.model.quota_table import Limit, QuotaKey, QuotaTable, plain_address
 from eosin.network.quotas.mutations import TopicMutations
 from eosin.network.request_hooks import ObservedRequest, RequestHooks, Verdict
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.fetch import FetchRequest, FetchResponse
-from eosin.protocol.types import Message
 from eosin.runtime.clock import Clock, stopwatch_ns
 from eosin.security.quotas.buckets import QuotaBuckets
 
@@ -191,7 +191,7 @@ class QuotaEnforcement(RequestHooks):
     def _is_too_much(self, observed: ObservedRequest) -> bool:
         """Take the time that a request of many items will need before it runs, for it runs in turns; or refuse it, when
         its client is over its quota already."""
-        items = items_in(observed.request)
+        items = items_in(observed.request) if observed.items is None else observed.items
         limit = None if items <= MANY_ITEMS else self._limit(QuotaKey.REQUEST_PERCENTAGE, observed)
         if limit is None:
             return False
@@ -214,12 +214,3 @@ class QuotaEnforcement(RequestHooks):
 def _is_follower(observed: ObservedRequest) -> bool:
     request: FetchRequest = observed.request
     return request.replica_id >= 0 or request.replica_state.replica_id >= 0
-
-
-def items_in(part: Any) -> int:
-    """How many items the lists of a request have, and the lists in these."""
-    if isinstance(part, tuple):
-        return len(part) + (sum(map(items_in, part)) if part and isinstance(part[0], Message) else 0)
-    if isinstance(part, Message):
-        return sum(items_in(getattr(part, name)) for name in part.__struct_fields__)
-    return 0
