@@ -30,11 +30,14 @@ from eosin.protocol.schemas.describe_configs import (
 )
 from eosin.security.access import Access
 
+_Asked = tuple[int, str, tuple[str, ...] | None]
+"""What a request says of a resource."""
+
 
 async def handle(
     request: DescribeConfigsRequest, context: RequestContext, services: Services
 ) -> DescribeConfigsResponse:
-    seen: set[tuple[int, str]] = set()
+    seen: set[_Asked] = set()
     described = (_describe(each, seen, request, context, services) for each in request.resources)
     results = await made_for_each(described, len(request.resources), context, services)
     return DescribeConfigsResponse(results=tuple(results))
@@ -42,21 +45,22 @@ async def handle(
 
 def _describe(
     resource: DescribeConfigsResource,
-    seen: set[tuple[int, str]],
+    seen: set[_Asked],
     request: DescribeConfigsRequest,
     context: RequestContext,
     services: Services,
 ) -> DescribeConfigsResult:
-    """One resource's settings. One that is named again is refused: the response would be many times what there is."""
+    """One resource's settings. One that is named again, with the same keys, is refused: the response would be many
+    times what there is."""
     refused = refusal_of(Operation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name, context)
     if refused is not None:
         return _result(resource, refused)
     entries = _entries(resource, services)
     if isinstance(entries, Outcome):
         return _result(resource, entries)
-    if (key := (resource.resource_type, resource.resource_name)) in seen:
+    if (asked := (resource.resource_type, resource.resource_name, resource.configuration_keys)) in seen:
         return _result(resource, Outcome(ErrorCode.INVALID_REQUEST, "The resource is named twice"))
-    seen.add(key)
+    seen.add(asked)
     keys = resource.configuration_keys
     configs = tuple(_config(entry, request) for entry in entries if not keys or entry.name in keys)
     return _result(resource, Outcome(ErrorCode.NONE), configs)

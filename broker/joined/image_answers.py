@@ -15,6 +15,7 @@ from eosin.broker.handlers import (
     describe_configs,
     list_config_resources,
 )
+from eosin.broker.many_items import made_for_each
 from eosin.broker.services import Services
 from eosin.model.config_resources import ConfigResourceType
 from eosin.network.api import RequestContext
@@ -89,13 +90,12 @@ class ImageAnswers:
     ) -> DescribeConfigsResponse:
         """What a broker alone says, with the settings that groups and subscriptions were given."""
         response = await describe_configs.handle(request, context, services)
-        told: DescribeConfigsResponse = with_fields(
-            response,
-            results=tuple(
-                _with_configs(result, self._cluster.image, asked.configuration_keys, synonyms=request.include_synonyms)
-                for asked, result in zip(request.resources, response.results, strict=True)
-            ),
+        results = (
+            _with_configs(result, self._cluster.image, asked.configuration_keys, synonyms=request.include_synonyms)
+            for asked, result in zip(request.resources, response.results, strict=True)
         )
+        made = await made_for_each(results, len(request.resources), context, services)
+        told: DescribeConfigsResponse = with_fields(response, results=tuple(made))
         return told
 
 
