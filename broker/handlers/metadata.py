@@ -168,16 +168,21 @@ async def _created(missing: Sequence[str], context: RequestContext, services: Se
 async def _create_and_answer(
     request: MetadataRequest, context: RequestContext, services: Services, names: Sequence[str], missing: Sequence[str]
 ) -> MetadataResponse:
-    if len(missing) * services.config.num_partitions > MAX_PARTITIONS_PER_CHANGE:
-        failed = dict.fromkeys(missing, ErrorCode.POLICY_VIOLATION)  # as CreateTopics, which would create none
-        await asyncio.sleep(0)
-    else:
-        outcomes = await _created(missing, context, services)
-        failed = {
-            name: outcome.error
-            for name, outcome in zip(missing, outcomes, strict=True)
-            if outcome.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-        }
+    known = services.cluster.topics
+    if len(missing) * services.config.num_partitions > MAX_PARTITIONS_PER_CHANGE:  # as CreateTopics: none is created
+        refusals = (
+            _by_name(name, request, context, services.cluster)
+            if name in known
+            else MetadataResponseTopic(error_code=ErrorCode.POLICY_VIOLATION, name=name)
+            for name in names
+        )
+        return _answer(request, context, services, await made_for_each(refusals, len(names), context, services))
+    outcomes = await _created(missing, context, services)
+    failed = {
+        name: outcome.error
+        for name, outcome in zip(missing, outcomes, strict=True)
+        if outcome.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+    }
     topics = (
         MetadataResponseTopic(error_code=failed[name], name=name)
         if name in failed
