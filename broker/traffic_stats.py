@@ -59,8 +59,9 @@ class TrafficStats:
             found = self.topics[topic] = TopicTraffic()
         return found
 
-    def produced(self, topics: "Iterable[ProducedTopic]") -> None:
-        """Count a Produce request of which every batch has its outcome. What does not exist is not counted by name."""
+    def produced(self, topics: "Iterable[ProducedTopic]", *, counted: str = "") -> None:
+        """Count a Produce request of which every batch has its outcome, or a piece of it after one that ended with the
+        topic `counted`. What does not exist is not counted by name."""
         for topic in topics:
             row: TopicTraffic | None = self.topics.get(topic.name)
             for batch in topic.batches:
@@ -74,12 +75,13 @@ class TrafficStats:
                     if row is None:
                         row = self.of(topic.name)
                     row.failed_produces += 1
-            if row is not None:
+            if row is not None and topic.name != counted:
                 row.produces += 1
 
-    def fetched(self, topic: str, sizes: Sequence[int], failed: int) -> None:
-        """Count what a Fetch response has of one topic: the bytes of each partition, and how many have failed."""
+    def fetched(self, topic: str, sizes: Sequence[int], failed: int, *, is_more: bool = False) -> None:
+        """Count what a Fetch response has of one topic: the bytes of each partition, and how many have failed; or what
+        it has beside that which is counted already."""
         row = self.of(topic)
-        row.fetches += 1
+        row.fetches += not is_more
         row.failed_fetches += failed
         row.bytes_out += sum(sizes)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import refused
 from eosin.protocol.errors import ErrorCode
 from eosin.security.access import Check
 
@@ -41,10 +42,6 @@ def _handle(api: Api, check: Check, request: Any, context: RequestContext, servi
     """A coroutine that responds: the handler's own, or that of a refusal."""
     error = check(request, context)
     if error is not ErrorCode.NONE:
-        return _refusal(api.refuse(request, context, error))
+        return refused(api.refuse, request, context, error)
     assert api.handle is not None
     return api.handle(request, context, services)
-
-
-async def _refusal(response: Any) -> Any:
-    return response

@@ -4,13 +4,13 @@ thread encodes it, too (security.md 6.2)."""
 import asyncio
 from typing import Any
 
-from eosin.broker.many_items import dropped, refused
-from eosin.broker.services import Services
 from eosin.network.api import Api, RequestContext
 from eosin.network.exchange import Exchange
+from eosin.network.many_items import dropped, refused
 from eosin.network.request_hooks import RequestHooks
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.wire.codec import encode_response
+from eosin.runtime.clock import Clock
 from eosin.runtime.start_now import start_now
 
 
@@ -28,18 +28,18 @@ class LargeExchange(Exchange):
         self._frame: memoryview | None = frame
         """Kept until the request is let go of, so that its memory counts for so long (`FrameMemory`)."""
 
-    def observe(self, peer: str, size_bytes: int, now_ms: int) -> None:
-        super().observe(peer, size_bytes, now_ms)
+    def observe(self, peer: str, size_bytes: int, clock: Clock) -> None:
+        super().observe(peer, size_bytes, clock)
         if self.observed is not None:
             self.observed.items = self._items
 
-    def handle(self, services: Services, hooks: RequestHooks | None) -> "asyncio.Task[Any] | None":
+    def handle(self, services: Any, hooks: RequestHooks | None) -> "asyncio.Task[Any] | None":
         handled = start_now(self._handled(services, hooks))
         if hooks is not None and self.observed is not None:
             hooks.waits(self.observed)
         return handled
 
-    async def _handled(self, services: Services, hooks: RequestHooks | None) -> None:
+    async def _handled(self, services: Any, hooks: RequestHooks | None) -> None:
         if hooks is None:
             response = await self.api.response(self.request, self.context, services)
         else:

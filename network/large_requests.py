@@ -9,10 +9,10 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from eosin.broker.many_items import items_in
 from eosin.model.close_connection import CloseConnection
 from eosin.network.api import Api
 from eosin.network.large_exchange import LargeExchange
+from eosin.network.many_items import items_in
 from eosin.protocol.types import DecodeError
 from eosin.protocol.wire.headers import RequestHeader
 from eosin.runtime.round_robin import RoundRobin

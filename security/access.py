@@ -7,14 +7,10 @@ docs/security.md is made of it, and a test refuses an API without one.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from typing import Any, Final
 
-from eosin.broker.many_items import refused
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 

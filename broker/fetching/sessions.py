@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from eosin.broker.many_items import pieces
 from eosin.model.wanted_partition import Wanted
+from eosin.network.many_items import pieces
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock, Timer

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from eosin.broker.many_items import ITEMS_PER_TURN, by_topic, in_turns, pieces
 from eosin.broker.services import Services
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import ITEMS_PER_TURN, by_topic, in_turns, pieces
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition

@@ -4,11 +4,11 @@ Announced and refused, each group by itself in the order asked: see `eosin.broke
 DescribeGroups for such a group then, so classic groups stay describable.
 """
 
-from eosin.broker.many_items import made_for_each
 from eosin.broker.services import Services
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.consumer_group_describe import (

@@ -6,11 +6,11 @@ The internal topics never grow: which partition an id belongs to depends on thei
 
 from collections import Counter
 
-from eosin.broker.many_items import done_for_each
 from eosin.broker.services import Services
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import done_for_each
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_partitions import (

@@ -8,12 +8,12 @@ A name that a request holds twice is refused once. The timeout is not needed: no
 from collections import Counter
 
 from eosin.broker.config.entries import topic_entries
-from eosin.broker.many_items import done_for_each, refused
 from eosin.broker.services import Services
 from eosin.cluster.metadata.topics import MAX_PARTITIONS_PER_CHANGE
 from eosin.model.cluster import Outcome, Topic
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import done_for_each, refused
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_topics import (

@@ -7,10 +7,10 @@ Answers once that is durable.
 import asyncio
 from itertools import compress
 
-from eosin.broker.many_items import ITEMS_PER_TURN, made_for_each, once
 from eosin.broker.services import Services
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import ITEMS_PER_TURN, made_for_each, once
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse

@@ -12,10 +12,10 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.many_items import made_for_each, size_of
 from eosin.broker.services import Services
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each, size_of
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition

@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from eosin.broker.many_items import NAMES_PER_TURN, made_for_each, refused
 from eosin.broker.services import Services
 from eosin.model.cluster import Cluster, Outcome, Topic
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import NAMES_PER_TURN, made_for_each, refused
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID

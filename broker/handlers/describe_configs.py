@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from eosin.broker.config.entries import ConfigEntry, ConfigSource, broker_entries, cluster_wide_entries, topic_entries
 from eosin.broker.config.loggers import logger_entries
 from eosin.broker.config.resources import NO_BROKER, broker_of, unsupported
-from eosin.broker.many_items import made_for_each
 from eosin.broker.security.config_rights import config_rights, refusal_of
 from eosin.broker.services import Services
 from eosin.cluster.metadata.topics import unknown_topic
@@ -18,6 +17,7 @@ from eosin.model.cluster import Outcome
 from eosin.model.config_resources import ConfigResourceType
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_configs import (

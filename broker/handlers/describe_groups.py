@@ -6,11 +6,11 @@ again is described once: the response would be many times what the broker holds.
 v4 has static members.
 """
 
-from eosin.broker.many_items import made_for_each, once, written
 from eosin.broker.services import Services
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each, once, written
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_groups import (

@@ -10,10 +10,10 @@ have, a partition that does not exist, or one of which this broker has no replic
 from itertools import islice
 from typing import Final
 
-from eosin.broker.many_items import made_for_each, size_of
 from eosin.broker.services import Services
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each, size_of
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition, is_legal_topic_name

@@ -11,12 +11,12 @@ from heapq import merge
 from itertools import compress, groupby
 from typing import Final
 
-from eosin.broker.many_items import made_for_each
 from eosin.broker.services import Services
 from eosin.cluster.metadata.topics import unknown_topic
 from eosin.model.cluster import Cluster, Topic, leader_seen
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -9,11 +9,11 @@ COORDINATOR_LOAD_IN_PROGRESS (transactions.md 10.2).
 from itertools import groupby
 from typing import Final
 
-from eosin.broker.many_items import made_for_each, once, written
 from eosin.broker.services import Services
 from eosin.coordinator.transactions.rules.listing import TransactionDescription
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each, once, written
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_transactions import (

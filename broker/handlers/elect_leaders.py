@@ -7,11 +7,11 @@ only those that were elected.
 
 from typing import Final
 
-from eosin.broker.many_items import made_for_each, size_of
 from eosin.broker.services import Services
 from eosin.model.cluster import Cluster, Outcome
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each, size_of
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Final, cast
 from eosin.broker.fetching.fetch_pass import UNKNOWN, FetchLimits, FetchPass, PartitionFetch
 from eosin.broker.fetching.long_poll import Watch
 from eosin.broker.fetching.sessions import FetchSession, FullFetch, IncrementalFetch
-from eosin.broker.many_items import ITEMS_PER_TURN, dropped, in_turns, taken
 from eosin.broker.services import Services
 from eosin.model.cluster import NO_LEADER
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import ITEMS_PER_TURN, dropped, in_turns, taken
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import Uuid

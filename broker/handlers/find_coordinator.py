@@ -10,11 +10,11 @@ came in on. The answer may be out of date when it arrives: NOT_COORDINATOR is th
 
 from typing import Final
 
-from eosin.broker.many_items import made_for_each, written
 from eosin.broker.services import Services
 from eosin.model.cluster import Endpoint
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each, written
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition

@@ -6,10 +6,10 @@ v4 can ask for groups in some states (KIP-518), v5 for some types (KIP-848), in 
 
 from itertools import compress
 
-from eosin.broker.many_items import made_for_each
 from eosin.broker.services import Services
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse

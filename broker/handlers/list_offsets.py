@@ -24,10 +24,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.fetching.fetch_pass import check_leader_epoch
-from eosin.broker.many_items import ITEMS_PER_TURN, by_topic, in_turns, pieces, size_of
 from eosin.broker.services import Services
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import ITEMS_PER_TURN, by_topic, in_turns, pieces, size_of
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

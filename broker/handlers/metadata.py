@@ -19,13 +19,13 @@ from typing import Final
 
 from msgspec.structs import replace as with_fields
 
-from eosin.broker.many_items import NAMES_PER_TURN, done_for_each, made_for_each, refused, written
 from eosin.broker.services import Services
 from eosin.cluster.metadata.answers import FEW_PARTITIONS, Kind
 from eosin.cluster.metadata.topics import MAX_PARTITIONS_PER_CHANGE, unknown_topic
 from eosin.model.cluster import Cluster, Outcome, Topic, leader_seen
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import NAMES_PER_TURN, done_for_each, made_for_each, refused, written
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID, TopicPartition

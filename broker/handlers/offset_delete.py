@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from eosin.broker.group_topics import partition_count
-from eosin.broker.many_items import made_for_each
 from eosin.broker.services import Services
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

@@ -17,11 +17,11 @@ from typing import Final, TypeVar
 import msgspec
 
 from eosin.broker.group_topics import topic_name
-from eosin.broker.many_items import in_turns, made_for_each, pieces, refused, taken
 from eosin.broker.services import Services
 from eosin.coordinator.groups.offset_requests import NO_COMMIT, FetchedOffset
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import in_turns, made_for_each, pieces, refused, taken
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition, Uuid

@@ -10,10 +10,10 @@ from itertools import islice
 from typing import Final
 
 from eosin.broker.fetching.fetch_pass import check_leader_epoch
-from eosin.broker.many_items import made_for_each, size_of
 from eosin.broker.services import Services
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each, size_of
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

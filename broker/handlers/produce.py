@@ -26,7 +26,6 @@ response; an error closes the connection.
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.many_items import ITEMS_PER_TURN, by_topic, dropped, in_turns
 from eosin.broker.producing.produce_request import (
     Produced,
     ProducedBatch,
@@ -41,6 +40,7 @@ from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
 from eosin.model.close_connection import CloseConnection
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import ITEMS_PER_TURN, by_topic, dropped, in_turns
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.produce import (

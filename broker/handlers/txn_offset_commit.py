@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from eosin.broker.group_topics import partition_count
-from eosin.broker.many_items import ITEMS_PER_TURN, by_topic, in_turns, pieces, size_of, taken
 from eosin.broker.services import Services
 from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.groups.offset_requests import Committer
@@ -18,6 +17,7 @@ from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import ITEMS_PER_TURN, by_topic, in_turns, pieces, size_of, taken
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition

@@ -15,10 +15,10 @@ from eosin.broker.handlers import (
     describe_configs,
     list_config_resources,
 )
-from eosin.broker.many_items import made_for_each
 from eosin.broker.services import Services
 from eosin.model.config_resources import ConfigResourceType
 from eosin.network.api import RequestContext
+from eosin.network.many_items import made_for_each
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.describe_cluster import (
     DescribeClusterBroker,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from eosin.broker.many_items import pieces
 from eosin.model.resources import Operation, ResourceType
+from eosin.network.many_items import pieces
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition, Uuid
 from eosin.protocol.records.compression import Compression, CorruptRecords

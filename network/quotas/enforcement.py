@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec.structs import replace
 
-from eosin.broker.many_items import items_in
 from eosin.model.quota_table import Limit, QuotaKey, QuotaTable, plain_address
+from eosin.network.many_items import items_in
 from eosin.network.quotas.mutations import TopicMutations
 from eosin.network.request_hooks import ObservedRequest, RequestHooks, Verdict
 from eosin.protocol.errors import ErrorCode

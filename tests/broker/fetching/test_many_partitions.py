@@ -8,7 +8,7 @@ from manual_clock import ManualClock
 
 from eosin.broker.fetching.sessions import MAX_PARTITIONS, FetchSessions, FullFetch, IncrementalFetch
 from eosin.broker.handlers import fetch
-from eosin.broker.many_items import ITEMS_PER_TURN
+from eosin.network.many_items import ITEMS_PER_TURN
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from eosin.runtime.chance import SeededChance

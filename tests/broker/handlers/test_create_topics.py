@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from admin_broker import AdminBroker, refused
 
-from eosin.broker import many_items
 from eosin.broker.handlers.create_topics import API
+from eosin.network import many_items
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.create_topics import (
     CreatableReplicaAssignment,

@@ -12,7 +12,7 @@ from eosin.broker.handlers import (
     offset_commit,
     offset_fetch,
 )
-from eosin.broker.many_items import ITEMS_PER_TURN
+from eosin.network.many_items import ITEMS_PER_TURN
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from eosin.protocol.schemas.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

@@ -14,9 +14,9 @@ from data_broker import DataBroker, batch, settle
 from fake_peer import FakePeer, host_of
 
 from eosin.broker.handlers import produce
-from eosin.broker.many_items import ITEMS_PER_TURN
 from eosin.broker.producing.large_batches import FIRST_BATCHES_AT_ONCE
 from eosin.model.principals import Principal
+from eosin.network.many_items import ITEMS_PER_TURN
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import NewRecord, build_batch

@@ -5,7 +5,7 @@ from typing import Any
 from data_broker import DataBroker, batch, settle
 
 from eosin.broker.handlers import produce
-from eosin.broker.many_items import ITEMS_PER_TURN, pieces
+from eosin.network.many_items import ITEMS_PER_TURN, pieces
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from guarded_broker import guarded_broker
 
-from eosin.broker import many_items
-from eosin.broker.many_items import ITEMS_PER_STEP
+from eosin.network import many_items
+from eosin.network.many_items import ITEMS_PER_STEP
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_groups import DescribeGroupsRequest

@@ -8,10 +8,10 @@ import pytest
 from guarded_broker import GuardedBroker, guarded_broker
 from waiting import until
 
-from eosin.broker.many_items import ITEMS_PER_TURN
 from eosin.cluster.metadata.topics import MAX_PARTITIONS_PER_CHANGE
 from eosin.model.acls import PatternType
 from eosin.model.resources import Operation
+from eosin.network.many_items import ITEMS_PER_TURN
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.consumer_group_describe import ConsumerGroupDescribeRequest

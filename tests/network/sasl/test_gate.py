@@ -12,6 +12,7 @@ from waiting import until
 
 from eosin.broker.services import Services
 from eosin.network.api import Api, RequestContext
+from eosin.network.known_addresses import KnownAddresses
 from eosin.network.sasl.gate import EXCHANGE_MS
 from eosin.network.unauthenticated_peers import UnauthenticatedPeerLimits, UnauthenticatedPeers
 from eosin.protocol.errors import ErrorCode
@@ -26,6 +27,7 @@ from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest
 from eosin.protocol.wire.codec import encode_request
 from eosin.protocol.wire.frame_memory import LOOK_MS, FrameMemory
 from eosin.protocol.wire.frames import BUFFER_BYTES
+from eosin.runtime.chance import SeededChance
 from eosin.security.sasl.exchanges import Authenticated, Step
 
 pytestmark = pytest.mark.virtual
@@ -309,9 +311,15 @@ async def test_peers_without_a_login_share_their_memory_and_leave_that_of_others
 
 
 async def test_a_peer_without_a_login_that_sends_slowly_gives_way_to_one_who_waits(broker: SaslBroker) -> None:
-    limits = UnauthenticatedPeerLimits(memory_bytes=2 * BUFFER_BYTES)
-    loop = asyncio.get_running_loop()
-    broker.unauthenticated_peers = UnauthenticatedPeers(limits, broker.host.refusals, loop, broker.clock)
+    broker.unauthenticated_peers = UnauthenticatedPeers(
+        "INSIDE",
+        UnauthenticatedPeerLimits(memory_bytes=2 * BUFFER_BYTES),
+        KnownAddresses(),
+        refusals=broker.host.refusals,
+        clock=broker.clock,
+        chance=SeededChance(1),
+        loop=asyncio.get_running_loop(),
+    )
     slow, waiting = broker.peer(), broker.peer()
     for peer in (slow, waiting):
         peer.transport.feed((120_000).to_bytes(4, "big") + b"\x00\x24\x00\x02" + bytes(20_000))

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -20,8 +20,14 @@ from eosin.protocol.wire.codec import EncodedBody, encode_body
 from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
-    from eosin.broker.services import Services
     from eosin.network.api import Refuse, RequestContext
+
+
+class HasClock(Protocol):
+    """The services of handlers, as far as turns need them."""
+
+    clock: Clock
+
 
 _T = TypeVar("_T")
 _S = TypeVar("_S", bound=Message)
@@ -41,7 +47,7 @@ CHANGES_AT_ONCE: Final = 50
 """Changes of the cluster whose records share a sync: they take a few milliseconds in one turn of the event loop."""
 
 
-async def made_for_each(items: Iterable[_T], count: int, context: "RequestContext", services: "Services") -> list[_T]:
+async def made_for_each(items: Iterable[_T], count: int, context: "RequestContext", services: HasClock) -> list[_T]:
     """All of `items`, which is lazy: each is made as it is taken. `count` tells about how many there are."""
     if count <= ITEMS_PER_TURN:
         return list(items)
