@@ -14,7 +14,7 @@ from loop_steps import LoopSteps
 from waiting import until
 
 from eosin.broker.registry import BY_KEY
-from eosin.model.resources import Operation, ResourceType
+from eosin.model.resources import Operation
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -324,7 +324,7 @@ async def test_a_request_of_very_many_items_keeps_the_event_loop_for_millisecond
     key, version, make = CASES[case]
     async with guarded_broker() as broker:
         await broker.create_topics("orders")
-        await broker.grant(MALLORY, Operation.WRITE, ResourceType.TOPIC, "own")  # or her large requests are not read
+        await broker.grant(MALLORY, Operation.WRITE, "own")  # or her large requests are not read
         await kept_by(broker, ADMIN, ApiKey.PRODUCE, 9, produced(same_partition(BATCH, 1)))
         steps = await kept_by(broker, who, key, version, make())
     assert steps.longest_s < MOST_S, steps.longest
