@@ -8,10 +8,13 @@ here; the log has one line for each group that asks, and of one address a bounde
 
 import logging
 from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from eosin.model.address_group import address_group
+from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock
 from eosin.runtime.log_budget import LogBudget
 
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from eosin.network.api import RequestContext
 
 _logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 MAX_GROUPS: Final = 1000
 """How many groups are remembered as told in the log; beyond, the one that asked the longest ago is forgotten."""
@@ -39,6 +44,18 @@ class GroupProtocol(Enum):
         "The streams rebalance protocol (KIP-1071) is not served here, streams.version is 0:"
         " set group.protocol=classic in the application."
     )
+
+
+MOST_TOLD: Final = 100
+"""In the response to a request of many groups, so many have the sentence: it is a hundred times as long as a name."""
+
+
+def refused_groups(
+    names: Sequence[str], protocol: GroupProtocol, refused: Callable[[str, ErrorCode, str | None], _T]
+) -> Iterator[_T]:
+    """What `refused` makes of each of the groups of a request: its name, the error and the sentence."""
+    texts = chain(repeat(protocol.value, MOST_TOLD), repeat(None))
+    return (refused(name, ErrorCode.UNSUPPORTED_VERSION, text) for name, text in zip(names, texts, strict=False))
 
 
 class UnservedGroups:

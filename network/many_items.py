@@ -188,3 +188,55 @@ async def done_for_each(items: Sequence[_T], do: Callable[[_T], Coroutine[Any, A
     for first in range(0, len(items), CHANGES_AT_ONCE):
         outcomes += await asyncio.gather(*map(do, items[first : first + CHANGES_AT_ONCE]))
     return outcomes
+
+
+_G = TypeVar("_G")
+_I = TypeVar("_I")
+
+
+async def made_for_nested(
+    groups: Sequence[_G],
+    items: Callable[[_G], Sequence[_I]],
+    make: Callable[[_G, _I], _R],
+    whole: Callable[[_G, tuple[_R, ...]], _T],
+    context: "RequestContext",
+    services: "Services",
+) -> list[_T]:
+    """For each of `groups`, topics say, the `whole` of what was made of its items, in the turns of `made_for_each`: one
+    group of many items is as good as many groups of one."""
+    wholes: list[_T] = []
+
+    def work() -> Iterator[None]:
+        for group in groups:
+            made: list[_R] = []
+            for item in items(group):
+                made.append(make(group, item))
+                yield None
+            wholes.append(whole(group, tuple(made)))
+            yield None
+
+    await made_for_each(work(), len(groups) + sum(len(items(group)) for group in groups), context, services)
+    return wholes
+
+
+CHARS_PER_ITEM: Final = 160
+"""Of a name: to find the coordinator of a longer one takes as long as those of several."""
+
+
+def weight_of(names: Sequence[str]) -> int:
+    """How many items the names of groups count as."""
+    return max(len(names), sum(map(len, names)) // CHARS_PER_ITEM)
+
+
+def in_parts(names: Sequence[str]) -> Iterator[list[str]]:
+    """The names in parts, for each of which one turn of the event loop has time."""
+    part: list[str] = []
+    left = ITEMS_PER_TURN
+    for name in names:
+        part.append(name)
+        left -= 1 + len(name) // CHARS_PER_ITEM
+        if left <= 0:
+            yield part
+            part, left = [], ITEMS_PER_TURN
+    if part:
+        yield part

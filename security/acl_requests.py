@@ -24,6 +24,10 @@ _TYPES: Final = frozenset(ResourceType) - {ResourceType.UNKNOWN, ResourceType.AN
 _OPERATIONS: Final = frozenset(Operation) - {Operation.UNKNOWN, Operation.ANY}
 _PATTERNS: Final = frozenset({PatternType.LITERAL, PatternType.PREFIXED})
 _PERMISSIONS: Final = frozenset({Permission.DENY, Permission.ALLOW})
+_FILTER_TYPES: Final = _TYPES | {ResourceType.ANY}
+_FILTER_PATTERNS: Final = _PATTERNS | {PatternType.ANY, PatternType.MATCH}
+_FILTER_OPERATIONS: Final = _OPERATIONS | {Operation.ANY}
+_FILTER_PERMISSIONS: Final = _PERMISSIONS | {Permission.ANY}
 
 
 def new_acl(creation: "AclCreation") -> Acl:
@@ -88,10 +92,10 @@ def filter_of(wanted: "DescribeAclsRequest | DeleteAclsFilter", api_version: int
     if api_version < FIRST_PATTERN_VERSION:
         pattern = PatternType.LITERAL
     known = (
-        wanted.resource_type_filter in _TYPES | {ResourceType.ANY},
-        pattern in _PATTERNS | {PatternType.ANY, PatternType.MATCH},
-        wanted.operation in _OPERATIONS | {Operation.ANY},
-        wanted.permission_type in _PERMISSIONS | {Permission.ANY},
+        wanted.resource_type_filter in _FILTER_TYPES,
+        pattern in _FILTER_PATTERNS,
+        wanted.operation in _FILTER_OPERATIONS,
+        wanted.permission_type in _FILTER_PERMISSIONS,
     )
     if not all(known):
         return Outcome(

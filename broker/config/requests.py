@@ -1,7 +1,7 @@
 """What AlterConfigs and IncrementalAlterConfigs have in common: each resource is changed on its own, all or nothing."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from eosin.broker.config.loggers import change_levels
@@ -11,7 +11,7 @@ from eosin.broker.security.config_rights import refusal_of
 from eosin.model.cluster import ConfigChange, Outcome
 from eosin.model.config_resources import ConfigResourceType
 from eosin.model.resources import Operation
-from eosin.network.many_items import done_for_each
+from eosin.network.many_items import done_for_each, made_for_each
 from eosin.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -28,16 +28,24 @@ class ResourceChange(NamedTuple):
 
 
 async def alter(
-    resources: Sequence[ResourceChange],
+    asked: Iterable[ResourceChange],
+    count: int,
     context: "RequestContext",
     services: "Services",
     *,
     replace: bool,
     validate_only: bool,
 ) -> list[Outcome]:
-    """Change the resources side by side. One outcome each; a resource that is named twice is refused each time, and
-    one whose settings the client may not change is left alone."""
-    times = Counter((each.resource_type, each.resource_name) for each in resources)
+    """Change the resources, of which there are `count`, side by side. One outcome each; a resource that is named twice
+    is refused each time, and one whose settings the client may not change is left alone."""
+    times: Counter[tuple[int, str]] = Counter()
+
+    def counted() -> Iterator[ResourceChange]:
+        for each in asked:
+            times[each.resource_type, each.resource_name] += 1
+            yield each
+
+    resources = await made_for_each(counted(), count, context, services)
     return await done_for_each(
         resources,
         lambda each: _alter(

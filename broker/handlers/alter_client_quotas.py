@@ -5,12 +5,15 @@ refused. Removing what is not there succeeds.
 """
 
 from collections import Counter
+from itertools import islice
+from typing import Final
 
 from eosin.broker.services import Services
 from eosin.model.cluster import Outcome
 from eosin.model.quota_table import QuotaChange, entity_of, wrong_entity, wrong_value
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.alter_client_quotas import (
@@ -21,15 +24,25 @@ from eosin.protocol.schemas.alter_client_quotas import (
 )
 from eosin.security.access import Access, on_the_cluster
 
+MOST_PER_REQUEST: Final = 1000
+"""Entries, whose changes are durable together."""
+MOST_PARTS: Final = 10
+"""There are three kinds of them."""
+
 
 async def handle(
     request: AlterClientQuotasRequest, context: RequestContext, services: Services
 ) -> AlterClientQuotasResponse:
-    times = Counter(tuple(sorted(_parts(entry), key=repr)) for entry in request.entries)
-    found = [
-        "The same entity is there twice" if times[tuple(sorted(_parts(entry), key=repr))] > 1 else _checked(entry)
-        for entry in request.entries
-    ]
+    count = len(request.entries)
+    if count > MOST_PER_REQUEST:
+        return refuse(request, context, ErrorCode.INVALID_REQUEST)
+    entities = await made_for_each((_entity(entry) for entry in request.entries), count, context, services)
+    times = Counter(entities)
+    checked = (
+        "The same entity is there twice" if times[entity] > 1 else _checked(entry)
+        for entry, entity in zip(request.entries, entities, strict=True)
+    )
+    found = await made_for_each(checked, count, context, services)
     changes = [change for each in found if not isinstance(each, str) for change in each]
     outcome = Outcome(ErrorCode.NONE)
     if changes and not request.validate_only:
@@ -42,8 +55,14 @@ async def handle(
     )
 
 
+def _entity(entry: RequestEntryData) -> tuple[tuple[str, str | None], ...]:
+    """Its parts in one order."""
+    return tuple(sorted(_parts(entry), key=repr))
+
+
 def _parts(entry: RequestEntryData) -> list[tuple[str, str | None]]:
-    return [(part.entity_type, part.entity_name) for part in entry.entity]
+    """The parts of an entity; of more than `MOST_PARTS` one is there twice already."""
+    return [(part.entity_type, part.entity_name) for part in islice(entry.entity, MOST_PARTS)]
 
 
 def _checked(entry: RequestEntryData) -> list[QuotaChange] | str:

@@ -4,12 +4,16 @@ What a resource's list does not name goes back to its default: clients should pr
 (KIP-339). v2 is the first flexible version.
 """
 
+from itertools import islice
+
 from eosin.broker.config.requests import ResourceChange, alter
 from eosin.broker.security.config_rights import config_rights
 from eosin.broker.services import Services
+from eosin.cluster.metadata.config_changes import MOST_CHANGES
 from eosin.model.cluster import ConfigChange, Outcome
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.alter_configs import (
@@ -22,16 +26,19 @@ from eosin.security.access import Access
 
 
 async def handle(request: AlterConfigsRequest, context: RequestContext, services: Services) -> AlterConfigsResponse:
-    resources = [
+    resources = (
         ResourceChange(
             each.resource_type,
             each.resource_name,
-            [ConfigChange(config.name, config.value) for config in each.configs],
+            # More than may be changed are refused: all of them need not be looked at.
+            [ConfigChange(config.name, config.value) for config in islice(each.configs, MOST_CHANGES + 1)],
         )
         for each in request.resources
-    ]
-    outcomes = await alter(resources, context, services, replace=True, validate_only=request.validate_only)
-    return AlterConfigsResponse(responses=tuple(map(_response, request.resources, outcomes)))
+    )
+    count = len(request.resources)
+    outcomes = await alter(resources, count, context, services, replace=True, validate_only=request.validate_only)
+    responses = map(_response, request.resources, outcomes)
+    return AlterConfigsResponse(responses=tuple(await made_for_each(responses, count, context, services)))
 
 
 def _response(resource: AlterConfigsResource, outcome: Outcome) -> AlterConfigsResourceResponse:

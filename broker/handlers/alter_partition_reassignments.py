@@ -11,6 +11,7 @@ from eosin.broker.services import Services
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_nested
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -24,15 +25,17 @@ from eosin.protocol.schemas.alter_partition_reassignments import (
 from eosin.security.access import Access, on_the_cluster
 
 
-def respond(
+async def handle(
     request: AlterPartitionReassignmentsRequest, context: RequestContext, services: Services
 ) -> AlterPartitionReassignmentsResponse:
     brokers = [each.node_id for each in services.cluster.brokers(context.listener)]
-    topics = (
-        ReassignableTopicResponse(
-            topic.name, tuple(_answer(topic.name, each, brokers, services) for each in topic.partitions)
-        )
-        for topic in request.topics
+    topics = await made_for_nested(
+        request.topics,
+        lambda topic: topic.partitions,
+        lambda topic, each: _answer(topic.name, each, brokers, services),
+        lambda topic, answers: ReassignableTopicResponse(topic.name, answers),
+        context,
+        services,
     )
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, responses=tuple(topics)
@@ -53,6 +56,8 @@ def _outcome(
         return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {partition}")
     if replicas is None:
         return Outcome(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    # Among more replicas than there are brokers, one is unknown or named twice: a million need not be looked at.
+    replicas = replicas[: len(brokers) + 1]
     unknown = [str(each) for each in replicas if each not in brokers]
     if unknown:
         return Outcome(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"There is no broker {', '.join(unknown)}")
@@ -79,7 +84,7 @@ def refuse(
 API = Api(
     key=ApiKey.ALTER_PARTITION_REASSIGNMENTS,
     versions=range(0, 2),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
     access=Access((on_the_cluster(Operation.ALTER),)),
 )

@@ -5,6 +5,7 @@ password, so a connection that others can read is refused (security.md 4.1.3).
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from eosin.broker.services import Services
 from eosin.model.credentials import CredentialChange, Credentials
@@ -21,6 +22,9 @@ from eosin.protocol.schemas.alter_user_scram_credentials import (
 from eosin.security.access import Access, on_the_cluster
 from eosin.security.session import Session
 
+MOST_PER_REQUEST: Final = 1000
+"""Each takes two signatures, and all of a request are durable together."""
+
 
 async def handle(
     request: AlterUserScramCredentialsRequest, context: RequestContext, services: Services
@@ -30,6 +34,8 @@ async def handle(
 
     if _is_overheard(context.session) and not services.config.eosin_allow_cleartext_passwords:
         return _all(request, ErrorCode.INVALID_REQUEST, "Passwords are not taken over a connection without TLS")
+    if len(request.deletions) + len(request.upsertions) > MOST_PER_REQUEST:
+        return _all(request, ErrorCode.INVALID_REQUEST, f"A request may change {MOST_PER_REQUEST} credentials")
     decision = Decision((), {})
 
     def changes(credentials: Credentials) -> Sequence[CredentialChange]:

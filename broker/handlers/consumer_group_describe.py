@@ -5,7 +5,7 @@ DescribeGroups for such a group then, so classic groups stay describable.
 """
 
 from eosin.broker.services import Services
-from eosin.broker.unserved_groups import GroupProtocol
+from eosin.broker.unserved_groups import GroupProtocol, refused_groups
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.network.many_items import made_for_each
@@ -22,12 +22,14 @@ from eosin.security.access import Access, on_each
 async def handle(
     request: ConsumerGroupDescribeRequest, context: RequestContext, services: Services
 ) -> ConsumerGroupDescribeResponse:
-    groups = (
-        _refusal(group_id, ErrorCode.UNSUPPORTED_VERSION, GroupProtocol.CONSUMER.value)
-        if context.session.may(Operation.DESCRIBE, ResourceType.GROUP, group_id)
-        else _refusal(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        for group_id in request.group_ids
-    )
+    may = context.session.may
+
+    def refused(group_id: str, error: ErrorCode, text: str | None) -> DescribedGroup:
+        if may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+            return _refusal(group_id, error, text)
+        return _refusal(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+    groups = refused_groups(request.group_ids, GroupProtocol.CONSUMER, refused)
     count = len(request.group_ids)
     return ConsumerGroupDescribeResponse(groups=tuple(await made_for_each(groups, count, context, services)))
 

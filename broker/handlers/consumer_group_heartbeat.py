@@ -4,6 +4,8 @@ leaves.
 Announced and refused: see `eosin.broker.unserved_groups`.
 """
 
+from typing import Final
+
 from eosin.broker.services import Services
 from eosin.broker.unserved_groups import GroupProtocol
 from eosin.model.resources import Operation, ResourceType
@@ -15,6 +17,13 @@ from eosin.protocol.schemas.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from eosin.security.access import Access, Right, on_the_group
+
+MOST_ASKED: Final = 200
+"""Topics about which the right is asked for: the request is refused in any case."""
+
+
+def _asked(request: ConsumerGroupHeartbeatRequest) -> tuple[str, ...]:
+    return (request.subscribed_topic_names or ())[:MOST_ASKED]
 
 
 def respond(
@@ -38,7 +47,7 @@ API = Api(
     access=Access(
         (
             on_the_group(Operation.READ),
-            Right(Operation.DESCRIBE, ResourceType.TOPIC, names=lambda request: request.subscribed_topic_names or ()),
+            Right(Operation.DESCRIBE, ResourceType.TOPIC, names=_asked),
         )
     ),
 )

@@ -10,14 +10,17 @@ import logging
 from typing import Final
 
 from eosin.broker.services import Services
+from eosin.model.acls import Acl
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
 from eosin.network import audit
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from eosin.runtime.logging_format import shown
+from eosin.runtime.turns import in_turns
 from eosin.security.access import Access, on_the_cluster
 from eosin.security.acl_requests import DISABLED, GOOD, MOST_PER_REQUEST, new_acl, refusal_of
 
@@ -29,24 +32,24 @@ async def handle(request: CreateAclsRequest, context: RequestContext, services: 
         return _all(request, DISABLED)
     if len(request.creations) > MOST_PER_REQUEST:
         return _all(request, Outcome(ErrorCode.INVALID_REQUEST, f"A request may hold {MOST_PER_REQUEST} entries"))
-    wanted = [new_acl(each) for each in request.creations]
-    refused = [refusal_of(acl, context.api_version) for acl in wanted]
-    good = [acl for acl, refusal in zip(wanted, refused, strict=True) if refusal is None]
+    judged = ((acl := new_acl(each), refusal_of(acl, context.api_version)) for each in request.creations)
+    wanted = await made_for_each(judged, len(request.creations), context, services)
+    refused = [refusal for _, refusal in wanted]
+    good = [acl for acl, refusal in wanted if refusal is None]
     created = await services.acls.create(good)
-    for acl, outcome in zip(good, created, strict=True):
-        if outcome.error is ErrorCode.NONE:
-            audit.note("an access control entry is added", context, acl=acl)
-            _warn_of_useless_host(acl.host)
+    added = (acl for acl, outcome in zip(good, created, strict=True) if outcome.error is ErrorCode.NONE)
+    await in_turns(added, lambda acl: _note(acl, context), services.clock)
     outcomes = iter(created)
     results = (_result(next(outcomes) if refusal is None else refusal) for refusal in refused)
     return CreateAclsResponse(results=tuple(results))
 
 
-def _warn_of_useless_host(host: str) -> None:
+def _note(acl: Acl, context: RequestContext) -> None:
     from eosin.security.acl_index import host_key
 
-    if host_key(host) is None:
-        _LOG.warning("an access control entry for host %s matches nobody: it is no address", shown(host))
+    audit.note("an access control entry is added", context, acl=acl)
+    if host_key(acl.host) is None:
+        _LOG.warning("an access control entry for host %s matches nobody: it is no address", shown(acl.host))
 
 
 def _result(outcome: Outcome) -> AclCreationResult:

@@ -5,12 +5,13 @@ The internal topics never grow: which partition an id belongs to depends on thei
 """
 
 from collections import Counter
+from collections.abc import Iterator
 
 from eosin.broker.services import Services
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import done_for_each
+from eosin.network.many_items import done_for_each, made_for_each
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_partitions import (
@@ -25,8 +26,16 @@ from eosin.security.access import Access, on_each
 async def handle(
     request: CreatePartitionsRequest, context: RequestContext, services: Services
 ) -> CreatePartitionsResponse:
-    times = Counter(topic.name for topic in request.topics)
-    wanted = {topic.name: topic for topic in request.topics}
+    times: Counter[str] = Counter()
+    wanted: dict[str, CreatePartitionsTopic] = {}
+
+    def named() -> Iterator[None]:
+        for topic in request.topics:
+            times[topic.name] += 1
+            wanted[topic.name] = topic
+            yield None
+
+    await made_for_each(named(), len(request.topics), context, services)
     results = await done_for_each(
         list(wanted.values()),
         lambda topic: _grow(

@@ -5,12 +5,15 @@ entries that it matched; one that two filters match stands in both. All of them 
 when that is durable. Without an authorizer each filter is refused (54).
 """
 
+from functools import partial
+
 from eosin.broker.services import Services
 from eosin.model.acls import Acl
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
 from eosin.network import audit
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.delete_acls import (
@@ -19,22 +22,27 @@ from eosin.protocol.schemas.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
+from eosin.runtime.turns import in_turns
 from eosin.security.access import Access, on_the_cluster
-from eosin.security.acl_requests import DISABLED, filter_of
+from eosin.security.acl_requests import DISABLED, MOST_PER_REQUEST, filter_of
 
 
 async def handle(request: DeleteAclsRequest, context: RequestContext, services: Services) -> DeleteAclsResponse:
     if services.acls is None:
         return _all(request, DISABLED)
-    wanted = [filter_of(each, context.api_version) for each in request.filters]
+    if len(request.filters) > MOST_PER_REQUEST:
+        return _all(request, Outcome(ErrorCode.INVALID_REQUEST, f"A request may hold {MOST_PER_REQUEST} filters"))
+    filters = (filter_of(each, context.api_version) for each in request.filters)
+    wanted = await made_for_each(filters, len(request.filters), context, services)
     deleted = await services.acls.delete([each for each in wanted if not isinstance(each, Outcome)])
     if isinstance(deleted, Outcome):
         return _all(request, deleted)
-    for acl in dict.fromkeys(acl for acls in deleted for acl in acls):
-        audit.note("an access control entry is removed", context, acl=acl)
+    removed = dict.fromkeys(acl for acls in deleted for acl in acls)
+    note = partial(audit.note, "an access control entry is removed", context)
+    await in_turns(removed, lambda acl: note(acl=acl), services.clock)
     matched = iter(deleted)
     results = (_failed(each) if isinstance(each, Outcome) else _matched(next(matched)) for each in wanted)
-    return DeleteAclsResponse(filter_results=tuple(results))
+    return DeleteAclsResponse(filter_results=tuple(await made_for_each(results, len(wanted), context, services)))
 
 
 def _matched(acls: list[Acl]) -> DeleteAclsFilterResult:

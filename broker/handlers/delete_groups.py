@@ -10,7 +10,7 @@ from itertools import compress
 from eosin.broker.services import Services
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import ITEMS_PER_TURN, made_for_each, once
+from eosin.network.many_items import in_parts, made_for_each, once
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -24,11 +24,10 @@ async def handle(request: DeleteGroupsRequest, context: RequestContext, services
     allowed = (may(Operation.DELETE, ResourceType.GROUP, name) for name in names)
     mine = list(compress(names, await made_for_each(allowed, len(names), context, services)))
     errors: dict[str, ErrorCode] = {}
-    for start in range(0, len(mine), ITEMS_PER_TURN):
-        some = mine[start : start + ITEMS_PER_TURN]
-        errors.update(zip(some, await services.groups.delete_groups(some), strict=True))
-        if start:
+    for some in in_parts(mine):
+        if errors:
             await asyncio.sleep(0)
+        errors.update(zip(some, await services.groups.delete_groups(some), strict=True))
     denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
     results = (DeletableGroupResult(name, errors.get(name, denied)) for name in names)
     return DeleteGroupsResponse(results=tuple(await made_for_each(results, count, context, services)))

@@ -61,7 +61,7 @@ def _describe(
     if (asked := (resource.resource_type, resource.resource_name, resource.configuration_keys)) in seen:
         return _result(resource, Outcome(ErrorCode.INVALID_REQUEST, "The resource is named twice"))
     seen.add(asked)
-    keys = resource.configuration_keys
+    keys = frozenset(resource.configuration_keys or ())
     configs = tuple(_config(entry, request) for entry in entries if not keys or entry.name in keys)
     return _result(resource, Outcome(ErrorCode.NONE), configs)
 

@@ -10,7 +10,7 @@ from eosin.broker.services import Services
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import made_for_each, once, written
+from eosin.network.many_items import made_for_each, once, weight_of, written
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_groups import (
@@ -34,7 +34,7 @@ async def handle(request: DescribeGroupsRequest, context: RequestContext, servic
         else DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
         for group_id in names
     )
-    described = await made_for_each(groups, len(names), context, services)
+    described = await made_for_each(groups, weight_of(names), context, services)
     response = DescribeGroupsResponse(groups=tuple(described))
     return await written(ApiKey.DESCRIBE_GROUPS, response, len(described), context)
 

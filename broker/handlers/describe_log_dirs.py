@@ -23,6 +23,7 @@ from eosin.protocol.schemas.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from eosin.runtime.turns import in_turns
 from eosin.security.access import Access, on_the_cluster
 from eosin.storage.disk.interfaces import FreeBytes
 
@@ -39,7 +40,7 @@ async def handle(
 ) -> DescribeLogDirsResponse:
     volume = await services.partitions.volume() if context.api_version >= _VOLUME_FROM else None
     room = volume or _UNKNOWN
-    wanted = _wanted(request)
+    wanted = await _wanted(request, services)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for partition, log in services.partitions.hosted():
         if log.failure is None and (wanted is None or partition in wanted):
@@ -60,10 +61,13 @@ def log_dir(config: "BrokerConfig") -> str:
     return "memory" if config.data_dir is None else os.path.abspath(config.data_dir)
 
 
-def _wanted(request: DescribeLogDirsRequest) -> set[TopicPartition] | None:
+async def _wanted(request: DescribeLogDirsRequest, services: Services) -> set[TopicPartition] | None:
     if request.topics is None:
         return None
-    return {TopicPartition(each.topic, index) for each in request.topics for index in each.partitions}
+    wanted: set[TopicPartition] = set()
+    named = (TopicPartition(each.topic, index) for each in request.topics for index in each.partitions)
+    await in_turns(named, wanted.add, services.clock)
+    return wanted
 
 
 def refuse(request: DescribeLogDirsRequest, context: RequestContext, error: ErrorCode) -> DescribeLogDirsResponse:

@@ -8,6 +8,7 @@ timestamps, v2 messages, directory ids and the voters' addresses.
 from eosin.broker.services import Services
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_nested
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_quorum import (
@@ -24,15 +25,17 @@ from eosin.security.access import Access, on_the_cluster
 KAFKAS_METADATA_TOPIC = "__cluster_metadata"
 
 
-def respond(request: DescribeQuorumRequest, context: RequestContext, services: Services) -> DescribeQuorumResponse:
+async def handle(request: DescribeQuorumRequest, context: RequestContext, services: Services) -> DescribeQuorumResponse:
+    topics = await made_for_nested(
+        request.topics,
+        lambda topic: topic.partitions,
+        lambda topic, each: _partition(topic.topic_name, each.partition_index, services),
+        lambda topic, partitions: ResponseTopicData(topic.topic_name, partitions),
+        context,
+        services,
+    )
     return DescribeQuorumResponse(
-        topics=tuple(
-            ResponseTopicData(
-                topic.topic_name,
-                tuple(_partition(topic.topic_name, each.partition_index, services) for each in topic.partitions),
-            )
-            for topic in request.topics
-        ),
+        topics=tuple(topics),
         nodes=tuple(
             Node(each.node_id, (Listener(context.listener, each.host, each.port),))
             for each in services.cluster.brokers(context.listener)
@@ -63,7 +66,7 @@ def refuse(request: DescribeQuorumRequest, context: RequestContext, error: Error
 API = Api(
     key=ApiKey.DESCRIBE_QUORUM,
     versions=range(0, 3),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
     access=Access((on_the_cluster(Operation.DESCRIBE),)),
 )

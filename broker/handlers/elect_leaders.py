@@ -11,7 +11,7 @@ from eosin.broker.services import Services
 from eosin.model.cluster import Cluster, Outcome
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import made_for_each, size_of
+from eosin.network.many_items import made_for_nested
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -35,15 +35,15 @@ async def handle(request: ElectLeadersRequest, context: RequestContext, services
         return ElectLeadersResponse(
             replica_election_results=tuple(ReplicaElectionResult(name) for name in services.cluster.topics)
         )
-    results = (
-        ReplicaElectionResult(
-            each.topic,
-            tuple(_result(index, _outcome(each.topic, index, services.cluster)) for index in each.partitions),
-        )
-        for each in request.topic_partitions
+    results = await made_for_nested(
+        request.topic_partitions,
+        lambda named: named.partitions,
+        lambda named, index: _result(index, _outcome(named.topic, index, services.cluster)),
+        lambda named, partitions: ReplicaElectionResult(named.topic, partitions),
+        context,
+        services,
     )
-    count = size_of(request.topic_partitions, "partitions")
-    return ElectLeadersResponse(replica_election_results=tuple(await made_for_each(results, count, context, services)))
+    return ElectLeadersResponse(replica_election_results=tuple(results))
 
 
 def _outcome(topic: str, index: int, cluster: Cluster) -> Outcome:

@@ -14,7 +14,7 @@ from eosin.broker.services import Services
 from eosin.model.cluster import Endpoint
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import made_for_each, written
+from eosin.network.many_items import made_for_each, weight_of, written
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
@@ -33,7 +33,7 @@ async def handle(request: FindCoordinatorRequest, context: RequestContext, servi
     if context.api_version >= FIRST_MANY_KEYS:
         keys = request.coordinator_keys
         found = (_coordinator(key, _found(key, request.key_type, context, services)) for key in keys)
-        coordinators = tuple(await made_for_each(found, len(keys), context, services))
+        coordinators = tuple(await made_for_each(found, weight_of(keys), context, services))
         response = FindCoordinatorResponse(coordinators=coordinators)
         return await written(ApiKey.FIND_COORDINATOR, response, len(keys), context)
     return _single(_coordinator(request.key, _found(request.key, request.key_type, context, services)))

@@ -4,12 +4,16 @@ Each setting is set, deleted (back to its default), or, when it is a list, appen
 first flexible version.
 """
 
+from itertools import islice
+
 from eosin.broker.config.requests import ResourceChange, alter
 from eosin.broker.security.config_rights import config_rights
 from eosin.broker.services import Services
+from eosin.cluster.metadata.config_changes import MOST_CHANGES
 from eosin.model.cluster import ConfigChange, Outcome
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.incremental_alter_configs import (
@@ -24,16 +28,22 @@ from eosin.security.access import Access
 async def handle(
     request: IncrementalAlterConfigsRequest, context: RequestContext, services: Services
 ) -> IncrementalAlterConfigsResponse:
-    resources = [
+    resources = (
         ResourceChange(
             each.resource_type,
             each.resource_name,
-            [ConfigChange(config.name, config.value, config.config_operation) for config in each.configs],
+            # More than may be changed are refused: all of them need not be looked at.
+            [
+                ConfigChange(config.name, config.value, config.config_operation)
+                for config in islice(each.configs, MOST_CHANGES + 1)
+            ],
         )
         for each in request.resources
-    ]
-    outcomes = await alter(resources, context, services, replace=False, validate_only=request.validate_only)
-    return IncrementalAlterConfigsResponse(responses=tuple(map(_response, request.resources, outcomes)))
+    )
+    count = len(request.resources)
+    outcomes = await alter(resources, count, context, services, replace=False, validate_only=request.validate_only)
+    responses = map(_response, request.resources, outcomes)
+    return IncrementalAlterConfigsResponse(responses=tuple(await made_for_each(responses, count, context, services)))
 
 
 def _response(resource: AlterConfigsResource, outcome: Outcome) -> AlterConfigsResourceResponse:

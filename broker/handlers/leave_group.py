@@ -5,6 +5,7 @@ member id with an instance id removes a static member (an administrator's doing)
 flight recorder keeps.
 """
 
+import asyncio
 from typing import Final
 
 from eosin.broker.services import Services
@@ -17,24 +18,31 @@ from eosin.protocol.schemas.leave_group import LeaveGroupRequest, LeaveGroupResp
 from eosin.security.access import Access, on_the_group
 
 LONGEST_REASON: Final = 120
+MEMBERS_AT_ONCE: Final = 1000
+"""Of a request that names more, others get a turn of the event loop between them."""
 
 
-def respond(request: LeaveGroupRequest, context: RequestContext, services: Services) -> LeaveGroupResponse:
+async def handle(request: LeaveGroupRequest, context: RequestContext, services: Services) -> LeaveGroupResponse:
     if context.api_version < 3:
         result = services.groups.leave(request.group_id, [LeavingMember(request.member_id, None)])
         return LeaveGroupResponse(error_code=result.error or result.members[0])
-    leaving = [
-        LeavingMember(member.member_id, member.group_instance_id, (member.reason or "")[:LONGEST_REASON])
-        for member in request.members
-    ]
-    result = services.groups.leave(request.group_id, leaving)
-    if result.error is not ErrorCode.NONE:
-        return refuse(request, context, result.error)
-    members = tuple(
-        MemberResponse(member.member_id, member.instance_id, error)
-        for member, error in zip(leaving, result.members, strict=True)
-    )
-    return LeaveGroupResponse(members=members)
+    members: list[MemberResponse] = []
+    for first in range(0, len(request.members) or 1, MEMBERS_AT_ONCE):
+        if first:
+            await asyncio.sleep(0)
+        leaving = [
+            LeavingMember(member.member_id, member.group_instance_id, (member.reason or "")[:LONGEST_REASON])
+            for member in request.members[first : first + MEMBERS_AT_ONCE]
+        ]
+        result = services.groups.leave(request.group_id, leaving)
+        if result.error is not ErrorCode.NONE:
+            return refuse(request, context, result.error)
+        members += map(_left, leaving, result.members)
+    return LeaveGroupResponse(members=tuple(members))
+
+
+def _left(member: LeavingMember, error: ErrorCode) -> MemberResponse:
+    return MemberResponse(member.member_id, member.instance_id, error)
 
 
 def refuse(request: LeaveGroupRequest, context: RequestContext, error: ErrorCode) -> LeaveGroupResponse:
@@ -44,7 +52,7 @@ def refuse(request: LeaveGroupRequest, context: RequestContext, error: ErrorCode
 API = Api(
     key=ApiKey.LEAVE_GROUP,
     versions=range(0, 6),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
     access=Access((on_the_group(Operation.READ),)),
 )

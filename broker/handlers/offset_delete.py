@@ -5,19 +5,20 @@ is unknown, because its members are no consumers, nothing is deleted (68). An of
 deleted with success; a partition that does not exist is 3.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from eosin.broker.group_topics import partition_count
 from eosin.broker.services import Services
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import made_for_each
+from eosin.network.many_items import made_for_each, made_for_nested
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.offset_delete import (
     OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
@@ -27,47 +28,48 @@ from eosin.security.access import Access, on_each, on_the_group
 UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
+_MayRead = tuple[OffsetDeleteRequestTopic, bool]
+"""A topic of the request, and whether the client may read it."""
+
 
 async def handle(request: OffsetDeleteRequest, context: RequestContext, services: Services) -> OffsetDeleteResponse:
     may, named = context.session.may, request.topics
     allowed = (may(Operation.READ, ResourceType.TOPIC, topic.name) for topic in named)
     is_open = await made_for_each(allowed, len(named), context, services)
-    counts = [
-        partition_count(services, topic.name) if each else 0
-        for topic, each in zip(request.topics, is_open, strict=True)
-    ]
-    partitions = [
-        TopicPartition(topic.name, each.partition_index)
-        for topic, count in zip(request.topics, counts, strict=True)
-        for each in topic.partitions
-        if 0 <= each.partition_index < count
-    ]
+    pairs = list(zip(named, is_open, strict=True))
+    count = sum(len(topic.partitions) for topic in named)
+    known: dict[TopicPartition, None] = {}
+    await made_for_each(_find(pairs, known, services), count, context, services)
+    partitions = list(known)
     error, answers = await services.groups.offsets.delete(request.group_id, partitions)
     if error is not ErrorCode.NONE:
         return refuse(request, context, error)
-    return _response(request, is_open, counts, iter(answers))
-
-
-def _response(
-    request: OffsetDeleteRequest, is_open: list[bool], counts: list[int], answers: Iterator[ErrorCode]
-) -> OffsetDeleteResponse:
-    """`answers` are those of the partitions that exist and may be read, in the order of the request."""
-    return OffsetDeleteResponse(
-        topics=tuple(
-            OffsetDeleteResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    OffsetDeleteResponsePartition(
-                        each.partition_index,
-                        next(answers) if 0 <= each.partition_index < count else unknown,
-                    )
-                    for each in topic.partitions
-                ),
-            )
-            for topic, may_read, count in zip(request.topics, is_open, counts, strict=True)
-            for unknown in (UNKNOWN if may_read else DENIED,)
-        )
+    errors = dict(zip(partitions, answers, strict=True))
+    topics = await made_for_nested(
+        pairs,
+        lambda pair: pair[0].partitions,
+        lambda pair, each: _answer(pair, each.partition_index, errors),
+        lambda pair, made: OffsetDeleteResponseTopic(pair[0].name, made),
+        context,
+        services,
     )
+    return OffsetDeleteResponse(topics=tuple(topics))
+
+
+def _find(pairs: Sequence[_MayRead], known: dict[TopicPartition, None], services: Services) -> Iterator[None]:
+    """Put the partitions that exist and may be read into `known`, one after the other."""
+    for topic, may_read in pairs:
+        count = partition_count(services, topic.name) if may_read else 0
+        for each in topic.partitions:
+            if 0 <= each.partition_index < count:
+                known[TopicPartition(topic.name, each.partition_index)] = None
+            yield None
+
+
+def _answer(pair: _MayRead, index: int, errors: Mapping[TopicPartition, ErrorCode]) -> OffsetDeleteResponsePartition:
+    topic, may_read = pair
+    error = errors.get(TopicPartition(topic.name, index), UNKNOWN) if may_read else DENIED
+    return OffsetDeleteResponsePartition(index, error)
 
 
 def refuse(request: OffsetDeleteRequest, context: RequestContext, error: ErrorCode) -> OffsetDeleteResponse:

@@ -5,8 +5,9 @@ DescribeGroups for such a group then, so classic groups stay describable.
 """
 
 from eosin.broker.services import Services
-from eosin.broker.unserved_groups import GroupProtocol
+from eosin.broker.unserved_groups import GroupProtocol, refused_groups
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.share_group_describe import (
@@ -17,25 +18,26 @@ from eosin.protocol.schemas.share_group_describe import (
 from eosin.security.access import open_to_all
 
 
-def respond(
+async def handle(
     request: ShareGroupDescribeRequest, context: RequestContext, services: Services
 ) -> ShareGroupDescribeResponse:
-    return _refused(request, ErrorCode.UNSUPPORTED_VERSION, GroupProtocol.SHARE.value)
+    names = request.group_ids
+    groups = refused_groups(names, GroupProtocol.SHARE, _refused)
+    return ShareGroupDescribeResponse(groups=tuple(await made_for_each(groups, len(names), context, services)))
+
+
+def _refused(group_id: str, error: ErrorCode, text: str | None = None) -> DescribedGroup:
+    return DescribedGroup(error_code=error, error_message=text, group_id=group_id)
 
 
 def refuse(request: ShareGroupDescribeRequest, context: RequestContext, error: ErrorCode) -> ShareGroupDescribeResponse:
-    return _refused(request, error, None)
-
-
-def _refused(request: ShareGroupDescribeRequest, error: ErrorCode, text: str | None) -> ShareGroupDescribeResponse:
-    groups = (DescribedGroup(error_code=error, error_message=text, group_id=group_id) for group_id in request.group_ids)
-    return ShareGroupDescribeResponse(groups=tuple(groups))
+    return ShareGroupDescribeResponse(groups=tuple(_refused(each, error) for each in request.group_ids))
 
 
 API = Api(
     key=ApiKey.SHARE_GROUP_DESCRIBE,
     versions=range(1, 2),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
     access=open_to_all("it is refused, whoever asks"),
 )

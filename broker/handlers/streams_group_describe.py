@@ -5,8 +5,9 @@ DescribeGroups for such a group then, so classic groups stay describable.
 """
 
 from eosin.broker.services import Services
-from eosin.broker.unserved_groups import GroupProtocol
+from eosin.broker.unserved_groups import GroupProtocol, refused_groups
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.streams_group_describe import (
@@ -17,27 +18,28 @@ from eosin.protocol.schemas.streams_group_describe import (
 from eosin.security.access import open_to_all
 
 
-def respond(
+async def handle(
     request: StreamsGroupDescribeRequest, context: RequestContext, services: Services
 ) -> StreamsGroupDescribeResponse:
-    return _refused(request, ErrorCode.UNSUPPORTED_VERSION, GroupProtocol.STREAMS.value)
+    names = request.group_ids
+    groups = refused_groups(names, GroupProtocol.STREAMS, _refused)
+    return StreamsGroupDescribeResponse(groups=tuple(await made_for_each(groups, len(names), context, services)))
+
+
+def _refused(group_id: str, error: ErrorCode, text: str | None = None) -> DescribedGroup:
+    return DescribedGroup(error_code=error, error_message=text, group_id=group_id)
 
 
 def refuse(
     request: StreamsGroupDescribeRequest, context: RequestContext, error: ErrorCode
 ) -> StreamsGroupDescribeResponse:
-    return _refused(request, error, None)
-
-
-def _refused(request: StreamsGroupDescribeRequest, error: ErrorCode, text: str | None) -> StreamsGroupDescribeResponse:
-    groups = (DescribedGroup(error_code=error, error_message=text, group_id=group_id) for group_id in request.group_ids)
-    return StreamsGroupDescribeResponse(groups=tuple(groups))
+    return StreamsGroupDescribeResponse(groups=tuple(_refused(each, error) for each in request.group_ids))
 
 
 API = Api(
     key=ApiKey.STREAMS_GROUP_DESCRIBE,
     versions=range(0, 1),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
     access=open_to_all("it is refused, whoever asks"),
 )

@@ -23,9 +23,14 @@ from eosin.protocol.schemas.update_features import (
 from eosin.security.access import Access, on_the_cluster
 
 _UPGRADE_TYPES: Final = (1, 2, 3)
+MOST_UPDATES: Final = 1000
+"""There are not so many features."""
 
 
 def respond(request: UpdateFeaturesRequest, context: RequestContext, services: Services) -> UpdateFeaturesResponse:
+    if len(request.feature_updates) > MOST_UPDATES:
+        text = f"A request updates at most {MOST_UPDATES} features"
+        return _refused(request, Outcome(ErrorCode.INVALID_REQUEST, text))
     level = services.config.eosin_transaction_version
     for update in request.feature_updates:
         problem = _problem(update, level)

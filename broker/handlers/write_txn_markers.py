@@ -16,10 +16,14 @@ line for each marker (security.md 7). In a cluster, where coordinators send them
 level DEBUG.
 """
 
+import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from eosin.broker.services import Services
 from eosin.coordinator.transactions.ports import MarkersForPartitions
@@ -27,6 +31,7 @@ from eosin.model.close_connection import CloseConnection
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network import audit
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -34,6 +39,7 @@ from eosin.protocol.schemas.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
+    WritableTxnMarkerTopic,
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
@@ -66,26 +72,74 @@ EXPECTED: Final = frozenset(
 """The errors that coordinators of Apache Kafka expect of a partition."""
 
 
+PARTITIONS_AT_ONCE: Final = 1000
+"""Of a request that names more, others get a turn of the event loop between them."""
+PARTITIONS_NOTED: Final = 100
+"""Of a marker: a value in the audit log has no room for more."""
+
+_Piece = tuple[WritableTxnMarker, bool]
+"""A marker, or some of its partitions, and whether they are the first."""
+
+
 async def handle(
     request: WriteTxnMarkersRequest, context: RequestContext, services: Services
 ) -> WriteTxnMarkersResponse:
     check_order = partial(_check_order, context, services)
     check_order()
-    _note(request, context, services)
-    write = partial(services.partitions.markers.write_markers, check_order=check_order)
-    producers = {marker.producer_id for marker in request.markers}
-    if len(producers) == len(request.markers):
-        answers = _expected(await write([_for_partitions(marker) for marker in request.markers]))
-        results = [_result(marker, answers) for marker in request.markers]
-    else:
-        # Results are matched to markers by producer: two markers of one are written one after the other.
-        results = []
-        for marker in request.markers:
+    write = services.partitions.markers.write_markers
+    results: list[tuple[int, list[WritableTxnMarkerTopicResult]]] = []
+    for number, portion in enumerate(_portions(request.markers)):
+        if number:
+            await asyncio.sleep(0)
             check_order()
-            results.append(_result(marker, _expected(await write([_for_partitions(marker)]))))
+        _note(portion, context, services)
+        written = await write([_for_partitions(piece) for piece, _ in portion], check_order=check_order)
+        answers = _expected(written)
+        for piece, begins in portion:
+            if begins:
+                results.append((piece.producer_id, []))
+            results[-1][1].extend(_result(piece, answers).topics)
     if services.recorder is not None and services.led_partitions is None:
         await _record(request, context, services, services.recorder)
-    return WriteTxnMarkersResponse(tuple(results))
+    made = (WritableTxnMarkerResult(producer_id, tuple(topics)) for producer_id, topics in results)
+    return WriteTxnMarkersResponse(tuple(await made_for_each(made, len(results), context, services)))
+
+
+def _portions(markers: Sequence[WritableTxnMarker]) -> Iterator[list[_Piece]]:
+    """The markers in portions, each of which is written at once. A portion names a producer once: results are matched
+    to markers by producer, so two markers of one are written one after the other."""
+    portion: list[_Piece] = []
+    producers: set[int] = set()
+    left = PARTITIONS_AT_ONCE
+    for marker in markers:
+        for number, piece in enumerate(_pieces(marker)):
+            size = 1 + sum(len(topic.partition_indexes) for topic in piece.topics)
+            if portion and (left < size or marker.producer_id in producers):
+                yield portion
+                portion, producers, left = [], set(), PARTITIONS_AT_ONCE
+            portion.append((piece, number == 0))
+            producers.add(marker.producer_id)
+            left -= size
+    if portion:
+        yield portion
+
+
+def _pieces(marker: WritableTxnMarker) -> Iterator[WritableTxnMarker]:
+    """The marker, or several of fewer partitions."""
+    if sum(1 + len(topic.partition_indexes) for topic in marker.topics) <= PARTITIONS_AT_ONCE:
+        yield marker
+        return
+    topics: list[WritableTxnMarkerTopic] = []
+    left = PARTITIONS_AT_ONCE
+    for topic in marker.topics:
+        for first in range(0, len(topic.partition_indexes) or 1, PARTITIONS_AT_ONCE):
+            some = topic.partition_indexes[first : first + PARTITIONS_AT_ONCE]
+            if topics and left < 1 + len(some):
+                yield replace(marker, topics=tuple(topics))
+                topics, left = [], PARTITIONS_AT_ONCE
+            topics.append(replace(topic, partition_indexes=some))
+            left -= 1 + len(some)
+    yield replace(marker, topics=tuple(topics))
 
 
 def _check_order(context: RequestContext, services: Services) -> None:
@@ -104,17 +158,18 @@ async def _record(
     for marker in request.markers:
         found = await services.transactions.find_producer(marker.producer_id)
         if not isinstance(found, ErrorCode):
-            named = [f"{topic.name}-{index}" for topic in marker.topics for index in topic.partition_indexes]
+            named = (f"{topic.name}-{index}" for topic in marker.topics for index in topic.partition_indexes)
+            some = list(islice(named, PARTITIONS_AT_ONCE))
             pair = (marker.producer_id, marker.producer_epoch)
             now_ms, commit = services.clock.now_ms(), marker.transaction_result
-            recorder.ended_in_partitions(found.transactional_id, pair, named, context, commit=commit, now_ms=now_ms)
+            recorder.ended_in_partitions(found.transactional_id, pair, some, context, commit=commit, now_ms=now_ms)
 
 
-def _note(request: WriteTxnMarkersRequest, context: RequestContext, services: Services) -> None:
+def _note(portion: Sequence[_Piece], context: RequestContext, services: Services) -> None:
     level = logging.INFO if services.led_partitions is None else logging.DEBUG
     if not audit.log.isEnabledFor(level):
         return
-    for marker in request.markers:
+    for marker, _ in portion:
         named = (f"{topic.name}-{index}" for topic in marker.topics for index in topic.partition_indexes)
         audit.note(
             "a client ends a transaction in partitions",
@@ -123,7 +178,7 @@ def _note(request: WriteTxnMarkersRequest, context: RequestContext, services: Se
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,
             commit=marker.transaction_result,
-            partitions=" ".join(named),
+            partitions=" ".join(islice(named, PARTITIONS_NOTED)),
         )
 
 

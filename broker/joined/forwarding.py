@@ -25,13 +25,14 @@ from eosin.broker.transactions.two_phase_replicas import refused_move
 from eosin.cluster.membership.channel import ControllerChannel
 from eosin.cluster.membership.envelopes import Envelopes, principal_data
 from eosin.cluster.membership.rules.registration import FEATURES
-from eosin.cluster.metadata.config_changes import changed_configs, check_broker_configs, is_list_setting
+from eosin.cluster.metadata.config_changes import MOST_CHANGES, changed_configs, check_broker_configs, is_list_setting
 from eosin.cluster.metadata.controller_requests import packed_host
 from eosin.cluster.metadata.topics import check_more_partitions
 from eosin.model.close_connection import CloseConnection
 from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.model.config_resources import ConfigResourceType
 from eosin.network.api import Api, RequestContext, Responder
+from eosin.network.many_items import ITEMS_PER_TURN
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC, ZERO_UUID
@@ -196,7 +197,11 @@ class Forwarding:
         """Levels of loggers are this broker's own, and its settings must be of the kind that changes while it runs
         (cluster.md 5.4)."""
         asked = request.request
-        outcomes = [await self._altered_here(each, asked.validate_only, context, services) for each in asked.resources]
+        outcomes: list[Outcome | None] = []
+        for each in asked.resources:
+            outcomes.append(await self._altered_here(each, asked.validate_only, context, services))
+            if len(outcomes) % ITEMS_PER_TURN == 0:
+                await asyncio.sleep(0)
         if not any(outcomes):
             return await self._pass_on(api, request, context, services)
         rest = tuple(each for each, outcome in zip(asked.resources, outcomes, strict=True) if outcome is None)
@@ -215,13 +220,13 @@ class Forwarding:
         self, resource: AlterConfigsResource, validate_only: bool, context: RequestContext, services: Services
     ) -> Outcome | None:
         """The outcome of a change that the controller does not hear of; None for all others."""
-        changes = [ConfigChange(each.name, each.value, each.config_operation) for each in resource.configs]
-        is_of_stores = resource.resource_type == ConfigResourceType.BROKER and any(
-            is_store(each.name) for each in changes
-        )
+        some = resource.configs[: MOST_CHANGES + 1]  # more than may be changed are refused
+        changes = [ConfigChange(each.name, each.value, each.config_operation) for each in some]
+        is_of_broker = resource.resource_type == ConfigResourceType.BROKER
+        is_of_stores = is_of_broker and any(is_store(each.name) for each in changes)
         if is_of_stores or resource.resource_type == ConfigResourceType.BROKER_LOGGER:
             here = ResourceChange(resource.resource_type, resource.resource_name, changes)
-            (outcome,) = await alter([here], context, services, replace=False, validate_only=validate_only)
+            (outcome,) = await alter([here], 1, context, services, replace=False, validate_only=validate_only)
             return outcome
         if resource.resource_type != ConfigResourceType.BROKER:
             return None

@@ -106,6 +106,7 @@ def _with_configs(
     if source is None or result.error_code != ErrorCode.NONE:
         return result
     configs = image.configs.get((result.resource_type, result.resource_name), {})
+    wanted = frozenset(keys or ())
     told: DescribeConfigsResult = with_fields(
         result,
         configs=tuple(
@@ -117,7 +118,7 @@ def _with_configs(
                 synonyms=(DescribeConfigsSynonym(name, value, source),) if synonyms else (),
             )
             for name, value in sorted(configs.items())
-            if not keys or name in keys
+            if not wanted or name in wanted
         ),
     )
     return told

@@ -26,6 +26,8 @@ COMPACT: Final = frozenset({"compact"})
 
 Configs = dict[str, str]
 """Settings by name, as text."""
+MOST_CHANGES: Final = 1000
+"""Of one resource in one request: there are not so many settings."""
 
 
 def changed_configs(
@@ -41,6 +43,8 @@ def changed_configs(
     `effective` is the text that holds for a name which `current` does not have: the base of APPEND and SUBTRACT
     (KIP-339).
     """
+    if len(changes) > MOST_CHANGES:
+        return Outcome(ErrorCode.INVALID_REQUEST, f"A request changes at most {MOST_CHANGES} settings of a resource")
     names = [change.name for change in changes]
     if len(set(names)) != len(names):
         return Outcome(ErrorCode.INVALID_REQUEST, "A configuration is named twice")
@@ -68,8 +72,10 @@ def changed_configs(
 def _edited_list(base: str | None, value: str, operation: int) -> str:
     items, edits = _items(base or ""), _items(value)
     if operation == ConfigOperation.APPEND:
-        return ",".join([*items, *(item for item in dict.fromkeys(edits) if item not in items)])
-    return ",".join(item for item in items if item not in edits)
+        there = frozenset(items)
+        return ",".join([*items, *(item for item in dict.fromkeys(edits) if item not in there)])
+    gone = frozenset(edits)
+    return ",".join(item for item in items if item not in gone)
 
 
 def _items(text: str) -> list[str]:

@@ -34,6 +34,11 @@ def _too_long(field: str, length: int) -> EncodeError:
     return EncodeError(f"{field}: {length} bytes, a string has at most {MAX_STRING_BYTES}")
 
 
+def _cut(text: bytes) -> bytes:
+    """As much of a text about an error as there is room for: it may hold a name that fills a string, and words."""
+    return text[:MAX_STRING_BYTES].decode(errors="ignore").encode()
+
+
 class _EncoderWriter(SourceWriter):
     """The source of one encoder. `out` is the bytearray that grows, `parts` the buffers before it.
 
@@ -44,7 +49,7 @@ class _EncoderWriter(SourceWriter):
     def __init__(self) -> None:
         super().__init__()
         self._run: list[tuple[str, str]] = []
-        for helper in (EncodeError, _too_long, uvarint):
+        for helper in (EncodeError, _cut, _too_long, uvarint):
             self.bind(helper.__name__, helper)
         self.bind("pack", struct.pack)
         self.bind("unfit", (struct.error, AttributeError, TypeError, ValueError))
@@ -146,7 +151,11 @@ class _EncoderWriter(SourceWriter):
         self.write(f"{length} = len({content}){' + 1' if node.flexible else ''}")
         if isinstance(node, Text):
             with self.block(f"if {length} > {MAX_STRING_BYTES + node.flexible}:"):
-                self.write(f'raise _too_long("{path}", len({content}))')
+                if path.endswith(".error_message"):
+                    self.write(f"{content} = _cut({content})")
+                    self.write(f"{length} = len({content}){' + 1' if node.flexible else ''}")
+                else:
+                    self.write(f'raise _too_long("{path}", len({content}))')
 
     def _blob(self, node: Blob, content: str) -> None:
         if not node.holds_records:

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import fuzz_requests
 import pytest
 from fuzz_broker import fuzz
 from fuzz_security import SecuredTarget
@@ -39,3 +40,14 @@ async def test_attacks_on_tls_and_on_logins_harm_nobody_and_let_nobody_in() -> N
 async def test_somebody_who_was_let_in_would_be_noticed() -> None:
     async with SecuredTarget(1) as target:
         assert await asyncio.to_thread(target.notices)
+
+
+@pytest.mark.slow
+async def test_a_large_request_that_takes_too_long_is_told_with_the_command_that_sends_it_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fuzz_requests, "MOST_S", 0.0)
+    outcome = await fuzz(frames=1, seed=3, first_chunk=2, large=True)
+    failure, again = outcome.failures
+    assert "one step takes more than 0 ms" in failure
+    assert again == "again: fuzz_broker.py --large --seed 3 --first-chunk 2 --frames 50"

@@ -8,6 +8,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest
 from eosin.protocol.schemas.api_versions import ApiVersionsResponse
+from eosin.protocol.schemas.delete_topics import DeletableTopicResult, DeleteTopicsResponse
 from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
 from eosin.protocol.schemas.fetch import FetchableTopicResponse, FetchResponse, FetchTopic, PartitionData
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
@@ -237,6 +238,19 @@ def test_a_field_that_the_version_lacks_is_left_out() -> None:
 def test_a_value_that_does_not_fit_is_refused(key: ApiKey, version: int, message: object) -> None:
     with pytest.raises(EncodeError):
         codec.encode_request(key, version, 1, None, message)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("version", [5, 6])
+def test_a_text_about_an_error_is_cut_to_what_a_string_has_room_for(version: int) -> None:
+    name = "ü" * 16_383  # with its words around it, it is longer than a string may be
+    response = DeleteTopicsResponse(
+        responses=(DeletableTopicResult(name=name, error_message=f"There is no topic {name}"),)
+    )
+    (frame,) = codec.encode_response(ApiKey.DELETE_TOPICS, version, 1, response)
+    _, told = codec.decode_response(ApiKey.DELETE_TOPICS, version, bytes(frame[4:]))
+    text = told.responses[0].error_message
+    assert 32_764 < len(text.encode()) <= 32_767
+    assert f"There is no topic {name}".startswith(text)
 
 
 def test_generated_code_can_be_read() -> None:

@@ -3,11 +3,13 @@
     python fuzz_broker.py --frames 10000000 --seed 1 [--first-chunk 0]
     python fuzz_broker.py --frames 100000 --sockets
     python fuzz_broker.py --frames 10000 --security     # each is a connection to listeners with TLS and logins
+    python fuzz_broker.py --frames 1000 --large         # whole requests of up to 16 MiB: the longest step of the loop
 
 Every second chunk goes to a broker with an authorizer, from those who may do everything and from those who may not.
 Frames come in chunks; each chunk is a fresh broker and follows from (seed, chunk) alone, so a failing chunk is replayed
 by `--seed S --first-chunk C --frames 20000`, and a long run goes on where it was stopped. A failure is a traceback in
-the log, a connection that harms another, or a broker that does not answer afterwards.
+the log, a connection that harms another, or a broker that does not answer afterwards; of a large request also a step of
+the event loop that takes too long, or a response that is too large. It names the command that repeats it.
 """
 
 import argparse
@@ -26,8 +28,10 @@ from typing import Any, Self
 from descendants import end_with_me
 from fake_peer import FakePeer, turns
 from frame_fuzz import mutations, request_frames, sized
+from fuzz_requests import USERS, Attacked
 from fuzz_security import SecuredTarget
 from guarded_broker import ADMIN
+from hostile_requests import drawn
 from local_broker import local_broker
 from waiting import until
 
@@ -42,6 +46,7 @@ from eosin.settings.broker import STANDARD_AUTHORIZER
 
 CHUNK_FRAMES = 20_000
 CHUNK_ATTACKS = 1_000
+CHUNK_LARGE = 50
 CLIENTS = 4
 TURN_EVERY = 16
 """Frames between two turns of the event loop."""
@@ -61,6 +66,9 @@ class Outcome:
     frames: int = 0
     connections: int = 0
     failures: list[str] = field(default_factory=list)
+    longest_s: float = 0.0
+    longest: str = ""
+    """The longest step of the event loop that a large request took."""
 
 
 class _Tracebacks(logging.Handler):
@@ -87,6 +95,7 @@ async def fuzz(
     first_chunk: int = 0,
     sockets: bool = False,
     security: bool = False,
+    large: bool = False,
     verbose: bool = False,
 ) -> Outcome:
     """Throw `frames` frames, chunk by chunk. Stops at the first chunk with a failure."""
@@ -98,12 +107,21 @@ async def fuzz(
     before, logger.propagate = logger.propagate, False
     asyncio.get_running_loop().set_exception_handler(tracebacks.from_loop)
     chunk, started = first_chunk, time.monotonic()
+    kinds = {"sockets": sockets, "security": security, "large": large}
     try:
         while outcome.frames < frames and not outcome.failures:
-            size = min(CHUNK_ATTACKS if security else CHUNK_FRAMES, frames - outcome.frames)
-            throw = _chunk_of_attacks if security else _chunk_over_sockets if sockets else _chunk
+            whole = CHUNK_ATTACKS if security else CHUNK_LARGE if large else CHUNK_FRAMES
+            size = min(whole, frames - outcome.frames)
+            throw = _chunk
+            if security or sockets or large:
+                throw = _chunk_of_attacks if security else _chunk_over_sockets if sockets else _chunk_of_large
             await throw(seed * 1_000_000 + chunk, size, outcome)
             outcome.failures += [f"seed {seed} chunk {chunk}: {text}" for text in tracebacks.found]
+            if outcome.failures:
+                how = "".join(f" --{name}" for name, is_so in kinds.items() if is_so)
+                outcome.failures.append(
+                    f"again: fuzz_broker.py{how} --seed {seed} --first-chunk {chunk} --frames {whole}"
+                )
             chunk += 1
             if verbose:
                 rate = outcome.frames / (time.monotonic() - started)
@@ -186,6 +204,21 @@ async def _chunk_of_attacks(seed: int, size: int, outcome: Outcome) -> None:
         await until(lambda: not target.open_connections(), "connections are left of all attacks")
 
 
+async def _chunk_of_large(seed: int, size: int, outcome: Outcome) -> None:
+    keys = [api.key for api in APIS]
+    async with Attacked.started() as attacked:
+        for number in range(size):
+            hostile = drawn(seed * 1000 + number, keys)
+            await attacked.warm([hostile._replace(count=min(hostile.count, 2))])
+            took = await attacked.took(hostile, random.Random(f"{hostile}").choice(USERS))
+            outcome.frames += 1
+            if took.longest_s > outcome.longest_s:
+                outcome.longest_s, outcome.longest = took.longest_s, f"{took}"
+            if took.wrong:
+                outcome.failures.append(f"request {number}: {took.wrong}: {took}")
+        outcome.connections += len(USERS)
+
+
 def _throw(port: int, frames: list[bytes]) -> int:
     """Send frames one by one, over a new socket whenever the broker closed the last; how many sockets it took."""
     connections, caller = 0, None
@@ -252,6 +285,7 @@ def main() -> int:
     options.add_argument("--first-chunk", type=int, default=0)
     options.add_argument("--sockets", action="store_true")
     options.add_argument("--security", action="store_true")
+    options.add_argument("--large", action="store_true")
     given = options.parse_args()
     outcome = asyncio.run(
         fuzz(
@@ -260,12 +294,15 @@ def main() -> int:
             first_chunk=given.first_chunk,
             sockets=given.sockets,
             security=given.security,
+            large=given.large,
             verbose=True,
         )
     )
     for failure in outcome.failures:
         print(failure, file=sys.stderr)
-    print(f"{outcome.frames} frames over {outcome.connections} connections, {len(outcome.failures)} failures")
+    said = f"{outcome.frames} frames over {outcome.connections} connections, {len(outcome.failures)} failures"
+    longest = f"; longest step: {outcome.longest}" if outcome.longest else ""
+    print(f"seed {given.seed}: {said}{longest}")
     return 1 if outcome.failures else 0
 
 

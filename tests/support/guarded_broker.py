@@ -37,9 +37,9 @@ class GuardedBroker:
         self._peers: dict[tuple[str, str], FakePeer] = {}
 
     def peer(self, principal: str, host: str = "127.0.0.1") -> FakePeer:
-        """The connection of somebody, always the same."""
+        """The connection of somebody, always the same while it is open."""
         found = self._peers.get((principal, host))
-        if found is None:
+        if found is None or found.transport.is_closing():
             found = self._peers[principal, host] = FakePeer(self.server.host)
             kind, _, name = principal.partition(":")
             found.connection.adopt(

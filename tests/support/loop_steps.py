@@ -1,6 +1,7 @@
 """How long the steps of an event loop keep it: processor time of its thread, so that a busy machine does not matter."""
 
 import asyncio
+import functools
 import gc
 import time
 from types import TracebackType
@@ -21,20 +22,25 @@ class LoopSteps:
         self._run = run
 
         def timed(handle: asyncio.Handle) -> None:
+            what = _what_runs(handle)
             began = time.thread_time()
             run(handle)
             if asyncio.Handle._run is timed:  # else the test went on to other things in this step
-                steps.took(time.thread_time() - began, handle)
+                steps.took(time.thread_time() - began, what)
 
         gc.collect()
         gc.disable()
         asyncio.Handle._run = timed  # type: ignore[method-assign]
         return self
 
-    def took(self, seconds: float, what: object) -> None:
+    def forget(self) -> None:
+        """Begin anew: what was is not counted."""
+        self.longest_s, self.longest = 0.0, ""
+
+    def took(self, seconds: float, what: Any) -> None:
         """One step took so long."""
         if seconds > self.longest_s:
-            self.longest_s, self.longest = seconds, repr(what)
+            self.longest_s, self.longest = seconds, getattr(what, "__qualname__", type(what).__qualname__)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         asyncio.Handle._run = self._run  # type: ignore[method-assign]
@@ -46,3 +52,17 @@ class LoopSteps:
         result = function(*args, **kwargs)
         self.took(time.thread_time() - began, function)
         return result
+
+
+def _what_runs(handle: Any) -> Any:
+    """The function or the coroutine that a step goes on with. No text is made of it: that of a task has its result."""
+    callback = handle._callback
+    if isinstance(callback, functools.partial):
+        return callback.func
+    task = getattr(callback, "__self__", None)
+    if not isinstance(task, asyncio.Task):
+        return callback
+    coroutine: Any = task.get_coro()
+    if (driver := getattr(coroutine, "_driver", None)) is not None:  # eosin/runtime/drivers.py
+        return driver.gi_yieldfrom or driver
+    return getattr(coroutine, "_coroutine", coroutine)  # eosin/runtime/start_now.py

@@ -1,5 +1,7 @@
 """Changes of settings at run time."""
 
+import time
+
 import pytest
 
 from eosin.cluster.metadata.config_changes import (
@@ -55,6 +57,18 @@ def test_appending_starts_from_what_holds() -> None:
         ConfigChange("cleanup.policy", "delete", ConfigOperation.SUBTRACT),
         current={"cleanup.policy": "compact, delete"},
     ) == {"cleanup.policy": "compact"}
+
+
+@pytest.mark.parametrize("operation", [ConfigOperation.APPEND, ConfigOperation.SUBTRACT])
+def test_a_long_list_is_changed_in_time_that_grows_with_it(operation: int) -> None:
+    """16,000 entries fill a string; a look at all of them for each took seconds of the event loop."""
+    there, other = (",".join(f"{first}{number:x}" for number in range(9000)) for first in "ab")
+    began = time.thread_time()
+    changed = after(ConfigChange("cleanup.policy", other, operation), current={"cleanup.policy": there})
+    took_s = time.thread_time() - began
+    assert isinstance(changed, dict)
+    assert changed["cleanup.policy"] == (f"{there},{other}" if operation == ConfigOperation.APPEND else there)
+    assert took_s < 0.1
 
 
 @pytest.mark.parametrize("operation", [ConfigOperation.APPEND, ConfigOperation.SUBTRACT])

@@ -1,0 +1,137 @@
+"""Requests of very many elements: each has its own answer, once, and what no honest request is made of is refused."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from guarded_broker import ADMIN, GuardedBroker, guarded_broker
+
+from eosin.broker.handlers import alter_client_quotas, alter_user_scram_credentials
+from eosin.broker.handlers.leave_group import MEMBERS_AT_ONCE
+from eosin.broker.handlers.update_features import MOST_UPDATES
+from eosin.broker.handlers.write_txn_markers import PARTITIONS_AT_ONCE
+from eosin.broker.unserved_groups import MOST_TOLD
+from eosin.cluster.metadata.config_changes import MOST_CHANGES
+from eosin.network.many_items import CHARS_PER_ITEM, ITEMS_PER_TURN, in_parts
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.alter_client_quotas import AlterClientQuotasRequest, EntityData, OpData, RequestEntryData
+from eosin.protocol.schemas.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from eosin.protocol.schemas.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
+from eosin.protocol.schemas.consumer_group_describe import ConsumerGroupDescribeRequest
+from eosin.protocol.schemas.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
+from eosin.protocol.schemas.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from eosin.protocol.schemas.leave_group import LeaveGroupRequest, MemberIdentity
+from eosin.protocol.schemas.share_group_describe import ShareGroupDescribeRequest
+from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from eosin.protocol.schemas.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from eosin.protocol.types import Message
+from eosin.security.acl_requests import MOST_PER_REQUEST
+
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+SETTING = AlterableConfig("retention.ms", "1000")
+ENTRY = RequestEntryData((EntityData("user", "a"),), (OpData("producer_byte_rate", 1.0, False),))
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[GuardedBroker]:
+    async with guarded_broker() as running:
+        yield running
+
+
+TOO_MANY: dict[ApiKey, tuple[Message, str]] = {
+    ApiKey.DELETE_ACLS: (
+        DeleteAclsRequest((DeleteAclsFilter(2, "x", 3, None, None, 1, 1),) * (MOST_PER_REQUEST + 1)),
+        "filter_results",
+    ),
+    ApiKey.ALTER_CLIENT_QUOTAS: (
+        AlterClientQuotasRequest((ENTRY,) * (alter_client_quotas.MOST_PER_REQUEST + 1)),
+        "entries",
+    ),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (
+        AlterUserScramCredentialsRequest(
+            (ScramCredentialDeletion("a", 1),) * (alter_user_scram_credentials.MOST_PER_REQUEST + 1)
+        ),
+        "results",
+    ),
+    ApiKey.ALTER_CONFIGS: (
+        AlterConfigsRequest((AlterConfigsResource(2, "orders", (SETTING,) * (MOST_CHANGES + 1)),)),
+        "responses",
+    ),
+}
+
+
+@pytest.mark.parametrize("key", TOO_MANY, ids=lambda key: key.name)
+async def test_more_than_any_honest_request_has_is_refused(broker: GuardedBroker, key: ApiKey) -> None:
+    await broker.create_topics("orders")
+    request, field = TOO_MANY[key]
+    response = await broker.ask(ADMIN, key, request)
+    assert {each.error_code for each in getattr(response, field)} == {ErrorCode.INVALID_REQUEST}
+
+
+async def test_more_features_than_there_are_is_refused(broker: GuardedBroker) -> None:
+    updates = (FeatureUpdateKey("transaction.version", 2),) * (MOST_UPDATES + 1)
+    response = await broker.ask(ADMIN, ApiKey.UPDATE_FEATURES, UpdateFeaturesRequest(1000, updates))
+    assert response.error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_of_many_names_of_settings_those_that_exist_are_described(broker: GuardedBroker) -> None:
+    """A look through all of them for each setting that a broker has took seconds."""
+    await broker.create_topics("orders")
+    keys = ("retention.ms", *(f"no.{number}" for number in range(10_000)), "segment.bytes")
+    request = DescribeConfigsRequest((DescribeConfigsResource(2, "orders", keys),))
+    response = await broker.ask(ADMIN, ApiKey.DESCRIBE_CONFIGS, request)
+    assert {each.name for each in response.results[0].configs} == {"retention.ms", "segment.bytes"}
+
+
+@pytest.mark.parametrize("made", [ShareGroupDescribeRequest, ConsumerGroupDescribeRequest])
+async def test_the_first_of_many_groups_are_told_why_they_are_refused(broker: GuardedBroker, made: Any) -> None:
+    key = ApiKey.SHARE_GROUP_DESCRIBE if made is ShareGroupDescribeRequest else ApiKey.CONSUMER_GROUP_DESCRIBE
+    names = tuple(f"g{number}" for number in range(3 * MOST_TOLD))
+    response = await broker.ask(ADMIN, key, made(names))
+    assert [each.group_id for each in response.groups] == list(names)
+    assert {each.error_code for each in response.groups} == {ErrorCode.UNSUPPORTED_VERSION}
+    assert [each.error_message is not None for each in response.groups] == [True] * MOST_TOLD + [False] * 2 * MOST_TOLD
+
+
+async def test_markers_of_very_many_partitions_have_one_result_each(broker: GuardedBroker) -> None:
+    await broker.create_topics("orders")
+    many = tuple(range(2 * PARTITIONS_AT_ONCE + 1))
+    topics = (WritableTxnMarkerTopic("orders", (0,)), WritableTxnMarkerTopic("none", many))
+    markers = tuple(WritableTxnMarker(each, 0, False, topics) for each in (5, 5, 6))
+    response = await broker.ask(ADMIN, ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest(markers))
+    assert [each.producer_id for each in response.markers] == [5, 5, 6]
+    for result in response.markers:
+        named = [(topic.name, each.partition_index) for topic in result.topics for each in topic.partitions]
+        assert named == [("orders", 0), *(("none", index) for index in many)]
+        errors = {(topic.name, each.error_code) for topic in result.topics for each in topic.partitions}
+        assert errors == {("orders", ErrorCode.NONE), ("none", UNKNOWN)}
+
+
+async def test_very_many_members_leave_each_with_an_answer(broker: GuardedBroker) -> None:
+    members = tuple(MemberIdentity(f"m{number}") for number in range(2 * MEMBERS_AT_ONCE + 1))
+    response = await broker.ask(ADMIN, ApiKey.LEAVE_GROUP, LeaveGroupRequest("group", members=members))
+    assert [each.member_id for each in response.members] == [each.member_id for each in members]
+    assert {each.error_code for each in response.members} == {ErrorCode.UNKNOWN_MEMBER_ID}
+
+
+async def test_very_many_groups_are_deleted_each_with_an_answer(broker: GuardedBroker) -> None:
+    names = tuple(f"g{number}" for number in range(3 * ITEMS_PER_TURN))
+    response = await broker.ask(ADMIN, ApiKey.DELETE_GROUPS, DeleteGroupsRequest(names))
+    assert [each.group_id for each in response.results] == list(names)
+    assert {each.error_code for each in response.results} == {ErrorCode.GROUP_ID_NOT_FOUND}
+
+
+def test_long_names_come_in_smaller_parts() -> None:
+    assert [len(part) for part in in_parts(["x"] * (ITEMS_PER_TURN + 1))] == [ITEMS_PER_TURN, 1]
+    long = "x" * (CHARS_PER_ITEM * ITEMS_PER_TURN)
+    assert [len(part) for part in in_parts([long] * 3)] == [1, 1, 1]
+    assert list(in_parts([])) == []
