@@ -200,7 +200,7 @@ async def made_for_nested(
     make: Callable[[_G, _I], _R],
     whole: Callable[[_G, tuple[_R, ...]], _T],
     context: "RequestContext",
-    services: "Services",
+    services: HasClock,
 ) -> list[_T]:
     """For each of `groups`, topics say, the `whole` of what was made of its items, in the turns of `made_for_each`: one
     group of many items is as good as many groups of one."""
