@@ -1,0 +1,170 @@
+"""Measures what hostile peers cost honest ones.
+
+    python -m hostile [--seconds 60] [--cases S2,gzip-members] [--json FILE]
+
+For each case a fresh broker, honest clients (`honest.py`), and one attacker, each in a process of its own. First of all
+the honest clients work in quiet, and beside a process that only computes; so they do once more at the end, and the
+longer waits of both count. Exit code 1 when a case misses: waits of others beyond three times those, memory, the log,
+an honest request that was not answered rightly.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from descendants import end_with_me
+from hostile.apart import BURN, Apart, apart, honest_kinds
+from hostile.cases import chosen
+from hostile.field import Case
+from hostile.figures import MOST_MIB, Baseline, Samples, Seen, Waits, block, misses, of_book
+from hostile.secured_broker import SecuredBroker, secured_broker
+from proof.proofs import FIGURES
+
+WARM_S: Final = 3.0
+"""Honest clients have worked so long before anything is measured."""
+SETTLE_S: Final = 20.0
+"""Memory and log are what they are then, at the latest."""
+
+
+def main() -> int:
+    """All cases, and the verdict."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60, help="how long each case lasts")
+    parser.add_argument("--cases", default="", help="names or rows, separated by commas; all by default")
+    parser.add_argument("--json", type=Path, help="write all figures there as well")
+    options = parser.parse_args()
+    try:
+        cases = chosen(options.cases)
+    except KeyError as unknown:
+        parser.error(f"there is no case {unknown}: {', '.join(case.name for case in chosen(''))}")
+    baseline = _Baselines(options.seconds)
+    baseline.measure()
+    seen = {}
+    for case in cases:
+        seen[case.name] = _one(case, options.seconds)
+        # Told once now, so that who looks on need not wait; the verdict is told again with the second baseline.
+        print("\n".join(_told(case, seen[case.name], baseline.found())), flush=True)
+    baseline.measure()
+    found = baseline.found()
+    missed = {case.name: list(misses(case, seen[case.name], found)) for case in cases}
+    print("\nThe verdict, by both baselines:")
+    for case in cases:
+        print(f"{case.name:24}{'; '.join(missed[case.name]) or 'good'}")
+    figures = {case.name: of_book(case, seen[case.name], found, missed[case.name]) for case in cases}
+    bad = sum(1 for each in missed.values() if each)
+    words = {"cases": len(cases), "missed": bad, "baseline": found.words(), "figures": figures}
+    for path in (options.json, os.environ.get(FIGURES)):
+        if path:
+            Path(path).write_text(json.dumps(words))
+    print(f"{len(cases) - bad} of {len(cases)} cases are good")
+    return 1 if bad else 0
+
+
+def _told(case: Case, seen: Seen, baseline: Baseline) -> list[str]:
+    return block(case, seen, baseline, list(misses(case, seen, baseline)))
+
+
+class _Baselines:
+    """Waits without an attack."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._quiet: list[Waits] = []
+        self._busy: list[Waits] = []
+
+    def measure(self) -> None:
+        """Once in quiet, and once beside a process that computes."""
+        with _watched() as watched:
+            quiet = _phase(self._seconds)
+            with apart(BURN, watched.broker.place):
+                busy = _phase(self._seconds)
+            samples = watched.over()
+        self._quiet.append(samples.between(*quiet))
+        self._busy.append(samples.between(*busy))
+        for name, waits in (("quiet", self._quiet[-1]), ("busy", self._busy[-1])):
+            print(f"{name}: {', '.join(f'{kind} {took} ms' for kind, took in waits.words().items())}", flush=True)
+
+    def found(self) -> Baseline:
+        """Of all that was measured, the longest."""
+        return Baseline(Waits.longest(self._quiet), Waits.longest(self._busy))
+
+
+@dataclass
+class _Watched:
+    """A broker, and honest clients that work."""
+
+    broker: SecuredBroker
+    honest: list[Apart]
+
+    def over(self) -> Samples:
+        """Let the clients end; how long they have waited."""
+        samples = Samples()
+        for each in self.honest:
+            each.over()
+            samples.add(each.found)
+        return samples
+
+
+@contextmanager
+def _watched() -> Iterator[_Watched]:
+    with (
+        tempfile.TemporaryDirectory(prefix="hostile-") as folder,
+        secured_broker(Path(folder)) as broker,
+        contextlib.ExitStack() as stack,
+    ):
+        honest = [stack.enter_context(apart(kind, broker.place)) for kind in honest_kinds()]
+        time.sleep(WARM_S)
+        yield _Watched(broker, honest)
+
+
+def _phase(seconds: float) -> tuple[float, float]:
+    """Let the others work; from when to when."""
+    start = time.monotonic()
+    time.sleep(seconds)
+    return start, time.monotonic()
+
+
+def _one(case: Case, seconds: float) -> Seen:
+    """One case on a fresh broker."""
+    with _watched() as watched:
+        broker = watched.broker
+        memory, log, cpu_s = broker.resident_mib, len(broker.log), broker.cpu_s
+        with apart(case.name, broker.place) as attacker:
+            phase = _phase(seconds)
+            used_s = broker.cpu_s - cpu_s
+            attacker.over()
+        _settle(broker, memory + MOST_MIB + case.may_keep_mib)
+        after, written = broker.resident_mib, broker.log[log:]
+        samples = watched.over()
+        return Seen(
+            seconds=seconds,
+            waits=samples.between(*phase),
+            bouts=attacker.found["bouts"],
+            turned_away=attacker.found["turned_away"],
+            cpu_s=used_s,
+            memory_before_mib=memory,
+            memory_after_mib=after,
+            log=written,
+            exit_code=broker.process.stop(),
+        )
+
+
+def _settle(broker: SecuredBroker, most_mib: float) -> None:
+    """Give the broker time to let go of what it held for the attacker."""
+    deadline = time.monotonic() + SETTLE_S
+    while broker.resident_mib > most_mib and time.monotonic() < deadline:
+        time.sleep(0.5)
+
+
+if __name__ == "__main__":
+    end_with_me()
+    sys.exit(main())
