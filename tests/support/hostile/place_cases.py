@@ -137,7 +137,8 @@ def logins_with(mechanism: Mechanism, *messages: bytes) -> Attack:
 
         async def does(peer: Peer) -> None:
             await peer.ask(handshake(mechanism))
-            await peer.ask(token(next(said)))
+            await peer.send(token(next(said)), token(b"\x01"))
+            field.bout()
             await peer.until_closed()
             raise EOFError
 
