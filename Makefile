@@ -1,6 +1,6 @@
 # Everything a newcomer needs: `make run` starts a broker, `make test` proves the checkout.
 # Variables: PYTHON (the interpreter for .venv), PYTHONS (those that get a wheel), ARGS (for run, bench and conformance), FRAMES, SEED and FIRST_CHUNK (for fuzz),
-# ROUNDS and SEED (for crash and cluster-crash), MIXED and CLIENTS (for cluster-crash), MINUTES (for soak), COMPILED=1 (for run and bench: the broker that `make compiled` has built).
+# ROUNDS and SEED (for crash and cluster-crash), MIXED and CLIENTS (for cluster-crash), MINUTES (for soak), SECONDS and CASES (for hostile), COMPILED=1 (for run and bench: the broker that `make compiled` has built).
 
 PYTHON ?= python3
 PYTHONS ?= $(PYTHON)
@@ -18,6 +18,7 @@ CLIENT_WORKERS ?= 3
 BASE ?= HEAD
 ROUNDS ?= 1000
 MINUTES ?= 60
+SECONDS ?= 60
 
 BIN := .venv/bin
 PROOF := $(BIN)/python tests/support/prove.py
@@ -30,7 +31,7 @@ TYPED := $(addprefix .types/eosin/,$(ROOMS))
 WITH := $(if $(COMPILED),env PYTHONPATH=$(CURDIR)/build/compiled)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode compiled wheels sbom lock audit run check format lint imports types test gate quick impacted cluster-clients cluster-crash bench fuzz crash soak proofs release codec-fuzz simulate simulate-cluster hunt model model-replication docs console-pictures transcripts docker-test clean conformance conformance-kafka conformance-page
+.PHONY: help setup bytecode compiled wheels sbom lock audit run check format lint imports types test gate quick impacted cluster-clients cluster-crash bench fuzz crash soak hostile proofs release codec-fuzz simulate simulate-cluster hunt model model-replication docs console-pictures transcripts docker-test clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -141,6 +142,9 @@ crash: setup bytecode  ## kill -9 a broker ROUNDS times while clients work; goes
 
 soak: setup bytecode  ## MINUTES of mixed clients and all that can happen to a broker; at the end nothing is lost, nothing has grown
 	PYTHONPATH=tests $(BIN)/python tests/support/soak.py --minutes $(MINUTES) $(if $(filter command line,$(origin SEED)),--seed $(SEED)) $(ARGS)
+
+hostile: setup bytecode  ## what hostile peers cost honest ones: each of CASES=S2,bombs (all by default) for SECONDS
+	PYTHONPATH=tests/support:tests $(BIN)/python -m hostile --seconds $(SECONDS) $(if $(CASES),--cases $(CASES)) $(ARGS)
 
 proofs: setup  ## list the long proofs: `make proof-NAME` runs one, and enters it in docs/testing/books/NAME.json
 	@$(BIN)/python tests/support/prove_long.py

@@ -59,7 +59,7 @@ def main() -> int:
     print("\nThe verdict, by both baselines:")
     for case in cases:
         print(f"{case.name:24}{'; '.join(missed[case.name]) or 'good'}")
-    figures = {case.name: of_book(case, seen[case.name], found, missed[case.name]) for case in cases}
+    figures = {case.name: of_book(seen[case.name], missed[case.name]) for case in cases}
     bad = sum(1 for each in missed.values() if each)
     words = {"cases": len(cases), "missed": bad, "baseline": found.words(), "figures": figures}
     for path in (options.json, os.environ.get(FIGURES)):
@@ -122,7 +122,7 @@ def _watched() -> Iterator[_Watched]:
         contextlib.ExitStack() as stack,
     ):
         honest = [stack.enter_context(apart(kind, broker.place)) for kind in honest_kinds()]
-        time.sleep(WARM_S)
+        _phase(WARM_S)
         yield _Watched(broker, honest)
 
 

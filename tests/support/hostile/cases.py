@@ -1,4 +1,4 @@
-"""All cases, in the order of the table in docs/testing/hostile.md."""
+"""All cases, in the order of docs/testing/hostile.md."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -174,7 +174,7 @@ class Case:
 
     name: str
     row: str
-    """Of the table in docs/testing/hostile.md."""
+    """Of the table in docs/testing/hostile.md; `more` is beyond it."""
     who: Who
     sends: str
     attack: Attack = field(repr=False)

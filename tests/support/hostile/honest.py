@@ -109,7 +109,7 @@ class Batches(Honest):
         super().__init__(place)
         chance = random.Random(1)
         records = [NewRecord(None, chance.randbytes(5_000) * 2) for _ in range(self.records)]
-        batch = build_batch(records, timestamp=int(time.time() * 1000), compression=self.compression)
+        batch = build_batch(records, timestamp=_now_ms(), compression=self.compression)
         assert 900_000 < len(batch) < 1_048_588
         data = TopicProduceData(BULK, partition_data=(PartitionProduceData(index=0, records=batch),))
         self._request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=(data,))
@@ -221,6 +221,10 @@ async def measured(honest: Honest, samples: Samples, over: asyncio.Event) -> Non
         due = following
     if is_open:
         await honest.close()
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
 
 
 async def _connected(place: Place, who: Who) -> Connection:

@@ -27,13 +27,13 @@ DRIP_S: Final = 1.0
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
-def _dripping(first: bytes, drip: bytes) -> Callable[[Peer], Coroutine[Any, Any, None]]:
+def _dripping(field: Field, first: bytes, drip: bytes) -> Callable[[Peer], Coroutine[Any, Any, None]]:
     """Begins something, and then sends a few bytes a second."""
     begun: set[Peer] = set()
 
     async def does(peer: Peer) -> None:
         if peer in begun:
-            await asyncio.sleep(DRIP_S)
+            await field.pause(DRIP_S)
             await peer.send(drip)
         else:
             begun.add(peer)
@@ -45,19 +45,21 @@ def _dripping(first: bytes, drip: bytes) -> Callable[[Peer], Coroutine[Any, Any,
 async def announced_frames(field: Field) -> None:
     """Batches of 100 MiB are announced, and come at 54 bytes a second."""
     first = struct.pack(">i", 100 << 20) + struct.pack(">hhih", ApiKey.PRODUCE, 9, 1, -1)
-    await field.as_user(Who.SMALL, _dripping(first, bytes(54)), connections=field.sized(61))
+    await field.as_user(Who.SMALL, _dripping(field, first, bytes(54)), connections=field.sized(61))
 
 
 async def unfinished_requests(field: Field) -> None:
     """The first half of a request, and then a byte each second."""
     first = struct.pack(">i", 60_000) + struct.pack(">hhih", ApiKey.METADATA, 12, 1, -1) + bytes(30_000)
-    await field.as_user(Who.SMALL, _dripping(first, b"\0"), connections=field.sized(200), addresses=TEN)
+    await field.as_user(Who.SMALL, _dripping(field, first, b"\0"), connections=field.sized(200), addresses=TEN)
 
 
 async def unfinished_before_login(field: Field) -> None:
     """The same before a login, with the largest frame that may come then."""
     first = struct.pack(">i", 131_072) + struct.pack(">hhih", ApiKey.SASL_AUTHENTICATE, 2, 1, -1) + bytes(65_536)
-    await field.as_user(Who.NOBODY, _dripping(first, b"\0"), connections=field.sized(TEN * OF_EACH // 2), addresses=TEN)
+    await field.as_user(
+        Who.NOBODY, _dripping(field, first, b"\0"), connections=field.sized(TEN * OF_EACH // 2), addresses=TEN
+    )
 
 
 async def silent(field: Field) -> None:

@@ -66,6 +66,7 @@ PROOFS: Final[Mapping[str, Proof]] = {
     ),
     "flakes": Proof("how often real tests fail beside load", (_PYTHON, f"{_SUPPORT}/flakes.py", "--state", "{state}")),
     "fuzz": Proof("mutated frames", ("make", "--no-print-directory", "fuzz", "FRAMES=1000000")),
+    "hostile": _package("what hostile peers cost honest ones", "hostile"),
     "kafka-tools": _tests("Apache Kafka's tools on directories that Eosin wrote", "tests/kafka_tools"),
     "misfortunes": _tests("kills, full disks, lost files, pauses and few descriptors at length", "tests/crash"),
     "model": _package("every order of two producers' requests, crashes and delays", "model_checker"),
