@@ -36,6 +36,7 @@ from eosin.settings.sources import LoadedConfig, load_config
 if TYPE_CHECKING:
     from eosin.broker.security.first_users import FirstUser
     from eosin.node.server import Server
+    from eosin.runtime.background import Background
 
 log = logging.getLogger(__name__)
 
@@ -240,10 +241,25 @@ async def _serve(config: BrokerConfig, first_users: "Sequence[FirstUser]") -> in
             else ""
         )
     )
+    background = _background()
     lost = await server.stopped(stop)
+    await background.stop()
     if lost is not None:
         log.error(lost)
     return OK if await server.shutdown() and lost is None else FAILED
+
+
+def _background() -> "Background":
+    """Work that concerns the process, whatever is served in it."""
+    from eosin.node.freed_memory import LOOK_MS, FreedMemory
+    from eosin.runtime.background import Background
+    from eosin.runtime.clock import SystemClock
+
+    background = Background(SystemClock())
+    memory = FreedMemory.of_this_process()
+    if memory is not None:
+        background.every(LOOK_MS, "the look at freed memory", lambda: asyncio.to_thread(memory.look))
+    return background
 
 
 def _say(line: str) -> None:

@@ -31,7 +31,7 @@ from proof.proofs import FIGURES
 
 WARM_S: Final = 3.0
 """Honest clients have worked so long before anything is measured."""
-SETTLE_S: Final = 20.0
+SETTLE_S: Final = 30.0
 """Memory and log are what they are then, at the latest."""
 
 
