@@ -101,7 +101,7 @@ def test_stalls_that_the_broker_tells_of_are_counted() -> None:
 
 def test_the_book_has_waits_in_ms_and_memory_in_mib() -> None:
     line = of_book(replace(GOOD, waits=Waits({"commit": [0.024]})), [])
-    assert line == {"p99": {"commit": 24.0}, "mib": [70, 75], "lines": 0, "missed": []}
+    assert line == {"p99": {"commit": 24.0}, "mib": [70, 75], "lines": 0, "load": 0.0, "missed": []}
 
 
 def test_cases_are_chosen_by_name_and_by_row() -> None:

@@ -48,20 +48,25 @@ def main() -> int:
         parser.error(f"there is no case {unknown}: {', '.join(case.name for case in chosen(''))}")
     baseline = _Baselines(options.seconds)
     baseline.measure()
-    seen = {}
+    seen, broken = {}, {}
     for case in cases:
-        seen[case.name] = _one(case, options.seconds)
-        # Told once now, so that who looks on need not wait; the verdict is told again with the second baseline.
-        print("\n".join(_told(case, seen[case.name], baseline.found())), flush=True)
+        try:
+            seen[case.name] = _one(case, options.seconds)
+        except (AssertionError, OSError) as failure:  # the broker is gone, or a process that works beside it
+            broken[case.name] = [str(failure)]
+            print(f"{case.name} came to nothing: {failure}", flush=True)
+        else:
+            # Told once now, so that who looks on need not wait; the verdict is told again with the second baseline.
+            print("\n".join(_told(case, seen[case.name], baseline.found())), flush=True)
     baseline.measure()
     found = baseline.found()
-    missed = {case.name: list(misses(case, seen[case.name], found)) for case in cases}
+    missed = {case.name: list(misses(case, seen[case.name], found)) for case in cases if case.name in seen} | broken
     print("\nThe verdict, by both baselines:")
     for case in cases:
         print(f"{case.name:24}{'; '.join(missed[case.name]) or 'good'}")
-    figures = {case.name: of_book(seen[case.name], missed[case.name]) for case in cases}
+    figures = {name: of_book(each, missed[name]) for name, each in seen.items()}
     bad = sum(1 for each in missed.values() if each)
-    words = {"cases": len(cases), "missed": bad, "baseline": found.words(), "figures": figures}
+    words = {"cases": len(cases), "missed": bad, "broken": broken, "baseline": found.words(), "figures": figures}
     for path in (options.json, os.environ.get(FIGURES)):
         if path:
             Path(path).write_text(json.dumps(words))
@@ -155,6 +160,7 @@ def _one(case: Case, seconds: float) -> Seen:
             memory_after_mib=after,
             log=written,
             exit_code=broker.process.stop(),
+            load=round(os.getloadavg()[0], 1),
         )
 
 

@@ -30,6 +30,7 @@ BURN: Final = "burn"
 class Apart:
     """One such process."""
 
+    kind: str
     process: subprocess.Popen[str]
     found: dict[str, Any]
     """When it is over."""
@@ -39,7 +40,7 @@ class Apart:
         said, _ = self.process.communicate(timeout=HANG_S)
         lines = said.splitlines()
         if self.process.returncode or not lines:
-            raise AssertionError(f"{self.process.args} ended with {self.process.returncode}")
+            raise AssertionError(f"{self.kind} ended with {self.process.returncode}")
         self.found.update(json.loads(lines[-1]))
 
 
@@ -53,7 +54,7 @@ def apart(kind: str, place: Place, scale: float = 1.0) -> Iterator[Apart]:
     try:
         if process.stdout.readline() != "ready\n":
             raise AssertionError(f"{kind} did not get to work")
-        yield Apart(process, {})
+        yield Apart(kind, process, {})
     finally:
         if process.poll() is None:
             process.kill()

@@ -120,6 +120,8 @@ class Seen:
     log: str
     """What the broker has written meanwhile."""
     exit_code: int
+    load: float = 0.0
+    """Of the machine in the last minute: where others work as well, waits are theirs too."""
 
     @property
     def log_lines(self) -> int:
@@ -183,7 +185,7 @@ def block(case: Case, seen: Seen, baseline: Baseline, found: Sequence[str]) -> l
         lines.append(f"  {kind:10}" + "".join(f" {each:>9}" for each in columns))
     lines.append(
         f"  memory {seen.memory_before_mib:.0f} MiB before, {seen.memory_after_mib:.0f} after;"
-        f" log {seen.log_lines} lines, {len(seen.log)} bytes; {seen.stalls} stalls told"
+        f" log {seen.log_lines} lines, {len(seen.log)} bytes; {seen.stalls} stalls told; load {seen.load:.1f}"
     )
     return [*lines, *(f"  MISSED {each}" for each in found)] if found else [*lines, "  good"]
 
@@ -191,7 +193,13 @@ def block(case: Case, seen: Seen, baseline: Baseline, found: Sequence[str]) -> l
 def of_book(seen: Seen, found: Sequence[str]) -> dict[str, Any]:
     """The figures of a case for the book, waits as p99 in ms; the baseline stands in the same line."""
     memory = (seen.memory_before_mib, seen.memory_after_mib)
-    return {"p99": seen.waits.words(), "mib": [*map(round, memory)], "lines": seen.log_lines, "missed": list(found)}
+    return {
+        "p99": seen.waits.words(),
+        "mib": [*map(round, memory)],
+        "lines": seen.log_lines,
+        "load": seen.load,
+        "missed": list(found),
+    }
 
 
 def _ms(seconds: float) -> str:

@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from hostile.field import Field, Place, Who, source_of
 from hostile.figures import Samples
@@ -33,6 +33,7 @@ from eosin.protocol.records.compression import Compression
 from eosin.protocol.schemas.describe_groups import DescribeGroupsRequest
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from eosin.protocol.types import Message
 from eosin.protocol.wire.codec import decode_response
 
 RECORD_BYTES: Final = 100
@@ -97,9 +98,30 @@ class Transactions(Honest):
         await self._client.close()
 
 
-class Batches(Honest):
+class Connected(Honest):
+    """A client of one connection."""
+
+    who: Who
+    _connection: Connection | None = None
+
+    async def open(self) -> None:
+        address = Address.parse(self.place.address)
+        self._connection = await Connection.open(address, security=security(self.place, self.who))
+
+    async def asked(self, key: ApiKey, request: Message, version: int) -> Any:
+        """The answer to a request."""
+        assert self._connection is not None
+        return await self._connection.request(key, request, version=version)
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+
+
+class Batches(Connected):
     """A producer of batches of a megabyte."""
 
+    who = Who.HONEST
     every_s = 0.5
     kinds = ("batch",)
     compression = Compression.NONE
@@ -114,18 +136,12 @@ class Batches(Honest):
         data = TopicProduceData(BULK, partition_data=(PartitionProduceData(index=0, records=batch),))
         self._request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=(data,))
 
-    async def open(self) -> None:
-        self._connection = await _connected(self.place, Who.HONEST)
-
     async def once(self, done: Told) -> None:
-        answer = await self._connection.request(ApiKey.PRODUCE, self._request, version=9)
+        answer = await self.asked(ApiKey.PRODUCE, self._request, 9)
         found = answer.responses[0].partition_responses[0]
         if found.error_code != ErrorCode.NONE or found.base_offset < 0:
             raise Wrong(f"a batch was refused: {ErrorCode(found.error_code).name}")
         done(*self.kinds)
-
-    async def close(self) -> None:
-        await self._connection.close()
 
 
 class Packed(Batches):
@@ -161,28 +177,22 @@ class Logins(Honest):
         await self._field.__aexit__()
 
 
-class AdminTool(Honest):
-    """An admin's tool: Metadata of all topics, and a group."""
+class AdminTool(Connected):
+    """An admin's tool: Metadata of two topics, and a group."""
 
+    who = Who.ADMIN
     every_s = 0.1
     kinds = ("admin",)
 
-    async def open(self) -> None:
-        self._connection = await _connected(self.place, Who.ADMIN)
-
     async def once(self, done: Told) -> None:
         names = tuple(MetadataRequestTopic(name=name) for name in (TRANSACTIONS, BULK))
-        asked = MetadataRequest(topics=names, allow_auto_topic_creation=False)
-        found = await self._connection.request(ApiKey.METADATA, asked, version=12)
+        found = await self.asked(ApiKey.METADATA, MetadataRequest(topics=names, allow_auto_topic_creation=False), 12)
         if [each.error_code for each in found.topics] != [ErrorCode.NONE] * 2:
             raise Wrong("Metadata does not tell of the topics")
-        groups = await self._connection.request(ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest(("none",)), version=5)
+        groups = await self.asked(ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest(("none",)), 5)
         if [each.group_state for each in groups.groups] != ["Dead"]:
             raise Wrong("DescribeGroups tells of a group that is not there")
         done("admin")
-
-    async def close(self) -> None:
-        await self._connection.close()
 
 
 HONEST: Final[tuple[type[Honest], ...]] = (Transactions, Batches, Packed, Logins, AdminTool)
@@ -225,7 +235,3 @@ async def measured(honest: Honest, samples: Samples, over: asyncio.Event) -> Non
 
 def _now_ms() -> int:
     return int(time.time() * 1000)
-
-
-async def _connected(place: Place, who: Who) -> Connection:
-    return await Connection.open(Address.parse(place.address), security=security(place, who))

@@ -8,7 +8,7 @@ import random
 import socket
 import ssl
 import struct
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from hostile.field import Attack, Case, Field, Who, source_of
@@ -156,10 +156,13 @@ def _bearer(header: object, claims: object) -> bytes:
 
 
 _CLAIMS: Final = {"sub": "admin", "aud": "kafka", "exp": 1 << 40}
+_ALGORITHMS: Final[Sequence[object]] = (["RS256"], {"a": 1}, 7, None, "none", "HS256")
+_HEADERS: Final[Sequence[object]] = ([], "x", {"alg": "RS256", "kid": ["rsa"]}, {"crit": {}})
+_CONTENTS: Final[Sequence[object]] = ([], None, {"exp": []}, [[[[[[]]]]]] * 1000)
 _BEARERS: Final = (
-    *(_bearer({"alg": alg, "kid": "rsa"}, _CLAIMS) for alg in (["RS256"], {"a": 1}, 7, None, "none", "HS256")),
-    *(_bearer(header, _CLAIMS) for header in ([], "x", {"alg": "RS256", "kid": ["rsa"]}, {"crit": {}})),
-    *(_bearer({"alg": "RS256", "kid": "rsa"}, claims) for claims in ([], None, {"exp": []}, [[[[[[]]]]]] * 1000)),
+    *(_bearer({"alg": each, "kid": "rsa"}, _CLAIMS) for each in _ALGORITHMS),
+    *(_bearer(each, _CLAIMS) for each in _HEADERS),
+    *(_bearer({"alg": "RS256", "kid": "rsa"}, each) for each in _CONTENTS),
     b"n,,\x01auth=Bearer ..\x01\x01",
     b"n,,\x01auth=Bearer " + b"A" * 60_000 + b"\x01\x01",
 )
