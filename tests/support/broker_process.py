@@ -38,6 +38,8 @@ class BrokerProcess:
         self.ready_line = ""
         self.options: tuple[str, ...] = ()
         """More of the command line."""
+        self.program: tuple[str, ...] = ("-m", "eosin.cli")
+        """Of the interpreter."""
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -73,7 +75,7 @@ class BrokerProcess:
     def launch(self) -> None:
         """Start, and do not wait."""
         listener = f"{self.listener_name}={self.address}" if self.listener_name else self.address
-        command = [sys.executable, "-m", "eosin.cli", "serve", "--listen", listener]
+        command = [sys.executable, *self.program, "serve", "--listen", listener]
         command += ["--durability", self.durability]
         command += self.options
         if self.durability != "memory":

@@ -87,12 +87,22 @@ def test_a_log_has_so_many_lines_for_each_address_and_second() -> None:
         ({"log": f"a name\n{FORGED} 1\n"}, "a peer's"),
         ({"waits": Waits(QUIET.seconds, ["refused"])}, "refused"),
         ({"bouts": 0}, "did nothing"),
+        ({"steps": [(0.006, "short"), (0.161, "decode")]}, "161.0 ms of processor time: decode"),
         ({"exit_code": 1}, "ended with 1"),
     ],
 )
 def test_what_else_is_a_miss(changed: dict[str, object], says: str) -> None:
     (why,) = found(**changed)
     assert says in why
+
+
+def test_waits_are_not_judged_without_a_baseline() -> None:
+    seen = replace(GOOD, waits=Waits({"commit": [9.0]}), steps=[(0.006, "short")])
+    assert list(misses(CASE, seen, None)) == []
+    assert block(CASE, seen, None, [])[-2:] == [
+        "  the longest step of the event loop took 6.0 ms of processor time",
+        "  good",
+    ]
 
 
 def test_stalls_that_the_broker_tells_of_are_counted() -> None:

@@ -120,6 +120,8 @@ class Seen:
     log: str
     """What the broker has written meanwhile."""
     exit_code: int
+    steps: Sequence[tuple[float, str]] = ()
+    """Long steps of the event loop, if it notes them: seconds of processor time, and of which callback."""
     load: float = 0.0
     """Of the machine in the last minute: where others work as well, waits are theirs too."""
 
@@ -147,6 +149,9 @@ def misses(case: Case, seen: Seen, baseline: Baseline | None) -> Iterator[str]:
                 yield f"{kind}: p99 is {_ms(now)} ms where it was {_ms(before)}"
     if seen.waits.failures:
         yield f"{len(seen.waits.failures)} honest requests failed, the first: {seen.waits.failures[0]}"
+    took_s, what = max(seen.steps, default=(0.0, ""))
+    if took_s > STEP_S:
+        yield f"a step of the event loop took {_ms(took_s)} ms of processor time: {what}"
     grown = seen.memory_after_mib - seen.memory_before_mib
     if grown > MOST_MIB + case.may_keep_mib:
         yield f"memory has grown by {grown:.0f} MiB, and may by {MOST_MIB + case.may_keep_mib:.0f}"
@@ -170,7 +175,7 @@ def log_misses(case: Case, log: str, seconds: float) -> Iterator[str]:
         yield "a line of the log is a peer's"
 
 
-def block(case: Case, seen: Seen, baseline: Baseline, found: Sequence[str]) -> list[str]:
+def block(case: Case, seen: Seen, baseline: Baseline | None, found: Sequence[str]) -> list[str]:
     """The lines of a case for people."""
     lines = [
         f"{case.name} ({case.row}, {case.who}): {case.sends}",
@@ -181,12 +186,15 @@ def block(case: Case, seen: Seen, baseline: Baseline, found: Sequence[str]) -> l
     for kind in seen.waits.seconds:
         p99 = seen.waits.p99(kind)
         columns = [*map(_ms, (seen.waits.at(kind, 0.5), p99, seen.waits.at(kind, 1)))]
-        columns += [_times(p99, each.p99(kind)) for each in (baseline.quiet, baseline.busy)]
+        if baseline is not None:
+            columns += [_times(p99, each.p99(kind)) for each in (baseline.quiet, baseline.busy)]
         lines.append(f"  {kind:10}" + "".join(f" {each:>9}" for each in columns))
     lines.append(
         f"  memory {seen.memory_before_mib:.0f} MiB before, {seen.memory_after_mib:.0f} after;"
         f" log {seen.log_lines} lines, {len(seen.log)} bytes; {seen.stalls} stalls told; load {seen.load:.1f}"
     )
+    if seen.steps:
+        lines.append(f"  the longest step of the event loop took {_ms(max(seen.steps)[0])} ms of processor time")
     return [*lines, *(f"  MISSED {each}" for each in found)] if found else [*lines, "  good"]
 
 

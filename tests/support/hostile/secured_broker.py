@@ -16,6 +16,7 @@ from typing import Final
 from bearer_tokens import AUDIENCE, ISSUER, Issuer
 from broker_process import BrokerProcess
 from hostile.field import PASSWORD, Place, Who
+from hostile.stepped_broker import steps_in
 
 from eosin.cli import certs, users
 from eosin.client.acls import AclAdmin
@@ -56,6 +57,8 @@ class SecuredBroker:
 
     process: BrokerProcess
     place: Place
+    notes: Path
+    """Of long steps of its event loop, if it notes them."""
 
     @property
     def resident_mib(self) -> float:
@@ -67,6 +70,11 @@ class SecuredBroker:
         """Processor time that it has used."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(") ")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def steps(self) -> list[tuple[float, str]]:
+        """Long steps of its event loop so far, if it notes them."""
+        return steps_in(self.notes)
 
     @property
     def log(self) -> str:
@@ -91,7 +99,7 @@ def security(place: Place, who: Who) -> ConnectionSecurity:
 
 
 @contextmanager
-def secured_broker(folder: Path) -> Iterator[SecuredBroker]:
+def secured_broker(folder: Path, *, notes_steps: bool = False) -> Iterator[SecuredBroker]:
     """Start one in a folder, with users, topics and rights, and stop it."""
     with contextlib.redirect_stdout(io.StringIO()):
         assert certs.main(["dev", "--names", "localhost,127.0.0.1", str(folder / "certs")]) == 0
@@ -115,11 +123,15 @@ def secured_broker(folder: Path) -> Iterator[SecuredBroker]:
     }
     process = BrokerProcess(folder / "data", settings=settings)
     process.listener_name = "SASL_SSL"
+    notes = folder / "steps"
+    if notes_steps:
+        process.program = ("-m", "hostile.stepped_broker", str(notes))
+        process.settings["eosin.event.loop"] = "asyncio"
     with process:
         http_port = int(process.http_address.rpartition(":")[2])
         place = Place(process.port, http_port, str(folder / "certs" / "ca.pem"))
         asyncio.run(_furnish(place))
-        yield SecuredBroker(process, place)
+        yield SecuredBroker(process, place, notes)
 
 
 async def _furnish(place: Place) -> None:
