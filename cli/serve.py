@@ -258,7 +258,7 @@ def _background() -> "Background":
     background = Background(SystemClock())
     memory = FreedMemory.of_this_process()
     if memory is not None:
-        background.every(LOOK_MS, "the look at freed memory", lambda: asyncio.to_thread(memory.look))
+        background.every(LOOK_MS, "the look at freed memory", memory.look)
     return background
 
 

@@ -6,6 +6,7 @@ for so much, in which nobody else can allocate. So it is asked only while more i
 while that brings nothing, since the broker then needs what it has.
 """
 
+import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -44,20 +45,30 @@ class FreedMemory:
         page = os.sysconf("SC_PAGE_SIZE")
         return cls(lambda: int(_STATM.read_bytes().split()[1]) * page, _trim)
 
-    def look(self) -> None:
-        """Give back what there is to be had, if it may be much. May be called in a thread."""
+    async def look(self) -> None:
+        """Give back what there is to be had, if it may be much."""
+        if self.is_due():
+            await asyncio.to_thread(self.ask)
+
+    def is_due(self) -> bool:
+        """Whether this look is one at which the allocator is asked."""
         now = self.resident_bytes()
         self._least = min(self._least, now)
         if now <= self._least + STEP_BYTES:
             self._rounds = self._left = 0
-            return
+            return False
         if self._left and abs(now - self._last) < STEP_BYTES:
             self._left -= 1
-            return
+            return False
+        return True
+
+    def ask(self) -> None:
+        """Ask it, and see what came of it."""
+        before = self.resident_bytes()
         self._give_back()
         self._last = self.resident_bytes()
         self._least = min(self._least, self._last)
-        got_much = now - self._last >= _WORTH_BYTES
+        got_much = before - self._last >= _WORTH_BYTES
         self._rounds = self._left = 0 if got_much else min(MOST_ROUNDS, 2 * self._rounds + 1)
 
 
