@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import struct
+import tracemalloc
 import zlib
 
 import cramjam
@@ -97,6 +98,17 @@ def test_snappy_reads_a_raw_block_and_little_endian_stream_versions() -> None:
     assert decompress(Compression.SNAPPY, raw) == TEXT
     stream = b"\x82SNAPPY\0" + struct.pack("<ii", 1, 1) + struct.pack(">i", len(raw)) + raw
     assert decompress(Compression.SNAPPY, stream) == TEXT
+
+
+def test_many_snappy_blocks_take_no_more_memory_than_their_bytes() -> None:
+    """An attacker's have one byte each. bytes.join keeps 80 for each of its parts meanwhile."""
+    blocks = compress(Compression.SNAPPY, b"")[:16] + b"\0\0\0\x03\x01\0x" * 100_000
+    tracemalloc.start()
+    try:
+        assert decompress(Compression.SNAPPY, blocks) == b"x" * 100_000
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_snappy_block_that_claims_gigabytes_is_refused_before_it_is_tried() -> None:
