@@ -37,7 +37,10 @@ class Apart:
 
     def over(self) -> None:
         """End it, and take what it has found."""
-        said, _ = self.process.communicate(timeout=HANG_S)
+        try:
+            said, _ = self.process.communicate(timeout=HANG_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.kind} did not end within {HANG_S} s") from None
         lines = said.splitlines()
         if self.process.returncode or not lines:
             raise AssertionError(f"{self.kind} ended with {self.process.returncode}")

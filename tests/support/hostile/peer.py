@@ -93,7 +93,8 @@ class Peer:
     async def heard(self, within_s: float) -> bytes:
         """What comes within so long; nothing if nothing does."""
         with contextlib.suppress(TimeoutError):
-            return await asyncio.wait_for(self._reader.read(65_536), within_s)
+            async with asyncio.timeout(within_s):  # wait_for may swallow the end of the attack
+                return await self._reader.read(65_536)
         return b""
 
     async def log_in(self, user: str, password: str) -> None:
