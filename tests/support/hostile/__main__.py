@@ -22,12 +22,13 @@ from pathlib import Path
 from typing import Final
 
 from descendants import end_with_me
+from proof.proofs import FIGURES
+
 from hostile.apart import BURN, Apart, apart, honest_kinds
 from hostile.cases import chosen
 from hostile.field import Case
 from hostile.figures import MOST_MIB, Baseline, Samples, Seen, Waits, block, misses, of_book
 from hostile.secured_broker import SecuredBroker, secured_broker
-from proof.proofs import FIGURES
 
 WARM_S: Final = 3.0
 """Honest clients have worked so long before anything is measured."""

@@ -15,11 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from waiting import HANG_S
+
 from hostile.cases import BY_NAME
 from hostile.field import Field, Place, attacked
 from hostile.figures import Samples
 from hostile.honest import HONEST, measured
-from waiting import HANG_S
 
 _NICE: Final = 10
 BURN: Final = "burn"

@@ -5,9 +5,6 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from hostile.field import Attack, Case, Field, Who
-from hostile.peer import Peer, frame_of
-from hostile.secured_broker import LARGE_BATCHES, OWNED, RECOMPRESSED, SMALL_BATCHES
 from hostile_batches import (
     T,
     empty_tables,
@@ -23,6 +20,9 @@ from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from eosin.protocol.schemas.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from hostile.field import Attack, Case, Field, Who
+from hostile.peer import Peer, frame_of
+from hostile.secured_broker import LARGE_BATCHES, OWNED, RECOMPRESSED, SMALL_BATCHES
 
 PIPELINED: Final = 10
 LARGEST_TIMESTAMP: Final = -3

@@ -14,11 +14,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from hostile.field import Field, Place, Who, source_of
-from hostile.figures import Samples
-from hostile.peer import GONE, frame_of
-from hostile.secured_broker import BULK, TRANSACTIONS, security
-
 from eosin.client.addresses import Address
 from eosin.client.client import Client
 from eosin.client.connection import Connection
@@ -35,6 +30,10 @@ from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopi
 from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from eosin.protocol.types import Message
 from eosin.protocol.wire.codec import decode_response
+from hostile.field import Field, Place, Who, source_of
+from hostile.figures import Samples
+from hostile.peer import GONE, frame_of
+from hostile.secured_broker import BULK, TRANSACTIONS, security
 
 RECORD_BYTES: Final = 100
 _READ_WITHIN_MS: Final = 60_000

@@ -5,12 +5,6 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from hostile.batch_cases import asked_again
-from hostile.field import Case, Field, Who, source_of
-from hostile.figures import FORGED
-from hostile.peer import Peer, frame_of
-from hostile.secured_broker import OWNED
-
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 from eosin.protocol.schemas.create_acls import AclCreation, CreateAclsRequest
@@ -40,6 +34,11 @@ from eosin.protocol.schemas.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from eosin.protocol.types import Message
+from hostile.batch_cases import asked_again
+from hostile.field import Case, Field, Who, source_of
+from hostile.figures import FORGED
+from hostile.peer import Peer, frame_of
+from hostile.secured_broker import OWNED
 
 NAMES: Final = 200_000
 RESOURCE_TOPIC: Final = 2

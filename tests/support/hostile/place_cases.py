@@ -11,13 +11,12 @@ import struct
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from hostile.field import Attack, Case, Field, Who, source_of
-from hostile.peer import GONE, Peer, frame_of, handshake, scram, token
-
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.sasl.plain import plain_message
 from eosin.protocol.sasl.steps import Mechanism
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
+from hostile.field import Attack, Case, Field, Who, source_of
+from hostile.peer import GONE, Peer, frame_of, handshake, scram, token
 
 TEN: Final = 10
 """Addresses."""

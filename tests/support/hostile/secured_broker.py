@@ -15,8 +15,6 @@ from typing import Final
 
 from bearer_tokens import AUDIENCE, ISSUER, Issuer
 from broker_process import BrokerProcess
-from hostile.field import PASSWORD, Place, Who
-from hostile.stepped_broker import steps_in
 
 from eosin.cli import certs, users
 from eosin.client.acls import AclAdmin
@@ -27,6 +25,8 @@ from eosin.model.acls import Acl, PatternType, Permission
 from eosin.model.resources import Operation, ResourceType
 from eosin.protocol.schemas.create_acls import AclCreation
 from eosin.settings.broker import STANDARD_AUTHORIZER
+from hostile.field import PASSWORD, Place, Who
+from hostile.stepped_broker import steps_in
 
 SMALL_BATCHES: Final = "written-by-writer"
 RECOMPRESSED: Final = "compressed-again"
