@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from eosin.cli import __main__ as program
 from eosin.cli.common.arguments import Parser, fail
 from eosin.cli.common.standard_files import give_up
+from eosin.node.configuration import load_config
 from eosin.node.descriptors import LEAST_LIMIT, descriptor_limit
 from eosin.runtime.logging_format import fields, setup_logging
 from eosin.runtime.version import VERSION, is_compiled
@@ -31,7 +32,7 @@ from eosin.security.process import (
 from eosin.settings.broker import DURABILITIES, BrokerConfig
 from eosin.settings.listeners import parse_listeners
 from eosin.settings.settings import SettingError
-from eosin.settings.sources import LoadedConfig, load_config
+from eosin.settings.sources import LoadedConfig
 
 if TYPE_CHECKING:
     from eosin.broker.security.first_users import FirstUser

@@ -155,7 +155,7 @@ def test_a_struct_of_more_tags_than_any_version_has_is_refused() -> None:
     tags = b"".join(uvarint(number) + b"\x00" for number in range(MOST_TAGS + 1))
     schema = schema_of(ApiKey.FIND_COORDINATOR)
     assert schema is not None
-    untagged = with_array(schema.request(6), "coordinator_keys", b"\x01")[:-1]
+    untagged = with_array(schema.request_layout(6), "coordinator_keys", b"\x01")[:-1]
     for count, outcome in ((MOST_TAGS, None), (MOST_TAGS + 1, DecodeError)):
         message = untagged + uvarint(count) + tags
         if outcome is None:

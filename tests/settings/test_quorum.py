@@ -4,11 +4,12 @@ import pytest
 from manual_clock import ManualClock
 
 from eosin.cluster import opened_logs
+from eosin.node.configuration import load_config
 from eosin.runtime.chance import SystemChance
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.quorum import QUORUM_SETTINGS, QuorumVoter
 from eosin.settings.settings import SettingError
-from eosin.settings.sources import LoadedConfig, load_config
+from eosin.settings.sources import LoadedConfig
 from eosin.storage.disk.memory import MemoryDisk
 
 JOINED = {

@@ -200,7 +200,7 @@ def _choices(key: ApiKey, version: int) -> list[tuple[str, str]]:
     """The arrays of a request with the kinds of each, and what else may be large."""
     schema = schema_of(key)
     assert schema is not None
-    of_arrays = list(product(_arrays(schema.request(version)), KINDS))
+    of_arrays = list(product(_arrays(schema.request_layout(version)), KINDS))
     return [*of_arrays, ("", SCALARS), ("", NOISE), *((place, TAGS) for place in _tagged(schema.is_flexible(version)))]
 
 
@@ -353,9 +353,9 @@ def _encoded(hostile: Hostile, existing: Existing) -> bytes:
     assert schema is not None
     flag = bool(seed) and random.Random(f"{hostile}").random() < 0.5
     if kind == SCALARS:
-        request = _request(schema.request(version), SCALARS, KINDS["existing"], count, existing, flag)
+        request = _request(schema.request_layout(version), SCALARS, KINDS["existing"], count, existing, flag)
     else:
-        request = _request(schema.request(version), array, KINDS[kind], count, existing, flag)
+        request = _request(schema.request_layout(version), array, KINDS[kind], count, existing, flag)
     return b"".join(encode_request(key, version, 1, "hostile", request))
 
 

@@ -7,10 +7,11 @@ import pytest
 from waiting import HANG_S
 
 from eosin.cluster.links.settings import LinkSettings, to_brokers, to_controllers
+from eosin.node.configuration import load_config
 from eosin.protocol.sasl.steps import Mechanism
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.settings import SettingError
-from eosin.settings.sources import LoadedConfig, load_config
+from eosin.settings.sources import LoadedConfig
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -124,6 +124,14 @@ def given_up_requests_arrive() -> Iterator[None]:
 
 
 @contextmanager
+def late_deletion_carried_out() -> Iterator[None]:
+    """The deletion of a topic that a broker has passed on and given up arrives when it was done, and the topic made
+    anew: no reset keeps it out, as in Apache Kafka."""
+    with given_up_requests_arrive():
+        yield
+
+
+@contextmanager
 def older_connections_taken() -> Iterator[None]:
     """A leader takes markers from connections that their coordinator has replaced (cluster.md 6.11.3)."""
     with patch.object(CoordinatorConnections, "takes", lambda *_: True):
