@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.broker.fetching.long_poll import Watch
+from eosin.broker.fetching.sessions import Wanted
 from eosin.model.resources import Operation, ResourceType
-from eosin.model.wanted_partition import Wanted
 from eosin.network.many_items import taken
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

@@ -12,7 +12,7 @@ from eosin.protocol.names import uuid_text
 from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
-    from eosin.model.wanted_partition import Wanted
+    from eosin.broker.fetching.sessions import Wanted
     from eosin.network.api import RequestContext
 
 _logger = logging.getLogger(__name__)

@@ -25,7 +25,6 @@ from eosin.runtime.turns import TurnQueue
 from eosin.storage.results.log_results import Appended, AppendResult, Refused
 
 if TYPE_CHECKING:
-    from eosin.model.wanted_partition import Wanted
     from eosin.storage.log.partition_log import PartitionLog
 
 _LOG: Final = logging.getLogger("eosin.cluster.replication")
@@ -69,6 +68,23 @@ class WaitingBatch(Protocol):
     outcome: AppendResult | None
 
 
+class Idle(Protocol):
+    """How a partition was found of which a follower has everything."""
+
+    log: "PartitionLog"
+
+
+class FollowerWants(Protocol):
+    """One partition as a follower wants it, and what it was last told about it."""
+
+    fetch_offset: int
+    log_start_offset: int
+    current_leader_epoch: int
+    last_sent_high_watermark: int
+    last_sent_log_start_offset: int
+    idle: Idle | None
+
+
 class _Led:
     """A partition that is led now."""
 
@@ -101,7 +117,7 @@ class _Idle:
         self.heard_ms = follower.now_ms
         """When it fetched last."""
 
-    def is_so(self, follower: "Follower", wanted: "Wanted") -> bool:
+    def is_so(self, follower: "Follower", wanted: FollowerWants) -> bool:
         """Whether a fetch like the last one would find and change nothing."""
         log = self.log
         return (
@@ -448,18 +464,18 @@ class Follower:
         self.brokers = led_partitions.brokers
         self.now_ms = led_partitions.now_ms
 
-    def refusal(self, log: "PartitionLog", wanted: "Wanted") -> ErrorCode:
+    def refusal(self, log: "PartitionLog", wanted: FollowerWants) -> ErrorCode:
         """Why it may not fetch from `log`, else NONE."""
         return self._led_partitions.refusal(log, self._fetch(wanted))
 
-    def fetched(self, log: "PartitionLog", wanted: "Wanted") -> None:
+    def fetched(self, log: "PartitionLog", wanted: FollowerWants) -> None:
         """Its position is the offset that it wants. Heard once: after a wait it would count as a fetch of that time."""
         if not self._has_waited:
             self._led_partitions.fetched(log, self._fetch(wanted))
             if wanted.fetch_offset == log.log_end_offset:
                 wanted.idle = self._led_partitions.idle(log, self)
 
-    def is_idle(self, wanted: "Wanted") -> bool:
+    def is_idle(self, wanted: FollowerWants) -> bool:
         """Whether it still has everything, and nothing is to be said to it."""
         idle = wanted.idle
         assert isinstance(idle, _Idle)
@@ -486,7 +502,7 @@ class Follower:
         """So many bytes of `log` go to it."""
         self._led_partitions.sent(log, size)
 
-    def _fetch(self, wanted: "Wanted") -> FollowerFetch:
+    def _fetch(self, wanted: FollowerWants) -> FollowerFetch:
         return FollowerFetch(
             self.node_id,
             self.told_epoch,

@@ -18,8 +18,8 @@ from eosin.broker.fetching.sessions import (
     FetchSessions,
     FullFetch,
     IncrementalFetch,
+    Wanted,
 )
-from eosin.model.wanted_partition import Wanted
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
