@@ -24,7 +24,7 @@ from eosin.runtime.clock import Clock, Timer
 if TYPE_CHECKING:
     from eosin.cluster.replication.led_partitions import Idle
     from eosin.network.api import ClientConnection
-    from eosin.protocol.schemas.fetch import FetchRequest, FetchTopic, ForgottenTopic
+    from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
 INITIAL_EPOCH: Final = 0
 """A full fetch that asks for a new session."""
