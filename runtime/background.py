@@ -20,14 +20,14 @@ Work = Callable[[], Awaitable[object] | object]
 
 
 TELL_INTERVAL_MS: Final = 60_000
-"""How often work that goes on failing is logged."""
+"""Interval between log lines about work that goes on failing."""
 
 
 @dataclass(slots=True)
 class _Failing:
     told_ms: int
     rounds: int = 0
-    """How many have failed since then."""
+    """Number of rounds that have failed since then."""
 
 
 class Background:

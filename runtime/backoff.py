@@ -1,4 +1,4 @@
-"""How long to wait before trying again."""
+"""The wait before another attempt."""
 
 from typing import Final
 

@@ -12,12 +12,12 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 JKS: Final = b"\xfe\xed\xfe\xed"
-"""How a Java key store of the old kind begins."""
+"""The first bytes of a Java key store of the old kind."""
 MAX_STORE_BYTES: Final = 1 << 20
 
 
 class StoreError(Exception):
-    """Why a store cannot be used, as one sentence with its name and never its content."""
+    """Says why a store cannot be used, in one sentence with its name and never its content."""
 
 
 def read_store(path: str) -> bytes:

@@ -22,10 +22,10 @@ class _Window:
     def __init__(self, now_ms: int, lines: int) -> None:
         self.began_ms = now_ms
         self.lines = lines
-        """What it may still have."""
+        """The lines that it may still have."""
         self.left_out = 0
         self.last: Any = None
-        """What the caller said of the last one that was left out."""
+        """The caller's note on the last line that was left out."""
 
 
 class LogBudget:
@@ -47,7 +47,7 @@ class LogBudget:
         return len(self._windows)
 
     def takes(self, cause: Hashable, what: Any) -> bool:
-        """Whether a line of this cause may be written; else it is counted."""
+        """True if a line of this cause may be written; else the line is counted."""
         window = self._windows.get(cause)
         if window is None:
             if len(self._windows) >= MAX_CAUSES:

@@ -1,4 +1,4 @@
-"""How log lines look: one line per event on stderr, as text to be read or as JSON to be collected.
+"""The format of log lines: one line per event on stderr, as text to be read or as JSON to be collected.
 
     2026-05-17T08:30:00.123Z INFO  broker.server: stopping signal=SIGTERM
 

@@ -10,7 +10,7 @@ from eosin.runtime.clock import Clock
 _LOG: Final = logging.getLogger(__name__)
 
 LOOK_MS: Final = 100
-"""How often it is looked at; a pause is known up to so much."""
+"""Interval between two checks of the loop; the length of a pause is known up to so much."""
 PAUSE_MS: Final = 500
 """A longer one is told."""
 TELL_INTERVAL_MS: Final = 10_000

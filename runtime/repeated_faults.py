@@ -31,7 +31,7 @@ class RepeatedFaults(logging.Filter):
 
     @property
     def kinds(self) -> int:
-        """How many kinds of faults are told apart."""
+        """Number of kinds of faults that are told apart."""
         return len(self._kinds)
 
     def filter(self, record: logging.LogRecord) -> bool:

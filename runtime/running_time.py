@@ -23,7 +23,7 @@ class Cancellable(Protocol):
 
 
 BEAT_MS: Final = 100
-"""How often the loop shows that it turns, while any deadline runs."""
+"""Interval at which the loop shows that it turns, while any deadline runs."""
 LONGEST_STEP_MS: Final = 200
 """Between two beats at most so much time counts. Twice the beat: late by a whole one is a loop that stood still."""
 READ_TURNS: Final = 8
@@ -34,7 +34,7 @@ _TOLERANCE_MS: Final = 1.0
 
 
 class LoopTimers(Protocol):
-    """What an event loop has."""
+    """The functions of an event loop that deadlines use."""
 
     def elapsed_ms(self) -> int:
         """Time that cannot be set, in ms."""

@@ -10,7 +10,7 @@ from eosin.runtime.clock import Clock
 _T = TypeVar("_T")
 
 TURN_MS: Final = 5
-"""How long one turn of such work takes, but for its last item."""
+"""Length of one turn of such work, but for its last item."""
 
 
 async def in_turns(items: Iterable[_T], do: Callable[[_T], None], clock: Clock) -> None:
@@ -44,7 +44,7 @@ class TurnQueue:
         self._work()
 
     def take(self) -> bool:
-        """Whether one more step fits into this turn, before which no job waits: the caller takes it now."""
+        """True if one more step fits into this turn, before which no job waits: the caller takes it now."""
         self._begin_turn()
         if self._jobs or not self._left or self._clock.elapsed_ms() >= self._until_ms:
             return False

@@ -6,7 +6,7 @@ VERSION: Final = "0.1.0"
 
 
 def is_compiled() -> bool:
-    """Whether the modules on the path of a transaction run as machine code (setup.py)."""
+    """True if the modules on the path of a transaction run as machine code (setup.py)."""
     from eosin.runtime import clock
 
     return not str(clock.__file__).endswith(".py")
