@@ -32,7 +32,7 @@ class TopicPartition(NamedTuple):
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """Which instance of which producer: fencing and idempotence compare both."""
+    """Names one instance of one producer: fencing and idempotence compare both."""
 
     producer_id: int = -1
     """-1 for none."""
@@ -41,12 +41,12 @@ class ProducerIdAndEpoch(NamedTuple):
 
 
 def is_legal_topic_name(name: str) -> bool:
-    """Whether Kafka accepts `name` for a topic: 1 to 249 of `[a-zA-Z0-9._-]`, and neither `.` nor `..`."""
+    """True if Kafka accepts `name` for a topic: 1 to 249 of `[a-zA-Z0-9._-]`, and neither `.` nor `..`."""
     return _LEGAL_TOPIC.fullmatch(name) is not None and name not in (".", "..")
 
 
 def is_usable_uuid(text: str) -> bool:
-    """Whether `text` is a uuid that Kafka does not reserve: the first hundred of its numbers mean something else."""
+    """True if `text` is a uuid that Kafka does not reserve: the first hundred of its numbers mean something else."""
     try:
         uuid = uuid_from_text(text)
     except ValueError:

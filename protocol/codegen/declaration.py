@@ -123,7 +123,7 @@ def _node(declared: _Declared, version: int, flexible: bool) -> Construct:
 
 
 def _value(kind: Any, version: int, flexible: bool, *, nullable: bool) -> Construct:
-    """What may be null, if it is `nullable`."""
+    """The codec of a value, which may be null if it is `nullable`."""
     if kind is str:
         return Text(flexible, nullable)
     if kind is bytes:

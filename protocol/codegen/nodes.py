@@ -61,7 +61,7 @@ class Measured:
     """A node that knows how little room it takes, and whether record batches are in it."""
 
     holds_records: bool = False
-    """Whether a field of record batches is anywhere in it."""
+    """True if a field of record batches is anywhere in it."""
 
     @property
     def minimal_bytes(self) -> int:
@@ -75,7 +75,7 @@ def minimal_bytes(node: Construct) -> int:
 
 
 def holds_records(node: Construct) -> bool:
-    """Whether a field of record batches is anywhere in `node`."""
+    """True if a field of record batches is anywhere in `node`."""
     return isinstance(node, Measured) and node.holds_records
 
 

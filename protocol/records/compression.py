@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 BytesLike = bytes | bytearray | memoryview
 
 MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
-"""What a batch of any size may decompress to: 64 times Kafka's default `max.message.bytes`."""
+"""Limit of the decompressed size of any batch: 64 times Kafka's default `max.message.bytes`."""
 _MAX_RATIO: Final = 64
 _MAX_INT32: Final = 2**31 - 1
 
@@ -222,7 +222,7 @@ def _decompress_raw_snappy(block: memoryview, room: int, limit: int) -> bytes:
 
 
 def is_fast_lz4(level: int) -> bool:
-    """Whether `compression.lz4.level` stands for the fast compressor."""
+    """True if `compression.lz4.level` stands for the fast compressor."""
     return level == KAFKA_LZ4_DEFAULT_LEVEL or level < _LZ4_MIN_HC_LEVEL
 
 

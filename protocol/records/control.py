@@ -29,7 +29,7 @@ _VALUE: Final = struct.Struct(">hi")
 # key length 4, key, value length 6, value, no headers.
 _RECORD: Final = "bbbbb hh b hi b"
 _CHECKED: Final = struct.Struct(">hiqqqhii" + _RECORD)
-"""What the checksum covers: the header from the attributes on, and the record."""
+"""The bytes that the checksum covers: the header from the attributes on, and the record."""
 _ATTRIBUTES: Final = TRANSACTIONAL | CONTROL
 _MAGIC_AND_CRC: Final = struct.Struct(">bI")
 _MARKER_BYTES: Final = STAMP_BYTES + _MAGIC_AND_CRC.size + _CHECKED.size
@@ -50,7 +50,7 @@ class ControlRecord(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_commit(self) -> bool:
-        """Whether the transaction was committed."""
+        """True if the transaction was committed."""
         return self.type is ControlType.COMMIT
 
 
@@ -71,7 +71,7 @@ def build_control_batch(
 
 @lru_cache(maxsize=1)  # the same for every partition of a transaction
 def _behind_stamp(producer_id: int, producer_epoch: int, commit: bool, coordinator_epoch: int, timestamp: int) -> bytes:
-    """What does not depend on where the marker is written."""
+    """The bytes of a marker that do not depend on its place in a log."""
     kind = ControlType.COMMIT if commit else ControlType.ABORT
     checked = _CHECKED.pack(
         _ATTRIBUTES, 0, timestamp, timestamp, producer_id, producer_epoch, NO_SEQUENCE, 1,

@@ -105,22 +105,22 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_log_append_time(self) -> bool:
-        """Whether `max_timestamp` is the timestamp of every record."""
+        """True if `max_timestamp` is the timestamp of every record."""
         return self.attributes & LOG_APPEND_TIME != 0
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the batch belongs to a transaction."""
+        """True if the batch belongs to a transaction."""
         return self.attributes & TRANSACTIONAL != 0
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch holds a marker instead of data."""
+        """True if the batch holds a marker instead of data."""
         return self.attributes & CONTROL != 0
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether `base_timestamp` is the time from which the cleaner may drop tombstones (KIP-534)."""
+        """True if `base_timestamp` is the time from which the cleaner may drop tombstones (KIP-534)."""
         return self.attributes & DELETE_HORIZON != 0
 
 
@@ -178,7 +178,7 @@ def batches(buffer: BytesLike, position: int = 0) -> Iterator[tuple[int, BatchHe
 
 
 def verify_crc(buffer: BytesLike, position: int, header: BatchHeader) -> bool:
-    """Whether the CRC-32C of the batch at `position`, which must lie in `buffer` whole, is the one in its header."""
+    """True if the CRC-32C of the batch at `position`, which must lie in `buffer` whole, is the one in its header."""
     return checksum(buffer, position, header.size) == header.crc
 
 

@@ -25,7 +25,7 @@ class LoginModule(StrEnum):
     OAUTHBEARER = f"{_SECURITY}.oauthbearer.OAuthBearerLoginModule"
 
     def fits(self, mechanism: Mechanism) -> bool:
-        """Whether it is the module of a mechanism."""
+        """True if it is the module of `mechanism`."""
         return self is _MODULES[mechanism]
 
 
@@ -47,7 +47,7 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 class JaasError(ValueError):
-    """What is wrong with the text, as one sentence without its values."""
+    """Says what is wrong with the text, in one sentence without its values."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ MAX_TOKEN_CHARS: Final = 64 * 1024
 MAX_EXTENSIONS_CHARS: Final = 16 * 1024
 MAX_REFUSAL_BYTES: Final = 16 * 1024
 ACKNOWLEDGEMENT: Final = b"\x01"
-"""What a client answers to a refusal."""
+"""A client's response to a refusal."""
 
 _SEPARATOR: Final = "\x01"
 _EXTENSION: Final = re.compile(r"([A-Za-z]+)=([\x20-\x7e\t\r\n]+)")
@@ -25,7 +25,7 @@ _AUTHORIZATION: Final = re.compile(r"bearer +([-._~+/A-Za-z0-9]+=*)", re.IGNOREC
 
 @dataclass(frozen=True, slots=True)
 class BearerLogin:
-    """What a client says of itself. Not yet checked by anybody."""
+    """A client's claims about itself. Not yet checked by anybody."""
 
     token: str
     authzid: str
@@ -69,7 +69,7 @@ def read_bearer(message: bytes) -> BearerLogin | Failure:
 
 
 def refusal(*, scope: str | None = None, openid_configuration: str | None = None) -> bytes:
-    """What a server answers to a token that it does not accept."""
+    """A server's response to a token that it does not accept."""
     said = {"status": "invalid_token", "scope": scope, "openid-configuration": openid_configuration}
     return json.dumps(
         {name: value for name, value in said.items() if value is not None}, separators=(",", ":")

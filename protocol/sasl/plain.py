@@ -12,7 +12,7 @@ _MAX_MESSAGE_BYTES: Final = 2 * 4 * MAX_USER_CHARS + MAX_PASSWORD_BYTES + 2
 
 @dataclass(frozen=True, slots=True)
 class PlainLogin:
-    """What a client says of itself. Not yet checked by anybody."""
+    """A client's claims about itself. Not yet checked by anybody."""
 
     user: str
     password: str

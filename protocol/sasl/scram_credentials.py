@@ -1,4 +1,4 @@
-"""What a server knows of a SCRAM password, and the arithmetic between the two (RFC 5802 3, RFC 7677; security.md 3.4).
+"""A server's knowledge of a SCRAM password, and the arithmetic between the two (RFC 5802 3, RFC 7677; security.md 3.4).
 
 Always true: a credential does not tell the password, and nothing here keeps one. PBKDF2 takes milliseconds (2 ms for
 4096 rounds of SHA-512), so who asks for it often does so in a thread; everything else takes microseconds.
@@ -24,7 +24,7 @@ _SERVER_KEY: Final = b"Server Key"
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What is stored of one user's password for one mechanism."""
+    """The stored form of one user's password for one mechanism."""
 
     mechanism: Mechanism
     salt: bytes
@@ -53,12 +53,12 @@ def salted_password(mechanism: Mechanism, password: str, salt: bytes, iterations
 
 
 def client_key(mechanism: Mechanism, salted: bytes) -> bytes:
-    """What a client proves that it has."""
+    """The key that a client proves to have."""
     return hmac.digest(salted, _CLIENT_KEY, _HASHES[mechanism])
 
 
 def server_key(mechanism: Mechanism, salted: bytes) -> bytes:
-    """What a server proves that it has."""
+    """The key that a server proves to have."""
     return hmac.digest(salted, _SERVER_KEY, _HASHES[mechanism])
 
 
@@ -79,7 +79,7 @@ def credential_of(mechanism: Mechanism, password: str, salt: bytes, iterations: 
 
 
 def is_password_of(credential: ScramCredential, password: str) -> bool:
-    """Whether this is the password behind a credential. Runs PBKDF2; takes as long for a wrong one."""
+    """True if this is the password behind a credential. Runs PBKDF2; takes as long for a wrong one."""
     mechanism = credential.mechanism
     salted = salted_password(mechanism, password, credential.salt, credential.iterations)
     stored_key = hashlib.new(_HASHES[mechanism], client_key(mechanism, salted)).digest()

@@ -31,7 +31,7 @@ class ClientFirst:
     gs2_header: bytes
     """With its last comma, as the client's last message must repeat it."""
     bare: bytes
-    """What follows that header."""
+    """The message behind that header."""
     user: str
     nonce: str
 

@@ -1,4 +1,4 @@
-"""What an exchange does next: every mechanism, on either side, answers a message of its peer with one `Step`."""
+"""The next step of an exchange: every mechanism, on either side, answers a message of its peer with one `Step`."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -28,7 +28,8 @@ from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
 STEP_BYTES: Final = 1 << 20
-"""What a frame takes at a time. A frame of more than this is memory that the system gives page by page as it fills."""
+"""Size of a step in which a frame takes memory. A frame of more than this is memory that the system gives page by page
+as it fills."""
 LOOK_MS: Final = 250
 """Between two looks at those who hold memory, while somebody waits."""
 PATIENCE: Final = 8
@@ -53,7 +54,7 @@ class Sender(Protocol):
         """On whose account its frames are held: its user, or its address."""
 
     def may_write(self) -> bool:
-        """Whether its user may write to any topic; what it raises, whoever receives the frame has to deal with."""
+        """True if its user may write to any topic. The receiver of the frame has to deal with whatever this raises."""
 
     def frame_admitted(self) -> None:
         """The frame that waits may take its next step."""
@@ -94,27 +95,27 @@ class Claim:
         self.share = share
         self.size = size
         self.taken = 0
-        """How much of it may come; so much counts."""
+        """Bytes of it that may come; so many count."""
         self.came = 0
         self.seen = self.seen_before = -1
-        """What had come at the last look, and at the one before; -1: it began since, or had to wait."""
+        """The bytes that had come at the last look, and at the one before; -1: it began since, or had to wait."""
         self.is_waiting = False
         self.has_waited = False
-        """Whether it waited at the last look, or somebody gave way then."""
+        """True if it waited at the last look, or somebody gave way then."""
 
     @property
     def step_bytes(self) -> int:
-        """What it takes next."""
+        """Size of its next step."""
         return min(STEP_BYTES, self.size - self.taken)
 
     def takes(self, looks: int) -> bool:
-        """Whether it would take so many looks to come, at the pace of the last two, or had come before them and could
+        """True if it would take so many looks to come, at the pace of the last two, or had come before them and could
         not begin."""
         return self.seen_before >= 0 and 2 * (self.size - self.came) >= looks * (self.came - self.seen_before)
 
     @property
     def merit(self) -> float:
-        """What came in the last two looks for all that its owner holds."""
+        """The bytes that came in the last two looks, per byte that its owner holds."""
         return (self.came - self.seen_before + _WORTH) / self.share.account.held_bytes
 
     def look(self) -> None:
@@ -166,7 +167,7 @@ class FrameMemory:
         self.limit_bytes: Final = limit_bytes
         self.share_bytes: Final = share_bytes
         self.common_bytes: Final = limit_bytes - min(largest_bytes, limit_bytes // 2)
-        """What all but the one in front may hold."""
+        """Limit of the bytes that all but the one in front may hold."""
         self.account_bytes: Final = self.common_bytes // 2
         self._others = others
         self._soon = soon
@@ -174,7 +175,7 @@ class FrameMemory:
         self._held_bytes = 0
         self._accounts: WeakValueDictionary[Hashable, Account] = WeakValueDictionary()
         self._begun: dict[Claim, None] = {}
-        """Those that have taken memory, and whose requests have not begun."""
+        """The frames that have taken memory, and whose requests have not begun."""
         self._front: Claim | None = None
         self._freed: deque[Claim] = deque()
         """The frames that were freed, in any thread, and still count."""
@@ -182,17 +183,17 @@ class FrameMemory:
         """By owner; the first owner's first frame is next."""
         self._is_watched = False
         self._is_short = False
-        """Whether somebody gave way at the last look."""
+        """True if somebody gave way at the last look."""
 
     @property
     def held_bytes(self) -> int:
-        """What counts now."""
+        """The bytes that count now."""
         self._collect()
         return self._held_bytes
 
     @property
     def waiting(self) -> int:
-        """How many frames wait for others to make room."""
+        """Number of frames that wait for others to make room."""
         return sum(map(len, self._waiting.values()))
 
     def share(self, sender: Sender | None) -> Share:
@@ -204,7 +205,7 @@ class FrameMemory:
         return Share(account, sender)
 
     def ask(self, claim: Claim) -> bool:
-        """Whether `claim` may take its next step, and has; if not, its sender is told when it has."""
+        """True if `claim` may take its next step, and has; if not, its sender is told when it has."""
         self._collect()
         waits_for_its_own = self._waits_for_its_own(claim)
         if (claim is self._front or not self._waiting) and not waits_for_its_own and self._take(claim):
@@ -278,7 +279,7 @@ class FrameMemory:
         return held > claim.taken and held + claim.step_bytes > self.share_bytes
 
     def _is_full(self, account: Account, claim: Claim) -> bool:
-        """Whether the owner has so much that `claim` must wait for other frames of his."""
+        """True if the owner has so much that `claim` must wait for other frames of his."""
         held, front = account.held_bytes, self._front
         if front is not None and front is not claim and front.share.account is account:
             held -= front.taken
@@ -384,7 +385,7 @@ class FrameMemory:
         return list(given)[:MOST_AT_ONCE]
 
     def _gives_way(self, slow: Claim, account: Account, *, is_full: bool) -> bool:
-        """Whether it does so for an owner who waits, for frames of his own if he `is_full`."""
+        """True if `slow` gives way to `account`, an owner who waits, for frames of his own if he `is_full`."""
         owner, is_front = slow.share.account, slow is self._front
         if is_full and owner is not account and not is_front:
             return False

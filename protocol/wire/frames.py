@@ -88,7 +88,7 @@ class FrameDecoder:
         self._sender: Final = sender
         self._memory = shared.memory
         self.is_waiting = False
-        """Whether there is no memory for the rest of the large frame that has begun: nothing must be received."""
+        """True if there is no memory for the rest of the large frame that has begun: nothing must be received."""
         self._share: Share | None = None
         self._claim: Claim | None = None
         """The large frame that has begun."""
@@ -100,11 +100,11 @@ class FrameDecoder:
         self._buffer_bytes: Final = shared.buffer_bytes
         self._buffer = _NONE  # taken when bytes arrive: most connections are silent most of the time
         self._start = 0
-        """Where the first frame that is not complete begins."""
+        """Index at which the first incomplete frame begins."""
         self._end = 0
-        """Where the next byte goes."""
+        """Index of the next byte to be received."""
         self._lent = False
-        """Whether frames may view the buffer before `_start`."""
+        """True if frames may view the buffer before `_start`."""
         self._needed = SIZE_BYTES
         """Bytes of the incomplete frame, with its size, as far as that is known."""
         self._large: memoryview | None = None
@@ -156,7 +156,7 @@ class FrameDecoder:
 
     @property
     def begun_bytes(self) -> int:
-        """What there is of a frame that is not complete, with its size; 0 between two frames."""
+        """The bytes that have come of an incomplete frame, with its size; 0 between two frames."""
         return self._end + SIZE_BYTES if self._large is not None else self._end - self._start
 
     def release(self) -> None:

@@ -117,5 +117,5 @@ def close_frame(parts: list[Buffer]) -> list[Buffer]:
 
 
 def has_tagged_response_header(schema: ApiSchema, version: int) -> bool:
-    """Whether the response header is version 1."""
+    """True if the response header is version 1."""
     return schema.is_flexible(version) and schema.key is not ApiKey.API_VERSIONS

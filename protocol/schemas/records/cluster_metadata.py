@@ -69,7 +69,7 @@ class ScramCredentialKey(Message):
 
 
 class ScramCredentialRecord(SecretMessage):
-    """What is stored of a user's password; a tombstone says that it was deleted (security.md 4.1)."""
+    """The stored form of a user's password; a tombstone says that it was deleted (security.md 4.1)."""
 
     salt: bytes = b""
     stored_key: bytes = b""

@@ -1,4 +1,4 @@
-"""What consumers say to each other through the group coordinator: subscriptions in JoinGroup, assignments in SyncGroup.
+"""Messages between consumers, through the group coordinator: subscriptions in JoinGroup, assignments in SyncGroup.
 
 The coordinator passes them on unread, except to learn which topics a group is subscribed to. Clients of newer versions
 add fields at the end, so a reader takes what it knows and leaves the rest.

@@ -78,7 +78,7 @@ class ConfigRecord(Message):
 
 
 class PartitionChangeRecord(Message):
-    """What changes of a partition; None leaves a field as it is (cluster.md 3.9)."""
+    """Changes of a partition; None leaves a field as it is (cluster.md 3.9)."""
 
     partition_id: Int32 = -1
     topic_id: Uuid = ZERO_UUID
@@ -201,11 +201,11 @@ class BeginTransactionRecord(Message):
 
 
 class EndTransactionRecord(Message):
-    """What the transaction changed counts."""
+    """The transaction's changes count."""
 
 
 class AbortTransactionRecord(Message):
-    """What the transaction changed is dropped."""
+    """The transaction's changes are dropped."""
 
     reason: Annotated[str | None, Tag(0)] = None
 

@@ -1,4 +1,5 @@
-"""What control records of a quorum's log say: values behind an int16 version, by their key's type (cluster.md 3.4).
+"""Contents of the control records of a quorum's log: values behind an int16 version, by their key's type (cluster.md
+3.4).
 
 `TYPES` has them by that type; 0 and 1 are markers of transactions, which a metadata log does not have.
 """
