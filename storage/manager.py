@@ -64,7 +64,7 @@ class PeriodicWork(NamedTuple):
     interval_ms: int
     run: Callable[[], Awaitable[None] | None]
     can_wait: bool = False
-    """Whether it should wait while a coordinator loads its logs."""
+    """True if it should wait while a coordinator loads its logs."""
 
 
 class LogManager:
@@ -103,7 +103,7 @@ class LogManager:
         self.flusher = flusher if flusher is not None else flusher_for(durability)
         """Its `backlog_bytes` says how far syncing is behind."""
         self.failures = 0
-        """How many logs have gone offline so far."""
+        """Number of logs that have gone offline so far."""
         self.on_log_failed: Callable[[PartitionLog], None] | None = None
         """Called with each log that goes offline from now on."""
         self.on_directory_failed: Callable[[OSError], None] | None = None
@@ -128,7 +128,7 @@ class LogManager:
         self.logs = self._table.by_partition
         """Every log that is served, by its partition."""
         self.space = DiskSpace(disk, data_dir, reserve_bytes=reserve_bytes, elapsed_ms=clock.elapsed_ms)
-        """Whether the disk is full, and the reserve for that."""
+        """Knows whether the disk is full, and holds the reserve for that."""
         self._context = LogContext(
             disk, self.flusher, chance, self, self.space, Patience(), verification_enabled, is_replicated=replicated
         )
@@ -254,8 +254,8 @@ class LogManager:
 
     @property
     def previous_broker_epoch(self) -> int:
-        """What a broker of a quorum may claim when it registers: the epoch of its last run, if that cannot have lost
-        what it acknowledged and every log is sound; else -1 (cluster.md 2.9). Known once open."""
+        """The broker epoch that a broker of a quorum may claim when it registers: the epoch of its last run, if that
+        cannot have lost what it acknowledged and every log is sound; else -1 (cluster.md 2.9). Known once open."""
         is_sound = all(log.failure is None for log in self.logs.values())
         return self._loader.previous_broker_epoch if is_sound else NO_BROKER_EPOCH
 
@@ -328,7 +328,7 @@ class LogManager:
         return self._table.of_topic(topic)
 
     def tells_of_deleted(self, topic: str) -> bool:
-        """Whether a checkpoint file may hold offsets of a deleted topic, or its logs are still being deleted. A new
+        """True if a checkpoint file may hold offsets of a deleted topic, or its logs are still being deleted. A new
         topic of the name would inherit these offsets after a crash: call `forget_deleted` first."""
         return topic in self.deletions or self._checkpoints.inherits(topic)
 
@@ -378,7 +378,7 @@ class LogManager:
     # Periodic work --------------------------------------------------------------------------------------------------
 
     def periodic_work(self) -> tuple[PeriodicWork, ...]:
-        """What has to be done while the directory is open."""
+        """The work to be done while the directory is open."""
         retention_ms, expiry_ms = self._intervals
         return (
             PeriodicWork("checkpoints", CHECKPOINT_INTERVAL_MS, lambda: self._to_its_end(self.checkpoint())),

@@ -19,7 +19,7 @@ from eosin.storage.log.retention import delete_old_segments
 _LOG: Final = logging.getLogger("eosin.storage")
 
 FULL_DISK_INTERVAL_MS: Final = 10_000
-"""How often retention looks for something to delete while the disk is full."""
+"""Interval at which retention looks for something to delete while the disk is full."""
 
 
 class RetentionRounds:

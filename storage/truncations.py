@@ -34,7 +34,7 @@ from eosin.storage.recovery.segment_scan import recover_segment
 _LOG: Final = logging.getLogger("eosin.storage")
 
 ROOM_LOOK_MS: Final = 500
-"""How soon a file that found no room is tried again."""
+"""Pause before a file that found no room is tried again."""
 
 
 class Truncations:

@@ -1,1 +1,1 @@
-"""What is saved now and then, so that a start has little to recover."""
+"""Checkpoints: state saved now and then, so that a start has little to recover."""

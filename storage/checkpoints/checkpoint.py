@@ -128,7 +128,7 @@ class Checkpoint:
 
     @property
     def has_snapshots(self) -> bool:
-        """Whether `name_snapshots` has anything to do."""
+        """True if `name_snapshots` has anything to do."""
         return bool(self._snapshots)
 
     def name_snapshots(self) -> None:
@@ -187,7 +187,7 @@ class Checkpoint:
 
 
 def is_read_again(log: "PartitionLog") -> bool:
-    """Whether a start reads everything that is not saved of this log from its last segment, because that is small and
+    """True if a start reads everything that is not saved of this log from its last segment, because that is small and
     has no index in a file: then saving it takes no file but the segment's own."""
     active = log.segments.active
     if active is None or active.size > READ_AGAIN_BYTES or not active.has_no_index_file:

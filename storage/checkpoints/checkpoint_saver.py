@@ -23,7 +23,7 @@ _LOG: Final = logging.getLogger("eosin.storage")
 CHECKPOINT_BYTES: Final = 64 * 1024 * 1024
 """A log with this much to recover is checkpointed at the next round."""
 SMALL_TOTAL_BYTES: Final = 8 * 1024 * 1024
-"""What all small logs together may leave to recover. Their batches are small too: this is some 70 000 of them."""
+"""Bytes that all small logs together may leave to recover. Their batches are small too: this is some 70 000 of them."""
 SAVES_AT_ONCE: Final = 16
 """Logs that are saved at the same time while the broker serves."""
 SMALL_BYTES: Final = 1024 * 1024
@@ -33,11 +33,11 @@ LARGE_AFTER_MS: Final = 5000
 TOGETHER_FROM: Final = 64
 """At a stop this many logs are saved by syncing the whole file system."""
 SMALL_FILES_BYTES: Final = 32 * 1024
-"""What the small files, the directory and half filled pages of a log take in the page cache."""
+"""Bytes that the small files, the directory and half filled pages of a log take in the page cache."""
 OTHERS_MAX_BYTES: Final = 64 * 1024 * 1024
 """The whole file system is not synced if that writes more than this of other files."""
 WITHOUT_SPACE_INTERVAL_MS: Final = 10_000
-"""How long saves wait after one that found no space."""
+"""Pause of all saves after one that found no space."""
 
 
 class CheckpointSaver:
@@ -54,7 +54,7 @@ class CheckpointSaver:
 
     @property
     def unsaved_count(self) -> int:
-        """How many logs have something to save."""
+        """Number of logs that have something to save."""
         return len(self._unsaved)
 
     def add(self, log: PartitionLog) -> None:
@@ -131,7 +131,7 @@ class CheckpointSaver:
         checkpoint.conclude(error)
 
     def _waits_for_space(self, error: OSError) -> bool:
-        """Whether a save failed for want of space: then the next ones wait a while."""
+        """True if a save failed for want of space: then the next ones wait a while."""
         if is_no_space(error):
             self._wait_until_ms = self._clock.elapsed_ms() + WITHOUT_SPACE_INTERVAL_MS
             return True

@@ -130,7 +130,7 @@ class OffsetCheckpoints:
         self._forgotten[partition.topic] = self._log_starts.table.version, self._recovery_points.table.version
 
     def inherits(self, topic: str) -> bool:
-        """Whether the files may still hold offsets of a deleted log of this topic."""
+        """True if the files may still hold offsets of a deleted log of this topic."""
         return topic in self._forgotten
 
     # Saving ---------------------------------------------------------------------------------------------------------

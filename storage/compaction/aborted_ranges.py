@@ -25,7 +25,7 @@ class AbortedRanges:
 
     @classmethod
     def of(cls, log: "PartitionLog", first: int, end: int) -> "AbortedRanges":
-        """Those that touch [first, end) of `log`. Their markers may stand behind it. Raises OSError."""
+        """The aborted ranges that touch [first, end) of `log`. Their markers may stand behind it. Raises OSError."""
         found: list[AbortedRow] = []
         segments = log.segments
         for index in range(segments.index_of(first), len(segments)):
@@ -35,7 +35,7 @@ class AbortedRanges:
         return cls(found)
 
     def cover(self, header: BatchHeader) -> bool:
-        """Whether a data batch was aborted. Batches must be asked about in the order of the log."""
+        """True if a data batch was aborted. Batches must be asked about in the order of the log."""
         rows = self._rows.get(header.producer_id)
         if not rows or not header.is_transactional:
             return False

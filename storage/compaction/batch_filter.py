@@ -47,7 +47,7 @@ class BatchFilter:
         self._disk = disk
 
     def stays(self, data: memoryview, head: Head) -> bool | None:
-        """Whether a plain batch stays as it is; None for one that the rules have to judge (`kept`).
+        """True if a plain batch stays as it is; None for one that the rules have to judge (`kept`).
         Raises CorruptRecords."""
         position, size, base_offset, crc, is_plain = head
         keys = self._keys

@@ -1,4 +1,4 @@
-"""Which log is worth compacting, and how far (storage.md 14.1). Decides, changes nothing.
+"""The choice of a log that is worth compacting, and of the part to compact (storage.md 14.1). Decides, changes nothing.
 
 Always true: the part that may be compacted ends before the active segment, before the first undecided transaction, and
 before the recovery point that is on disk, so that recovery never scans what compaction has thinned out.
@@ -28,17 +28,17 @@ class Cleanable:
 
     log: "PartitionLog"
     first_uncompacted: int
-    """Where pass 1 begins: everything below has been compacted before."""
+    """The offset at which pass 1 begins: everything below has been compacted before."""
     end: int
-    """Where the last segment ends that may be touched."""
+    """End offset of the last segment that may be touched."""
     segments: tuple[Segment, ...]
     """All segments below `end`, compacted before or not."""
     compacted_bytes: int
     uncompacted_bytes: int
     is_overdue: bool
-    """Whether its oldest record that was never compacted has waited longer than `max.compaction.lag.ms`."""
+    """True if its oldest record that was never compacted has waited longer than `max.compaction.lag.ms`."""
     is_crowded: bool = False
-    """Whether it is an internal log with much that may go."""
+    """True if it is an internal log with much that may go."""
 
     @property
     def uncompacted_segments(self) -> tuple[Segment, ...]:
@@ -53,19 +53,19 @@ class Cleanable:
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether to compact it now."""
+        """True if it should be compacted now."""
         if not self.uncompacted_bytes:
             return False
         return self.is_overdue or self.is_crowded or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
 
 
 def is_internal(log: "PartitionLog") -> bool:
-    """Whether a log is the broker's own."""
+    """True if a log is the broker's own."""
     return log.topic in INTERNAL_TOPICS or log.topic == METADATA_TOPIC
 
 
 def first_uncompacted_offset(log: "PartitionLog") -> int:
-    """Where compaction goes on."""
+    """The offset at which compaction goes on."""
     start, below = log.log_start_offset, log.compaction_state.compacted_below
     return below if start <= below <= log.log_end_offset else start
 
@@ -114,7 +114,7 @@ def first_to_compact(candidates: Sequence[Cleanable]) -> Cleanable | None:
 
 
 def should_roll(log: "PartitionLog", now_ms: int) -> bool:
-    """Whether the active segment keeps records from compaction for too long and should end here. Raises OSError."""
+    """True if the active segment keeps records from compaction for too long and should end here. Raises OSError."""
     active = log.segments.active
     if active is None or not active.size or log.unusable is not None or not log.config.is_compacted:
         return False
@@ -124,7 +124,7 @@ def should_roll(log: "PartitionLog", now_ms: int) -> bool:
 
 
 def _is_crowded(log: "PartitionLog", uncompacted_bytes: int, now_ms: int) -> bool:
-    """Whether `uncompacted_bytes`, and the markers that need not wait any longer, are many beside the bytes that
+    """True if `uncompacted_bytes`, and the markers that need not wait any longer, are many beside the bytes that
     stay."""
     compacted_below = first_uncompacted_offset(log)
     compacted_bytes = sum(segment.size for segment in log.segments if segment.end_offset <= compacted_below)

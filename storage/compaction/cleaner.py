@@ -51,7 +51,7 @@ class CleanerConfig:
 
 
 class Compacted:
-    """What compaction has done since the start."""
+    """Totals of the compactions since the start."""
 
     __slots__ = ("bytes_after", "bytes_before", "failed", "times", "took_ms")
 
@@ -95,7 +95,7 @@ class Cleaner:
 
     @property
     def interval_ms(self) -> int:
-        """How often `round` wants to be called."""
+        """The interval at which `round` should be called."""
         return min(ROUND_MS, max(1, self._config.backoff_ms))
 
     def ask(self, partition: TopicPartition, offset: int) -> None:

@@ -37,11 +37,11 @@ class KeyMap:
         self.latest: dict[bytes, int] = {}
         """For readers. Filled by `put`."""
         self.first_offset = first_offset
-        """Where it begins to know."""
+        """The first offset that it knows."""
         self.end_offset = first_offset
         """The offset after the last record taken in."""
         self.is_full = False
-        """Whether the next batch has to wait for another round. A first batch always fits."""
+        """True if the next batch has to wait for another round. A first batch always fits."""
         self.offsets: frozenset[int] | None = None
         """For readers, when it is finished: those of `latest`, if they are few."""
         self.special: set[int] = set()
@@ -55,7 +55,7 @@ class KeyMap:
 
     @property
     def is_distinct(self) -> bool:
-        """Whether every record that was put in simply stays: none is followed by another of its key, none is special.
+        """True if every record that was put in simply stays: none is followed by another of its key, none is special.
         Records that were not put in do not count."""
         return self._put == len(self.latest) and not self.special
 
@@ -88,11 +88,11 @@ class KeyMap:
             self.offsets = frozenset(self.latest.values())
 
     def spans(self, first: int, last: int) -> bool:
-        """Whether [first, last] lies in what pass 1 has read."""
+        """True if pass 1 has read all of [first, last]."""
         return self.first_offset <= first and last < self.end_offset
 
     def has_none_of(self, first: int, last: int) -> bool:
-        """Whether no record in [first, last] can be the latest of its key, as far as that is known without looking:
+        """True if no record in [first, last] can be the latest of its key, as far as that is known without looking:
         this spares most of the work where the same few keys are written again and again."""
         known = self.offsets
         if known is None or not self.spans(first, last):

@@ -33,7 +33,7 @@ class KeyPass:
         self._aborted = AbortedRanges.of(plan.log, plan.first_uncompacted, plan.end)
         self._keys = KeyMap(first_offset=plan.first_uncompacted, limit_bytes=limit_bytes)
         self.has_plain_only = True
-        """Whether it has met no batch but plain ones."""
+        """True if it has met no batch but plain ones."""
 
     async def run(self) -> KeyMap:
         """Carry it out. Raises OSError, CorruptRecords, Abandoned."""

@@ -33,7 +33,7 @@ class LiveProducers:
             recent.append(header.last_offset)
 
     def need(self, header: BatchHeader) -> bool:
-        """Whether the header of a batch must stay: it has one of the last sequences of a producer that has not
+        """True if the header of a batch must stay: it has one of the last sequences of a producer that has not
         expired, or, where there are none, is the marker with its epoch."""
         entry = self._state.get(header.producer_id)
         if entry is None or entry.producer_epoch != header.producer_epoch:

@@ -40,7 +40,7 @@ class Pace:
         self._sleep: asyncio.Future[None] | None = None
         self._is_stopped = False
         self.unwanted: Callable[[], bool] = lambda: False
-        """Whether the present job has become pointless. The job sets it."""
+        """Returns True if the present job has become pointless. The job sets it."""
 
     def stop(self) -> None:
         """Abandon the present job at its next rest, and every later one."""
@@ -49,7 +49,7 @@ class Pace:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether no job may begin."""
+        """True if no job may begin."""
         return self._is_stopped
 
     def spent(self, work: int) -> bool:

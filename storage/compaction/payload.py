@@ -17,7 +17,7 @@ from eosin.storage.disk.interfaces import Disk
 LARGE_BYTES: Final = 32 * 1024
 """A compressed block of this size takes longer than the way to a thread and back."""
 _QUICK_WORK: Final = 3_000_000
-"""What decompressing it in the event loop may cost: a large block's bytes in, and a MiB or so out."""
+"""Limit of the work of a decompression in the event loop: a large block's bytes in, and a MiB or so out."""
 SPANS_PER_SLICE: Final = 500
 
 

@@ -1,5 +1,5 @@
-"""Where each record of a batch lies, and the fields of it that the cleaner needs: timestamp, offset, key, whether it
-is a tombstone.
+"""The place of each record of a batch, and the fields that the cleaner needs: timestamp, offset, key, and whether it is
+a tombstone.
 
 Owns nothing but speed: records are not built, so that a pass over a large log costs about a microsecond for each. What
 it accepts is what `decode_record` reads, headers left unread. Always true: whatever the bytes, the only exception is

@@ -52,7 +52,7 @@ class Rules:
         return self._now_ms + self._delete_retention_ms
 
     def is_past_horizon(self, header: BatchHeader) -> bool:
-        """Whether a batch has a delete horizon that has passed."""
+        """True if a batch has a delete horizon that has passed."""
         return header.has_delete_horizon and header.base_timestamp <= self._now_ms
 
     def judge_data(self, header: BatchHeader) -> Verdict:
@@ -85,7 +85,7 @@ class Rules:
         return Verdict.KEEP if header.has_delete_horizon else Verdict.SET_HORIZON
 
     def surviving(self, header: BatchHeader, spans: Sequence[Span]) -> list[Span]:
-        """Those of a data batch's records that stay."""
+        """The records of a data batch that stay."""
         latest = self._keys.latest
         mapped_end = self._keys.end_offset - header.base_offset
         base_offset = header.base_offset
@@ -101,5 +101,5 @@ class Rules:
         return kept
 
     def wants_horizon(self, header: BatchHeader, kept: Sequence[Span]) -> bool:
-        """Whether a batch of which `kept` stays must be given a delete horizon: for its tombstones, once."""
+        """True if a batch of which `kept` stays must be given a delete horizon: for its tombstones, once."""
         return not header.has_delete_horizon and any(span[TOMBSTONE] for span in kept)

@@ -55,7 +55,7 @@ class SegmentInput:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether everything has been handed out."""
+        """True if everything has been handed out."""
         return self._position >= self._segment.size
 
     async def next(self) -> Chunk:
@@ -78,7 +78,7 @@ class SegmentInput:
         return await self._disk.off_loop(self._file.read, self._position, size) if data is None else data
 
     def _size_of_next(self, data: memoryview) -> int:
-        """How much to read for a batch that is larger than the chunk."""
+        """Number of bytes to read for a batch that is larger than the chunk."""
         size = read_header(data).size
         if not len(data) < size <= self._segment.size - self._position:
             raise CorruptRecords(f"no whole batch at byte {self._position}")

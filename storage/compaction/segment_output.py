@@ -51,11 +51,11 @@ class SegmentOutput:
         self._buffered = 0
         self._unsynced = 0
         self.is_unchanged = True
-        """Whether it is a copy so far. The job says when it is not."""
+        """True if it is a copy so far. The job says when it is not."""
 
     @property
     def is_due(self) -> bool:
-        """Whether enough has been added to be written."""
+        """True if enough has been added to be written."""
         return self._buffered >= WRITE_BYTES
 
     def add(self, last_offset: int, batch: Buffer) -> None:

@@ -37,7 +37,7 @@ BOOT_ID: Final = ".eosin_boot_id"
 """Names the boot of the machine during which the directory was last open."""
 SYSTEM_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 KRAFT_METADATA: Final = "__cluster_metadata-0"
-"""Where Apache Kafka keeps what Eosin keeps in a log of its own."""
+"""Directory in which Apache Kafka keeps the records that Eosin keeps in a log of its own."""
 _NOT_OURS: Final = frozenset({"lost+found"})
 _MAX_NAME: Final = 255
 _RETIRED_NAME: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|stray|future)")
@@ -56,12 +56,12 @@ class Contents:
     """The content of a data directory."""
 
     is_clean: bool
-    """Whether the last stop was clean."""
+    """True if the last stop was clean."""
     partitions: tuple[TopicPartition, ...]
     deleted: tuple[str, ...]
     """Paths of partition directories that only wait to be removed."""
     same_boot: bool = False
-    """Whether the machine is known not to have stopped since: then everything that was ever written is there."""
+    """True if the machine is known not to have stopped since: then everything that was ever written is there."""
     broker_epoch: int = NO_BROKER_EPOCH
     """The epoch of the last run of a broker of a quorum, if nothing that it acknowledged can be lost; else -1."""
 
@@ -177,7 +177,8 @@ class DataDirectory:
         )
 
     def forget_broker_epoch(self) -> None:
-        """What was acknowledged may be lost: no start claims the epoch of that run any more. Blocks. Raises OSError."""
+        """Removes the epoch of that run, so that no start claims it: acknowledged records may be lost. Blocks. Raises
+        OSError."""
         if self._disk.size(f"{self.path}/{BROKER_EPOCH}") is not None:
             self._disk.unlink(f"{self.path}/{BROKER_EPOCH}")
             self._disk.sync_directory(self.path)
@@ -188,14 +189,15 @@ class DataDirectory:
         self._disk.write_atomic(f"{self.path}/{METADATA_OFFSET}", b"%d\n" % offset, durable=False)
 
     def metadata_offset(self) -> int:
-        """What `save_metadata_offset` has noted last; -1 before, and for a file that cannot be read. Blocks."""
+        """The offset that `save_metadata_offset` has noted last; -1 before, and for a file that cannot be read.
+        Blocks."""
         try:
             return int(self._disk.read_whole(f"{self.path}/{METADATA_OFFSET}"))
         except (OSError, ValueError):  # it is a guard, and nothing else is lost with it
             return -1
 
     def _note_boot(self, names: list[str]) -> bool:
-        """Whether the directory was last open during this boot; it is now."""
+        """True if the directory was last open during this boot; it is now."""
         boot_id = boot_of(self._disk, self.path)
         if boot_id is None:
             return False
@@ -283,7 +285,7 @@ def refuse_for_quorum(disk: Disk, path: str, *, node_id: int, cluster_id: str | 
 
 
 def is_unformatted(disk: Disk, path: str) -> bool:
-    """Whether a directory is not there, or has nothing in it. Blocks."""
+    """True if a directory is not there, or has nothing in it. Blocks."""
     return not disk.is_directory(path) or not [n for n in disk.list(path) if n not in _NOT_OURS and n != LOCK]
 
 

@@ -95,11 +95,11 @@ class Flushable(Protocol):
 
     @property
     def has_new_names(self) -> bool:
-        """Whether the next flush must sync more than records: names of files, or small files."""
+        """True if the next flush must sync more than records: names of files, or small files."""
 
     @property
     def is_lost(self) -> bool:
-        """Whether it has failed: a sync of its files would prove nothing."""
+        """True if it has failed: a sync of its files would prove nothing."""
 
     def begin_flush(self) -> Flush:
         """The flush of everything appended so far. Raises OSError."""
@@ -119,7 +119,7 @@ class Flusher(Protocol):
 
     @property
     def defers(self) -> bool:
-        """Whether it calls `begin_flush` of logs, later."""
+        """True if it calls `begin_flush` of logs, later."""
 
     @property
     def backlog_bytes(self) -> int:
@@ -309,7 +309,7 @@ class ThreadFlusher:
             await woken
 
     def _is_running(self, log: Flushable) -> bool:
-        """Whether a thread works for `log`."""
+        """True if a thread works for `log`."""
         return log in self._running
 
     def _wake_settlers(self, log: Flushable) -> None:
@@ -365,7 +365,7 @@ class ThreadFlusher:
 
     @property
     def _has_more(self) -> bool:
-        """Whether something waits to be begun."""
+        """True if something waits to be begun."""
         return bool(self._to_flush)
 
     @property

@@ -1,4 +1,4 @@
-"""What storage asks of a disk: `Disk` and `File`, as protocols.
+"""The disk as storage uses it: `Disk` and `File`, as protocols.
 
 The promises here hold for every implementation: an `append` either writes everything or changes nothing; a file's
 `size` is what has been written through this object; nothing keeps bytes in user space. Calls block and may be made from
@@ -75,7 +75,7 @@ class File(Protocol):
 
     @property
     def is_pinned(self) -> bool:
-        """Whether it was pinned and not unpinned yet."""
+        """True if it was pinned and not unpinned yet."""
 
     def pin(self) -> None:
         """Keep the descriptor open beyond `close`, until `unpin`: a thread is using it."""
@@ -132,10 +132,10 @@ class Disk(Protocol):
     """A tree of files. Paths use `/`."""
 
     volatile: bool
-    """Whether nothing on it outlives the process, so that syncing is pointless."""
+    """True if nothing on it outlives the process, so that syncing is pointless."""
 
     open_files: OpenFiles
-    """Which segments hold a descriptor."""
+    """The segments that hold a descriptor."""
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Open a file for appending and reading. Raises FileNotFoundError unless `create`."""
@@ -178,13 +178,13 @@ class Disk(Protocol):
         """The names in a directory, sorted. Raises FileNotFoundError."""
 
     def is_directory(self, path: str) -> bool:
-        """Whether `path` is a directory."""
+        """True if `path` is a directory."""
 
     def size(self, path: str) -> int | None:
         """Bytes of a file; None when there is none."""
 
     def modified_ms(self, path: str) -> int:
-        """When a file was last changed, ms since the epoch."""
+        """Time of a file's last change, ms since the epoch."""
 
     def identity(self, path: str) -> str:
         """A mark that a copy of the file does not have, even with the same name, content and times; empty where there

@@ -41,7 +41,7 @@ class LostCopies:
             self._disk.write_atomic(self._path(partition, WAITING), ", ".join(map(str, elsewhere)).encode())
 
     def is_accepted(self, partition: TopicPartition) -> bool:
-        """Whether an operator has accepted the loss."""
+        """True if an operator has accepted the loss."""
         return self._disk.size(self._path(partition, ACCEPTED)) is not None
 
     def withdraw(self, partition: TopicPartition) -> None:

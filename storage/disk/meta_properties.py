@@ -30,7 +30,7 @@ class MalformedProperties(UnusableDirectory):
 
 
 class DirectoryKind(Enum):
-    """What kind of broker a directory belongs to."""
+    """The kind of broker that a directory belongs to."""
 
     UNDECIDED = ""
     """Formatted by Apache Kafka's tool, and used by no Eosin broker yet; or by one that runs alone, long ago."""

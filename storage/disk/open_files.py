@@ -14,11 +14,11 @@ class Holder(Protocol):
     """Something that opens its file again when it needs it."""
 
     was_used: bool
-    """Whether the file was asked for since this was last set to False."""
+    """True if the file was asked for since this was last set to False."""
 
     @property
     def is_pinned(self) -> bool:
-        """Whether a thread works with the file."""
+        """True if a thread works with the file."""
 
     def close_file(self) -> None:
         """Give the descriptor back."""
@@ -38,7 +38,7 @@ class OpenFiles:
 
     @property
     def is_full(self) -> bool:
-        """Whether one more would close another."""
+        """True if one more would close another."""
         return len(self._holders) >= self._limit
 
     def opened(self, holder: Holder) -> None:

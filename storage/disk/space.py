@@ -22,9 +22,9 @@ _T = TypeVar("_T")
 
 RESERVE: Final = ".eosin_reserve"
 TELL_INTERVAL_MS: Final = 60_000
-"""How often a disk that stays full is logged."""
+"""Interval between log lines about a disk that stays full."""
 LOOK_INTERVAL_MS: Final = 10_000
-"""How often an incomplete reserve is looked at while the disk is not full."""
+"""Interval between two checks of an incomplete reserve while the disk is not full."""
 MIN_MARGIN_BYTES: Final = 1024 * 1024
 _PIECES: Final = 16
 _SHARE: Final = 32
@@ -33,7 +33,7 @@ _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def is_no_space(error: BaseException) -> bool:
-    """Whether a call failed, and changed nothing, for want of space."""
+    """True if a call failed, and changed nothing, for want of space."""
     return isinstance(error, OSError) and error.errno in _NO_SPACE and not isinstance(error, TornWrite)
 
 
@@ -60,9 +60,9 @@ class DiskSpace:
     def __init__(self, disk: Disk, data_dir: str, *, reserve_bytes: int, elapsed_ms: Callable[[], int]) -> None:
         """`elapsed_ms` never goes back. Nothing is touched before the directory is locked and `fill` is called."""
         self.is_full = False
-        """Whether a write has found no space, and there was none since."""
+        """True if a write has found no space, and there was none since."""
         self.refuses_records = False
-        """Whether records of clients must wait: some of the reserve has been given away."""
+        """True if records of clients must wait: some of the reserve has been given away."""
         self._disk = disk
         self._data_dir = data_dir
         self._path = f"{data_dir}/{RESERVE}"
@@ -89,7 +89,8 @@ class DiskSpace:
                     raise
 
     def makes_room(self, error: OSError, purpose: WritePurpose) -> bool:
-        """Whether to try a call again that failed with `error`: it found no space, and there is a little more now."""
+        """True if a call that failed with `error` should be tried again: it found no space, and there is a little more
+        now."""
         if not is_no_space(error):
             return False
         with self._lock:
@@ -187,7 +188,7 @@ class DiskSpace:
 
     @property
     def needs_look(self) -> bool:
-        """Whether `look` has something to do."""
+        """True if `look` has something to do."""
         if self.is_full:
             return True
         is_whole = self._held is None or self._held >= self._wanted_bytes

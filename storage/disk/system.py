@@ -57,13 +57,13 @@ _SYNCED_AS_A_WHOLE: Final = frozenset({"ext4", "xfs", "btrfs", "tmpfs"})
 """File systems whose syncfs(2) does what fsync(2) of every file and directory does. FUSE's, for one, does nothing."""
 _ZEROS_BYTES: Final = 1024 * 1024
 _PROBABLY_CACHED_BYTES: Final = 16 * 1024 * 1024
-"""Where the system cannot say whether a read would block: how much of a file's end is taken to be in the cache."""
+"""The bytes at a file's end that are taken to be in the cache, if the system cannot say whether a read would block."""
 
 _RETRY_MS: Final = 20
 _RETRIES: Final = 50
 """A thread that finds no descriptor waits this long for one, and this often."""
 _PROBE_BYTES: Final = 64 * 1024
-"""How far apart the bytes lie that are looked at before a file is sent."""
+"""Distance between the bytes that are looked at before a file is sent."""
 
 _writev: Callable[[int, Sequence[Buffer]], int] | None = getattr(os, "writev", None)
 _preadv = getattr(os, "preadv", None)
@@ -138,7 +138,7 @@ class SystemFile:
         return os.sendfile(descriptor, self._descriptor, position, size)
 
     def _is_cached(self, position: int, size: int) -> bool:
-        """Whether these bytes are most probably in the page cache, which gains and loses pages in longer runs."""
+        """True if these bytes are most probably in the page cache, which gains and loses pages in longer runs."""
         if not _NO_WAIT or _preadv is None:
             return position >= self.size - _PROBABLY_CACHED_BYTES
         last = position + size - 1

@@ -28,7 +28,7 @@ class IndexWrite:
         self._data = data
         self._is_atomic = is_atomic
         self.rows = rows
-        """How many rows the file holds afterwards."""
+        """Number of rows that the file holds afterwards."""
 
     def run(self, *, durable: bool = True) -> None:
         """Make the file hold exactly the stored rows and these; durably, unless the caller sees to that."""
@@ -61,14 +61,14 @@ class IndexRows:
         """All rows, stored or not."""
         self.stored = 0
         self.has_file = False
-        """Whether there is, or may be, a file of it, with whatever in it."""
+        """True if there is, or may be, a file of it, with whatever in it."""
         self._disk = disk
         self._pending = bytearray()
         self._written = False
 
     @property
     def is_stored(self) -> bool:
-        """Whether the file exists and lacks nothing."""
+        """True if the file exists and lacks nothing."""
         return self._written and not self._pending
 
     def _add(self, *row: int) -> None:

@@ -15,7 +15,7 @@ from eosin.storage.indexes.rows import IndexRows
 
 
 def grows(numbers: "array[int]", *, strictly: bool = True) -> bool:
-    """Whether none of the numbers is below the one before, or, `strictly`, not above it."""
+    """True if the numbers never decrease (`strictly`: always increase)."""
     return all(map(operator.lt if strictly else operator.le, numbers, islice(numbers, 1, None)))
 
 

@@ -28,7 +28,7 @@ class Replica:
     """One of the two."""
 
     name: str
-    """How the sentences call it."""
+    """The name of it in the sentences."""
     directory: str
     """Of the partition."""
     log_start_offset: int
@@ -38,18 +38,18 @@ class Replica:
 
 
 class PartitionCompared(Value, frozen=True, kw_only=True, tag="comparison"):
-    """How two replicas compare. `file` is the partition."""
+    """The comparison of two replicas. `file` is the partition."""
 
     start_offset: int
     """From here on both have it."""
     end_offset: int
     """Up to here both are committed."""
     batches: int
-    """How many were equal, before the first difference."""
+    """Number of batches that were equal, before the first difference."""
     difference: str | None = None
     """The first difference, in one sentence."""
     offset: int | None = None
-    """Where that is."""
+    """The offset of that difference."""
 
 
 class _Batch(NamedTuple):

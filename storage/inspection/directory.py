@@ -38,7 +38,7 @@ class DirectoryFound(Value, frozen=True, kw_only=True, tag="directory"):
     cluster_id: str
     node_id: int
     is_clean: bool
-    """Whether the last stop was clean."""
+    """True if the last stop was clean."""
     partitions: int
 
 
@@ -50,7 +50,7 @@ class Directory:
     properties: MetaProperties
     is_clean: bool
     same_boot: bool
-    """Whether the machine has not stopped since a broker was at work here."""
+    """True if the machine has not stopped since a broker was at work here."""
     partitions: list[TopicPartition] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     """Faults of the directory itself and its checkpoints."""

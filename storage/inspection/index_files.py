@@ -71,7 +71,7 @@ def _offset_of(entry: Entry) -> int:
 
 
 def _reason(named: NamedFile, entry: Entry, previous: Entry | None, fields: tuple[int, ...]) -> str | None:
-    """Why a row cannot be right, whatever the segment says."""
+    """Says why a row cannot be right, whatever the segment says; None if it can be."""
     base = named.base_offset or 0
     if _offset_of(entry) < base:
         return f"offset {_offset_of(entry)} lies before the segment's first"

@@ -35,22 +35,22 @@ class CheckOrder:
     directory: str
     is_clean: bool
     same_boot: bool = False
-    """Whether the machine has not stopped since: then no write can have been lost."""
+    """True if the machine has not stopped since: then no write can have been lost."""
     recovery_point: int = 0
     log_start_offset: int = 0
     knows_log_start: bool = False
-    """Whether a checkpoint has the log start."""
+    """True if a checkpoint has the log start."""
     high_watermark: int = 0
     may_be_compacted: bool = False
-    """Whether the topic's policy lets a cleaner take batches out."""
+    """True if the topic's policy lets a cleaner take batches out."""
     was_compacted: bool = False
-    """Whether a cleaner says that it has been there."""
+    """True if a cleaner says that it has been there."""
     gaps_below: int = 0
     """Below this offset gaps between segments are the work of Apache Kafka's cleaner."""
     has_sequences: bool = True
-    """Whether clients write here. Coordinators number nothing."""
+    """True if clients write here. Coordinators number nothing."""
     is_replica: bool = False
-    """Whether other brokers may hold it too: a leader's cleaner leaves gaps in the logs of its followers, too, and
+    """True if other brokers may hold it too: a leader's cleaner leaves gaps in the logs of its followers, too, and
     what is above the high watermark is not committed yet."""
 
 
@@ -75,12 +75,12 @@ class TransactionFacts:
     """The transactions of a partition."""
 
     is_reliable: bool = True
-    """Whether every batch could be read."""
+    """True if every batch could be read."""
     has_every_marker: bool = True
-    """Whether nothing was ever deleted or compacted."""
+    """True if nothing was ever deleted or compacted."""
     open: list[OpenTransaction] = field(default_factory=list)
     markers: Counter[int] = field(default_factory=Counter)
-    """How many there are by `marker_key`."""
+    """Number of markers by `marker_key`."""
 
 
 def _ignore(found: FoundBatch) -> None:
@@ -151,7 +151,7 @@ class PartitionCheck:
     # Problems -------------------------------------------------------------------------------------------------------
 
     def _is_unsaved(self, offset: int | None) -> bool:
-        """Whether recovery looks at `offset` again, so that what is wrong there need not stay wrong."""
+        """True if recovery looks at `offset` again, so that what is wrong there need not stay wrong."""
         return not self._order.is_clean and (offset is None or offset >= self._order.recovery_point)
 
     def _hear(self, problem: Problem) -> None:
@@ -258,7 +258,7 @@ class PartitionCheck:
         return True
 
     def _is_certain(self, doubt: Doubt) -> bool:
-        """Whether the doubt is not explained by what a cleaner has taken out."""
+        """True if the doubt is not explained by what a cleaner has taken out."""
         return doubt.severity == ERROR or not self._is_compacted
 
     def _note_gap(self, path: str, offset: int, *, between_segments: bool = False) -> None:

@@ -82,7 +82,7 @@ class ProducerReplay:
         """`has_sequences`: whether clients write here. Coordinators number nothing."""
         self.producers: dict[int, Known] = {}
         self.markers: Counter[int] = Counter()
-        """How many markers there are by `marker_key`."""
+        """Number of markers by `marker_key`."""
         self.newest_timestamp = -1
         self._has_sequences = has_sequences
         self._open: dict[int, int] = {}  # producer id to first offset; in the order of these
@@ -168,7 +168,7 @@ class ProducerReplay:
         return Ended(first_offset, header.base_offset + 1 if oldest is None else oldest), doubt
 
     def differences(self, entries: list[ProducerEntry], *, log_start: int, is_compacted: bool) -> list[Doubt]:
-        """How a snapshot that was taken here differs from a log that still begins at `log_start`."""
+        """The differences between a snapshot that was taken here and a log that still begins at `log_start`."""
         found = []
         for entry in entries:
             known = self.producers.get(entry.producer_id)

@@ -1,4 +1,5 @@
-"""What a cleaner may have taken out of a compacted partition: `ReplacedRecords` has seen every batch of a replica.
+"""The records that a cleaner may have taken out of a compacted partition: `ReplacedRecords` has seen every batch of a
+replica.
 
 A replica that follows a leader whose log is compacted already never gets what was taken out there, and no checkpoint of
 its own says so. Always true: nothing is called replaced unless a later committed record of its key is there, or it is
@@ -46,7 +47,7 @@ class ReplacedRecords:
             self._latest[key] = max(offset, self._latest.get(key, -1))
 
     def may_lack(self, header: BatchHeader, records: Iterable[Record]) -> bool:
-        """Whether a replica may be without these records of a batch."""
+        """True if a replica may be without these records of a batch."""
         return (
             header.is_control
             or header.base_offset in self._aborted

@@ -34,9 +34,9 @@ class SegmentCheck:
                     case Problem():
                         self._placeless.append(value)
         self.is_indexed = {Kind.OFFSET_INDEX, Kind.TIME_INDEX} <= {file.kind for file in files.indexes}
-        """Whether both indexes are there that every segment has."""
+        """True if both indexes that every segment has are there."""
         self.has_no_index = not files.indexes
-        """Whether a start makes them all anew, that of aborted transactions too."""
+        """True if a start makes them all anew, that of aborted transactions too."""
         self._offsets = OffsetIndexCheck(offsets, hear)
         self._times = TimeIndexCheck(times, hear)
         self._aborted = AbortedIndexCheck(aborted, hear)
@@ -51,7 +51,7 @@ class SegmentCheck:
         return self._aborted.marker(header, is_abort=is_abort)
 
     def skip_marker(self, offset: int) -> None:
-        """What is at `offset` cannot be read: no row can be held against it."""
+        """Skip the unreadable marker at `offset`: no row can be held against it."""
         self._aborted.skip(offset)
 
     def finish(self, position: int, next_offset: int) -> None:

@@ -1,4 +1,4 @@
-"""Which files make up a log, as the next start would see them (storage.md 12, steps 2 to 4).
+"""The files that make up a log, as the next start would see them (storage.md 12, steps 2 to 4).
 
 A stop in the middle of a deletion or a compaction leaves files under other names. Always true: the segments are those
 that a broker would serve once it has settled that, though nothing is settled here.
@@ -33,7 +33,7 @@ class LogFiles:
     segments: tuple[SegmentFiles, ...]
     snapshots: tuple[NamedFile, ...]
     unfinished: bool
-    """Whether the next start has something to settle."""
+    """True if the next start has something to settle."""
 
 
 def log_files(disk: Disk, directory: str) -> LogFiles:

@@ -21,7 +21,7 @@ class FoundBatch(NamedTuple):
     header: BatchHeader
     data: memoryview
     is_valid: bool
-    """Whether the checksum fits."""
+    """True if the checksum fits."""
     problems: tuple[Problem, ...]
     """The faults of its header and checksum."""
 
@@ -36,11 +36,11 @@ class SegmentWalk:
         self._source = source
         self._base_offset = base_offset
         self.position = 0
-        """Where the last whole batch ends."""
+        """End of the last whole batch."""
         self.next_offset = base_offset or 0
         """The offset after the last batch."""
         self.is_torn = False
-        """Whether the file ends in what is no whole batch."""
+        """True if the file ends in what is no whole batch."""
 
     def __iter__(self) -> Iterator[FoundBatch | Problem]:
         """Each whole batch, and at last why the walk ended, unless that was the end of the file. Raises OSError."""
@@ -76,7 +76,7 @@ class SegmentWalk:
             yield f"the last offset {header.last_offset} is too far from the segment's first"
 
     def _torn_reason(self) -> str:
-        """Why the rest of the file is no batch, when its header is none or one that runs past the end."""
+        """Says why the rest of the file is no batch, when its header is none or one that runs past the end."""
         rest = self._source.end - self.position
         data = bytes(self._source.read(self.position, 12))
         if len(data) == 12 and rest >= 61:

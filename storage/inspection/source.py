@@ -8,7 +8,7 @@ from eosin.runtime.clock import pause
 from eosin.storage.disk.interfaces import Buffer, Disk
 
 _LOOKS: Final = 5
-"""How often to look again whether a file that ends in the middle of something has grown."""
+"""Number of further looks at whether a file that ends in the middle of something has grown."""
 _LOOK_AGAIN_MS: Final = 10
 
 
@@ -35,7 +35,7 @@ class Source:
         return self._file.read(position, size)
 
     def has_grown(self) -> bool:
-        """Whether there is more than a moment ago, waiting a little for it; `end` follows."""
+        """True if there is more than a moment ago, waiting a little for it; `end` follows."""
         for _ in range(_LOOKS):
             size = self._disk.size(self.path)  # None: renamed or gone, so no broker appends
             if size is not None and size > self.end:

@@ -19,7 +19,7 @@ class KnownTopic:
     partitions: int
     is_compacted: bool
     since_ms: int
-    """When it was made, or later: the oldest record of it that the log still has."""
+    """Time at which it was made, or later: the oldest record of it that the log still has."""
 
 
 class KnownTopics:
@@ -27,7 +27,7 @@ class KnownTopics:
 
     def __init__(self) -> None:
         self.is_known = False
-        """Whether there is a metadata log at all."""
+        """True if there is a metadata log at all."""
         self._topics: dict[str, KnownTopic] = {}
 
     def get(self, name: str) -> KnownTopic | None:
@@ -62,6 +62,6 @@ class KnownTopics:
         )
 
     def may_be_compacted(self, name: str) -> bool:
-        """Whether a cleaner may have worked on the topic."""
+        """True if a cleaner may have worked on the topic."""
         topic = self._topics.get(name)
         return name in INTERNAL_TOPICS or name == METADATA_TOPIC or (topic is not None and topic.is_compacted)

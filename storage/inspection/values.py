@@ -31,7 +31,7 @@ class Problem(Value, frozen=True, kw_only=True, tag="problem"):
 
     @property
     def place(self) -> str:
-        """Where in the file, in words; empty when it is about the whole file."""
+        """The place in the file, in words; empty when the problem is about the whole file."""
         if self.position is None:
             return "" if self.offset is None else f"offset {self.offset}"
         return f"byte {self.position}" + ("" if self.offset is None else f" (offset {self.offset})")
@@ -59,7 +59,7 @@ class Batch(Value, frozen=True, kw_only=True, tag="batch"):
     magic: int
     crc: int
     is_valid: bool
-    """Whether the checksum fits."""
+    """True if the checksum fits."""
     compression: str
     timestamp_type: str
     base_timestamp: int

@@ -43,7 +43,7 @@ class GroupHeader(NamedTuple):
     """Of the file, when the group was written."""
     sequence: int
     oldest_generation: int
-    """When the group was written, no log needed older generations any more."""
+    """No log needed a generation older than this one when the group was written."""
 
 
 class Entry(NamedTuple):
@@ -77,7 +77,7 @@ def padded(size: int) -> int:
 
 
 def group_bytes(payload_bytes: int) -> int:
-    """How much of a file a group takes up."""
+    """Number of bytes that a group takes up in a file."""
     return padded(HEADER_BYTES + payload_bytes)
 
 
@@ -99,7 +99,7 @@ class LogName:
         """Of an entry without its batches."""
 
     def entry_head(self, *, leader_epoch: int, base_offset: int, end_offset: int, size: int) -> bytes:
-        """What stands before the `size` bytes of an entry's batches."""
+        """The head of an entry, before the `size` bytes of its batches."""
         return self._head + _SPAN.pack(leader_epoch, base_offset, end_offset, size) + self._name
 
 
@@ -154,7 +154,7 @@ def entries(content: memoryview, position: int) -> Iterator[tuple[int, Entry]]:
 
 
 def places_of(journal_id: bytes, content: bytes, start: int) -> Iterator[int]:
-    """Where behind `start` groups of this journal may begin, of any generation."""
+    """The places behind `start` at which groups of this journal may begin, of any generation."""
     sought = MAGIC + journal_id
     position = content.find(sought, start)
     while position >= 0:

@@ -40,11 +40,11 @@ class _Pending:
     def __init__(self, name: LogName) -> None:
         self.name = name
         self.base_offset: int | None = None
-        """Where the log ended before, if the first batch begins behind that."""
+        """Log end before, if the first batch begins behind that."""
         self.parts: list[bytes] = []
         self.size = 0
         self.is_direct = False
-        """Whether the log's own files are to be synced, since some of its batches are not kept here."""
+        """True if the log's own files are to be synced, since some of its batches are not kept here."""
 
 
 class JournalFlusher(ThreadFlusher):
@@ -71,7 +71,7 @@ class JournalFlusher(ThreadFlusher):
         self._is_extending = False
         self._retry_at = 0.0
         self._is_paused = False
-        """Whether a group found no space a moment ago."""
+        """True if a group found no space a moment ago."""
         self._is_closing = False
         self._failure: OSError | None = None
         self._on_failure: Callable[[OSError], None] = lambda error: None

@@ -42,9 +42,9 @@ class FoundFile:
     path: str
     content: memoryview
     groups: list[tuple[int, GroupHeader]] = field(default_factory=list)
-    """Where whole groups of one generation are that follow each other from the file's beginning."""
+    """Places of whole groups of one generation that follow each other from the file's beginning."""
     end: int = 0
-    """Where they end."""
+    """End of the last of them."""
     later: GroupHeader | None = None
     """A whole group behind that, of the same generation; of any generation if there is none at the beginning."""
 
@@ -67,7 +67,7 @@ class FoundJournal:
         """`files` are those that may be needed, the oldest first. Raises DamagedJournal."""
         self._files = files
         self._places: dict[TopicPartition, dict[Uuid, array[int]]] = {}
-        """Where the entries of each log are: (number of the file, position, sequence of the group) for each."""
+        """Places of the entries of each log: (number of the file, position, sequence of the group) for each."""
         self.journal_id = journal_id_of(bytes(files[0].content[:BLOCK_BYTES])) if files else b""
         """Names this journal among those of the directory, before and after it."""
         for number, file in enumerate(files):
@@ -91,7 +91,7 @@ class FoundJournal:
         }
 
     def has(self, partition: TopicPartition) -> bool:
-        """Whether there is any entry of a log of this name."""
+        """True if there is any entry of a log of this name."""
         return partition in self._places
 
     def entries_of(self, partition: TopicPartition, topic_id: Uuid, *, after: int = 0) -> Iterator[Entry]:
@@ -115,7 +115,7 @@ def find_journal(disk: Disk, data_dir: str) -> FoundJournal | None:
 
 
 def is_note_gone(disk: Disk, data_dir: str) -> bool:
-    """Whether there are files of a journal that no note names: somebody has preferred to start without it, though what
+    """True if there are files of a journal that no note names: somebody has preferred to start without it, though what
     was acknowledged may be lost then. Blocks. Raises OSError."""
     names = disk.list(data_dir)
     return NOTE not in names and any(name.startswith(FILE_PREFIX) for name in names)

@@ -9,7 +9,7 @@ than a quarter of the logs of the group before, the following groups begin at on
 from typing import Final
 
 GATHER_S: Final = 0.001
-"""How long, in seconds: the least that the event loop's timers know."""
+"""Length of the wait, in seconds: the least that the event loop's timers know."""
 LEAST_LOGS: Final = 8
 """With fewer logs, in the group that has ended and waiting behind it, there is nothing to gain."""
 FIRST_PAUSE: Final = 2
@@ -18,7 +18,7 @@ LONGEST_PAUSE: Final = 256
 
 
 class Gathering:
-    """What became of the waits so far."""
+    """Decides from the outcome of earlier waits whether the next group waits."""
 
     __slots__ = ("_expected", "_left", "_pause")
 

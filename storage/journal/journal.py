@@ -23,7 +23,7 @@ FREE_FACTOR: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class JournalConfig:
-    """How large the journal may be."""
+    """The sizes of the journal."""
 
     size_bytes: int = 64 * 1024 * 1024
     """Of all files together; 0: no journal, every log is synced by itself."""
@@ -89,7 +89,7 @@ class GroupWrite:
         self.place = place
         self.logs = logs
         self.is_written = False
-        """Whether only the sync can have failed."""
+        """True if only the sync can have failed."""
 
     def run(self) -> None:
         """Wait until it is durable. Raises OSError."""
@@ -110,7 +110,7 @@ class Extension:
         self._sizes = sizes
         self.file: FixedFile | None = None
         self.is_noted = False
-        """Whether the note names the file, or may do so."""
+        """True if the note names the file, or may do so."""
 
     def run(self) -> None:
         """Make it, durably, and name it in the note. Raises OSError."""

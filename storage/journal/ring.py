@@ -1,4 +1,4 @@
-"""Which part of which journal file the next group goes to, and which files may be written over. Pure.
+"""The place of the next group in the journal's files, and the files that may be written over. Pure.
 
 A file is live while a log may need what it holds: from its first group until every log with an entry in it has been
 synced itself. Always true: live files have consecutive generations, and only the youngest of them is written to; a file
@@ -27,16 +27,16 @@ class Slot:
         self.size = size
         self.generation = 0
         self.position = 0
-        """Where the next group goes."""
+        """Position of the next group."""
         self.begun_s = 0.0
-        """When its first group was written."""
+        """Time at which its first group was written."""
         self.end_offsets: dict[Flushable, int] = {}
         """The logs that may need this file, and the offsets up to which they must be synced until they do not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a group goes."""
+    """The place of a group."""
 
     slot: Slot
     position: int
@@ -59,7 +59,7 @@ class Ring:
         self._next_generation = 1
         self._next_sequence = 1
         self.is_hurried = False
-        """Whether the last file that was filled had been filled quickly."""
+        """True if the last file that was filled had been filled quickly."""
 
     @property
     def sizes(self) -> list[int]:
@@ -73,7 +73,7 @@ class Ring:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no file yet."""
+        """True if there is no file yet."""
         return not self._slots
 
     @property
@@ -88,7 +88,7 @@ class Ring:
 
     @property
     def has_room(self) -> bool:
-        """Whether some group can be placed, or could be after an announcement."""
+        """True if some group can be placed, or could be after an announcement."""
         current = self._live[-1] if self._live else None
         return bool(self._free or self._released) or (
             current is not None and current.position + 2 * BLOCK_BYTES <= current.size
@@ -103,7 +103,7 @@ class Ring:
 
     @property
     def wants_a_file(self) -> bool:
-        """Whether it should grow."""
+        """True if it should grow."""
         if not self.growth or self._free or self._released:
             return False
         if not self._slots or not self.has_room:
@@ -112,7 +112,7 @@ class Ring:
 
     @property
     def wants_syncs(self) -> bool:
-        """Whether logs should be synced, so that a file can be used again."""
+        """True if logs should be synced, so that a file can be used again."""
         return bool(not self._free and not self._released and len(self._live) > 1 and self._is_half_full)
 
     @property
@@ -128,7 +128,7 @@ class Ring:
         return slot
 
     def place(self, payload_bytes: int, now_s: float) -> Place | None:
-        """Where the next group goes; None when there is no room for it now."""
+        """The place of the next group; None when there is no room for it now."""
         size = group_bytes(payload_bytes)
         current = self._live[-1] if self._live else None
         # The last block is kept for an announcement.
@@ -147,7 +147,7 @@ class Ring:
         return self._take(current, size)
 
     def announcement(self) -> Place | None:
-        """Where an empty group goes that announces files as free; None when that would not help."""
+        """The place of an empty group that announces files as free; None when that would not help."""
         current = self._live[-1] if self._live else None
         if current is None or not self._released or self._free or current.position + BLOCK_BYTES > current.size:
             return None

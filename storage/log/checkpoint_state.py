@@ -54,17 +54,17 @@ class CheckpointState:
 
     @property
     def waiting_since_ms(self) -> int:
-        """When the last checkpoint began, or when the first change came; 0 before either."""
+        """Time at which the last checkpoint began, or the first change came; 0 before either."""
         return self._waiting_since_ms
 
     @property
     def is_unsaved(self) -> bool:
-        """Whether the next checkpoint has something to save."""
+        """True if the next checkpoint has something to save."""
         return self._is_unsaved
 
     @property
     def is_running(self) -> bool:
-        """Whether a checkpoint is under way."""
+        """True if a checkpoint is under way."""
         return self._is_running
 
     # Changes of the log ---------------------------------------------------------------------------------------------

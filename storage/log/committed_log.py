@@ -113,9 +113,10 @@ class CommittedLog(ReadableLog):
             log_start_offset=log_start_offset,
         )
         self.failure: OSError | None = None
-        """Why the log is offline, if it is."""
+        """The reason why the log is offline, if it is."""
         self.loaded_high_watermark: int | None = None
-        """What a replica's checkpoint said at the start: with the same high watermark nobody has told more since."""
+        """The high watermark of a replica's checkpoint at the start: while it is the same, nobody has told more
+        since."""
         self.on_progress: Callable[[Any], None] | None = None
         """Called with the log, in the event loop, whenever the high watermark, the last stable offset or `failure` has
         changed. It may run inside an append, so it must not write to this log."""
@@ -123,7 +124,7 @@ class CommittedLog(ReadableLog):
         """Called with the log, in the event loop, when the durable end has moved; as restricted as `on_progress`."""
         self.producer_state = ProducerState()
         self._no_appends: Refused | None = NOT_LEADER if context.is_replicated else None
-        """Why clients and coordinators may append nothing."""
+        """The refusal of appends by clients and coordinators; None if they may append."""
         self._waiters: Waiters | None = None
         self._local_waiters: Waiters | None = None
         self._truncation: asyncio.Future[None] | None = None
@@ -227,13 +228,13 @@ class CommittedLog(ReadableLog):
 
     @property
     def is_lost(self) -> bool:
-        """Whether it is offline (`Flushable`)."""
+        """True if it is offline (`Flushable`)."""
         return self.failure is not None
 
     # Truncation -----------------------------------------------------------------------------------------------------
 
     def begin_truncation(self) -> None:
-        """What a follower has and its leader has not is about to go (cluster.md 4.8)."""
+        """Begin to cut off the records that this follower has and its leader has not (cluster.md 4.8)."""
         assert self._no_appends is not None, "a leader's log is the authority"
         self.is_truncating = True
         self.truncations += 1

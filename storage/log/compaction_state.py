@@ -37,7 +37,7 @@ class CompactionState:
 
     @property
     def is_swapping(self) -> bool:
-        """Whether files of the log are changing their names: a compaction puts its result in place."""
+        """True if files of the log are changing their names: a compaction puts its result in place."""
         return self._swap is not None
 
     async def swapped(self) -> None:

@@ -70,17 +70,17 @@ class LogConfig:
 
     @property
     def is_compacted(self) -> bool:
-        """Whether the cleaner keeps the latest record per key (records must have keys)."""
+        """True if the cleaner keeps the latest record per key (records must have keys)."""
         return "compact" in self.cleanup_policy
 
     @property
     def is_deleted_by_retention(self) -> bool:
-        """Whether retention by size and time applies."""
+        """True if retention by size and time applies."""
         return "delete" in self.cleanup_policy
 
     @property
     def is_log_append_time(self) -> bool:
-        """Whether the broker's clock stamps the records."""
+        """True if the broker's clock stamps the records."""
         return self.message_timestamp_type == "LogAppendTime"
 
     @property

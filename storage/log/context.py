@@ -18,7 +18,7 @@ class StartGivenUp(Exception):
 
 
 class Patience:
-    """Whether a start is still wanted, for the thread that loads the logs. Set once, never taken back."""
+    """Tells the thread that loads the logs that the start was given up. Set once, never taken back."""
 
     __slots__ = ("is_over",)
 
@@ -67,7 +67,7 @@ class LogContext:
     space: DiskSpace
     patience: Patience
     verification_enabled: bool = True
-    """Whether a transaction's first batch needs a guard (`transaction.partition.verification.enable`)."""
+    """True if a transaction's first batch needs a guard (`transaction.partition.verification.enable`)."""
     is_replicated: bool = False
-    """Whether other brokers may hold replicas of the logs: then a log takes no records before its partition's leader is
+    """True if other brokers may hold replicas of the logs: then a log takes no records before its partition's leader is
     known, and its high watermark is set from outside (cluster.md 4.2)."""

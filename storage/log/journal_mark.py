@@ -28,7 +28,7 @@ class JournalMark(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> "JournalMark":
-        """What a file says. Raises MalformedCheckpoint."""
+        """The mark in a file's content. Raises MalformedCheckpoint."""
         values = dict(line.split(": ", 1) for line in data.decode(errors="replace").splitlines() if ": " in line)
         try:
             if values["version"] != "0":

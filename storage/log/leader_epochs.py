@@ -24,7 +24,7 @@ class LeaderEpochs:
         self.latest = self._entries[-1][0] if self._entries else NO_EPOCH
         """The epoch of the newest entry, -1 without one. An attribute because every append compares with it."""
         self.is_saved = True
-        """Whether the file has been written since the last change. The code that writes it sets this."""
+        """True if the file has been written since the last change. The code that writes it sets this."""
 
     @classmethod
     def decode(cls, data: bytes) -> "LeaderEpochs":

@@ -47,7 +47,7 @@ from eosin.storage.results.log_results import (
 
 _TO_HIGH_WATERMARK: Final = -1
 _PURPOSES: Final = {METADATA_TOPIC: WritePurpose.VITAL, TRANSACTION_STATE_TOPIC: WritePurpose.UPKEEP}
-"""What may be written while the disk is full."""
+"""Purposes of the writes that go on while the disk is full, by topic."""
 
 
 class PartitionLog(CommittedLog):
@@ -257,7 +257,7 @@ class PartitionLog(CommittedLog):
         )
 
     def is_verifying(self, producer_id: int, guard: VerificationGuard) -> bool:
-        """Whether an append may still be made under a guard of `begin_verification`."""
+        """True if an append may still be made under a guard of `begin_verification`."""
         return self.producer_state.is_verifying(producer_id, guard)
 
     def begin_verification(

@@ -14,7 +14,7 @@ from eosin.storage.producers.entry import KEPT_BATCHES, KeptBatch, ProducerEntry
 from eosin.storage.producers.state import ProducerState
 
 REFILL_BYTES: Final = 16 * 1024 * 1024
-"""How far back from the log end."""
+"""Limit of the bytes that are read back from the log end."""
 
 
 class _Run:

@@ -73,11 +73,11 @@ class ReadableLog(SegmentedLog):
 
     @property
     def unusable(self) -> Refused | None:
-        """Why nothing can be written or read any more: offline or deleted."""
+        """The reason why nothing can be written or read any more: offline or deleted."""
         return self._unusable
 
     def visible_end(self, isolation: Isolation | None) -> int:
-        """Where a reader's view ends: the last stable offset, the high watermark, or (None) the log end."""
+        """The end of a reader's view: the last stable offset, the high watermark, or (None) the log end."""
         if isolation is None:
             return self.log_end_offset
         return self.last_stable_offset if isolation is Isolation.READ_COMMITTED else self.high_watermark
@@ -138,7 +138,7 @@ class ReadableLog(SegmentedLog):
         return found
 
     def bytes_available(self, offset: int, *, isolation: Isolation | None, limit: int) -> int:
-        """How many bytes a reader at `offset` could get, counted no further than `limit`."""
+        """Number of bytes that a reader at `offset` could get, counted no further than `limit`."""
         end = self.visible_end(isolation)
         if self._unusable is not None or not self.log_start_offset <= offset < end:
             return 0
@@ -170,7 +170,7 @@ class ReadableLog(SegmentedLog):
         return segment.offset_index.position_before(offset - segment.base_offset), False
 
     def place_of(self, segment: Segment, offset: int) -> int:
-        """Where the batch of `offset` starts in `segment`. May wait for the device: readers ask for places near the
+        """The position of the batch of `offset` in `segment`. May wait for the device: readers ask for places near the
         end. Raises OSError, CorruptRecords."""
         position, placed = self.known_place(segment, offset)
         if not placed:

@@ -17,18 +17,18 @@ NEVER: Final = -1
 
 
 class OldestSegment(NamedTuple):
-    """What retention thinks of the segment that goes next."""
+    """Retention's view of the segment that goes next."""
 
     first_offset: int
     end_offset: int
     due_ms: int
-    """When `retention.ms` lets it go; -1 for never."""
+    """Time at which `retention.ms` lets it go; -1 for never."""
     is_due_by_size: bool
-    """Whether `retention.bytes` lets it go now."""
+    """True if `retention.bytes` lets it go now."""
     is_replicated: bool
-    """Whether all of it lies below the high watermark."""
+    """True if all of it lies below the high watermark."""
     is_decided: bool
-    """Whether all of it lies below the last stable offset."""
+    """True if all of it lies below the last stable offset."""
 
 
 def oldest_segment(log: "PartitionLog") -> OldestSegment | None:
@@ -77,7 +77,7 @@ def delete_old_segments(log: "PartitionLog", now_ms: int) -> list[str]:
 
 
 def _has_snapshot_from(log: "PartitionLog", base_offset: int) -> bool:
-    """Whether recovery would find the producers as of `base_offset` or later: what goes cannot be replayed any more,
+    """True if recovery would find the producers as of `base_offset` or later: what goes cannot be replayed any more,
     and a transaction that began there may still be open. A snapshot that is only in memory is written now."""
     for offset, snapshot in log.checkpoint_state.unsaved_snapshots:
         if offset == base_offset:
@@ -89,7 +89,7 @@ def _has_snapshot_from(log: "PartitionLog", base_offset: int) -> bool:
 
 
 def _expired_prefix(log: "PartitionLog", now_ms: int) -> int:
-    """How many of the oldest segments may go."""
+    """Number of the oldest segments that may go."""
     config, segments = log.config, log.segments
     excess = segments.size_bytes - config.retention_bytes
     count = 0

@@ -86,12 +86,12 @@ class Segment:
         self.end_offset = end_offset
         """The offset after the last batch (for an inactive segment: at most the next segment's base)."""
         self.created_ms = created_ms
-        """When this process first saw it, ms."""
+        """Time at which this process first saw it, ms."""
         self.roll_jitter_ms = roll_jitter_ms
         self.was_used = False
-        """Whether the file was asked for since `release_if_idle` last looked."""
+        """True if the file was asked for since `release_if_idle` last looked."""
         self.is_unsynced = False
-        """Whether bytes were appended that no finished or running flush covers."""
+        """True if bytes were appended that no finished or running flush covers."""
         self.max_timestamp_offset = base_offset
         """Last offset of the batch with the largest timestamp. Known once `max_timestamp` was asked for."""
         self.aborted_index: AbortedIndex | None = None
@@ -162,7 +162,7 @@ class Segment:
 
     @property
     def is_pinned(self) -> bool:
-        """Whether a thread works with the file."""
+        """True if a thread works with the file."""
         return self._file is not None and self._file.is_pinned
 
     @property
@@ -258,7 +258,7 @@ class Segment:
         max_index_bytes: int,
         roll_after_ms: int,
     ) -> bool:
-        """Whether a batch must go into a new segment: it does not fit into the file, an index or 31 bits of relative
+        """True if a batch must go into a new segment: it does not fit into the file, an index or 31 bits of relative
         offset, or it is too late; a segment ages by record time (storage.md 7)."""
         offset_index, time_index = self._offset_index, self._time_index
         if offset_index is None or time_index is None:
@@ -311,7 +311,7 @@ class Segment:
         return index.last_value
 
     def has_index_beyond_end(self) -> bool:
-        """Whether an index has rows of offsets that the log does not have."""
+        """True if an index has rows of offsets that the log does not have."""
         last = max(self.offset_index.last_key, self.time_index.last_value if self.time_index.count else -1)
         return last >= 0 and self.base_offset + last >= self.end_offset
 
@@ -333,7 +333,7 @@ class Segment:
 
     @property
     def has_no_index_file(self) -> bool:
-        """Whether none of its indexes has a file: a start makes them all anew from the segment."""
+        """True if none of its indexes has a file: a start makes them all anew from the segment."""
         offset_index, time_index, aborted = self._offset_index, self._time_index, self.aborted_index
         if offset_index is None or time_index is None:  # not looked at yet
             return False

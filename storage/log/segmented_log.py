@@ -87,9 +87,9 @@ class SegmentedLog:
         self.checkpoint_state = CheckpointState(log_end_offset)
         self.compaction_state = CompactionState()
         self.is_truncating = False
-        """Whether its end is being cut off: nothing may be appended until that has ended."""
+        """True if its end is being cut off: nothing may be appended until that has ended."""
         self.truncations = 0
-        """How many truncations have begun."""
+        """Number of truncations that have begun."""
         self.unflushed_bytes = 0
         self._unsynced: list[Segment] = []
         self._unsynced_paths: list[str] = []
@@ -117,7 +117,7 @@ class SegmentedLog:
 
     @property
     def files_busy(self) -> bool:
-        """Whether a thread works on files of this log by their names: no other may rename or remove them."""
+        """True if a thread works on files of this log by their names: no other may rename or remove them."""
         return self.checkpoint_state.is_running or self.compaction_state.is_swapping or self.is_truncating
 
     @property
@@ -205,8 +205,9 @@ class SegmentedLog:
         return segment
 
     def begin_epoch(self, epoch: int, offset: int) -> None:
-        """What is written from `offset` on, at or behind the log end, is of leader epoch `epoch`. The file has that
-        before the batch is in the log, or once the log has a directory. Raises OSError with nothing changed."""
+        """Begin leader epoch `epoch` at `offset`, at or behind the log end: batches written from there on are of it.
+        The file has that before the batch is in the log, or once the log has a directory. Raises OSError with nothing
+        changed."""
         if epoch < self.epochs.latest and epoch >= 0:
             self.epochs.truncate_from_end(offset)  # epochs in which nothing was written
         if self.epochs.assign(epoch, offset) and len(self.segments):
@@ -280,7 +281,7 @@ class SegmentedLog:
 
     @property
     def has_new_names(self) -> bool:
-        """Whether directories or small files are to be synced with the records (`Flushable`)."""
+        """True if directories or small files are to be synced with the records (`Flushable`)."""
         return bool(self._unsynced_directories or self._unsynced_paths)
 
     def mark_unsaved(self) -> None:

@@ -68,12 +68,12 @@ class Segments:
         return dropped
 
     def has(self, segment: Segment) -> bool:
-        """Whether `segment` is still here."""
+        """True if `segment` is still here."""
         at = bisect_left(self._bases, segment.base_offset)
         return at < len(self._segments) and self._segments[at] is segment
 
     def hold(self, neighbours: Sequence[Segment]) -> bool:
-        """Whether all of these are still here, and none is the active one."""
+        """True if all of these are still here, and none is the active one."""
         at = bisect_left(self._bases, neighbours[0].base_offset)
         here = self._segments[at : at + len(neighbours)]
         return (

@@ -16,7 +16,7 @@ from eosin.storage.log.batch_scan import Read, scan_batches, scan_headers, seek
 from eosin.storage.log.segment import Segment
 
 SEARCH_WORK: Final = 4_000_000_000
-"""What a client's search may cost, more than the records of the largest batch: some seconds."""
+"""Limit of the work of a client's search, more than the records of the largest batch: some seconds."""
 _BATCH_WORK: Final = 5_000
 """To look at one header, where a search passes over batches."""
 

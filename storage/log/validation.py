@@ -1,4 +1,4 @@
-"""Whether a batch may be appended, and in which bytes: storage.md section 4, steps 7 to 15.
+"""The check that a batch may be appended, and in which bytes: storage.md section 4, steps 7 to 15.
 
 Owns the checks that look at nothing but the batch, the topic's configuration and the time; what other batches have to
 do with it (step 16) is the producer state's. Always true: a batch that comes back valid can be read by every consumer
@@ -49,12 +49,12 @@ MAX_RECORDS_IN_BATCH: Final = 1 << 20
 MAX_HEADERS_IN_BATCH: Final = 1 << 20
 """Beside as many records; a batch with fewer records may have more headers."""
 _CHECK_WORK: Final = MAX_RECORDS_IN_BATCH * RECORD_WORK + MAX_HEADERS_IN_BATCH * HEADER_WORK
-"""What records, headers, members and blocks of a batch may cost in all."""
+"""Limit of the work on records, headers, members and blocks of a batch, in all."""
 _CHECK_WORK_PER_BYTE_IN: Final = 50
 _CHECK_WORK_PER_BYTE_OUT: Final = 3
 
 QUICK_WORK: Final = 8_000_000
-"""What one request's batches may cost the event loop: some milliseconds."""
+"""Limit of the work that one request's batches may cost the event loop: some milliseconds."""
 _QUICK_WORK_AT_LEAST: Final = 1_000_000
 _QUICK_WORK_PER_BYTE: Final = 100
 """So that who sends little costs the event loop little, whatever it inflates to."""
@@ -138,7 +138,7 @@ def validate_quickly(
 
 
 def _quick_recompression(config: LogConfig, header: BatchHeader) -> int:
-    """How many bytes are quickly compressed into the codec that the topic wants."""
+    """Number of bytes that are quickly compressed into the codec that the topic wants."""
     codec = COMPRESSION_BY_CONFIG_NAME[config.compression_type]
     if codec == header.attributes & COMPRESSION_MASK:
         return UNBOUNDED

@@ -1,4 +1,4 @@
-"""What a batch that is in the log says of its producer: for replays and for followers.
+"""Takes batches that are in the log into the state of their producers: for replays and for followers.
 
 Nothing is refused here: the log is the authority (storage.md 5.4, cluster.md 4.13).
 """

@@ -10,7 +10,7 @@ KEPT_BATCHES: Final = 5
 """As many as a client may have in flight, so that the retry of each of them is recognised."""
 NO_TRANSACTION: Final = -1
 _PROVABLE: Final = 2**30
-"""How far behind the last sequence one may look: from farther away, sequences that wrap would be ambiguous."""
+"""Limit of the distance behind the last sequence: from farther away, sequences that wrap would be ambiguous."""
 
 
 class KeptBatch(NamedTuple):
@@ -62,14 +62,14 @@ class ProducerEntry:
         self.last_timestamp = last_timestamp
         """Largest timestamp of the last batch or marker, ms: what Kafka stores. The producer's clock, not ours."""
         self.last_append_ms = 0
-        """When the broker last wrote for this producer, ms of its own clock: what expiry goes by."""
+        """Time of the broker's last write for this producer, ms of its own clock: expiry goes by it."""
         self.transaction_first_offset = transaction_first_offset
         self.batches: list[KeptBatch] = []
         """The last batches of this epoch, oldest first, at most `KEPT_BATCHES`."""
         self.first_sequence = NO_SEQUENCE
         """From here to the last sequence every record of this epoch is known to be in the log."""
         self.needs_refill = False
-        """Whether the log may hold more of the last batches: a snapshot of Apache Kafka's has only the last one."""
+        """True if the log may hold more of the last batches: a snapshot of Apache Kafka's has only the last one."""
 
     @property
     def last_sequence(self) -> int:
@@ -78,12 +78,12 @@ class ProducerEntry:
 
     @property
     def has_transaction(self) -> bool:
-        """Whether a transaction is open."""
+        """True if a transaction is open."""
         return self.transaction_first_offset >= 0
 
     @property
     def is_anothers(self) -> bool:
-        """Whether only batches outside of transactions have come under this id, so that its owner, once the transaction
+        """True if only batches outside of transactions have come under this id, so that its owner, once the transaction
         coordinator vouches for a transactional id, has sent none of them: they must neither fence it nor pass for its
         own (transactions.md 6.2.4)."""
         return self.coordinator_epoch < 0 and self.transaction_first_offset < 0 and bool(self.batches)
@@ -96,16 +96,16 @@ class ProducerEntry:
         return None
 
     def follows(self, first_sequence: int) -> bool:
-        """Whether a batch of this epoch may start with `first_sequence`."""
+        """True if a batch of this epoch may start with `first_sequence`."""
         return first_sequence == next_sequence(self.last_sequence)
 
     def is_behind(self, first_sequence: int, last_sequence: int) -> bool:
-        """Whether these sequences lie at or before the last one: an old batch again, not a gap."""
+        """True if these sequences lie at or before the last one: an old batch again, not a gap."""
         last = self.last_sequence
         return last >= 0 and _distance(last_sequence, last) <= _distance(first_sequence, last) < _PROVABLE
 
     def holds(self, first_sequence: int, last_sequence: int) -> bool:
-        """Whether all of these records are provably in the log already (transactions.md 6.2.2)."""
+        """True if all of these records are provably in the log already (transactions.md 6.2.2)."""
         if not self.is_behind(first_sequence, last_sequence):
             return False
         last = self.last_sequence
@@ -155,5 +155,5 @@ def first_sequence_of(last_sequence: int, offset_delta: int) -> int:
 
 
 def _distance(earlier: int, later: int) -> int:
-    """How many sequences `earlier` lies before `later`, with wrap."""
+    """Number of sequences by which `earlier` lies before `later`, with wrap."""
     return (later - earlier) % (MAX_SEQUENCE + 1)

@@ -24,7 +24,7 @@ class AwaitedBatch:
         self.lowest_sequence = base_sequence
         """The lowest first sequence asked for."""
         self.seen_ms = -1
-        """When expiry first saw it, ms."""
+        """Time at which expiry first saw it, ms."""
 
     def also_asked(self, *, producer_epoch: int, base_sequence: int) -> None:
         """The producer has asked for another batch."""
@@ -35,11 +35,11 @@ class AwaitedBatch:
             self.lowest_sequence = base_sequence
 
     def is_overtaken_by(self, base_sequence: int) -> bool:
-        """Whether a batch that starts at `base_sequence` comes after the lowest one."""
+        """True if a batch that starts at `base_sequence` comes after the lowest one."""
         return 0 < self._ahead(base_sequence) < _HALF
 
     def _ahead(self, base_sequence: int) -> int:
-        """How far after the lowest sequence this one is, with wrap: half the circle or more means before."""
+        """Number of sequences from the lowest one to this one, with wrap: half the circle or more means before."""
         return (base_sequence - self.lowest_sequence) % (MAX_SEQUENCE + 1)
 
 
@@ -52,7 +52,7 @@ class Verification(AwaitedBatch):
         super().__init__(producer_epoch=producer_epoch, base_sequence=base_sequence)
         self.guard = VerificationGuard()
         self.from_zero = from_zero
-        """Whether an unknown producer must start with sequence 0 (KAFKA-18202)."""
+        """True if an unknown producer must start with sequence 0 (KAFKA-18202)."""
 
     def again(self, *, producer_epoch: int, base_sequence: int, from_zero: bool) -> None:
         """Another batch of the producer waits for the same reply."""

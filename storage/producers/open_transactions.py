@@ -47,7 +47,7 @@ class OpenTransactions:
 
     @property
     def open_count(self) -> int:
-        """How many transactions have no marker."""
+        """Number of transactions without a marker."""
         return len(self._open)
 
     @property

@@ -73,7 +73,7 @@ class ProducerState:
         guard: VerificationGuard | None,
         verification_enabled: bool,
     ) -> Refused | KeptBatch | None:
-        """Whether a data batch may be appended: None for yes, the batch that it repeats, or why not.
+        """Check that a data batch may be appended: returns None if so, else the batch that it repeats or the refusal.
 
         The order of the checks is that of transactions.md 6.2 with B4 and B5. A coordinator's batch has neither
         sequences nor a guard.
@@ -137,7 +137,7 @@ class ProducerState:
         return _out_of_order(header, f"the last sequence is {entry.last_sequence}")
 
     def may_be_forgotten_duplicate(self, header: BatchHeader) -> bool:
-        """Whether the log must be asked before a batch is refused: it repeats sequences that were written before a
+        """True if the log must be asked before a batch is refused: it repeats sequences that were written before a
         start, of which fewer batches are known than there may have been."""
         entry = self._entries.get(header.producer_id)
         return (
@@ -188,7 +188,7 @@ class ProducerState:
     # Markers --------------------------------------------------------------------------------------------------------
 
     def check_marker(self, marker: Marker) -> Refused | None:
-        """Whether a marker may be appended (transactions.md 5.3.2 and 5.3.3)."""
+        """Returns why a marker may not be appended, or None if it may (transactions.md 5.3.2 and 5.3.3)."""
         entry = self._entries.get(marker.producer_id)
         if entry is None or entry.is_anothers:
             return None
@@ -279,7 +279,7 @@ class ProducerState:
         return verification.guard
 
     def is_verifying(self, producer_id: int, guard: VerificationGuard) -> bool:
-        """Whether an append may still be made under this guard: a marker, also of the producer's transaction before,
+        """True if an append may still be made under this guard: a marker, also of the producer's transaction before,
         takes it away."""
         verification = self._verifications.get(producer_id)
         return verification is not None and verification.guard is guard

@@ -20,7 +20,7 @@ _DELETED_LOG: Final = LOG_SUFFIX + DELETED_SUFFIX
 
 
 def deleted_end(disk: Disk, directory: str, names: Iterable[str]) -> int:
-    """Where the segments end that retention has deleted and whose files still wait to be removed; 0 without any.
+    """End offset of the segments that retention has deleted and whose files still wait to be removed; 0 without any.
     `names` are those in the partition's directory. Raises OSError."""
     ends = [0]
     for name in names:
@@ -66,7 +66,7 @@ def missing(start: int, end: int) -> str:
 
 
 def _end(read: Read, size: int, hint: int, base_offset: int) -> tuple[int, int]:
-    """(where the last whole batch ends, the offset after it). `hint` is the last position that the index knows: if no
+    """(end of the last whole batch, the offset after it). `hint` is the last position that the index knows: if no
     batch begins there, everything is read."""
     found = (0, base_offset)
     for start in (hint, 0) if 0 < hint < size else (0,):

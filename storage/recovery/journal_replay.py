@@ -95,7 +95,7 @@ class _Comparison:
         return self._log.directory if self._segment is None else self._segment.path + LOG_SUFFIX
 
     def is_equal(self, base_offset: int, data: memoryview) -> bool:
-        """Whether the log has `data` at `base_offset`, in one piece."""
+        """True if the log has `data` at `base_offset`, in one piece."""
         segment = self._log.segments[self._log.segments.index_of(base_offset)]
         if segment is self._segment and self._is_at(segment, self._position, data):
             return True
@@ -114,7 +114,7 @@ class _Comparison:
 def what_is_left(
     journal: FoundJournal, logs: Mapping[TopicPartition, "PartitionLog"]
 ) -> tuple[bool, dict[tuple[TopicPartition, Uuid], int]]:
-    """(whether the journal is still needed, the logs that have entries and no directory, and where they ended): these
+    """(True if the journal is still needed, the end offsets of logs that have entries and no directory): these
     are missed if their topics exist. It is needed for logs that could not be loaded, and for those whose topic id was
     lost, until it is known which topic that is."""
     missed: dict[tuple[TopicPartition, Uuid], int] = {}

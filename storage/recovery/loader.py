@@ -58,9 +58,9 @@ class LoadOrder:
     recovery_point: int
     """From the checkpoint, 0 without an entry: everything below was saved, and has to be there."""
     is_clean: bool = False
-    """Whether the last stop was clean: everything was saved, and is trusted."""
+    """True if the last stop was clean: everything was saved, and is trusted."""
     same_boot: bool = False
-    """Whether the machine has not stopped since: every write is there, synced or not."""
+    """True if the machine has not stopped since: every write is there, synced or not."""
     gaps_below: int = 0
     """Below this offset gaps between segments are the work of Apache Kafka's cleaner."""
     compacted_below: int = 0
@@ -140,13 +140,13 @@ def _fill(
 
 
 def _has_unvouched_names(log: PartitionLog, recovery_point: int) -> bool:
-    """Whether a segment with records is younger than the last checkpoint, which synced the directory: what is in it
+    """True if a segment with records is younger than the last checkpoint, which synced the directory: what is in it
     counts as durable from now on, so its name has to be."""
     return any(segment.size and segment.base_offset >= recovery_point for segment in log.segments)
 
 
 def _log_start(disk: Disk, order: LoadOrder, names: list[str], bases: list[int]) -> int:
-    """Where the log starts: retention may have moved that beyond the offset in the checkpoint."""
+    """The start of the log: retention may have moved it beyond the offset in the checkpoint."""
     if order.log_start_offset is None:
         return bases[0] if bases else order.recovery_point
     return max(order.log_start_offset, deleted_end(disk, order.directory, names))
@@ -209,23 +209,23 @@ def _add_segments(log: PartitionLog, bases: list[int], names: frozenset[str], no
 
 
 class _Expected(NamedTuple):
-    """What a start knows of a segment before it reads it."""
+    """A start's knowledge of a segment before it reads it."""
 
     is_active: bool
     is_indexed: bool
-    """Whether its offset index and its time index are there."""
+    """True if its offset index and its time index are there."""
     is_saved: bool
-    """Whether a clean stop or the recovery point vouches for all of it."""
+    """True if a clean stop or the recovery point vouches for all of it."""
     end: int
     """The offset at which it has to end; of the active one, the least."""
     has_later: bool
-    """Whether segments with records follow."""
+    """True if segments with records follow."""
     may_end_early: bool
-    """Whether the gap behind it may be the work of Apache Kafka's cleaner."""
+    """True if the gap behind it may be the work of Apache Kafka's cleaner."""
 
     @property
     def is_trusted(self) -> bool:
-        """Whether a look at its end is enough."""
+        """True if a look at its end is enough."""
         return self.is_saved and self.is_indexed and not self.is_active
 
 

@@ -22,7 +22,7 @@ class _Owed:
 
     segments: list[Segment] = field(default_factory=list)
     has_names: bool = False
-    """Whether its small files and its directory are to be synced too."""
+    """True if its small files and its directory are to be synced too."""
 
 
 class StartSyncs:

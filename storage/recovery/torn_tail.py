@@ -104,7 +104,7 @@ def _next_batch(file: File, position: int, next_offset: int) -> _Found | None:
 
 
 def _has_lost_sector(file: File, start: int, end: int, next_offset: int) -> bool:
-    """Whether a whole sector of zeros touches [start, end): also the one that `start` is in, from there on, where the
+    """True if a whole sector of zeros touches [start, end): also the one that `start` is in, from there on, where the
     batch of `next_offset` begins."""
     position = start
     first_bytes = next_offset.to_bytes(8) + (HEADER_BYTES - 12).to_bytes(4)  # its base offset, and the least length

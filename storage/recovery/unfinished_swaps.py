@@ -59,7 +59,7 @@ def _finish_swap(disk: Disk, directory: str, swaps: list[str]) -> None:
 
 
 def _is_missing_its_index(name: str, names: list[str], swapped_logs: list[str]) -> bool:
-    """Whether the index file `name` belongs to a log that is put in place now, or was right before the stop. Otherwise
+    """True if the index file `name` belongs to a log that is put in place now, or was right before the stop. Otherwise
     it is left over from a compaction that was given up, and the log still has indexes of its own."""
     stem = name.partition(".")[0]
     return stem + LOG_SUFFIX + _SWAP in swapped_logs or stem + INDEX_SUFFIX not in names

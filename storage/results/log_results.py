@@ -19,7 +19,7 @@ class AppendOrigin(Enum):
 
 
 class Isolation(IntEnum):
-    """How far a reader may see."""
+    """The end of a reader's view."""
 
     READ_UNCOMMITTED = 0
     """To the high watermark."""
@@ -49,7 +49,7 @@ class Refused(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_too_large(self) -> bool:
-        """Whether fewer records might be accepted."""
+        """True if fewer records might be accepted."""
         return self.error in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
@@ -57,7 +57,7 @@ AppendResult = Appended | Refused
 
 
 class FollowerAppend(msgspec.Struct, frozen=True, gc=False):
-    """What a follower took of the batches that its leader sent."""
+    """The part that a follower took of the batches that its leader sent."""
 
     end_offset: int
     """The log end now: the offset to ask for next, once it is durable."""
