@@ -177,8 +177,7 @@ class DataDirectory:
         )
 
     def forget_broker_epoch(self) -> None:
-        """Removes the epoch of that run, so that no start claims it: acknowledged records may be lost. Blocks. Raises
-        OSError."""
+        """Removes the epoch of that run, for no start to claim: acknowledged records may be lost. Blocks. Raises OSError."""
         if self._disk.size(f"{self.path}/{BROKER_EPOCH}") is not None:
             self._disk.unlink(f"{self.path}/{BROKER_EPOCH}")
             self._disk.sync_directory(self.path)
@@ -189,8 +188,7 @@ class DataDirectory:
         self._disk.write_atomic(f"{self.path}/{METADATA_OFFSET}", b"%d\n" % offset, durable=False)
 
     def metadata_offset(self) -> int:
-        """The offset that `save_metadata_offset` has noted last; -1 before, and for a file that cannot be read.
-        Blocks."""
+        """The last offset of `save_metadata_offset`; -1 before, and for a file that cannot be read. Blocks."""
         try:
             return int(self._disk.read_whole(f"{self.path}/{METADATA_OFFSET}"))
         except (OSError, ValueError):  # it is a guard, and nothing else is lost with it

@@ -89,8 +89,7 @@ class DiskSpace:
                     raise
 
     def makes_room(self, error: OSError, purpose: WritePurpose) -> bool:
-        """True if a call that failed with `error` should be tried again: it found no space, and there is a little more
-        now."""
+        """True if a call that failed with `error` may be retried: it found no space, and there is a little more now."""
         if not is_no_space(error):
             return False
         with self._lock:

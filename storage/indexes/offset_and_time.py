@@ -36,8 +36,7 @@ class OffsetIndex(SparseIndex):
         return both[::2], both[1::2]
 
     def position_before(self, relative_offset: int) -> int:
-        """The position at which to start scanning for a relative offset: a batch start at or before the batch that
-        contains it."""
+        """The position to scan from for a relative offset: a batch start at or before the batch that contains it."""
         row = self.floor(relative_offset)
         return row[1] if row is not None else 0
 

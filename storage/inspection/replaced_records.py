@@ -1,5 +1,4 @@
-"""The records that a cleaner may have taken out of a compacted partition: `ReplacedRecords` has seen every batch of a
-replica.
+"""Records that a cleaner may have taken out of a partition: `ReplacedRecords` has seen every batch of a replica.
 
 A replica that follows a leader whose log is compacted already never gets what was taken out there, and no checkpoint of
 its own says so. Always true: nothing is called replaced unless a later committed record of its key is there, or it is

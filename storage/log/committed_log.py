@@ -115,8 +115,7 @@ class CommittedLog(ReadableLog):
         self.failure: OSError | None = None
         """The reason why the log is offline, if it is."""
         self.loaded_high_watermark: int | None = None
-        """The high watermark of a replica's checkpoint at the start: while it is the same, nobody has told more
-        since."""
+        """High watermark of a replica's checkpoint at the start: while it is the same, nobody has told more since."""
         self.on_progress: Callable[[Any], None] | None = None
         """Called with the log, in the event loop, whenever the high watermark, the last stable offset or `failure` has
         changed. It may run inside an append, so it must not write to this log."""
