@@ -1,5 +1,5 @@
-"""Which partition of an internal topic coordinates a name (transactions.md 2.1): Java's hash, so that directories and
-other brokers agree with us."""
+"""The partition of an internal topic that coordinates a name (transactions.md 2.1): found by Java's hash, so that
+directories and other brokers agree with us."""
 
 from typing import Final
 

@@ -55,7 +55,7 @@ class CoordinatorLogs(Protocol):
 
     @property
     def partition_count(self) -> int:
-        """How many partitions the topic has; fixed for its life."""
+        """Number of the topic's partitions; fixed for its life."""
 
     def log(self, partition: int) -> CoordinatorLog | ErrorCode:
         """The log when this broker leads the partition, else NOT_COORDINATOR."""
@@ -66,7 +66,7 @@ class Requester(Protocol):
 
     @property
     def client_id(self) -> str | None:
-        """What the client calls itself."""
+        """The client's own name for itself."""
 
     @property
     def client_software_name(self) -> str:

@@ -294,7 +294,7 @@ class GroupCoordinator:
         return shard.groups.get(group_id, ErrorCode.GROUP_ID_NOT_FOUND)
 
     def silent_ms(self, group_id: str, member_id: str) -> int | None:
-        """How long ago a member was heard of; None while it waits in a join, or where there is none."""
+        """Time since a member was heard of, in ms; None while it waits in a join, or where there is none."""
         shard = self._shards.of_group(group_id)
         return None if isinstance(shard, ErrorCode) else shard.runner.silent_ms(group_id, member_id)
 
@@ -321,7 +321,7 @@ class GroupCoordinator:
         ]
 
     async def count_offsets(self) -> int:
-        """How many offsets are committed. Looks at every group; other requests run in between."""
+        """Number of offsets that are committed. Looks at every group; other requests run in between."""
         count = 0
         for shard in list(self._shards):
             offsets = shard.commits.offsets

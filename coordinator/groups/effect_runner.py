@@ -77,7 +77,7 @@ class EffectRunner:
         self._start_timer(group, TimerName(TimerKind.SESSION, member_id), group.members[member_id].session_timeout_ms)
 
     def silent_ms(self, group_id: str, member_id: str) -> int | None:
-        """How long ago a member has shown that it is alive; None while no session runs, since it waits in a join."""
+        """Time since a member's last sign of life, in ms; None while no session runs, since it waits in a join."""
         session = self._timers.get((group_id, TimerName(TimerKind.SESSION, member_id)))
         return None if session is None else self._clock.elapsed_ms() - session[1]
 
@@ -133,5 +133,5 @@ class EffectRunner:
 
 
 def _left_no_trace(group: Group) -> bool:
-    """Whether a group is as if nobody had ever joined it: a first request that was refused or given up."""
+    """True if a group is as if nobody had ever joined it: a first request that was refused or given up."""
     return group.state is GroupState.EMPTY and group.generation_id == 0 and not group.pending_members

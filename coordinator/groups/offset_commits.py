@@ -21,7 +21,7 @@ from eosin.storage.results.log_results import Marker
 
 
 class Key(NamedTuple):
-    """What an offset is committed for."""
+    """The group and partition that an offset is committed for."""
 
     group_id: str
     partition: TopicPartition
@@ -42,12 +42,12 @@ class Commits:
         self._being_written: dict[str, dict[TopicPartition, int]] = {}
 
     def is_being_written(self, group_id: str, partition: TopicPartition | None = None) -> bool:
-        """Whether a write for the group (and that partition) is in the log but not yet durable."""
+        """True if a write for the group (and that partition) is in the log but not yet durable."""
         partitions = self._being_written.get(group_id)
         return partitions is not None and (partition is None or partition in partitions)
 
     def holds(self, group_id: str) -> bool:
-        """Whether the group has offsets of any kind: committed, pending or being written."""
+        """True if the group has offsets of any kind: committed, pending or being written."""
         return group_id in self._being_written or not self.offsets.is_empty(group_id)
 
     def partitions(self, group_id: str) -> dict[TopicPartition, None]:

@@ -46,7 +46,7 @@ class Committer(NamedTuple):
 
 
 class FetchedOffset(NamedTuple):
-    """What is committed for one partition."""
+    """The commit of one partition."""
 
     partition: TopicPartition
     offset: int = NO_COMMIT
@@ -211,7 +211,7 @@ class OffsetRequests:
     async def _verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partition: TopicPartition, api_version: int
     ) -> ErrorCode:
-        """Whether the partition is in the producer's open transaction. Version 5 puts it there (KIP-890)."""
+        """Check that the partition is in the producer's open transaction. Version 5 puts it there (KIP-890)."""
         if api_version >= 5:
             added = await self._verifier.add_partitions(
                 transactional_id,

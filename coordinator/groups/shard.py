@@ -34,7 +34,7 @@ _LOG: Final = logging.getLogger("eosin.coordinator.groups")
 
 
 class ShardState(Enum):
-    """Whether a shard can answer."""
+    """A shard's state: only an active one can answer."""
 
     LOADING = "loading"
     ACTIVE = "active"
@@ -68,7 +68,7 @@ class Shard:
 
     @property
     def refusal(self) -> ErrorCode:
-        """Why the shard cannot answer; NONE when it can."""
+        """The reason why the shard cannot answer; NONE when it can."""
         return _REFUSALS[self.state]
 
     @property
@@ -84,7 +84,7 @@ class Shard:
 
     @property
     def is_active(self) -> bool:
-        """Whether its groups are served."""
+        """True if its groups are served."""
         return self.state is ShardState.ACTIVE
 
     async def load(self) -> None:
@@ -228,18 +228,18 @@ class Shards:
         self._config = config
         self._shards: dict[int, Shard] = {}
         self.confirms = False
-        """Whether others may coordinate the same partitions without this broker's hearing of it."""
+        """True if others may coordinate the same partitions without this broker's hearing of it."""
         self._observer: GroupObserver | None = None
         self._running = False
 
     @property
     def group_count(self) -> int:
-        """How many groups there are in all."""
+        """Number of groups in all."""
         return sum(len(shard.groups) for shard in self._shards.values())
 
     @property
     def refusal(self) -> ErrorCode:
-        """Why not every shard can answer; NONE when all can."""
+        """The reason why not every shard can answer; NONE when all can."""
         if not self._running:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return next((shard.refusal for shard in self._shards.values() if shard.refusal), ErrorCode.NONE)

@@ -31,9 +31,9 @@ class Confirmations:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._held: dict[OwnedPartition, dict[PendingRequest, Reply]] = {}
-        """What the next record is for."""
+        """The requests and replies that wait for the next record."""
         self._written: dict[OwnedPartition, dict[PendingRequest, Reply]] = {}
-        """What a record is for that is not committed yet."""
+        """The requests and replies that wait for a record that is not committed yet."""
 
     def confirm(self, partition: OwnedPartition, request: PendingRequest, reply: Reply) -> None:
         """Answer `request` with `reply` once it is certain that nobody else coordinates `partition`; else have it

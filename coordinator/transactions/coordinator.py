@@ -111,9 +111,9 @@ class TransactionCoordinator:
         self._observer: TransactionObserver | None = None
         self._confirmations: Confirmations | None = None
         self.allows_two_phase = True
-        """Whether every broker that may have to coordinate an id knows two-phase commits (cluster.md 6.9)."""
+        """True if every broker that may have to coordinate an id knows two-phase commits (cluster.md 6.9)."""
         self._publications = 0
-        """How many partitions were loaded so far."""
+        """Number of partitions that were loaded so far."""
         self._loads: dict[asyncio.Task[None], None] = {}
         """The loads under way, which nobody waits for."""
 
@@ -309,8 +309,8 @@ class TransactionCoordinator:
     async def verify(
         self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, ErrorCode]:
-        """Whether each partition is in the producer's ongoing transaction: NONE, TRANSACTION_ABORTABLE (not in it), or
-        the reason why that is unknown (transactions.md 4.3)."""
+        """Check for each partition that it is in the producer's ongoing transaction: NONE, TRANSACTION_ABORTABLE (not
+        in it), or the reason why that is unknown (transactions.md 4.3)."""
         entry = self._entries.get(transactional_id)
         if entry is None:
             return dict.fromkeys(partitions, self._absence(transactional_id))
@@ -341,20 +341,20 @@ class TransactionCoordinator:
 
     @property
     def ids(self) -> int:
-        """How many transactional ids this coordinator has."""
+        """Number of transactional ids that this coordinator has."""
         return len(self._entries)
 
     def would_add(self, transactional_id: str) -> bool:
-        """Whether the id is this coordinator's to know, and not known."""
+        """True if the id is this coordinator's to know, and not known."""
         return transactional_id not in self._entries and self.coordinates(transactional_id)
 
     def coordinates(self, transactional_id: str) -> bool:
-        """Whether the id belongs to a partition that is read and this coordinator's."""
+        """True if the id belongs to a partition that is read and this coordinator's."""
         return self.partition_for(transactional_id) in self._owned
 
     @property
     def has_open_two_phase(self) -> bool:
-        """Whether a transaction is open, of an id of this coordinator's, whose outcome others decide (KIP-939). Looks
+        """True if a transaction is open, of an id of this coordinator's, whose outcome others decide (KIP-939). Looks
         at every id."""
         return any(
             entry.txn.never_times_out and entry.txn.state is TransactionState.ONGOING
@@ -415,7 +415,7 @@ class TransactionCoordinator:
         return self._markers.remaining(transactional_id)
 
     async def counts(self) -> tuple[dict[TransactionState, int], int]:
-        """How many ids are in each state, and when the oldest open transaction began, -1 for none. Looks at every id;
+        """Number of ids in each state, and start of the oldest open transaction (ms), -1 for none. Looks at every id;
         other requests run in between."""
         found: dict[TransactionState, int] = {}
         oldest_ms = NO_TIMESTAMP
@@ -474,7 +474,7 @@ class TransactionCoordinator:
             )
 
     def _absence(self, transactional_id: str) -> ErrorCode:
-        """Why there is no entry; INVALID_PRODUCER_ID_MAPPING when the id does not exist."""
+        """The reason why there is no entry; INVALID_PRODUCER_ID_MAPPING when the id does not exist."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         index = self.partition_for(transactional_id)
@@ -527,7 +527,7 @@ class TransactionCoordinator:
         return self._entries.get(transactional_id)
 
     def owns(self, partition: OwnedPartition) -> bool:
-        """Whether it is still this coordinator's, under the same epoch."""
+        """True if it is still this coordinator's, under the same epoch."""
         return self._owned.get(partition.index) is partition
 
     def lost(self, partition: OwnedPartition, error: ErrorCode) -> None:

@@ -18,7 +18,7 @@ from eosin.storage.results.log_results import Refused
 _LOG: Final = logging.getLogger(__name__)
 
 DEFERRED_MS: Final = 100
-"""How long a record may be deferred. A busy producer's next transaction begins sooner."""
+"""Limit of the time for which a record is deferred. A busy producer's next transaction begins sooner."""
 RETRY_MS: Final = 1000
 """Before a write that was refused, or had to wait for another record of its id, is tried again."""
 RECORDS_PER_BATCH: Final = 200
@@ -34,7 +34,7 @@ class DeferredWrites:
         self._entries: dict[Entry, None] = {}
         """In the order in which they came."""
         self._late: dict[Entry, None] = {}
-        """Those that could not be written when it was time: nobody else waits for their retry."""
+        """Entries that could not be written when it was time: nobody else waits for their retry."""
         self._timer: Timer | None = None
         self._retry_timer: Timer | None = None
 

@@ -71,7 +71,7 @@ class Owner(Protocol):
         """The entry of an id that is owned now."""
 
     def owns(self, partition: OwnedPartition) -> bool:
-        """Whether it is still this coordinator's, under the same epoch."""
+        """True if it is still this coordinator's, under the same epoch."""
 
     def lost(self, partition: OwnedPartition, error: ErrorCode) -> None:
         """Its log can no longer be written."""
@@ -111,15 +111,15 @@ class EffectRunner:
         """The server's present level, by which records are written."""
         self.observer: TransactionObserver | None = None
         self.confirmations: Confirmations | None = None
-        """Where another broker may have become the coordinator unheard of: what is answered from memory goes there."""
+        """Receives the answers from memory, where another broker may have become the coordinator unheard of."""
         self._holds_answers = config.end_txn_marker_wait_ms > 0
         self._failures: dict[str, int] = {}
         """Ids whose record is being rolled forward, and how often that failed."""
         self._running = False
         self._now_ms = 0
-        """When `run` began: what follows at once happens at the same moment."""
+        """Time at which `run` began: its immediate consequences happen at the same moment."""
         self._events: deque[tuple[Entry, Event, PendingRequest | None]] = deque()
-        """What happened while effects were carried out."""
+        """The events that happened while effects were carried out."""
         self._woken: deque[Entry] = deque()
         """Entries whose waiting requests can be decided, after all events."""
 

@@ -1,4 +1,4 @@
-"""What the coordinator keeps beside each `Txn`: its requests, answered and waiting, and the log that it lives in."""
+"""The coordinator's state beside each `Txn`: its requests, answered and waiting, and the log that it lives in."""
 
 from asyncio import Future, get_running_loop
 from collections import deque
@@ -42,11 +42,11 @@ class PendingRequest:
         """The client that asks, where it is known: for the observer alone."""
         self.reply: Reply | None = None
         self.waits = False
-        """Whether it is queued in `Entry.waiting`, to be decided again."""
+        """True if it is queued in `Entry.waiting`, to be decided again."""
         self.waits_since_ms = 0.0
-        """When it came into that queue, in `Clock.running_ms`: set only for an observer."""
+        """Time at which it came into that queue, in `Clock.running_ms`: set only for an observer."""
         self.patient = True
-        """Whether it may still wait for a better answer than CONCURRENT_TRANSACTIONS."""
+        """True if it may still wait for a better answer than CONCURRENT_TRANSACTIONS."""
         self.timer: Timer | None = None
         self._answered: Future[None] | None = None
 
@@ -104,10 +104,10 @@ class Entry:
         self.request: PendingRequest | None = None
         """The request whose record is being written."""
         self.began_ms = 0.0
-        """When the transaction that began at `began_start_ms` (wall clock) did so, in `Clock.running_ms`."""
+        """Start, in `Clock.running_ms`, of the transaction that began at `began_start_ms` (wall clock)."""
         self.began_start_ms = NO_TIMESTAMP
         self.has_deferred_write = False
-        """Whether the log lacks the record of `txn` (`DeferredWrites`)."""
+        """True if the log lacks the record of `txn` (`DeferredWrites`)."""
         self.held: tuple[PendingRequest, Reply] | None = None
         """A request that is answered as soon as the markers are written, and its reply."""
         self.waiting: deque[PendingRequest] | None = None

@@ -52,7 +52,7 @@ def marker_of(txn: Txn, *, coordinator_epoch: int) -> Marker:
 
 
 class JobOwner(Protocol):
-    """What the sender tells its coordinator about a job."""
+    """Hears from the sender about its coordinator's jobs."""
 
     def markers_written(self, job: "MarkerJob") -> None:
         """Every partition has its marker."""
@@ -86,7 +86,7 @@ class MarkerJob:
 
     @property
     def is_worth_a_line(self) -> bool:
-        """Whether a failure of this attempt is logged: of the 1st, 2nd, 4th, 8th and so on."""
+        """True if a failure of this attempt is logged: of the 1st, 2nd, 4th, 8th and so on."""
         return self.attempts & (self.attempts - 1) == 0
 
 
@@ -132,7 +132,7 @@ class MarkerSender:
 
     @property
     def outstanding(self) -> int:
-        """How many transactions wait for markers."""
+        """Number of transactions that wait for markers."""
         return len(self._jobs)
 
     def remaining(self, transactional_id: str) -> Sequence[TopicPartition]:

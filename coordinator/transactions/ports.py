@@ -25,7 +25,7 @@ class MarkersForPartitions(msgspec.Struct, frozen=True, gc=False):
 
 
 class MarkerTarget(Protocol):
-    """Where markers go: this broker's own partitions, or another broker over the wire."""
+    """The destination of markers: this broker's own partitions, or another broker over the wire."""
 
     async def write_markers(
         self, markers: Sequence[MarkersForPartitions]
@@ -47,15 +47,15 @@ class MarkerTargets(Protocol):
 
 
 class ProducerIds(Protocol):
-    """Where blocks of producer ids come from (cluster metadata)."""
+    """The source of blocks of producer ids (cluster metadata)."""
 
     async def allocate_block(self) -> range:
         """The next block, durable before it is returned. Raises OSError when it cannot be stored."""
 
 
 class TransactionVerifier(Protocol):
-    """What a partition leader or the group coordinator asks the coordinator of a transactional id (KIP-890), on this
-    broker or on another.
+    """The questions of a partition leader or the group coordinator to the coordinator of a transactional id (KIP-890),
+    on this broker or on another.
 
     Both methods are begun outside a task. A coordinator on this broker answers `verify` without a wait, so its answer
     still holds in the step that asked; that of another broker is a moment old.
@@ -69,8 +69,8 @@ class TransactionVerifier(Protocol):
         producer_epoch: int,
         partitions: Sequence[TopicPartition],
     ) -> Mapping[TopicPartition, ErrorCode]:
-        """Whether each partition is in the producer's ongoing transaction: NONE, TRANSACTION_ABORTABLE (not in it), or
-        why it cannot be said (transactions.md 4.3)."""
+        """Check for each partition that it is in the producer's ongoing transaction: NONE, TRANSACTION_ABORTABLE (not
+        in it), or why it cannot be said (transactions.md 4.3)."""
 
     def add_partitions(
         self,

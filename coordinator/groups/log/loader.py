@@ -38,12 +38,12 @@ class Loader:
         self.groups: dict[str, Group] = {}
         self._offsets = offsets
         self._settled: dict[bytes, KeyValue] = {}
-        """What counts of each group and partition, tombstones included."""
+        """The records that count for each group and partition, tombstones included."""
         self._tombstones: dict[bytes, int] = {}
-        """Where the last one of each group and partition stands."""
+        """Offset of the last tombstone of each group and partition."""
         self._pending: dict[int, dict[bytes, KeyValue]] = {}
         self._decoded: dict[int, OffsetWritten] = {}
-        """What was decoded ahead, by the offset of its record."""
+        """The offset commits that were decoded ahead, by the offset of their record."""
         self._groups: dict[bytes, KeyValue] = {}
         self._unknown: dict[bytes, int] = {}
 

@@ -165,7 +165,7 @@ class GroupWritten:
 
 
 def read(record: Record | KeyValue) -> OffsetWritten | GroupWritten | None:
-    """What a record says; None when it is of a kind that Eosin does not know, such as those of newer group protocols.
+    """The content of a record; None for a kind that Eosin does not know, such as those of newer group protocols.
 
     Raises DecodeError when it is damaged.
     """

@@ -40,7 +40,7 @@ class LogWriter:
 
     @property
     def in_flight(self) -> int:
-        """How many writes are in the log but not yet durable."""
+        """Number of writes that are in the log but not yet durable."""
         return len(self._in_flight)
 
     def write(self, batch: bytes, *, now_ms: int, settled: Settled) -> None:
@@ -132,14 +132,14 @@ class PendingWrite:
             self._waiting.set_result(error)
 
     async def wait(self) -> ErrorCode:
-        """How the write ended."""
+        """Returns the outcome of the write, once it has ended."""
         if self._outcome is not None:
             return self._outcome
         self._waiting = asyncio.get_running_loop().create_future()
         return await self._waiting
 
     async def wait_at_most(self, timeout_ms: float, clock: Clock) -> ErrorCode:
-        """How the write ended; REQUEST_TIMED_OUT when it has not, which undoes nothing."""
+        """Returns the outcome of the write; REQUEST_TIMED_OUT when it has none yet, which undoes nothing."""
         if self._outcome is not None:
             return self._outcome
         waiting: Future[ErrorCode] = asyncio.get_running_loop().create_future()

@@ -1,1 +1,1 @@
-"""What happens to a group. Pure: no clock, no chance, no waiting, no files."""
+"""Rules for the life of a group. Pure: no clock, no chance, no waiting, no files."""

@@ -28,7 +28,7 @@ def heartbeat(group: Group, *, member_id: str, instance_id: str | None, generati
 
 
 def offset_commit(group: Group, *, member_id: str, instance_id: str | None, generation_id: int) -> ErrorCode:
-    """Whether a member, or a client outside of the group, may commit offsets now (groups.md 8)."""
+    """Check that a member, or a client outside of the group, may commit offsets now (groups.md 8)."""
     has_identity = generation_id >= 0 or bool(member_id) or instance_id is not None
     error = _commit(group, member_id=member_id, instance_id=instance_id, generation_id=generation_id)
     if error is not ErrorCode.NONE:
@@ -41,7 +41,7 @@ def offset_commit(group: Group, *, member_id: str, instance_id: str | None, gene
 
 
 def transactional_commit(group: Group, *, member_id: str, instance_id: str | None, generation_id: int) -> ErrorCode:
-    """Whether offsets may be added to a transaction now (KIP-447, groups.md 10).
+    """Check that offsets may be added to a transaction now (KIP-447, groups.md 10).
 
     A producer that names no member (an old one, or one given only a group id) is fenced by its epoch alone, and a
     rebalance in progress does not stop a transaction whose member is still current.
@@ -73,12 +73,12 @@ def commit_to_absent_group(*, generation_id: int, transactional: bool, api_versi
 
 
 def keeps_session_alive(group: Group) -> bool:
-    """Whether an accepted offset commit shows that the member is alive."""
+    """True if an accepted offset commit shows that the member is alive."""
     return group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE)
 
 
 def metadata_fits(metadata: str | None, limit: int) -> bool:
-    """Whether commit metadata is within `offset.metadata.max.bytes`, which counts UTF-16 units (groups.md 17.1)."""
+    """True if commit metadata is within `offset.metadata.max.bytes`, which counts UTF-16 units (groups.md 17.1)."""
     if metadata is None or len(metadata) * 2 <= limit:  # at most two units per character
         return True
     return len(metadata.encode("utf-16-be", "surrogatepass")) // 2 <= limit

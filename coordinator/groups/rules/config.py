@@ -10,7 +10,7 @@ class GroupConfig:
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 0
-    """How long the first join phase of an empty group waits for more members; 0 does not wait. (Kafka: 3000)"""
+    """Time that the first join phase of an empty group waits for more members; 0 does not wait. (Kafka: 3000)"""
     group_max_size: int = 2_147_483_647
     """Members per group."""
     offset_metadata_max_bytes: int = 4_096
@@ -22,9 +22,9 @@ class GroupConfig:
     offsets_topic_compression_codec: int = 0
     """Compression of the batches written to `__consumer_offsets`: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
     offsets_commit_timeout_ms: int = 5_000
-    """How long a commit waits to become durable before it is answered with COORDINATOR_NOT_AVAILABLE."""
+    """Limit of a commit's wait to become durable; after it the answer is COORDINATOR_NOT_AVAILABLE."""
     eosin_group_new_member_join_timeout_ms: int = 300_000
-    """How long a member may wait in its first join phase (a constant in Kafka)."""
+    """Limit of a member's wait in its first join phase (a constant in Kafka)."""
     eosin_group_max_pending_members: int = 10_000
     """Handed-out member ids per group that have not come back; the oldest is forgotten to make room."""
     eosin_group_max_groups: int = 1_000_000
@@ -34,5 +34,5 @@ class GroupConfig:
 
     @property
     def offsets_retention_ms(self) -> int:
-        """How long offsets are kept, in ms."""
+        """Time for which offsets are kept, in ms."""
         return self.offsets_retention_minutes * 60_000

@@ -1,4 +1,4 @@
-"""What a decision asks for, and the answers it gives. Effects are carried out from left to right."""
+"""Effects that a decision asks for, and the answers that it gives. Effects are carried out from left to right."""
 
 import msgspec
 

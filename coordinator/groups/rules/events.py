@@ -51,7 +51,7 @@ class LeavingMember(msgspec.Struct, frozen=True, gc=False):
     """Empty: remove the member that holds `instance_id` (an administrator's removal)."""
     instance_id: str | None
     reason: str = ""
-    """What the client says (KIP-800); nothing is decided by it."""
+    """The client's own reason (KIP-800); nothing is decided by it."""
 
 
 class Leave(msgspec.Struct, frozen=True, gc=False):
@@ -62,7 +62,7 @@ class Leave(msgspec.Struct, frozen=True, gc=False):
 
 
 class TimerKind(Enum):
-    """What the timer waits for."""
+    """The event that a timer waits for."""
 
     SESSION = "session"
     """A sign of life from a member."""

@@ -1,4 +1,4 @@
-"""Which offsets and groups have outlived their retention (groups.md 11). Pure."""
+"""Finds the offsets and groups that have outlived their retention (groups.md 11). Pure."""
 
 from collections.abc import Callable
 
@@ -39,5 +39,5 @@ def _retention_start(group: Group) -> Callable[[TopicPartition, CommittedOffset]
 
 
 def may_vanish(group: Group) -> bool:
-    """Whether a group that holds no offsets (any more) can be dropped: it has no member, and none is about to join."""
+    """True if a group that holds no offsets (any more) can be dropped: it has no member, and none is about to join."""
     return group.state is GroupState.EMPTY and not group.pending_members

@@ -27,7 +27,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 class GroupState(Enum):
-    """Where a group is in its life; the value is the name on the wire."""
+    """The stage of a group's life; the value is the name on the wire."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -70,7 +70,7 @@ class Member(msgspec.Struct, frozen=True, gc=False):
         msgspec.structs.force_setattr(self, "protocol_names", frozenset(name for name, _ in self.protocols))
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """What this member said about one protocol; empty when it does not support it."""
+        """This member's metadata for one protocol; empty when it does not support it."""
         return next((metadata for name, metadata in self.protocols if name == protocol_name), b"")
 
 
@@ -78,7 +78,7 @@ class InitialDelay(msgspec.Struct, frozen=True, gc=False):
     """The wait of an empty group's first join phase, which is extended while members keep arriving."""
 
     remaining_ms: int
-    """How much longer it may still be extended."""
+    """Time for which it may still be extended."""
     joined_meanwhile: bool = False
 
 
@@ -88,7 +88,7 @@ class Group(msgspec.Struct, frozen=True, gc=False):
     group_id: str
     state: GroupState = GroupState.EMPTY
     state_timestamp_ms: int = -1
-    """When the group entered its state; -1 when an old record does not say."""
+    """Time at which the group entered its state; -1 when an old record does not say."""
     generation_id: int = 0
     protocol_type: str | None = None
     """None for a group that has only ever held offsets ("simple")."""
@@ -107,12 +107,12 @@ class Group(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long a join phase waits for its members: the longest that any of them asks for."""
+        """Length of a join phase's wait for its members: the longest that any of them asks for."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
     def is_simple(self) -> bool:
-        """Whether the group only holds offsets."""
+        """True if the group only holds offsets."""
         return self.protocol_type is None
 
     def joining_members(self) -> Iterator[Member]:
@@ -120,7 +120,7 @@ class Group(msgspec.Struct, frozen=True, gc=False):
         return (member for member in self.members.values() if member.joining is not None)
 
     def all_joined(self) -> bool:
-        """Whether a join phase has no member left to wait for."""
+        """True if a join phase has no member left to wait for."""
         return not self.pending_members and all(member.joining is not None for member in self.members.values())
 
     def instance_holder(self, instance_id: str) -> str | None:
@@ -128,7 +128,7 @@ class Group(msgspec.Struct, frozen=True, gc=False):
         return next((m.member_id for m in self.members.values() if m.instance_id == instance_id), None)
 
     def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Whether a request comes from a member: else UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for a replaced one."""
+        """Check that a request is a member's: else UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for a replaced one."""
         member = self.members.get(member_id)
         if instance_id is None:
             return ErrorCode.NONE if member is not None else ErrorCode.UNKNOWN_MEMBER_ID
@@ -139,7 +139,7 @@ class Group(msgspec.Struct, frozen=True, gc=False):
         return ErrorCode.FENCED_INSTANCE_ID
 
     def accepts_protocols(self, protocol_type: str, protocols: Protocols, *, joiner_id: str | None) -> bool:
-        """Whether a member offering `protocols` could work with all the others (`joiner_id`: itself, if it is one)."""
+        """True if a member offering `protocols` could work with all the others (`joiner_id`: itself, if it is one)."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         if self.protocol_type != protocol_type:

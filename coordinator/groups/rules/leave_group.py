@@ -1,4 +1,4 @@
-"""How members leave: LeaveGroup, an expired session, and the end of the group itself (groups.md 6, 7)."""
+"""Ways out of a group: LeaveGroup, an expired session, and the end of the group itself (groups.md 6, 7)."""
 
 from msgspec.structs import replace
 

@@ -126,7 +126,7 @@ class OffsetStore:
         return self._committed.get(group_id, {})
 
     def is_pending(self, group_id: str, partition: TopicPartition) -> bool:
-        """Whether an open transaction holds an offset for the partition."""
+        """True if an open transaction holds an offset for the partition."""
         return partition in self._holders.get(group_id, {})
 
     def pending(self, group_id: str) -> Iterator[TopicPartition]:
@@ -138,7 +138,7 @@ class OffsetStore:
         return dict.fromkeys((*self.committed(group_id), *self.pending(group_id)))
 
     def is_empty(self, group_id: str) -> bool:
-        """Whether the group has neither committed nor pending offsets."""
+        """True if the group has neither committed nor pending offsets."""
         return group_id not in self._committed and group_id not in self._holders
 
     def group_ids(self) -> dict[str, None]:

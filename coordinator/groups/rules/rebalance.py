@@ -45,7 +45,7 @@ def recheck_join(decision: GroupDecision) -> None:
 
 
 def rebalance_or_recheck(decision: GroupDecision) -> None:
-    """What a change of the membership leads to, in whatever state the group is."""
+    """Follow a change of the membership with the step that the group's state asks for."""
     if decision.group.state is GroupState.PREPARING_REBALANCE:
         recheck_join(decision)
     elif decision.group.state is not GroupState.DEAD:
@@ -149,5 +149,5 @@ def remove_member(decision: GroupDecision, member: Member, error: ErrorCode) -> 
 
 
 def rebalances(group: Group) -> bool:
-    """Whether the group has a generation that a rebalance would end."""
+    """True if the group has a generation that a rebalance would end."""
     return group.state in _REBALANCING

@@ -1,4 +1,4 @@
-"""Which topics a group's members are subscribed to, read from what they said when they joined (groups.md 3). Pure."""
+"""Topics that a group's members are subscribed to, read from what they said when they joined (groups.md 3). Pure."""
 
 from typing import Final
 

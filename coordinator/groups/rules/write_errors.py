@@ -1,4 +1,4 @@
-"""How a log's refusal reads in a group API's answer (groups.md 7, 8, 10)."""
+"""Translates a log's refusal for the answers of the group APIs (groups.md 7, 8, 10)."""
 
 from typing import Final
 
@@ -30,10 +30,10 @@ _OFFSETS: Final = _mapping(
 
 
 def of_group_record(error: ErrorCode) -> ErrorCode:
-    """What JoinGroup and SyncGroup answer when the group's record could not be written."""
+    """The answer of JoinGroup and SyncGroup when the group's record could not be written."""
     return _GROUP.get(error, error)
 
 
 def of_offsets(error: ErrorCode) -> ErrorCode:
-    """What the offset APIs answer when their batch could not be written."""
+    """The answer of the offset APIs when their batch could not be written."""
     return _OFFSETS.get(error, error)

@@ -35,9 +35,9 @@ class TransactionCheck:
         self.txns: dict[str, Txn] = {}
         """Every transactional id in its newest state."""
         self.is_reliable = True
-        """Whether all of the log could be read. The reader sets this."""
+        """True if all of the log could be read. The reader sets this."""
         self.is_complete = True
-        """Whether the log still has every record that was ever written. The reader sets this."""
+        """True if the log still has every record that was ever written. The reader sets this."""
         self._since = since
         self._partitions = partitions
         self._prepared: dict[str, Txn] = {}
@@ -86,14 +86,14 @@ class TransactionCheck:
 
     @property
     def states(self) -> dict[str, int]:
-        """How many transactional ids are in each state."""
+        """Number of transactional ids in each state."""
         counts = Counter(STATE_NAMES[txn.state] for txn in self.txns.values())
         return {name: counts[name] for name in STATE_NAMES.values() if counts[name]}
 
     # Judging --------------------------------------------------------------------------------------------------------
 
     def judge(self, partition: TopicPartition, facts: TransactionFacts) -> Iterator[Verdict]:
-        """What does not fit in one partition, which is not judged a second time."""
+        """Yield the contradictions in one partition, which is not judged a second time."""
         due = self._due.pop(partition, Counter())
         if not facts.is_reliable:
             return
@@ -115,7 +115,7 @@ class TransactionCheck:
             yield partition, f"it has no log, but should have {due.total()} markers"
 
     def _hanging(self, partition: TopicPartition, transaction: OpenTransaction) -> str | None:
-        """Why nobody will ever end a transaction; None when somebody will."""
+        """Says why nobody will ever end a transaction; None when somebody will."""
         if self._by_producer is None:
             self._by_producer = {txn.producer_id: txn for txn in self.txns.values()}
         txn = self._by_producer.get(transaction.producer_id)

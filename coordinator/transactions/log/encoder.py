@@ -18,7 +18,7 @@ from eosin.protocol.records.internal import encode_value
 from eosin.protocol.schemas.records.transaction_state import KEY, PartitionsSchema, TransactionLogValue
 
 START: Final = struct.Struct(">hqhib")
-"""How a value begins at every version: version, producer id, epoch, timeout, state."""
+"""The beginning of a value at every version: version, producer id, epoch, timeout, state."""
 _TIMES: Final = struct.Struct(">qq")
 """Behind the partitions: when it was updated, and when the transaction began."""
 _EPOCH: Final = struct.Struct(">h")
@@ -56,7 +56,7 @@ def encode_batch(txns: Sequence[Txn], *, now_ms: int, transaction_version: int) 
 
 
 def _encoded_key(transactional_id: str) -> bytes:
-    """What the codec of `TransactionLogKey` makes; there are too many ids to keep the keys of all."""
+    """The same bytes as the codec of `TransactionLogKey` makes; there are too many ids to keep the keys of all."""
     name = transactional_id.encode()
     return _KEY_START.pack(_KEY_VERSION, len(name)) + name
 
@@ -87,7 +87,7 @@ def encode_txn(txn: Txn, version: int) -> bytes:
 
 
 def _partitions(partitions: frozenset[TopicPartition] | None, version: int) -> bytes:
-    """What stands between `START` and `_TIMES`."""
+    """The bytes between `START` and `_TIMES`."""
     if partitions is not None and len(partitions) > CACHED_PARTITIONS:
         return _encoded_partitions(partitions, version)
     return _cached_partitions(partitions, version)
@@ -114,7 +114,7 @@ def _tags(
     can_return: bool,
     next_timeout_ms: int,
 ) -> tuple[bytes, bytes]:
-    """What stands behind `_TIMES`: before the number of the last epoch, and behind it."""
+    """The bytes behind `_TIMES`: before the number of the last epoch, and behind it."""
     if not version:
         return b"", b""
     timed_out_id, timed_out_epoch = timed_out or _NO_PAIR

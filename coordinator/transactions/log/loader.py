@@ -22,7 +22,7 @@ _STORED_STATES: Final = frozenset(state.value for state in TransactionState if s
 
 
 class StateReplay:
-    """What the batches so far say."""
+    """The state that the batches so far lead to."""
 
     def __init__(self) -> None:
         self._last: dict[bytes, KeyValue] = {}

@@ -54,7 +54,7 @@ class Change(NamedTuple):
 
 
 def changes(batch: bytes | memoryview) -> Iterator[Change]:
-    """What the records of a batch say, in order. Raises CorruptTransactionLog.
+    """The changes in the records of a batch, in order. Raises CorruptTransactionLog.
 
     A record with a key of a kind that is not known is skipped; a batch that compaction has emptied has nothing to say.
     """
@@ -90,7 +90,7 @@ def _check_epoch(change: Change, before: Txn | None) -> None:
 
 
 def decoded_txn(transactional_id: str, value: bytes) -> Txn:
-    """What one record's value says of an id. Raises CorruptTransactionLog, DecodeError."""
+    """The state of an id, by one record's value. Raises CorruptTransactionLog, DecodeError."""
     return _txn(transactional_id, decode_value(TransactionLogValue, value))
 
 

@@ -1,1 +1,1 @@
-"""What happens to a transaction. Pure: no clock, no chance, no waiting, no files."""
+"""Rules for the life of a transaction. Pure: no clock, no chance, no waiting, no files."""

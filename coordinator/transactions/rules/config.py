@@ -20,16 +20,16 @@ class TransactionConfig:
     """The longest time between two looks at the deadlines; most transactions are aborted at theirs."""
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
     transaction_timeout_recovery: bool = True
-    """Whether a producer whose transaction timed out may go on (transactions.md 12.3); else a timeout fences it, as
+    """True if a producer whose transaction timed out may go on (transactions.md 12.3); else a timeout fences it, as
     Kafka's does."""
     transaction_two_phase_commit_enable: bool = False
-    """Whether producers may take part in two-phase commits (KIP-939). Needs `TWO_PHASE_VERSION`."""
+    """True if producers may take part in two-phase commits (KIP-939). Needs `TWO_PHASE_VERSION`."""
     transaction_version: int = 2
     """The highest level of the feature `transaction.version` that clients are offered: 0, 1 or 2."""
     end_txn_marker_wait_ms: int = 5
-    """How long the answer to EndTxn may wait for the transaction to be complete (B17)."""
+    """Limit of the time that the answer to EndTxn waits for the transaction to be complete (B17)."""
     concurrent_transactions_wait_ms: int = 500
-    """How long a request may wait for what would have it answered CONCURRENT_TRANSACTIONS (transactions.md 11.11)."""
+    """Limit of a request's wait in place of the answer CONCURRENT_TRANSACTIONS (transactions.md 11.11)."""
     retry_backoff_ms: int = 20
     """Before markers, or a record in doubt, are written again; doubled each time."""
     retry_backoff_max_ms: int = 1000

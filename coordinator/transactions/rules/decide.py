@@ -105,7 +105,7 @@ def unknown(event: Event) -> Reply | None:
 
 
 def verify(txn: Txn, partition: TopicPartition, *, producer_id: int, producer_epoch: int) -> ErrorCode:
-    """Whether `partition` is in the producer's open transaction (transactions.md 4.3). A pending record does not
+    """Check that `partition` is in the producer's open transaction (transactions.md 4.3). A pending record does not
     count: the guard at the append is the real test."""
     if (producer_id, producer_epoch) == txn.timed_out:
         return ErrorCode.PRODUCER_FENCED

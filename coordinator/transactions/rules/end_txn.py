@@ -30,7 +30,7 @@ from eosin.protocol.names import ProducerIdAndEpoch
 
 
 class Outcome(Enum):
-    """What an accepted EndTxn does; a refused one is an `ErrorCode`."""
+    """The effect of an accepted EndTxn; a refused one is an `ErrorCode`."""
 
     PREPARE = "prepare"
     """Decide the transaction."""
@@ -46,14 +46,14 @@ _FENCED: Final = ErrorCode.PRODUCER_FENCED
 
 
 class Outcomes(NamedTuple):
-    """What becomes of an EndTxn, by what it asks for."""
+    """The outcome of an EndTxn, by what it asks for."""
 
     commit: Outcome | ErrorCode
     abort: Outcome | ErrorCode
 
 
 class OutcomesByPair(NamedTuple):
-    """What becomes of an EndTxn, by the pair that it shows."""
+    """The outcome of an EndTxn, by the pair that it shows."""
 
     current: Outcomes
     last: Outcomes

@@ -21,9 +21,9 @@ class InitProducerId(msgspec.Struct, frozen=True, gc=False):
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_EPOCH
     can_return: bool = True
-    """Whether the client's version of the request has fields for a pair."""
+    """True if the client's version of the request has fields for a pair."""
     keeps: bool = False
-    """Whether an open transaction is kept open, for this instance to end (KIP-939)."""
+    """True if an open transaction is kept open, for this instance to end (KIP-939)."""
     fresh_producer_id: int = NO_PRODUCER_ID
     """Set when a decision asked for one."""
 
@@ -53,10 +53,10 @@ class DeadlinePassed(msgspec.Struct, frozen=True, gc=False):
     transaction_version: int
     """The server's own."""
     open_ms: float
-    """How long it has been open while the broker could read its producer's requests: pauses of the broker do not count,
-    and the wall clock plays no part."""
+    """Time for which it has been open while the broker could read its producer's requests: pauses of the broker do not
+    count, and the wall clock plays no part."""
     recovering: bool = True
-    """Whether the late producer may come back; else it is fenced as by a new instance."""
+    """True if the late producer may come back; else it is fenced as by a new instance."""
     fresh_producer_id: int = NO_PRODUCER_ID
 
 

@@ -58,7 +58,7 @@ def _given_pair(request: InitProducerId) -> ProducerIdAndEpoch | None:
 
 
 def _is_known(txn: Txn, given: ProducerIdAndEpoch) -> bool:
-    """Whether `given` is or was the pair of this producer. The state decides which of its epochs is accepted; an epoch
+    """True if `given` is or was the pair of this producer. The state decides which of its epochs is accepted; an epoch
     that can never be accepted is fenced here instead of getting CONCURRENT_TRANSACTIONS
     (transactions.md 3.3.2)."""
     if txn.is_preparing:
@@ -113,7 +113,7 @@ def _next_epoch(txn: Txn, request: InitProducerId, given: ProducerIdAndEpoch | N
 
 
 def _claims(txn: Txn, given: ProducerIdAndEpoch) -> bool:
-    """Whether `given` takes back an id whose transaction was aborted under it, for the first time. It gets one epoch
+    """True if `given` takes back an id whose transaction was aborted under it, for the first time. It gets one epoch
     more than the abort markers carry, so that a late duplicate of one cannot end its next transaction."""
     return given == txn.timed_out and txn.pair == (given.producer_id, given.producer_epoch + 1)
 

@@ -1,4 +1,4 @@
-"""What ListTransactions and DescribeTransactions tell about transactional ids (transactions.md 10.2 and 10.3). Pure."""
+"""Answers to ListTransactions and DescribeTransactions (transactions.md 10.2 and 10.3). Pure."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ class ListingFilter:
         return tuple(name for name in self.states if name not in _STATES_BY_NAME)
 
     def listed(self, txns: Iterable[Txn], *, now_ms: int) -> list[ListedTransaction]:
-        """Those of `txns` for which the filters hold."""
+        """The transactions of `txns` for which the filters hold."""
         states = {_STATES_BY_NAME[name] for name in self.states if name in _STATES_BY_NAME}
         return [
             ListedTransaction(txn.transactional_id, txn.producer_id, STATE_NAMES[txn.state])

@@ -1,4 +1,4 @@
-"""What is remembered of one transactional id, which state may follow which, and how a decision ends: refused, moved on
+"""The state of one transactional id, the transitions between states, and the ends of a decision: refused, moved on
 or settled (transactions.md 1). Pure.
 
 Always true of a `Txn` that is the current one: its state is 0 to 5 (Dead is only ever pending, and PrepareEpochFence,
@@ -93,7 +93,7 @@ class Txn(msgspec.Struct, frozen=True, gc=False):
     state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = NO_PARTITIONS
     start_ms: int = NO_TIMESTAMP
-    """When the first partition was added; kept after the end, -1 while nothing was ever begun under this epoch."""
+    """Time of the first added partition; kept after the end, -1 while nothing was ever begun under this epoch."""
     updated_ms: int = NO_TIMESTAMP
     client_transaction_version: int = 0
     """The transaction version by which the last transaction was ended: its markers carry it."""
@@ -101,12 +101,12 @@ class Txn(msgspec.Struct, frozen=True, gc=False):
     """The pair whose transaction was aborted without its producer being replaced (transactions.md 12.3). A new instance
     forgets it, and so does the next transaction."""
     can_return: bool = True
-    """Whether the InitProducerId that this producer sent has room for a pair (from version 3 on)."""
+    """True if the InitProducerId that this producer sent has room for a pair (from version 3 on)."""
     next_epoch: int = NO_EPOCH
     """With `next_producer_id`, in Ongoing and Prepare*: the pair of the instance that kept the transaction of an older
     one (KIP-939). `producer_id` and `producer_epoch` stay those of the transaction, and of its markers."""
     next_timeout_ms: int = 0
-    """What that instance asked for: the timeout from its next transaction on. 0 when no instance kept this one."""
+    """The timeout of that instance, from its next transaction on. 0 when no instance kept this one."""
     pending: "Pending | None" = None
 
     @property
@@ -153,7 +153,7 @@ class Txn(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def next_pair(self) -> ProducerIdAndEpoch:
-        """What the client must use from the end of this transaction on."""
+        """The pair that the client must use from the end of this transaction on."""
         if self.next_producer_id != NO_PRODUCER_ID:
             return _new_pair((self.next_producer_id, max(self.next_epoch, 0)))
         return _new_pair((self.producer_id, self.producer_epoch))

@@ -1,4 +1,4 @@
-"""What a producer hears whose transaction timed out without the producer being replaced (transactions.md 12.3). Pure.
+"""Errors for a producer whose transaction timed out without the producer being replaced (transactions.md 12.3). Pure.
 
 A request is stale by timeout when its pair is the one that `Txn.timed_out` remembers. It never changes what was
 decided: the transaction is aborted. The answer is the code that brings this very client to abort and to ask for a new
@@ -106,7 +106,7 @@ SOFTWARE: Final[tuple[tuple[str, Profile], ...]] = (
     ("aiokafka", Profile.REBUILT),
     ("kafkajs", Profile.REBUILT),
 )
-"""How a client's name begins (KIP-511), and its profile."""
+"""The beginning of a client's name (KIP-511), and its profile."""
 
 JAVA_SOFTWARE: Final = "apache-kafka-java"
 JAVA: Final[tuple[tuple[tuple[int, int], Profile], ...]] = (
@@ -123,7 +123,7 @@ JAVA_OF_CONFLUENT: Final[tuple[tuple[tuple[int, int], Profile], ...]] = (
 """The same client as Confluent Platform numbers it (7.5.0-ccs is 3.5.0)."""
 
 STREAMS_CLIENT_ID: Final = re.compile(r"-StreamThread-\d+(-\d+_\d+)?-producer$")
-"""How the client id of a producer of Kafka Streams ends, whatever its application is called: with the thread, and in
+"""The end of the client id of a producer of Kafka Streams, whatever its application is called: with the thread, and in
 releases before 3.0 also the task, that it belongs to."""
 
 _JAVA_VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})(?:.*-(ccs|ce))?")
