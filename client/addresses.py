@@ -1,4 +1,4 @@
-"""Where brokers listen: `host:port`, as bootstrap lists and command lines spell it."""
+"""Addresses of brokers: `host:port`, as bootstrap lists and command lines spell it."""
 
 from typing import Final, NamedTuple, Self
 

@@ -54,7 +54,7 @@ _BROKER_DEFAULT: Final = -1
 
 
 class ResourceType(IntEnum):
-    """What settings belong to."""
+    """The type of a resource that settings belong to."""
 
     TOPIC = 2
     BROKER = 4
@@ -63,7 +63,7 @@ class ResourceType(IntEnum):
 
 
 class Admin:
-    """What an operator asks of a cluster."""
+    """Operations on the topics and settings of a cluster."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

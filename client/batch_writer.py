@@ -21,7 +21,7 @@ MAX_BATCH_BYTES: Final = 512 * 1024
 MAX_ON_THEIR_WAY: Final = 8
 """Batches: more than this, and `room` waits."""
 RECORD_BYTES: Final = 24
-"""What a record adds to a batch beside its key, its value and its headers: more than it ever is."""
+"""Bytes that a record adds to a batch beside its key, its value and its headers: more than it ever is."""
 _SLICE: Final = 512
 """Values that are counted together."""
 
@@ -63,7 +63,7 @@ class BatchWriter:
         self._max_batch_bytes = max_batch_bytes
         self._filling: dict[int, _Filling] = {}
         self._sticky = 0
-        """Where records without a key go until their batch is full."""
+        """The partition for records without a key, until its batch is full."""
         self._on_their_way: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
 
@@ -133,7 +133,7 @@ class BatchWriter:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is on its way."""
+        """True if nothing is on its way."""
         return not self._on_their_way
 
     async def flush(self) -> None:

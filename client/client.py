@@ -23,7 +23,7 @@ from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopi
 from eosin.protocol.types import Message
 
 RETRY_TIMEOUT_MS: Final = 15_000
-"""How long something is tried again before its last error is given to the caller."""
+"""Time for which something is tried again before its last error is given to the caller."""
 FIRST_BACKOFF_MS: Final = 20
 LAST_BACKOFF_MS: Final = 500
 
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 class CoordinatorType(IntEnum):
-    """What a coordinator coordinates."""
+    """The kind of name that a coordinator coordinates."""
 
     GROUP = 0
     TRANSACTION = 1

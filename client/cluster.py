@@ -49,7 +49,7 @@ class BrokerState:
     is_silent: bool
     """It is not fenced, and does not answer us."""
     metadata_lag: int | None
-    """How many records of the metadata it lacks; None where nobody says it."""
+    """Number of metadata records that it lacks; None where nobody says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,13 @@ class PartitionReplicas:
     min_in_sync: int | None
     """The topic's `min.insync.replicas`, where a replica is out of sync and the broker tells it."""
     lags: Mapping[int, int]
-    """How many records each follower lacks that its leader has, by node id; those that tell it."""
+    """Number of its leader's records that each follower lacks, by node id; only of followers that tell it."""
     log_ends: Mapping[int, int]
-    """Where each copy ends, by node id, of those that tell it and have no leader to be compared with."""
+    """End of each copy, by node id, of those that tell it and have no leader to be compared with."""
 
     @property
     def is_under_replicated(self) -> bool:
-        """Whether a replica is not in sync."""
+        """True if a replica is not in sync."""
         return len(self.in_sync) < len(self.replicas)
 
     @property
@@ -95,7 +95,7 @@ class ClusterState:
 
 
 class ClusterAdmin:
-    """What an operator asks about brokers and replicas."""
+    """Operations on brokers and replicas."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -214,7 +214,7 @@ class ClusterAdmin:
         return ends
 
     async def _log_ends(self, node: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
-        """Where a broker's replicas end; None when it does not answer."""
+        """The ends of a broker's replicas; None when it does not answer."""
         topics: dict[str, list[ListOffsetsPartition]] = {}
         for partition in partitions:
             topics.setdefault(partition.topic, []).append(ListOffsetsPartition(partition.partition, timestamp=_LATEST))
@@ -250,7 +250,7 @@ class ClusterAdmin:
 
 
 def lags(partition: PartitionReplicas, ends: Mapping[int, Mapping[TopicPartition, int] | None]) -> dict[int, int]:
-    """How many records each follower of a partition lacks, from the log ends that brokers told."""
+    """Number of records that each follower of a partition lacks, from the log ends that brokers told."""
     leader_end = (ends.get(partition.leader) or {}).get(partition.partition)
     if leader_end is None:
         return {}
@@ -263,7 +263,7 @@ def lags(partition: PartitionReplicas, ends: Mapping[int, Mapping[TopicPartition
 
 
 def log_ends(partition: PartitionReplicas, ends: Mapping[int, Mapping[TopicPartition, int] | None]) -> dict[int, int]:
-    """Where the copies of a partition end whose leader, if it has one, does not tell."""
+    """The ends of the copies of a partition whose leader, if it has one, does not tell."""
     if partition.partition in (ends.get(partition.leader) or {}):
         return {}
     told = ((node, (ends.get(node) or {}).get(partition.partition)) for node in partition.replicas)

@@ -53,7 +53,7 @@ _OF_LOGIN: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 
 class Security(Protocol):
-    """What a connection does before its first request: `ConnectionSecurity` is one."""
+    """Steps of a connection before its first request: `ConnectionSecurity` is one."""
 
     @property
     def tls(self) -> ssl.SSLContext | None:
@@ -86,7 +86,7 @@ class Connection:
         """Not connected yet: use `open`."""
         self.address: Final = address
         self.api_versions: ApiVersionsResponse | None = None
-        """What the login had to ask before; None when nobody has asked yet."""
+        """The response that the login already asked for; None when nobody has asked yet."""
         self._security = security
         self._renewing: asyncio.Task[None] | None = None
         self._held: list[tuple[_Pending | None, list[Any]]] | None = None
@@ -148,7 +148,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be sent."""
+        """True if requests can be sent."""
         return self._stream.failure is None
 
     @property

@@ -1,4 +1,4 @@
-"""Why a connection could not be made or was lost, as one sentence with a hint at the setting that may be wrong.
+"""Says why a connection could not be made or was lost, in one sentence with a hint at the setting that may be wrong.
 
 Always true: certificates and logins that one side refuses are `AuthenticationFailed`, which nobody tries again; what
 may pass by itself is `ConnectionFailed`.
@@ -13,14 +13,14 @@ from eosin.client.addresses import Address
 from eosin.client.errors import AuthenticationFailed, ClientError, ConnectionFailed, ProtocolViolation
 
 _NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG"})
-"""What OpenSSL says of bytes that are no TLS."""
+"""OpenSSL's names for bytes that are no TLS."""
 _NO_COMMON_VERSION: Final = frozenset(
     {"UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION", "NO_PROTOCOLS_AVAILABLE", "NO_SHARED_CIPHER"}
 )
 
 
 def failed_to_connect(address: Address, error: BaseException, *, has_tls: bool) -> ClientError:
-    """What an exception of opening a connection means."""
+    """Translates an exception of opening a connection."""
     if isinstance(error, ssl.SSLError):
         return _failed_handshake(address, error)
     if has_tls and isinstance(error, ConnectionResetError | ConnectionAbortedError | BrokenPipeError | EOFError):
@@ -32,7 +32,7 @@ def failed_to_connect(address: Address, error: BaseException, *, has_tls: bool) 
 
 
 class Stage(Enum):
-    """How far a connection had come when it was lost."""
+    """The stage of a connection when it was lost."""
 
     TLS_UNANSWERED = auto()
     """Encrypted, with a request on its way and no answer yet: where a broker hangs up for want of a certificate."""
@@ -52,7 +52,7 @@ _HINTS: Final = {
 
 
 def lost(address: Address, error: Exception | None, stage: Stage) -> ClientError:
-    """What the end of an open connection means."""
+    """Translates the end of an open connection."""
     if isinstance(error, ssl.SSLError):
         refused = _refused_certificate(address, error)
         if refused is not None:

@@ -37,7 +37,7 @@ _NO_SESSION_EPOCH: Final = -1
 
 
 class Isolation(IntEnum):
-    """How far a reader may see."""
+    """The end of a reader's view."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -49,9 +49,9 @@ class ConsumedRecord(msgspec.Struct, frozen=True, gc=False):
     partition: TopicPartition
     record: Record
     is_log_append_time: bool = False
-    """Whether the broker set the record's timestamp, and not its producer."""
+    """True if the broker set the record's timestamp, and not its producer."""
     batch: BatchHeader | None = None
-    """What the batch around it says."""
+    """The header of the batch around it."""
 
 
 class Consumer:
@@ -92,7 +92,7 @@ class Consumer:
         self.assign(positions)
 
     async def list_offset(self, partition: TopicPartition, timestamp: int) -> ListOffsetsPartitionResponse:
-        """What the leader of a partition says to a timestamp (ms), LATEST, EARLIEST or MAX_TIMESTAMP. LATEST is the
+        """The answer of a partition's leader to a timestamp (ms), LATEST, EARLIEST or MAX_TIMESTAMP. LATEST is the
         last stable offset for read_committed."""
         asked = ListOffsetsPartition(partition_index=partition.partition, timestamp=timestamp)
         request = ListOffsetsRequest(
@@ -163,9 +163,9 @@ class Consumer:
         return records, positions
 
     async def count_to(self, ends: Mapping[TopicPartition, int], *, max_bytes: int) -> dict[TopicPartition, int]:
-        """How many records `poll` would return before these offsets, for partitions that are assigned: told by the
-        headers of batches, which are all fetched. Partitions that were not read to their end in `max_bytes` are left
-        out. Positions move. Raises a ClientError."""
+        """Number of records that `poll` would return before these offsets, for partitions that are assigned: counted by
+        the headers of batches, which are all fetched. Partitions that were not read to their end in `max_bytes` are
+        left out. Positions move. Raises a ClientError."""
         counted = dict.fromkeys(ends, 0)
         left = {each for each, end in ends.items() if self._positions[each] < end}
         while left and max_bytes > 0:

@@ -1,4 +1,4 @@
-"""What can go wrong for a client: one base class, one sentence each.
+"""Errors of a client: one base class, one sentence each.
 
 Always true: whatever a peer or the network does, callers see a `ClientError`, never an OSError or a decoding error.
 """
@@ -12,7 +12,7 @@ class ClientError(Exception):
     """Something failed, and the message says what in one sentence."""
 
     retriable: bool = False
-    """Whether doing the same again may succeed."""
+    """True if doing the same again may succeed."""
 
 
 class ConnectionFailed(ClientError):

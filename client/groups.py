@@ -95,12 +95,12 @@ class GroupState:
 
     @property
     def is_there(self) -> bool:
-        """Whether the coordinator knows it."""
+        """True if the coordinator knows it."""
         return self.state != DEAD
 
 
 class GroupAdmin:
-    """What an operator asks about groups."""
+    """Operations on groups."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -175,7 +175,7 @@ class GroupAdmin:
     # --- positions
 
     async def offsets(self, group_id: str) -> dict[TopicPartition, int]:
-        """What a group has committed, by partition; nothing for a group that is not there. Raises BrokerError."""
+        """The committed offsets of a group, by partition; none for a group that is not there. Raises BrokerError."""
         groups = (OffsetFetchRequestGroup(group_id, topics=None),)
         request = OffsetFetchRequest(group_id=group_id, topics=None, groups=groups)
 
@@ -277,7 +277,7 @@ def _classic(node: int, found: DescribedGroup) -> GroupState:
 
 
 def _assigned(member: DescribedGroupMember) -> tuple[TopicPartition, ...]:
-    """What a member of a consumer group was assigned; nothing where that is not as clients write it."""
+    """The partitions assigned to a member of a consumer group; none if the bytes are not as clients write them."""
     if not member.member_assignment:
         return ()
     try:

@@ -11,7 +11,7 @@ MOST_BYTES: Final = 16 * 1024 * 1024
 
 
 class HttpError(Exception):
-    """Why there is no answer, as one sentence."""
+    """Says why there is no answer, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a client knows about the cluster: a snapshot of one Metadata answer, and no opinion about its age."""
+"""A client's knowledge of the cluster: a snapshot of one Metadata answer, and no opinion about its age."""
 
 from dataclasses import dataclass
 from typing import Final, Self
@@ -37,7 +37,7 @@ class TopicInfo:
     partitions: dict[int, PartitionInfo]
     error: int = 0
     operations: int | None = None
-    """What the client may do with it, as the set of bits of KIP-430; None when it was not asked for, or is not told."""
+    """The client's allowed operations, as the set of bits of KIP-430; None when it was not asked for, or is not told."""
 
 
 @dataclass(frozen=True, slots=True)

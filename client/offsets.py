@@ -28,7 +28,7 @@ _TIMEOUT_MS: Final = 30_000
 async def list_offsets(
     client: Client, wanted: Mapping[TopicPartition, int], *, isolation: Isolation = Isolation.READ_UNCOMMITTED
 ) -> dict[TopicPartition, int]:
-    """What the leaders say to a timestamp (ms), LATEST, EARLIEST or MAX_TIMESTAMP of each partition; -1 where no record
+    """The leaders' answers to a timestamp (ms), LATEST, EARLIEST or MAX_TIMESTAMP of each partition; -1 where no record
     is that young. LATEST is the last stable offset for read_committed. Raises a ClientError."""
 
     async def attempt() -> dict[TopicPartition, int]:

@@ -1,4 +1,4 @@
-"""Where a partition begins, how far its readers may go, and what really lies between two of its offsets."""
+"""The beginning of a partition, the end for its readers, and the records that really lie between two of its offsets."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -23,7 +23,7 @@ _COMMITTED: Final = 1
 _CONSUMER: Final = -1
 _NO_SESSION: Final = -1
 COUNTED_BYTES: Final = 1024 * 1024
-"""What is read at most to count records."""
+"""Limit of the bytes that are read to count records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class PartitionOffsets:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """What lies between two offsets, for a reader of committed records."""
+    """The contents between two offsets, for a reader of committed records."""
 
     records: int
     """The records that the reader gets."""
@@ -47,7 +47,7 @@ class Between:
 
 
 class OffsetAdmin:
-    """What an operator asks about the offsets of partitions."""
+    """Questions about the offsets of partitions."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

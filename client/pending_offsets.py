@@ -1,4 +1,4 @@
-"""Which offsets of a group an open transaction holds (KIP-447): they are decided with it, and unstable until then."""
+"""Offsets of a group that an open transaction holds (KIP-447): they are decided with it, and unstable until then."""
 
 from typing import Final
 

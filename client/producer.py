@@ -92,15 +92,15 @@ class Producer:
         self._acks = acks
         self._in_transaction = False
         self._touched: set[TopicPartition | str] = set()
-        """What the open transaction holds: partitions, and groups by id."""
+        """The contents of the open transaction: partitions, and groups by id."""
         self._others_write = False
-        """Whether other producers have written into the open transaction: those that share it, or left it open."""
+        """True if other producers have written into the open transaction: those that share it, or left it open."""
         self._failure: ClientError | None = None
         self._turns: dict[TopicPartition, asyncio.Lock] = {}
 
     @property
     def in_transaction(self) -> bool:
-        """Whether `begin` was called and neither `commit` nor `abort` since."""
+        """True if `begin` was called and neither `commit` nor `abort` since."""
         return self._in_transaction
 
     @property
@@ -320,7 +320,7 @@ class Producer:
 
     @property
     def _may_hold_something(self) -> bool:
-        """Whether the coordinator may know of the open transaction, as far as this producer can tell."""
+        """True if the coordinator may know of the open transaction, as far as this producer can tell."""
         return bool(self._touched) or self._others_write
 
     async def _end(self, *, commit: bool) -> None:

@@ -10,7 +10,7 @@ from eosin.protocol.schemas import alter_client_quotas as altering
 from eosin.protocol.schemas import describe_client_quotas as describing
 
 Entity = Mapping[str, str | None]
-"""Whose quotas: names by type (`user`, `client-id`, `ip`), None for the default of a type."""
+"""The owner of quotas: names by type (`user`, `client-id`, `ip`), None for the default of a type."""
 
 _EXACT: Final = 0
 _DEFAULT: Final = 1

@@ -1,4 +1,4 @@
-"""What a read_committed reader drops: the records of aborted transactions (KIP-98).
+"""Drops the records of aborted transactions for a read_committed reader (KIP-98).
 
 A fetch answers with the aborted transactions that touch its range, as (producer id, first offset), and the log has an
 ABORT marker where each ends. Always true: between the two, every transactional batch of that producer is dropped.
@@ -37,10 +37,10 @@ class FetchedRecords:
     ) -> None:
         """`aborted` is None for a read_uncommitted reader. `with_control`: control records, too."""
         self.batch: BatchHeader | None = None
-        """That of the record that was taken last."""
+        """The header of the batch of the record that was taken last."""
         self.next_offset = from_offset
         self.is_log_append_time = False
-        """Whether the broker set the timestamp of the record that was taken last, and not its producer."""
+        """True if the broker set the timestamp of the record that was taken last, and not its producer."""
         self._data = b"" if data is None else data
         self._from_offset = from_offset
         self._filtered = aborted is not None
@@ -68,7 +68,7 @@ class FetchedRecords:
             raise BadData(f"records after offset {self.next_offset} are damaged: {error}") from error
 
     def count(self, end: int) -> int:
-        """How many data records there are before offset `end`: told by headers, and decoded only where a batch lies
+        """Number of data records before offset `end`: counted by headers, and decoded only where a batch lies
         across a border. Raises BadData."""
         counted = 0
         try:

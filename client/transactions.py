@@ -45,7 +45,7 @@ _NOBODYS: Final = "eosin-is-this-shown"
 """A transactional id that nobody uses."""
 
 TRANSACTION_STATES: Final = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
-"""That an id can be listed in."""
+"""The states that an id can be listed in."""
 
 _ONGOING: Final = "Ongoing"
 _PREPARING: Final = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
@@ -79,12 +79,12 @@ class DescribedTransaction:
 
     @property
     def is_two_phase(self) -> bool:
-        """Whether its transactions never time out, since an external coordinator decides them (KIP-939)."""
+        """True if its transactions never time out, since an external coordinator decides them (KIP-939)."""
         return self.timeout_ms == NO_TIMEOUT_MS
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction is open whose outcome is not decided."""
+        """True if a transaction is open whose outcome is not decided."""
         return self.state == _ONGOING
 
 
@@ -97,12 +97,12 @@ class OpenTransaction:
 
     @property
     def start_offset(self) -> int:
-        """Where it begins."""
+        """The offset at which it begins."""
         return self.producer.current_txn_start_offset
 
 
 class TransactionAdmin:
-    """What an operator asks about transactions."""
+    """Operations on transactions."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -154,7 +154,7 @@ class TransactionAdmin:
         return await self._client.retry(attempt)
 
     async def sees_all_ids(self) -> bool:
-        """Whether a transactional id that nobody has is shown as unknown: who may not see it is not told of others
+        """True if a transactional id that nobody has is shown as unknown: who may not see it is not told of others
         either, since lists leave out what one may not see. Raises ClientError."""
         try:
             await self.describe(_NOBODYS)
@@ -163,7 +163,7 @@ class TransactionAdmin:
         return True
 
     async def describe(self, transactional_id: str) -> DescribedTransaction:
-        """What the coordinator of an id knows. Raises BrokerError, TRANSACTIONAL_ID_NOT_FOUND among others."""
+        """The coordinator's knowledge of an id. Raises BrokerError, TRANSACTIONAL_ID_NOT_FOUND among others."""
         request = DescribeTransactionsRequest((transactional_id,))
 
         async def attempt() -> DescribedTransaction:
@@ -280,7 +280,7 @@ class TransactionAdmin:
         return found
 
     async def _known(self, producer_ids: Mapping[int, None]) -> dict[int, DescribedTransaction]:
-        """What the coordinators know of these producer ids."""
+        """The coordinators' knowledge of these producer ids."""
         known = {}
         for each in await self.list_transactions(producer_ids=tuple(producer_ids)):
             try:
@@ -292,7 +292,7 @@ class TransactionAdmin:
 
 
 def _will_end(transaction: OpenTransaction, known: DescribedTransaction | None) -> bool:
-    """Whether the coordinator is going to write a marker for it. One that is being ended may have a newer epoch by now
+    """True if the coordinator is going to write a marker for it. One that is being ended may have a newer epoch by now
     than its records (KIP-890); one that is ongoing with another epoch is another transaction."""
     producer = transaction.producer
     if known is None or known.producer_id != producer.producer_id or transaction.partition not in known.partitions:

@@ -25,14 +25,14 @@ _TWO_PHASE_INIT: Final = 6
 
 
 class PreparedState(NamedTuple):
-    """Which transaction was prepared; `str` of it is what the external coordinator stores, empty for none."""
+    """Names the transaction that was prepared; `str` of it is what the external coordinator stores, empty for none."""
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """What `str` wrote. Raises ValueError."""
+        """The state that `str` wrote. Raises ValueError."""
         if not text:
             return cls()
         producer_id, colon, producer_epoch = text.partition(":")
@@ -45,7 +45,7 @@ class PreparedState(NamedTuple):
 
     @property
     def is_transaction(self) -> bool:
-        """Whether there is one."""
+        """True if there is one."""
         return self.producer_id != NO_PRODUCER_ID
 
 

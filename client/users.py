@@ -19,7 +19,7 @@ from eosin.protocol.schemas.describe_user_scram_credentials import (
 
 
 class UserAdmin:
-    """What an operator asks of the users of a cluster."""
+    """Operations on the users of a cluster."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

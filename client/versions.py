@@ -1,4 +1,4 @@
-"""Which version of each API to speak with one broker (KIP-35, KIP-511), and the features its cluster has agreed on."""
+"""The version of each API to speak with one broker (KIP-35, KIP-511), and the features its cluster has agreed on."""
 
 import functools
 import importlib.metadata
@@ -17,7 +17,7 @@ SOFTWARE_NAME: Final = "eosin"
 
 
 class Versions:
-    """What one broker serves, and what this client makes of it."""
+    """The APIs that one broker serves, and this client's choice of their versions."""
 
     def __init__(self, response: ApiVersionsResponse, pinned: Mapping[ApiKey, int] | None = None) -> None:
         """`pinned` is the version to use for an API whatever else is possible."""

@@ -19,11 +19,11 @@ MAX_FILE_BYTES: Final = 1 << 20
 
 
 class SecuritySettingError(ValueError):
-    """What is wrong with the settings, as one sentence."""
+    """Says what is wrong with the settings, in one sentence."""
 
 
 class SecurityProtocol(StrEnum):
-    """How a listener is spoken to."""
+    """The protocol that a listener speaks."""
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
@@ -32,12 +32,12 @@ class SecurityProtocol(StrEnum):
 
     @property
     def has_tls(self) -> bool:
-        """Whether the bytes are encrypted."""
+        """True if the bytes are encrypted."""
         return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
 
     @property
     def has_sasl(self) -> bool:
-        """Whether the client logs in."""
+        """True if the client logs in."""
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
@@ -70,7 +70,7 @@ class Login:
     """Empty with a token."""
     password: str = field(default="", repr=False)
     token_url: str = ""
-    """Where a token comes from: `file:` or `https:`."""
+    """The source of a token: `file:` or `https:`."""
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
     scope: str = ""
@@ -83,7 +83,7 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class SecuritySettings:
-    """How to reach a broker safely. The default is today's plain connection."""
+    """Settings to reach a broker safely. The default is today's plain connection."""
 
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     tls: TlsSettings | None = None

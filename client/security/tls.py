@@ -99,7 +99,7 @@ def _pem(path: str, password: str | None) -> bytes:
 
 
 def _pem_of_pkcs12(name: str, content: bytes, password: str | None) -> bytes:
-    """What a PKCS12 store holds: the key, its certificates, and the certificates that it trusts."""
+    """The contents of a PKCS12 store: the key, its certificates, and the certificates that it trusts."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.serialization import pkcs12
 

@@ -1,4 +1,4 @@
-"""Where a client's bearer token comes from: a file, or an OAuth 2 server by the grant "client credentials" (RFC 6749).
+"""Fetches a client's bearer token: from a file, or an OAuth 2 server by the grant "client credentials" (RFC 6749).
 
 Blocking: ask from a thread. Always true: redirects are not followed, so the secret goes nowhere but to the address in
 the settings; what the server says is shown in no error but for its OAuth error code.
