@@ -37,7 +37,7 @@ class TopicInfo:
     partitions: dict[int, PartitionInfo]
     error: int = 0
     operations: int | None = None
-    """The client's allowed operations, as the set of bits of KIP-430; None when it was not asked for, or is not told."""
+    """The client's allowed operations, as the set of bits of KIP-430; None when not asked for, or not told."""
 
 
 @dataclass(frozen=True, slots=True)

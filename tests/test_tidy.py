@@ -24,6 +24,12 @@ LOOKED_AT = {
 """What is longer than the alarm, each with the reason why it may stay."""
 ROOMS_WITH_RINGS = {"network", "cluster", "broker", "observe"}
 """Their folders still import each other in a ring. A room leaves the list when it has none; none comes in."""
+INDIRECT_OPENINGS = frozenset(
+    "what who whose whom whether how where which those that when why whatever whoever".split()
+)
+"""Words that keep the subject of a sentence waiting."""
+MAX_INDIRECT_OPENINGS = 945
+"""Number of docstrings that still open with one of them. It may only fall."""
 PROJECT = tomllib.loads(text_of(ROOT / "pyproject.toml"))
 
 
@@ -153,6 +159,18 @@ def _long() -> Iterator[tuple[str, tuple[str, int]]]:
 def test_a_module_says_what_it_owns() -> None:
     silent = [at(path, 1) for path in sources(*ROOMS) if not outline(path).docstring]
     fail_for(silent, "a module begins with a docstring")
+
+
+def test_a_docstring_opens_with_a_verb_or_names_its_subject() -> None:
+    """ "True if ...", "Number of ...", "The ...", "Raises ...": the first words say what is returned or held."""
+    found = [
+        f"{at(path, opening.line)} opens with {opening.word!r}"
+        for path in sources(*ROOMS, "bench")
+        for opening in outline(path).openings
+        if opening.word in INDIRECT_OPENINGS
+    ]
+    if len(found) > MAX_INDIRECT_OPENINGS:
+        fail_for(found, f"at most {MAX_INDIRECT_OPENINGS} docstrings open with a question word or a demonstrative")
 
 
 def test_what_is_reserved_for_a_few_is_touched_by_nobody_else() -> None:

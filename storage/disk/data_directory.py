@@ -177,7 +177,7 @@ class DataDirectory:
         )
 
     def forget_broker_epoch(self) -> None:
-        """Removes the epoch of that run, for no start to claim: acknowledged records may be lost. Blocks. Raises OSError."""
+        """Forget that run's epoch: no start claims it, as acknowledged records may be lost. Blocks. Raises OSError."""
         if self._disk.size(f"{self.path}/{BROKER_EPOCH}") is not None:
             self._disk.unlink(f"{self.path}/{BROKER_EPOCH}")
             self._disk.sync_directory(self.path)

@@ -6,6 +6,7 @@ each with its lines, and drops the tree: those of all files would take 400 MB, a
 
 import ast
 import gc
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -67,6 +68,14 @@ class Class(NamedTuple):
     """Without their parameters."""
 
 
+class Opening(NamedTuple):
+    """The first word of a docstring, or of a string below an attribute."""
+
+    line: int
+    word: str
+    """In small letters; empty if the string opens with no word."""
+
+
 class Handler(NamedTuple):
     """An `except` with its block."""
 
@@ -82,6 +91,7 @@ class Outline(NamedTuple):
     """What rules ask of a source, by line."""
 
     docstring: str | None
+    openings: tuple[Opening, ...]
     imports: tuple[Import, ...]
     calls: tuple[Call, ...]
     """Those of a name; the result of another call has none."""
@@ -132,6 +142,11 @@ def outline_of(text: str) -> Outline:
     lines = text.splitlines()
     return Outline(
         docstring=ast.get_docstring(tree),
+        openings=tuple(
+            Opening(node.lineno, _first_word(node.value.value))
+            for node in found[ast.Expr]
+            if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        ),
         imports=tuple(
             [Import(node.lineno, each.name, ()) for node in found[ast.Import] for each in node.names]
             + [
@@ -151,6 +166,12 @@ def outline_of(text: str) -> Outline:
         handlers=tuple(_handler(node) for node in found[ast.ExceptHandler]),
         awaits=tuple(node.lineno for kind in (ast.Await, ast.AsyncFor, ast.AsyncWith) for node in found[kind]),
     )
+
+
+def _first_word(text: str) -> str:
+    """The first word of a text in small letters, behind any quotes and brackets."""
+    match = re.match(r"[\s`'\"(]*([A-Za-z]*)", text)
+    return match[1].lower() if match else ""
 
 
 def _dotted(node: ast.expr) -> str:
