@@ -53,7 +53,7 @@ _OF_LOGIN: Final = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 
 class Security(Protocol):
-    """Steps of a connection before its first request: `ConnectionSecurity` is one."""
+    """The steps of a connection before its first request: `ConnectionSecurity` implements them."""
 
     @property
     def tls(self) -> ssl.SSLContext | None:

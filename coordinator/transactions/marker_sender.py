@@ -52,7 +52,7 @@ def marker_of(txn: Txn, *, coordinator_epoch: int) -> Marker:
 
 
 class JobOwner(Protocol):
-    """Hears from the sender about its coordinator's jobs."""
+    """Receives the sender's reports about jobs."""
 
     def markers_written(self, job: "MarkerJob") -> None:
         """Every partition has its marker."""
