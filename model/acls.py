@@ -16,7 +16,7 @@ EVERYBODY: Final = "User:*"
 
 
 class PatternType(IntEnum):
-    """How an entry's resource name is meant; the first three only in filters."""
+    """The way an entry's resource name is compared; the first three only in filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -26,7 +26,7 @@ class PatternType(IntEnum):
 
 
 class Permission(IntEnum):
-    """What an entry does; the first two only in filters."""
+    """The effect of an entry; the first two only in filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -48,7 +48,7 @@ class Acl(NamedTuple):
     permission: int
 
     def covers(self, name: str) -> bool:
-        """Whether the entry is about the resource `name`, its type left aside."""
+        """True if the entry covers a resource named `name`; its type is not checked."""
         own = self.resource_name
         if self.pattern_type == PatternType.PREFIXED:
             return name.startswith(own)
@@ -68,7 +68,7 @@ def _name_of(kind: type[IntEnum], number: int) -> str:
 
 
 class AclFilter(NamedTuple):
-    """Which entries are meant; None or ANY: whatever the entry has (security.md 4.5.5)."""
+    """Selects entries; None or ANY accepts any value of the entry (security.md 4.5.5)."""
 
     resource_type: int = ResourceType.ANY
     resource_name: str | None = None
@@ -79,7 +79,7 @@ class AclFilter(NamedTuple):
     permission: int = Permission.ANY
 
     def matches(self, acl: Acl) -> bool:
-        """Whether `acl` is meant."""
+        """True if the filter selects `acl`."""
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
             and self._matches_pattern(acl)

@@ -1,4 +1,4 @@
-"""What counts as one address, and as one network, where connections are counted (security.md 5.7)."""
+"""Group peers by address and by network, for the counts of connections (security.md 5.7)."""
 
 from functools import lru_cache
 

@@ -1,4 +1,4 @@
-"""What the cluster looks like: its brokers, its topics, who leads what, and how to change that.
+"""The cluster's metadata: its brokers, its topics, their leaders, and the calls that change them.
 
 `Cluster` is the one interface to cluster metadata; no caller may assume that there is a single broker. The embedded
 implementation for one node is `eosin.cluster.metadata.embedded_cluster`.
@@ -55,7 +55,7 @@ class Topic:
     name: str
     topic_id: Uuid
     partitions: int
-    """How many partitions it has: they are numbered from 0."""
+    """Number of partitions; they are numbered from 0."""
     configs: Mapping[str, str] = field(default_factory=lambda: NO_CONFIGS, hash=False)
     """The topic's own settings by Kafka's names, as text; whatever is missing follows the broker's defaults."""
     internal: bool = False
@@ -63,7 +63,7 @@ class Topic:
 
 
 class PartitionState(NamedTuple):
-    """Where one partition lives, by node ids."""
+    """The replicas of one partition and their state, by node ids."""
 
     leader_id: int
     """`NO_LEADER` when it has none now."""
@@ -83,7 +83,7 @@ class PartitionState(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a change of metadata ended."""
+    """The result of a change of metadata."""
 
     error: ErrorCode
     message: str | None = None
@@ -109,7 +109,7 @@ class Quorum(NamedTuple):
 
 
 class ConfigOperation(IntEnum):
-    """What an incremental change does to a setting, by its number on the wire (KIP-339)."""
+    """The operation of an incremental change on a setting, by its number on the wire (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -173,7 +173,7 @@ class LeaderSeen(NamedTuple):
 
 
 def leader_seen(state: PartitionState, without_listener: frozenset[int]) -> LeaderSeen:
-    """What clients of a listener that these brokers lack see of a partition (cluster.md 3.10)."""
+    """The view of a partition for clients of a listener that the brokers `without_listener` lack (cluster.md 3.10)."""
     if state.leader_id == NO_LEADER:
         error = ErrorCode.LEADER_NOT_AVAILABLE
     elif state.leader_id in without_listener:
@@ -203,7 +203,7 @@ class Cluster(Protocol):
 
     @property
     def is_joined(self) -> bool:
-        """Whether brokers of several machines share the cluster, whose metadata a quorum of controllers keeps."""
+        """True if brokers of several machines share the cluster; a quorum of controllers keeps its metadata then."""
 
     @property
     def features_epoch(self) -> int:
@@ -233,15 +233,15 @@ class Cluster(Protocol):
         """Every live broker that has `listener`, by node id."""
 
     def brokers_for_readers(self, listener: str) -> Sequence[Endpoint]:
-        """Those of `brokers` that serve consumers from partitions which they follow (KIP-392)."""
+        """The members of `brokers` that serve consumers from partitions which they follow (KIP-392)."""
 
     def brokers_without(self, listener: str) -> frozenset[int]:
         """The registered brokers, alive or not, that clients of `listener` cannot reach, as they have none of that
         name."""
 
     def inter_broker_endpoint(self, node_id: int) -> Endpoint | None:
-        """How other brokers reach this one, alive or not; None when it is not registered or has no listener for
-        that."""
+        """The address at which other brokers reach this one, alive or not; None if it is not registered or has no
+        listener for that."""
 
     def broker_epoch(self, node_id: int) -> int | None:
         """The epoch of a broker's registration, which grows with each of its starts; None when it is not registered

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 SECRET_BYTES: Final = 32
 """Of the secret behind the credentials of users who are not there."""
 SECRET_SETTING: Final = "eosin.scram.secret"
-"""Where a cluster of several machines keeps that secret: a setting of all brokers that no broker tells, since the
-quorum has no record for it (security.md 3.4.9)."""
+"""The setting in which a cluster of several machines keeps that secret. No broker shows it. It is a setting of all
+brokers, since the quorum has no record for it (security.md 3.4.9)."""
 
 
 def secret_text(secret: bytes) -> str:
@@ -29,7 +29,7 @@ def secret_of(text: str) -> bytes:
 
 
 class StoredCredential(NamedTuple):
-    """What is stored of one user's password for one mechanism."""
+    """The stored form of one user's password for one mechanism."""
 
     salt: bytes
     stored_key: bytes
@@ -53,8 +53,8 @@ _NONE: Final[Mapping[int, StoredCredential]] = MappingProxyType({})
 
 
 class Credentials:
-    """What is stored, and who wants to hear when a user is gone. Mechanisms are those of the wire: 1 for SCRAM-SHA-256,
-    2 for SCRAM-SHA-512."""
+    """The stored credentials, and the callbacks for the removal of a user. Mechanisms have their numbers on the wire: 1
+    for SCRAM-SHA-256, 2 for SCRAM-SHA-512."""
 
     def __init__(self) -> None:
         self.secret: bytes | None = None

@@ -14,7 +14,7 @@ ENTITY_TYPES: Final = (USER, CLIENT_ID, IP)
 
 
 class QuotaKey(StrEnum):
-    """What is limited, by the names of Kafka's settings."""
+    """The limited resources, by the names of Kafka's settings."""
 
     PRODUCER_BYTE_RATE = "producer_byte_rate"
     CONSUMER_BYTE_RATE = "consumer_byte_rate"
@@ -24,7 +24,7 @@ class QuotaKey(StrEnum):
 
 
 Entity = tuple[tuple[str, str | None], ...]
-"""What a quota is for: types and names in the order of types, None for the default of a type."""
+"""The entity that a quota is for: types and names in the order of types, with None for the default of a type."""
 
 
 class QuotaChange(NamedTuple):
@@ -77,7 +77,7 @@ class QuotaTable:
         self._changed()
 
     def limits(self, key: QuotaKey) -> bool:
-        """Whether anybody has a quota of this kind."""
+        """True if any entity has a quota of this kind."""
         return any(key in values for values in self._values.values())
 
     def of_request(self, key: QuotaKey, user: str, client_id: str) -> Limit | None:
@@ -98,7 +98,7 @@ class QuotaTable:
         return None
 
     def of_address(self, address: str) -> float | None:
-        """How many connections a second an address may make."""
+        """The number of connections that an address may make per second; None without a limit."""
         for entity in (((IP, address),), ((IP, None),)):
             bound = self._values.get(entity, {}).get(QuotaKey.CONNECTION_CREATION_RATE)
             if bound is not None:
@@ -120,7 +120,7 @@ _EXACT_MAX: Final = 2**53
 
 
 def wrong_entity(parts: list[tuple[str, str | None]]) -> str | None:
-    """Why these parts name nothing that can have a quota, in a sentence; None when they do."""
+    """Return the reason, in a sentence, why no entity of these parts can have a quota; None if one can."""
     if not parts:
         return "Invalid empty client quota entity"
     kinds = [kind for kind, _ in parts]
@@ -140,7 +140,7 @@ def wrong_entity(parts: list[tuple[str, str | None]]) -> str | None:
 
 
 def wrong_value(entity: Entity, key: str, value: float | None) -> str | None:
-    """Why this key of the entity cannot be set to the value, None to remove it, in a sentence; None when it can."""
+    """Return the reason, in a sentence, why `value` is invalid for `key` (None removes it); None if it is valid."""
     allowed = _KEYS[IP if entity[0][0] == IP else USER]
     if key not in allowed:
         return f"Invalid configuration key {key}"

@@ -1,4 +1,4 @@
-"""What may be done to what: operations and kinds of resources, by their numbers on the wire (security.md 4.3.1)."""
+"""The operations and the kinds of resources, by their numbers on the wire (security.md 4.3.1)."""
 
 from enum import IntEnum
 from typing import Final
@@ -21,7 +21,7 @@ class ResourceType(IntEnum):
 
 
 class Operation(IntEnum):
-    """What can be done to a resource."""
+    """An operation on a resource."""
 
     UNKNOWN = 0
     ANY = 1

@@ -512,7 +512,7 @@ class BrokerConfig(SaslSettings):
     references: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """The texts of settings whose values stand elsewhere, as `${file:...}`, by key (security.md 6.3.2)."""
     topic_defaults: LogConfig = field(init=False, repr=False)
-    """What a topic without configs of its own gets."""
+    """The configs of a topic that sets none of its own."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "topic_defaults", defaults_from({name: self.value(name) for name in BROKER_SETTINGS}))
@@ -534,7 +534,7 @@ class BrokerConfig(SaslSettings):
 
     @property
     def limits_connections(self) -> bool:
-        """Whether more than the number of open files limits connections."""
+        """True if anything else than the number of open files limits connections."""
         return bool(
             self.max_connections < INT_MAX
             or self.max_connections_per_ip < INT_MAX
@@ -551,22 +551,23 @@ class BrokerConfig(SaslSettings):
 
     @property
     def protocols(self) -> dict[str, str]:
-        """What each listener speaks: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, by the listener's name."""
+        """The security protocol of each listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, by the listener's
+        name."""
         return protocols_of([each.name for each in self.bound_listeners], self.listener_security_protocol_map)
 
     @property
     def bound_listeners(self) -> tuple[Listener, ...]:
-        """What to listen on."""
+        """The listeners to open."""
         return parse_listeners(self.listeners, key="listeners")
 
     @property
     def told_listeners(self) -> tuple[Listener, ...]:
-        """What clients are told, for the listeners that say so."""
+        """The addresses that clients are given, for the listeners that have one of their own."""
         return parse_listeners(self.advertised_listeners, key="advertised.listeners")
 
     @property
     def is_joined(self) -> bool:
-        """Whether this broker is one of a cluster that has controllers, not a cluster of its own (cluster.md 1.2)."""
+        """True if this broker belongs to a cluster that has controllers, not a cluster of its own (cluster.md 1.2)."""
         return bool(self.controller_quorum_bootstrap_servers or self.controller_quorum_voters)
 
     @property
@@ -601,17 +602,17 @@ class BrokerConfig(SaslSettings):
 
     @property
     def has_secured_links(self) -> bool:
-        """Whether this broker connects to other nodes of its cluster by anything else than PLAINTEXT."""
+        """True if this broker connects to other nodes of its cluster by anything else than PLAINTEXT."""
         return self.is_joined and (self.inter_broker_protocol, self.controller_protocol) != (PLAINTEXT, PLAINTEXT)
 
     @property
     def is_observed(self) -> bool:
-        """Whether somebody wants to see into this broker, now or later (console.md 2 and 4)."""
+        """True if the flight recorder, the HTTP listener or traces are configured (console.md 2 and 4)."""
         return bool(self.eosin_http_listener or self.eosin_tracing_endpoint) or self.eosin_recorder_max_bytes > 0
 
     @property
     def has_authorizer(self) -> bool:
-        """Whether access control entries say what clients may do."""
+        """True if access control entries decide about the rights of clients."""
         return bool(self.authorizer_class_name)
 
     @property
@@ -621,7 +622,8 @@ class BrokerConfig(SaslSettings):
 
     @property
     def recovers_from_timeouts(self) -> bool:
-        """Whether a producer whose transaction timed out may go on. Only verification keeps its late writes out."""
+        """True if a producer may continue after its transaction timed out. Only verification keeps its late writes
+        out."""
         return self.transaction_timeout_recovery == "on" and self.transaction_partition_verification_enable
 
     @property

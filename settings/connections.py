@@ -1,4 +1,4 @@
-"""What `max.connections.per.ip.overrides` says, and which settings of connections a listener may have for itself."""
+"""Parse `max.connections.per.ip.overrides`, and the connection settings that a listener may have for itself."""
 
 from collections.abc import Sequence
 from ipaddress import IPv6Address, IPv6Network, ip_address

@@ -1,4 +1,5 @@
-"""What other rooms get of the settings: they declare what they need, and know nothing of the broker's config."""
+"""Build the settings of other rooms: these declare the fields that they need, and know nothing of the broker's
+config."""
 
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.transactions.rules.config import TransactionConfig

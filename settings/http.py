@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 KEY = "eosin.http.listener"
 HTTP = "HTTP"
-"""What its listener is called; in settings `listener.name.http.ssl...`."""
+"""The name of its listener; in settings `listener.name.http.ssl...`."""
 DEFAULT_HOST = "127.0.0.1"
 ANONYMOUS = "User:ANONYMOUS"
 
 
 def http_listener(text: str) -> Listener | None:
-    """Where `text`, `[HOST:]PORT`, listens; None when it is empty. Raises SettingError."""
+    """The listener at `text`, `[HOST:]PORT`; None if it is empty. Raises SettingError."""
     if not text:
         return None
     if "://" in text or "=" in text:
@@ -30,7 +30,7 @@ def http_listener(text: str) -> Listener | None:
 
 
 def is_loopback(listener: Listener) -> bool:
-    """Whether only this machine can reach it."""
+    """True if only this machine can reach it."""
     if listener.host == "localhost":
         return True
     try:

@@ -86,7 +86,7 @@ UNUSED: Final = frozenset(_NAMES.split())
 
 
 def is_unused(key: str) -> bool:
-    """Whether Kafka has this key and Eosin ignores it."""
+    """True if Kafka has this key and Eosin ignores it."""
     return key in UNUSED or key.startswith(UNUSED_PREFIXES)
 
 
@@ -103,4 +103,4 @@ remote.log.manager.follower.thread.pool.size remote.log.reader.threads replica.a
 """
 
 DYNAMIC_UNUSED: Final = frozenset(_DYNAMIC.split())
-"""Those among them that Apache Kafka changes without a restart, and the throttles that its tools set."""
+"""The keys among them that Apache Kafka changes without a restart, and the throttles that its tools set."""

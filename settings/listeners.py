@@ -12,7 +12,7 @@ from eosin.settings.settings import SettingError
 
 DEFAULT_LISTENER: Final = "PLAINTEXT"
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-"""What a listener may speak, in the order of Kafka's numbers."""
+"""The protocols of listeners, in the order of Kafka's numbers."""
 TLS_PROTOCOLS: Final = frozenset({"SSL", "SASL_SSL"})
 SASL_PROTOCOLS: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
 PROTOCOL_MAP: Final = "listener.security.protocol.map"
@@ -31,7 +31,7 @@ class Listener:
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether the host means every address of the machine, which no client can connect to."""
+        """True if the host means every address of the machine, which no client can connect to."""
         return self.host in ("", "0.0.0.0", "::")
 
     @property

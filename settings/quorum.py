@@ -206,7 +206,7 @@ def parse_voter(text: str) -> QuorumVoter:
 
 
 def check_alone(config: "BrokerConfig") -> None:
-    """What a broker that runs alone cannot be told. Raises SettingError."""
+    """Check that a broker that runs alone has no settings of a quorum. Raises SettingError."""
     if config.process_roles:
         raise SettingError(
             f"process.roles={','.join(config.process_roles)} is for brokers of a quorum: give its controllers in"
@@ -219,7 +219,7 @@ def check_alone(config: "BrokerConfig") -> None:
 
 
 def check_joined(config: "BrokerConfig", *, protocols: Mapping[str, str], on_command_line: frozenset[str]) -> None:
-    """What must be true of a broker that joins a quorum. `protocols` is `listener.security.protocol.map`;
+    """Check the settings of a broker that joins a quorum. `protocols` is `listener.security.protocol.map`;
     `on_command_line` names the settings that the command line gives. Raises SettingError."""
     _check_identity(config)
     _check_controllers(config, protocols)
@@ -232,7 +232,7 @@ def check_joined(config: "BrokerConfig", *, protocols: Mapping[str, str], on_com
 
 
 def warnings_of(config: "BrokerConfig") -> Sequence[str]:
-    """What the author of a broker's settings that joins a quorum should be told."""
+    """Warnings for the author of the settings of a broker that joins a quorum."""
     warnings = []
     if 2 * config.broker_heartbeat_interval_ms > config.broker_session_timeout_ms:
         warnings.append(
@@ -338,7 +338,7 @@ def quorum_voters(config: QuorumSettings) -> tuple[QuorumVoter, ...]:
 
 
 def bootstrap_servers(config: QuorumSettings) -> tuple[tuple[str, int], ...]:
-    """Where to ask for the quorum's leader: host and port of each address, checked before."""
+    """The addresses to ask for the quorum's leader, as hosts and ports. The settings were checked before."""
     found: dict[tuple[str, int], Any] = {
         parse_server(text, key="controller.quorum.bootstrap.servers"): None
         for text in config.controller_quorum_bootstrap_servers
@@ -352,7 +352,8 @@ def inter_broker_listener(config: QuorumSettings) -> str:
 
 
 def controller_protocol(names: Sequence[str], protocols: Mapping[str, str]) -> str:
-    """What the controllers' listener speaks, the first of `names`. `protocols` is `listener.security.protocol.map`."""
+    """The protocol of the controllers' listener, which is the first of `names`. `protocols` is
+    `listener.security.protocol.map`."""
     name = names[0].upper() if names else ""
     return protocols.get(name, name if name in PROTOCOLS else PLAINTEXT)
 

@@ -130,7 +130,7 @@ TRUST_STORE_OF_KEYS: Final = (
 tokens are fetched."""
 
 PER_MECHANISM: Final = _OF_TOKENS | {"sasl.jaas.config", "connections.max.reauth.ms", *TRUST_STORE_OF_KEYS}
-"""Those that a mechanism on it may have for itself: `listener.name.NAME.plain.sasl.jaas.config`."""
+"""The keys that a mechanism on it may have for itself: `listener.name.NAME.plain.sasl.jaas.config`."""
 
 _MECHANISMS: Final = ("plain.", "scram-sha-256.", "scram-sha-512.", "oauthbearer.")
 

@@ -72,7 +72,7 @@ class Synonym:
 
     name: str
     factor: int = 1
-    """What one unit of the broker setting is in the topic config's unit (hours to ms)."""
+    """One unit of the broker setting, counted in the topic config's unit (hours to ms)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ class Setting:
         return value
 
     def allowed(self) -> str:
-        """What a value must be, as part of a sentence."""
+        """The description of valid values, as part of a sentence."""
         if self.choices:
             return f"{'a list of' if self.kind is Kind.LIST else 'one of'} {', '.join(self.choices)}"
         if self.kind is Kind.BOOLEAN:

@@ -183,7 +183,7 @@ def _unknown(key: str, prefix: str = "") -> str:
 
 
 def _check(config: BrokerConfig) -> None:
-    """What no single setting can tell."""
+    """Check the settings together, for mistakes that no single setting shows."""
     if not config.listeners:
         raise SettingError("listeners must name at least one address")
     listeners = parse_listeners(config.listeners, key="listeners")

@@ -1,4 +1,4 @@
-"""Why a broker cannot start, each reason as one sentence that says what to do."""
+"""The reasons for which a broker cannot start, each as one sentence that says what to do."""
 
 import errno
 
@@ -7,7 +7,7 @@ from eosin.settings.listeners import Listener
 
 
 class StartError(Exception):
-    """Why the broker cannot start, as one sentence."""
+    """The broker cannot start; the message is one sentence that says why."""
 
 
 def cannot_listen(listener: Listener, error: OSError) -> StartError:

@@ -1,4 +1,4 @@
-"""Where traces go (console.md 4.4)."""
+"""The endpoint for traces (console.md 4.4)."""
 
 from urllib.parse import urlsplit
 
