@@ -1,1 +1,1 @@
-"""Who may do what: users, credentials, ACLs, and what a peer has to prove."""
+"""Users, credentials, ACLs, and the proof that a peer has to give."""

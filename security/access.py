@@ -24,7 +24,7 @@ DENIED: Final[Mapping[ResourceType, ErrorCode]] = {
 
 
 class Scope(Enum):
-    """What fails with a denial."""
+    """The part of a request that fails with a denial."""
 
     REQUEST = "the request"
     ITEM = "the item"
@@ -43,13 +43,13 @@ class Right:
     """The resources that a request needs it for, when its denial is that of the whole request; None where the handler
     asks."""
     note: str = ""
-    """When it is asked for, if not always."""
+    """The condition under which it is asked for; empty for always."""
     denied: ErrorCode | None = None
     """The error of a denial, where it is not that of the resource's kind."""
 
     @property
     def error(self) -> ErrorCode:
-        """What whoever lacks it is told."""
+        """The error for a peer that lacks it."""
         return self.denied or DENIED[self.kind]
 
 
@@ -59,11 +59,11 @@ Check = Callable[[Any, Any], ErrorCode]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What an API asks for, in the order of its checks."""
+    """The rights that an API asks for, in the order of its checks."""
 
     rights: tuple[Right, ...] = ()
     open_because: str = ""
-    """Why there is nothing to ask for; empty where there is."""
+    """The reason why there is nothing to ask for; empty where there is."""
     check: Check | None = None
     """In place of asking for the rights of the whole request one after the other."""
 
@@ -72,7 +72,7 @@ class Access:
 
     @property
     def of_the_request(self) -> Check | None:
-        """What decides about the whole request; None where only items are asked about."""
+        """The check of the whole request; None if only its items are checked."""
         if self.check is not None:
             return self.check
         rights = [each for each in self.rights if each.names is not None]

@@ -25,7 +25,7 @@ _IMPLIED: Final[Mapping[int, int]] = {
     Operation.ALTER: 1 << Operation.ALTER | 1 << Operation.DESCRIBE,
     Operation.ALTER_CONFIGS: 1 << Operation.ALTER_CONFIGS | 1 << Operation.DESCRIBE_CONFIGS,
 }
-"""What ALLOW of an operation allows, where that is more than the operation (security.md 4.3.4)."""
+"""The operations that ALLOW of an operation implies, where that is more than the operation (security.md 4.3.4)."""
 
 
 _Masks = tuple[int, int]
@@ -88,7 +88,7 @@ class AclIndex:
     def __init__(self, kinds: Mapping[int, OfKind] | None = None, size: int = 0) -> None:
         self._kinds = kinds or {}
         self.size = size
-        """How many entries there are."""
+        """Number of entries."""
 
     def changed(self, *, added: Iterable[Acl] = (), removed: Iterable[Acl] = ()) -> "AclIndex":
         """The index with some entries more and some less. An entry that was added twice is removed one at a time."""
@@ -108,8 +108,8 @@ class AclIndex:
         return AclIndex(kinds, size)
 
     def permitted(self, kind: int, name: str, principal: str, host: str | None) -> int | None:
-        """What `principal` may do to the resource from `host` (a `host_key`), as a set of bits; None when no entry is
-        about this resource, whoever its principal."""
+        """The operations that `principal` may do on the resource from `host` (a `host_key`), as a set of bits; None if
+        no entry is about this resource, whoever its principal."""
         of_kind = self._kinds.get(kind)
         if of_kind is None:
             return None
@@ -129,7 +129,7 @@ class AclIndex:
         return allowed & ~denied
 
     def permits_any(self, kind: int, operation: int, principal: str, host: str | None) -> bool:
-        """Whether `principal` may do this to at least one name that can be thought of (security.md 4.3.5)."""
+        """True if `principal` may do this to at least one possible name (security.md 4.3.5)."""
         of_kind = self._kinds.get(kind, _NONE)
         allowed: set[_Pattern] = set()
         denied: set[_Pattern] = set()
@@ -165,7 +165,7 @@ class AclIndex:
 
 
 def _is_dominated(pattern: _Pattern, denied: set[_Pattern]) -> bool:
-    """Whether a denial covers all that a pattern allows."""
+    """True if a denial covers all that a pattern allows."""
     kind, name = pattern
     if kind == PatternType.LITERAL and pattern in denied:
         return True
@@ -173,7 +173,7 @@ def _is_dominated(pattern: _Pattern, denied: set[_Pattern]) -> bool:
 
 
 def _is_at(acl: Acl, host: str | None) -> bool:
-    """Whether an entry is about peers at `host`; None is an address that nobody knows."""
+    """True if an entry is about peers at `host`; None is an unknown address."""
     place = host_key(acl.host)
     return place is not None and place in (WILDCARD, host)
 

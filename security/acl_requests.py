@@ -1,4 +1,4 @@
-"""What the requests of access control entries say, and whether it makes sense (security.md 4.5)."""
+"""Read the requests about access control entries, and check that they make sense (security.md 4.5)."""
 
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
@@ -18,7 +18,7 @@ FIRST_PATTERN_VERSION: Final = 1
 MOST_PER_REQUEST: Final = 10_000
 
 GOOD: Final = Outcome(ErrorCode.NONE, "")
-"""Where all went well, Apache Kafka sends an empty message, not none."""
+"""The outcome of success: Apache Kafka sends an empty message for it, not none."""
 DISABLED: Final = Outcome(ErrorCode.SECURITY_DISABLED, "No authorizer is configured on this broker")
 _TYPES: Final = frozenset(ResourceType) - {ResourceType.UNKNOWN, ResourceType.ANY}
 _OPERATIONS: Final = frozenset(Operation) - {Operation.UNKNOWN, Operation.ANY}
@@ -57,7 +57,7 @@ def removed_acl(matching: "DeleteAclsMatchingAcl") -> Acl:
 
 
 def refusal_of(acl: Acl, api_version: int) -> Outcome | None:
-    """Why this entry cannot be added; None for one that can."""
+    """The reason why this entry cannot be added; None if it can."""
     if api_version < FIRST_PATTERN_VERSION and acl.pattern_type != PatternType.LITERAL:
         return Outcome(ErrorCode.UNSUPPORTED_VERSION, "Version 0 only supports literal resource pattern types")
     kind, colon, _ = acl.principal.partition(":")

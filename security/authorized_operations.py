@@ -1,4 +1,5 @@
-"""What a client may do, as the sets of bits of KIP-430. Without an authorizer: everything that the resource knows."""
+"""The operations that a client may do, as the sets of bits of KIP-430. Without an authorizer: all that the resource
+knows."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -47,7 +48,7 @@ OF_RESOURCE: Final[Mapping[ResourceType, int]] = {
 
 
 def cluster_operations(session: "Session") -> int:
-    """What a client is told of itself and the cluster: nothing, unless it may describe the cluster
+    """The operations that a client may do on the cluster; none are shown unless it may describe the cluster
     (security.md 4.7.4)."""
     if not session.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True):
         return 0

@@ -35,7 +35,7 @@ REMEMBERED_CHARS: Final = 256
 REMEMBERED_BYTES: Final = 32 << 20
 """Of all principals and addresses together, about."""
 _ENTRY_BYTES: Final = 100
-"""What an answer takes beside its name."""
+"""The memory that an answer takes beside its name."""
 
 _ANY_NAME: Final = "hardcode"
 """The name that Kafka asks about first where any name will do (security.md 4.3.5)."""
@@ -64,7 +64,7 @@ class DecisionLog(Protocol):
 
 
 class Answers:
-    """What the sessions of one principal and address were answered, and by which index."""
+    """The answers for the sessions of one principal and address, and the index that gave them."""
 
     __slots__ = ("__weakref__", "any_of", "host", "index", "is_super", "kept_bytes", "permitted", "principal")
 
@@ -110,8 +110,8 @@ class StandardAuthorizer:
         self.index = self.index.changed(added=added, removed=removed)
 
     def may(self, session: "Session", operation: Operation, kind: ResourceType, name: str, *, quiet: bool) -> bool:
-        """Whether `session` may do this to the resource `name`. `quiet`: a denial is not for operators' eyes. Raises
-        `CloseConnection` when that cannot be told."""
+        """True if `session` may do this to the resource `name`. `quiet`: operators are not shown a denial. Raises
+        `CloseConnection` if the decision fails."""
         try:
             answers: Answers | None = session.decisions
             if answers is None or answers.index is not self.index:
@@ -131,8 +131,8 @@ class StandardAuthorizer:
             raise _closed(session) from error
 
     def may_any(self, session: "Session", operation: Operation, kind: ResourceType, *, quiet: bool) -> bool:
-        """Whether `session` may do this to at least one resource of the kind (security.md 4.3.5). Raises
-        `CloseConnection` when that cannot be told."""
+        """True if `session` may do this to at least one resource of the kind (security.md 4.3.5). Raises
+        `CloseConnection` if the decision fails."""
         try:
             answers: Answers | None = session.decisions
             if answers is None or answers.index is not self.index:
@@ -163,7 +163,7 @@ class StandardAuthorizer:
         return Decision(permitted >> operation & 1 == 1, "DefaultDeny" if acl is None else str(acl))
 
     def is_super(self, principal: str) -> bool:
-        """Whether `super.users` names it."""
+        """True if `super.users` names it."""
         return principal in self._super_users
 
     def _current(self, session: "Session") -> Answers:
@@ -198,11 +198,11 @@ class StandardAuthorizer:
 
     @property
     def kept_bytes(self) -> int:
-        """What the answers take that are remembered, about."""
+        """The approximate memory of the answers that are remembered."""
         return sum(each.kept_bytes for each in self._answers.values())
 
     def _make_room(self) -> None:
-        """Whoever has most of it forgets its answers, until half of the room is free."""
+        """Drop the answers of the sessions that hold most, until half of the room is free."""
         kept = sorted(self._answers.values(), key=lambda answers: answers.kept_bytes)
         left = sum(answers.kept_bytes for answers in kept)
         while left > REMEMBERED_BYTES // 2:

@@ -44,7 +44,7 @@ class LoggedDecisions:
         self.grants: Final = partial(log.isEnabledFor, logging.DEBUG)
         """Tells whether grants are told; each decision asks, and this is the fewest calls."""
         self._last: dict[tuple[object, ...], list[int]] = {}
-        """When each kind of denial was told last, and how many were left out since."""
+        """The time at which each kind of denial was logged last, and the number left out since."""
         self._budget = LogBudget(clock, _tell_left_out)
 
     @property
@@ -54,7 +54,7 @@ class LoggedDecisions:
 
     @property
     def floods(self) -> int:
-        """How many principals and addresses are counted."""
+        """Number of principals and addresses that are counted."""
         return len(self._budget)
 
     def allowed(self, session: "Session", operation: Operation, kind: ResourceType, name: str) -> None:

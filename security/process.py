@@ -1,4 +1,4 @@
-"""What other users of the machine get to see of a broker's process: files and memory (security.md 6.3.4, 6.5.1).
+"""Protect a broker's files and memory from other users of the machine (security.md 6.3.4, 6.5.1).
 
 These are switches of the whole process, so only commands turn them, and no `Server`.
 """
@@ -15,12 +15,12 @@ _PR_SET_DUMPABLE: Final = 4
 """Of prctl(2)."""
 _ROOT: Final = 0
 _SECRET: Final = re.compile(r"(password|\.secret|sasl\.jaas\.config|ssl\.keystore\.key)$")
-"""How the names of settings end that hold a secret."""
+"""The ends of the names of settings that hold a secret."""
 _REFERENCE: Final = re.compile(r"\$\{[^:}]+:([^:}]+):[^}]*\}")
 
 
 class UnsafeDirectory(Exception):
-    """Why a directory can hold no broker's data, as one sentence."""
+    """A directory can hold no broker's data; the message is one sentence that says why."""
 
 
 def keep_files_private() -> None:
@@ -59,7 +59,7 @@ def check_directory(path: str) -> Iterable[str]:
 
 
 def _is_private(group: int, user: int) -> bool:
-    """Whether a group is the user's own: systems that give each user one let it write by default."""
+    """True if a group is the user's own: systems that give each user one let it write by default."""
     import grp
 
     try:

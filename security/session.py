@@ -18,7 +18,7 @@ from eosin.security.authorized_operations import OF_RESOURCE
 
 
 class SecurityProtocol(IntEnum):
-    """How a listener's connections are secured, by Kafka's names and numbers."""
+    """The protocol that secures a listener's connections, by Kafka's names and numbers."""
 
     PLAINTEXT = 0
     SSL = 1
@@ -27,12 +27,12 @@ class SecurityProtocol(IntEnum):
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether it begins with a TLS handshake."""
+        """True if it begins with a TLS handshake."""
         return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
 
     @property
     def has_sasl(self) -> bool:
-        """Whether a SASL exchange comes before any other request."""
+        """True if a SASL exchange comes before any other request."""
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
@@ -40,10 +40,10 @@ class Authorizer(Protocol):
     """Decides what sessions may do (security.md 4.3). Its answers are final and immediate: nothing here waits."""
 
     def may(self, session: "Session", operation: Operation, kind: ResourceType, name: str, *, quiet: bool) -> bool:
-        """Whether `session` may do this to the resource `name`. `quiet`: a denial is not logged."""
+        """True if `session` may do this to the resource `name`. `quiet`: a denial is not logged."""
 
     def may_any(self, session: "Session", operation: Operation, kind: ResourceType, *, quiet: bool) -> bool:
-        """Whether `session` may do this to at least one resource of the kind (security.md 4.3.5)."""
+        """True if `session` may do this to at least one resource of the kind (security.md 4.3.5)."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True, weakref_slot=True)
@@ -61,7 +61,7 @@ class Session:
     expires_at_ms: int | None = None
     """By `Clock.elapsed_ms`; None: it never expires (security.md 3.3)."""
     is_super: bool = False
-    """Whether `super.users` names it."""
+    """True if `super.users` names it."""
     authorizer: Authorizer | None = None
     """None where every peer may do everything."""
     decisions: Any = field(default=None, init=False)
@@ -81,24 +81,25 @@ class Session:
         return self if self.authorizer is None else replace(self, api=api, client_id=client_id)
 
     def may(self, operation: Operation, kind: ResourceType, name: str, *, quiet: bool = False) -> bool:
-        """Whether the peer may do this to the resource `name`. `quiet`: a denial is not logged."""
+        """True if the peer may do this to the resource `name`. `quiet`: a denial is not logged."""
         authorizer = self.authorizer
         return authorizer is None or authorizer.may(self, operation, kind, name, quiet=quiet)
 
     def may_any(self, operation: Operation, kind: ResourceType, *, quiet: bool = False) -> bool:
-        """Whether the peer may do this to at least one resource of the kind."""
+        """True if the peer may do this to at least one resource of the kind."""
         authorizer = self.authorizer
         return authorizer is None or authorizer.may_any(self, operation, kind, quiet=quiet)
 
     def filter(self, operation: Operation, kind: ResourceType, names: Collection[str]) -> Collection[str]:
-        """Those of `names` that the peer may do this to, in their order. Denials are not logged."""
+        """The members of `names` that the peer may do this to, in their order. Denials are not logged."""
         authorizer = self.authorizer
         if authorizer is None:
             return names
         return [name for name in names if authorizer.may(self, operation, kind, name, quiet=True)]
 
     def operations(self, kind: ResourceType, name: str) -> int:
-        """What the peer may do to the resource, as the set of bits of KIP-430. Denials are not logged."""
+        """The operations that the peer may do on the resource, as the set of bits of KIP-430. Denials are not
+        logged."""
         known, authorizer = OF_RESOURCE[kind], self.authorizer
         if authorizer is None:
             return known

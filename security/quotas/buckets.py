@@ -49,7 +49,7 @@ class QuotaBuckets:
         return 0
 
     def at_once(self, limit: Limit) -> float:
-        """What an empty window allows."""
+        """The amount that an empty window allows."""
         return limit.bound * (self._window_num - 1) * self._sample_ms / 1000
 
     def tokens(self, limit: Limit, now_ms: int) -> TokenBucket:

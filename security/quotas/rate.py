@@ -24,7 +24,7 @@ class _Sample:
 
 
 class SampledRate:
-    """What was used, in samples of a second, of which the last eleven count."""
+    """The use of a resource, in samples of a second, of which the last eleven count."""
 
     __slots__ = ("_current", "_sample_ms", "_samples", "_window_num")
 
@@ -36,7 +36,7 @@ class SampledRate:
 
     @property
     def last_ms(self) -> int:
-        """When something was recorded last."""
+        """The time of the last record."""
         return max((each.last_ms for each in self._samples), default=0)
 
     def record(self, amount: float, now_ms: int) -> None:
@@ -46,12 +46,12 @@ class SampledRate:
         sample.last_ms = now_ms
 
     def rate(self, now_ms: int) -> float:
-        """What was used per second."""
+        """The use per second."""
         total = self.used(now_ms)
         return total / self.window_ms(now_ms) * 1000 if total else 0.0
 
     def used(self, now_ms: int) -> float:
-        """What was used in the samples that count."""
+        """The use in the samples that count."""
         self._drop_old(now_ms)
         return sum(each.sum for each in self._samples)
 
@@ -85,7 +85,7 @@ class SampledRate:
 
 
 def throttle_ms(rate: float, bound: float, window_ms: int) -> int:
-    """How long nothing must be used until the rate is down to its bound; 0 when it is not above."""
+    """The time without any use after which the rate is down to its bound; 0 if it is not above."""
     return max(0, round((rate - bound) / bound * window_ms))
 
 
@@ -100,11 +100,11 @@ class TokenBucket:
 
     @property
     def last_ms(self) -> int:
-        """When it was last looked at."""
+        """The time at which it was last filled."""
         return self._filled_ms
 
     def tokens(self, bound: float, now_ms: int) -> float:
-        """What there is now; less than 0 when it was overdrawn."""
+        """The tokens that are left now; less than 0 if it was overdrawn."""
         burst = bound * SAMPLES * SAMPLE_MS / 1000
         before = burst if self._tokens is None else self._tokens
         came = bound * max(0, now_ms - self._filled_ms) / 1000
@@ -116,5 +116,5 @@ class TokenBucket:
         self._tokens = self.tokens(bound, now_ms) - amount
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """How long until it is no longer overdrawn."""
+        """The time until it is no longer overdrawn."""
         return max(0, round(-self.tokens(bound, now_ms) / bound * 1000))

@@ -39,7 +39,7 @@ _SIGNATURE_ONLY: Final[Options] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRules:
-    """What a token must be."""
+    """The rules that a token must meet."""
 
     algorithms: frozenset[str]
     issuer: str | None
@@ -50,11 +50,11 @@ class TokenRules:
     scope_claim: str = "scope"
     """A token need not have it."""
     skew_s: int = 30
-    """How far the clocks may differ."""
+    """The largest difference of clocks that is accepted."""
 
 
 _UNREADABLE: Final = (jwt.PyJWTError, ValueError, TypeError, AttributeError, RecursionError)
-"""What the library raises for JSON of any types, nested to any depth."""
+"""The errors that the library raises for JSON of any types, nested to any depth."""
 
 
 class PublicKey(NamedTuple):
@@ -67,7 +67,7 @@ class PublicKey(NamedTuple):
     """The only one that it is for; None: whatever fits its type."""
 
     def fits(self, algorithm: str) -> bool:
-        """Whether a signature of this algorithm can be by it."""
+        """True if a signature of this algorithm can be by this key."""
         if self.algorithm not in (None, algorithm) or self.kind != _TYPES.get(algorithm[:2]):
             return False
         return self.curve == _CURVES[algorithm] if algorithm in _CURVES else True
@@ -94,7 +94,7 @@ class _Good(NamedTuple):
     bearer: Bearer
     kid: str
     key: PublicKey
-    """What proved it: it proves no more once the keys have another one of that name, or none."""
+    """The key that proved it; it proves no more once the keys have another one of that name, or none."""
 
 
 class TokenReader:
@@ -154,7 +154,7 @@ class TokenReader:
         return kid, key, claims
 
     def _refused(self, claims: Mapping[str, Any], now_s: float) -> str | None:
-        """Why the claims name nobody here and now."""
+        """The reason why the claims are refused here and now; None if they are good."""
         rules = self._rules
         expires, issued, begins = (_time(claims.get(each)) for each in ("exp", "iat", "nbf"))
         if expires is None or expires + rules.skew_s <= now_s:
@@ -186,7 +186,7 @@ def _texts(claim: object) -> list[str]:
 
 
 def _are_scopes(claim: object) -> bool:
-    """Whether a claim of scopes has a form that Kafka takes; one that is neither a text nor a list says nothing."""
+    """True if a claim of scopes has a form that Kafka takes; one that is neither a text nor a list says nothing."""
     found = claim if isinstance(claim, list) else [claim] if isinstance(claim, str) else []
     texts = [each.strip() for each in found if isinstance(each, str)]
     return len(texts) == len(found) == len(set(texts)) and all(texts)

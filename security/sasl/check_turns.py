@@ -23,7 +23,7 @@ class CheckTurns:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         """By network; the first one of the first network is next."""
         self._count = 0
-        """How many wait."""
+        """Number of checks that wait."""
 
     def close(self) -> None:
         """Give no more turns: whoever waits is closed."""

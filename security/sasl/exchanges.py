@@ -20,9 +20,9 @@ class Authenticated:
 
     user: str
     token: bytes = b""
-    """What the client still gets."""
+    """The last token for the client."""
     expires_in_ms: int | None = None
-    """How long the proof holds; None: without an end."""
+    """The time for which the proof holds; None: without an end."""
 
 
 Step = Challenge | Authenticated | Failure
@@ -32,7 +32,7 @@ class ServerExchange(Protocol):
     """One exchange. It is fed one token at a time, and no more after an outcome."""
 
     async def step(self, token: bytes) -> Step:
-        """What to answer. Waits only where the mechanism needs a thread or another machine."""
+        """The next answer. Waits only where the mechanism needs a thread or another machine."""
 
 
 NewExchange = Callable[[str], ServerExchange]

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 MAX_BYTES: Final = 1 << 20
 FETCH_TIMEOUT_S: Final = 10
 USABLE_MS: Final = 24 * 3_600_000
-"""How long keys are used that could not be fetched again."""
+"""The time for which keys stay in use that could not be fetched again."""
 EARLY_MS: Final = 60_000
 """Between two fetches for names that are not known."""
 MAX_UNKNOWN: Final = 16
@@ -43,7 +43,7 @@ Fetch = Callable[[], bytes]
 
 
 class NoKeys(Exception):
-    """What was fetched is no set of keys, as one sentence."""
+    """The fetched text is no set of keys; the message is one sentence."""
 
 
 class KeySet:
@@ -57,7 +57,7 @@ class KeySet:
         self._keys: Mapping[str, PublicKey] = {}
         self._loaded_ms: int | None = None
         self._early_ms: int | None = None
-        """When the last early fetch began."""
+        """The start of the last early fetch."""
         self._unknown: OrderedDict[str, int] = OrderedDict()
         self._fetching: asyncio.Task[None] | None = None
         self._next: Timer | None = None

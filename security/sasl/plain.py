@@ -55,7 +55,7 @@ class PasswordChecks:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def is_good(self, login: PlainLogin, others: Mapping[str, str], network: str) -> bool:
-        """Whether the password that came from `network` is the user's. `others` are passwords of users who are not in
+        """True if the password that came from `network` is the user's. `others` are passwords of users who are not in
         the store. Raises CloseConnection when too many checks wait."""
         listed = None if self._credentials.of(login.user) else others.get(login.user)
         # Whoever is not in the store costs what those cost whom our own tools made.

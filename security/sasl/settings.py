@@ -1,4 +1,4 @@
-"""What must be true of the settings of SASL together, and what `sasl.jaas.config` says (security.md 3.1, 3.5, 3.8)."""
+"""Check the settings of SASL together, and read `sasl.jaas.config` (security.md 3.1, 3.5, 3.8)."""
 
 from collections.abc import Mapping
 from ipaddress import ip_address
@@ -119,7 +119,7 @@ def _enabled(config: "BrokerConfig", listener: str) -> Any:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, as far as its text tells."""
+    """True if a host is this machine, as far as its text tells."""
     if host == "localhost":
         return True
     try:

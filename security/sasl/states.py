@@ -1,4 +1,4 @@
-"""Which request is legal when: the states of a connection on a SASL listener (security.md 3.2 and 3.3).
+"""The states of a connection on a SASL listener, and the requests that are legal in each (security.md 3.2 and 3.3).
 
 Pure: requests and outcomes go in, verdicts come out. It knows no bytes, no mechanism and no clock.
 
@@ -30,7 +30,7 @@ LEAST_BETWEEN_MS: Final = 1000
 
 
 class State(Enum):
-    """Where a connection stands."""
+    """The state of a connection's authentication."""
 
     START = "start"
     RAW = "raw"
@@ -40,7 +40,7 @@ class State(Enum):
 
 
 class Verdict(Enum):
-    """What becomes of a request."""
+    """The treatment of a request."""
 
     PASS = "pass"
     """Its handler answers it."""
@@ -61,9 +61,9 @@ class Authentication:
         """`enabled` are the mechanisms of the listener."""
         self.state = State.START
         self.mechanism: str | None = None
-        """That of the exchange under way, or of the last one."""
+        """The mechanism of the exchange under way, or of the last one."""
         self.begun_ms: int | None = None
-        """When the last exchange began."""
+        """The start of the last exchange."""
         self._enabled: Final = enabled
         self._api_versions = 0
         self._tokens = 0
@@ -108,7 +108,7 @@ class Authentication:
 
     @property
     def keeps_mechanism(self) -> bool:
-        """Whether the exchange under way uses the mechanism of the session, or is the first one. Another one fails at
+        """True if the exchange under way uses the mechanism of the session, or is the first one. Another one fails at
         its first token."""
         return self._session is None or self._session[0] == self.mechanism
 

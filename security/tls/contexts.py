@@ -50,7 +50,7 @@ class BuiltContext:
     settings: TlsSettings
 
     def warnings(self, now: datetime) -> Iterator[str]:
-        """What its operator should be told."""
+        """Warnings for its operator."""
         return _warnings(self.settings, self.key_store, now)
 
 
@@ -67,7 +67,7 @@ def build_context(settings: TlsSettings, now: datetime) -> BuiltContext:
 
 
 def client_context(settings: TrustStoreSettings) -> ClientContext:
-    """What verifies servers by a trust store and by nothing else. Raises StoreError."""
+    """Make a context that verifies servers by a trust store and by nothing else. Raises StoreError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN

@@ -40,7 +40,7 @@ def make(names: Sequence[str], *, client: str, now: datetime) -> dict[str, bytes
 
 
 def is_dev(certificate: x509.Certificate) -> bool:
-    """Whether it was made here."""
+    """True if this module made the certificate."""
     return any(
         each.value == ORGANIZATION for each in certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     )

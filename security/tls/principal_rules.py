@@ -19,7 +19,7 @@ _BETWEEN: Final = re.compile(r"\s*(,\s*|$)")
 _MAX_MEMORY_BYTES: Final = 1 << 20
 
 Rule = Callable[[str], str | None]
-"""What a distinguished name becomes; None if the rule is not for it."""
+"""A rule: returns the principal's name for a distinguished name; None if the rule is not for it."""
 
 
 class NoRule(Exception):

@@ -32,23 +32,23 @@ Stamps = tuple[tuple[str, int, int, int] | None, ...]
 
 
 class WatchedSettings(Protocol):
-    """What a context is made from, as far as it matters here: `TlsSettings` and `LinkTls` are such."""
+    """The settings from which a context is made, as far as it matters here. `TlsSettings` and `LinkTls` fit."""
 
     @property
     def listener(self) -> str:
-        """Whose stores these are, for the log."""
+        """The owner of these stores, for the log."""
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What is read again when it changes."""
+        """The files that are read again when they change."""
 
     @property
     def allow_dn_changes(self) -> bool:
-        """Whether another subject is taken."""
+        """True if a new certificate may have another subject."""
 
     @property
     def allow_san_changes(self) -> bool:
-        """Whether the loss of a name is taken."""
+        """True if a new certificate may lack a name of the old one."""
 
 
 class Built(Protocol):
@@ -56,14 +56,14 @@ class Built(Protocol):
 
     @property
     def context(self) -> ssl.SSLContext:
-        """What new connections get."""
+        """The context for new connections."""
 
     @property
     def key_store(self) -> KeyStore | None:
         """With what this broker identifies itself."""
 
     def warnings(self, now: datetime) -> Iterator[str]:
-        """What its operator should be told."""
+        """Warnings for its operator."""
 
 
 Settings = TypeVar("Settings", bound=WatchedSettings)
@@ -93,17 +93,17 @@ class StoreWatch(Generic[Settings, Result]):
         self._build: Final = build
         self._stamps = stamps_of(settings)
         self.built = build(settings, utc(clock.now_ms()))
-        """What new connections get."""
+        """The stores and the context for new connections."""
         self._failing_since_ms: int | None = None
         self._told: tuple[Stamps, str] | None = None
         """The last error that was logged."""
         self.refused: str | None = None
-        """Why the stores as they are now cannot be used."""
+        """The reason why the present stores cannot be used; None if they can."""
         self._warned_ms = clock.elapsed_ms()
         self._warn()
 
     async def look(self, *, forced: bool = False) -> bool:
-        """Whether there is another context now, because files have changed, or because somebody asks for it."""
+        """Load the stores again if files have changed or if `forced`; return True if there is another context now."""
         stamps = await asyncio.to_thread(stamps_of, self.settings)
         if self._clock.elapsed_ms() - self._warned_ms >= WARN_INTERVAL_MS:
             self._warned_ms = self._clock.elapsed_ms()

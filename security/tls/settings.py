@@ -26,7 +26,7 @@ JKS: Final = "JKS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyStoreSettings:
-    """Where the private key and its certificates are."""
+    """The place of the private key and its certificates."""
 
     type: str | None
     location: str | None
@@ -38,7 +38,7 @@ class KeyStoreSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustStoreSettings:
-    """Where the certificates are that a client's certificate must lead to."""
+    """The place of the certificates to which a client's certificate must lead."""
 
     type: str | None
     location: str | None
@@ -63,12 +63,12 @@ class TlsSettings:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What is read again when it changes."""
+        """The files that are read again when they change."""
         return (*filter(None, (self.key_store.location,)), *self.trust_files)
 
     @property
     def trust_files(self) -> tuple[str, ...]:
-        """What decides which certificates of clients are good."""
+        """The files that decide about the certificates of clients."""
         trusted = None if self.trust_store is None else self.trust_store.location
         return tuple(path for path in (trusted, self.crl_location) if path is not None)
 

@@ -32,7 +32,7 @@ class KeyStore:
     """A private key and the certificates that go with it, the broker's own first."""
 
     name: str
-    """What the operator calls it: a path, or the setting's name."""
+    """The operator's name for it: a path, or the setting's name."""
     key: PrivateKey
     chain: tuple[x509.Certificate, ...]
 
