@@ -66,7 +66,7 @@ class Node(Protocol):
 
 @dataclass
 class Cluster:
-    """What is measured: brokers, and how their topics are replicated."""
+    """The measured cluster: its brokers, and the replication of their topics."""
 
     name: str
     nodes: Sequence[Node]
@@ -248,7 +248,7 @@ class _Committing:
         }
         self._topic = topic
         self.times: list[float] = []
-        """When each commit was acknowledged."""
+        """The times at which commits were acknowledged."""
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._work)
 

@@ -40,7 +40,7 @@ class _Case(NamedTuple):
 
 
 def _head(frame: Any) -> int:
-    """Where the body starts."""
+    """The position at which the body starts."""
     _key, _version, _correlation_id, length = _HEADER.unpack_from(frame, 0)
     str(frame[10 : 10 + length], "utf-8")
     return int(11 + length)
@@ -208,7 +208,7 @@ CASES: Final = (
 
 
 def _generated(case: _Case, frame: Any) -> list[codec.Buffer]:
-    """What a connection does with a request, and what a client did to send it."""
+    """Decode a request as a connection does, and encode it as a client does."""
     header = codec.decode_request_header(frame)
     request = codec.decode_request(header.api_key, header.api_version, frame, header.body_offset)
     return codec.encode_request(case.key, case.version, 7, "bench", request)

@@ -107,8 +107,8 @@ def _stream(made: Producer, topic: str, seconds: float, turn: Callable[[], objec
 
 
 def _transactional_cost(broker: BrokerProcess, quick: bool) -> list[Row]:
-    """What transactions cost a stream. A commit first waits for all that was sent, and so does a flush without any
-    transaction: what that costs is the client's, and what a commit costs beyond it is the broker's."""
+    """The cost of transactions for a stream. A commit first waits for all that was sent, and so does a flush without
+    any transaction. The client pays for the flush, and the broker for the further cost of a commit."""
     common = {"bootstrap.servers": broker.address, "linger.ms": 5, "queue.buffering.max.messages": 10_000}
     plain = producer({**common, "enable.idempotence": True})
     flushing = producer({**common, "enable.idempotence": True})

@@ -1,4 +1,4 @@
-"""How many committed rows a topic holds, by batch headers: whether all that was given to a way of writing is there."""
+"""Count the committed rows of a topic by batch headers, to check that all rows that were written are there."""
 
 import asyncio
 

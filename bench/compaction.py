@@ -1,4 +1,4 @@
-"""How fast logs are compacted, what that costs as they grow (budget: flat within 20 %), and how long others must wait.
+"""The speed of compaction, its cost as logs grow (budget: flat within 20 %), and the time that others must wait.
 
 A log of records of 1 KiB (and one of 100 bytes), each key written four times, on a real disk.
 """
@@ -40,7 +40,7 @@ class Measured:
     seconds: float
     cpu_seconds: float
     turns_ms: list[float]
-    """What each turn of the event loop took meanwhile."""
+    """The time that each turn of the event loop took meanwhile."""
 
 
 def storage(disk: Disk, folder: str, durability: Durability = Durability.OS) -> LogManager:

@@ -1,4 +1,4 @@
-"""How the cost of a transaction grows with the number of transactional ids (budget: flat within 20 %)."""
+"""The growth of a transaction's cost with the number of transactional ids (budget: flat within 20 %)."""
 
 import random
 import tempfile

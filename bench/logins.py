@@ -149,7 +149,7 @@ def _p99_ms(port: int, seconds: float) -> float:
 
 
 def _steps(count: int) -> Iterator[Row]:
-    """What runs on the broker's loop for an exchange, without the connection around it."""
+    """Measure the steps of an exchange on the broker's loop, without the connection around it."""
     for mechanism in (Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512):
         credential = credential_of(mechanism, PASSWORD, b"s" * 24, ITERATIONS)
         client = ScramClient(mechanism, _USER, PASSWORD, "n" * 32)

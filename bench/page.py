@@ -1,4 +1,4 @@
-"""What a page of the console takes of a core: ten thousand ids, scrolled while transactions are committed."""
+"""The share of a core that a page of the console takes: ten thousand ids, scrolled while transactions are committed."""
 
 import tempfile
 from pathlib import Path
@@ -11,7 +11,7 @@ from bench.report import Row
 
 GROUP: Final = "A page of the console"
 FRAME_CPU_MS: Final = 60
-"""What it may take for one frame of changes, or one step of scrolling; some 23 were measured."""
+"""The CPU time that it may take for one frame of changes, or one step of scrolling; some 23 were measured."""
 
 
 def run(quick: bool = False) -> list[Row]:

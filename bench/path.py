@@ -66,7 +66,7 @@ class Calls:
 
     @property
     def count(self) -> int:
-        """How many calls there were."""
+        """The number of calls."""
         return self.functions.total()
 
     @property
@@ -122,7 +122,7 @@ class Client:
         return ApiKey.END_TXN, 5, EndTxnRequest(_ID, *self._pair, committed=True)
 
     def fetch(self) -> tuple[ApiKey, int, Message]:
-        """What was committed last."""
+        """The request that fetches the records that were committed last."""
         partition = FetchPartition(partition=0, fetch_offset=self._fetch_offset, partition_max_bytes=1 << 20)
         topics = (FetchTopic(topic=_TOPIC, partitions=(partition,)),)
         return ApiKey.FETCH, 12, FetchRequest(max_wait_ms=0, min_bytes=1, isolation_level=1, topics=topics)
@@ -160,8 +160,8 @@ class Client:
 
 
 async def count() -> dict[str, tuple[Calls, Calls]]:
-    """What `profiled` returns for each request of `REFERENCES`, for the shortest of some rounds: now and then a batch
-    gets an index entry as well."""
+    """Return the result of `profiled` for each request of `REFERENCES`, from the shortest of some rounds: now and then
+    a batch gets an index entry as well."""
     found: dict[str, tuple[Calls, Calls]] = {}
     with tempfile.TemporaryDirectory() as folder:
         async with local_broker(eosin_durability="os", log_dirs=(folder,)) as server:

@@ -1,4 +1,5 @@
-"""What exactly-once costs a Spark query: `TxnSink` on both routes beside plain, at-least-once writes to one broker.
+"""The cost of exactly-once for a Spark query: `TxnSink` on both routes beside plain, at-least-once writes to one
+broker.
 
 Every way writes the same rows, which Spark makes itself (`rate-micro-batch`), so that no source dilutes the difference.
 The plain writes have an idempotent producer and no transaction: the same client on the same route, and Spark's own
@@ -44,7 +45,7 @@ _TURN_LIMIT_S: Final = 120.0
 
 @dataclass(slots=True)
 class Figures:
-    """What was measured of one way, all turns together."""
+    """The figures of one way, all turns together."""
 
     rows: int = 0
     cpu_s: float = 0.0

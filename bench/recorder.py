@@ -1,4 +1,4 @@
-"""What the flight recorder costs of a transaction: one broker in this process, which hears of its decisions in every
+"""The cost of the flight recorder in a transaction: one broker in this process, which records its decisions in every
 other turn.
 
 The broker reads from a fake transport, so nothing but its own work is counted: CPU time of this thread from the bytes

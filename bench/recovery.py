@@ -1,4 +1,4 @@
-"""How long a start takes after kill -9: with ever more log that was just written, and with a long life of transactions.
+"""The time of a start after kill -9: with ever more log that was just written, and with a long life of transactions.
 
 Budgets: with 1 GiB of log and a million transactions, requests are accepted after 2 s and everything is loaded
 after 5. What the broker itself used of a processor is told beside: on a busy machine that is the figure to go by.

@@ -1,4 +1,4 @@
-"""What a benchmark answers, and how it is shown."""
+"""The result of a benchmark, and its output."""
 
 import json
 import platform
@@ -29,7 +29,7 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """Whether the budget is kept; None without one."""
+        """True if the budget is kept; None without one."""
         if self.budget is None:
             return None
         measured = self.value if self.ratio is None else self.ratio

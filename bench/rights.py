@@ -1,5 +1,6 @@
-"""What a decision about rights costs (security.md 9.4): one that is remembered, one that is not, with many entries; and
-how long the authorizer takes to follow one more; and Metadata of many topics for somebody who may know of none."""
+"""The cost of a decision about rights (security.md 9.4): one that is remembered, and one that is not, with many
+entries; the time that the authorizer takes to follow one more; and Metadata of many topics for a principal that may
+know of none."""
 
 import asyncio
 import time

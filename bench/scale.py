@@ -1,4 +1,4 @@
-"""How far one broker goes: connections, partitions and readers that do not read, and what others notice of it.
+"""The limits of one broker: connections, partitions and readers that do not read, and their effect on others.
 
 A probe, one connection that appends a record of 100 bytes every few ms, tells how long others wait meanwhile. Where a
 reference is given, Apache Kafka was asked for the same in the same run.
@@ -243,7 +243,7 @@ def _wait_in_fetch(connected: Sequence[socket.socket]) -> None:
 
 
 def _is_closed(opened: socket.socket) -> bool:
-    """Whether the peer has ended the connection, from which no answer is due."""
+    """True if the peer has ended the connection, from which no answer is due."""
     opened.setblocking(False)
     try:
         return not opened.recv(1, socket.MSG_PEEK)

@@ -1,5 +1,5 @@
-"""What it costs to be seen into: the flight recorder, the HTTP listener with its counters, scrapes, traces, and pages
-of the console, by the CPU of the broker for each transaction, by how long transactions take, and by its memory.
+"""The cost of observation: the flight recorder, the HTTP listener with its counters, scrapes, traces, and pages of the
+console, in CPU of the broker for each transaction, in the time of transactions, and in memory.
 
 Brokers with and without take turns in one run, so that what else the machine does falls on all of them.
 """
@@ -31,16 +31,16 @@ CONSOLE: Final = "with a console that nobody looks at"
 MIB: Final = 1024 * 1024
 OPEN_S: Final = 60
 SPANS_WAIT_S: Final = 2.0
-"""How long a broker may have for the spans of a turn, which belong to its cost."""
+"""The time that a broker may have for the spans of a turn, which belong to its cost."""
 
 
 class Kind(NamedTuple):
-    """How a broker is seen into."""
+    """A way to observe a broker."""
 
     settings: Mapping[str, str] = MappingProxyType({})
     options: tuple[str, ...] = ()
     scrape_s: float = 0
-    """How often metrics are read; 0 for never."""
+    """Seconds between two reads of the metrics; 0 for never."""
     pages: int = 0
     is_traced: bool = False
     budget: float | None = None

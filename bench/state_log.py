@@ -32,7 +32,7 @@ _STATES = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, Transactio
 
 
 class Life(NamedTuple):
-    """What a life cost."""
+    """The cost of a life."""
 
     round_us: float
     """CPU of checkpoints and compaction, per transaction."""

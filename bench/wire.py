@@ -47,7 +47,7 @@ _SYNCED_BYTES: Final = 2048
 
 Broker = BrokerProcess | ApacheKafka
 Accepted = Callable[[memoryview], bool]
-"""Whether an answer is the final one; False when its request came too early."""
+"""Returns True if an answer is the final one, and False if its request came too early."""
 
 
 class _Producer:
@@ -117,7 +117,7 @@ _COME_BACK: Final = frozenset(
 
 
 def _is_final(code: int) -> bool:
-    """Whether it is NONE; False for what a client answers by asking again."""
+    """True if it is NONE; False for an error after which a client asks again."""
     if code == ErrorCode.NONE:
         return True
     assert code in _COME_BACK, ErrorCode(code)
@@ -210,7 +210,7 @@ class _Subject:
             _transact_all(self._producers)
 
     def requests(self) -> tuple[bytes, bytes]:
-        """Those of a transaction."""
+        """The requests of a transaction."""
         return self._producers[0].produce(), self._producers[0].commit()
 
     def transact(self, busy: int, rounds: int) -> None:

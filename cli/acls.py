@@ -70,7 +70,8 @@ _LEGAL: Final = {
         (Operation.DESCRIBE, Operation.WRITE, Operation.TWO_PHASE_COMMIT, Operation.ALL)
     ),
 }
-"""What makes sense for each type; a broker stores the rest as well, and it is of no use (security.md 4.5.8)."""
+"""The operations that make sense for each type; a broker stores others as well, and they have no effect (security.md
+4.5.8)."""
 
 _Resource = tuple[ResourceType, str]
 
@@ -165,7 +166,7 @@ def _principals(options: Namespace) -> Sequence[str]:
 
 
 def _rules(options: Namespace) -> Iterator[tuple[Permission, Operation, _Resource]]:
-    """What is allowed and forbidden: each operation on each resource."""
+    """The rules that the options ask for: each operation on each resource, allowed or denied."""
     resources = _resources(options)
     for permission, operations in ((Permission.ALLOW, options.allow), (Permission.DENY, options.deny)):
         for operation, (kind, name) in product(operations or (), resources):
@@ -253,7 +254,7 @@ def _add(command: str, entries: Sequence[Acl], options: Namespace) -> int:
 
 
 def _notes(entries: Sequence[Acl]) -> Iterator[str]:
-    """What entries mean that their author may not have meant (security.md 4.3.6, 6.5.4)."""
+    """Notes about effects of the entries that their author may not have meant (security.md 4.3.6, 6.5.4)."""
     allowed = [acl for acl in entries if acl.permission == Permission.ALLOW]
     if any(acl.principal == EVERYBODY for acl in allowed):
         yield "User:* is everybody who reaches the broker, without a password, too"

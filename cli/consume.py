@@ -117,7 +117,7 @@ def fields(argument: str) -> tuple[str, ...]:
 
 
 def _complaint(options: Namespace) -> str | None:
-    """What is wrong with the options together, as a sentence."""
+    """The conflict between the options, as a sentence; None if there is none."""
     if options.begin.kind is Kind.LATEST and not options.follow:
         return "--from latest needs --follow: nothing is there yet"
     if options.end is not None and options.follow:

@@ -23,7 +23,7 @@ from eosin.runtime.background import Background
 from eosin.runtime.clock import Clock
 
 TOPICS: Final = {"orders": 3, "payments": 2, "invoices": 1, "shipments": 1, "clicks": 1}
-"""How many partitions each has."""
+"""The topics, and the number of partitions of each."""
 ORDERS: Final = tuple(TopicPartition("orders", number) for number in range(TOPICS["orders"]))
 INVOICES: Final = TopicPartition("invoices", 0)
 SHIPMENTS: Final = TopicPartition("shipments", 0)
@@ -45,7 +45,7 @@ class DemoTraffic:
         self._clock = clock
         self._actors = Background(clock)
         self._reported = dict.fromkeys(ORDERS, 0)
-        """How far the group that falls behind has come."""
+        """The next offset in each partition for the group that falls behind."""
 
     async def begin(self) -> None:
         """Make the topics, and let the actors begin. Raises a ClientError."""

@@ -40,7 +40,7 @@ _DECODED: tuple[str, ...] = (METADATA_TOPIC, TRANSACTION_STATE_TOPIC, CONSUMER_O
 
 
 class TransactionsFound(Value, frozen=True, kw_only=True, tag="transactions"):
-    """How many transactional ids are in each state."""
+    """The number of transactional ids in each state."""
 
     states: dict[str, int]
 
@@ -67,7 +67,7 @@ class _Findings:
         self.waiting.append(msgspec.structs.replace(problem, file=file))
 
     def take(self) -> list[Problem]:
-        """What has been heard since the last call."""
+        """Return the problems that were noted since the last call, and forget them."""
         taken, self.waiting = self.waiting, []
         return taken
 
@@ -109,7 +109,7 @@ class DirectoryCheck:
         return TransactionCheck(self._since, partitions=None if topic is None else topic.partitions)
 
     def _since(self, partition: TopicPartition) -> int | None:
-        """When a partition began to exist; None when it does not, or when nobody knows."""
+        """The time since which a partition exists; None if it does not, or if the time is unknown."""
         topic = self._topics.get(partition.topic)
         return None if topic is None or partition.partition >= topic.partitions else topic.since_ms
 
@@ -173,7 +173,7 @@ class DirectoryCheck:
                 self._topics.show(found)
 
     def _check_home(self, path: str, partition: TopicPartition, record: RecordFound) -> None:
-        """Whether a group's record is in the partition that the group belongs to."""
+        """Check that a group's record is in the partition that the group belongs to."""
         topic = self._topics.get(CONSUMER_OFFSETS_TOPIC)
         group = None if record.decoded is None else record.decoded.key.get("group")
         if topic is None or group is None:
@@ -186,7 +186,7 @@ class DirectoryCheck:
         self._findings.hear(Problem(path, reason=verdict.reason, offset=verdict.offset, severity=verdict.severity))
 
     def _check_topic(self, directory: Directory, partition: TopicPartition) -> None:
-        """Whether the directory belongs to the topic of its name."""
+        """Check that the directory belongs to the topic of its name."""
         path = f"{self._path}/{partition}/{PARTITION_METADATA}"
         topic_id = ZERO_UUID
         try:

@@ -62,7 +62,7 @@ def line(value: Value) -> str:
 
 
 def problem_line(problem: Problem) -> str:
-    """What is wrong, where."""
+    """The line for a problem: its place and its reason."""
     where = f"{problem.place}: " if problem.place else ""
     return f"!! {where}{problem.reason}"
 

@@ -33,7 +33,7 @@ from eosin.storage.inspection.directory import lock
 COMMAND: Final = "explain"
 FOLLOW_MS: Final = 1000
 _NUMBERS: Final = re.compile(r"[0-9.:,]+ ?(ms|s|min|h)?")
-"""What changes in a sentence while it stays the same."""
+"""Matches the numbers in a sentence: they may change while its meaning stays the same."""
 
 
 def main(arguments: Sequence[str]) -> int:

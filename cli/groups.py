@@ -22,7 +22,7 @@ from eosin.runtime.clock import SystemClock
 
 _COMMAND: Final = "groups"
 _COUNTED_BYTES: Final = 16 * 1024 * 1024
-"""How much is fetched to count the records that a group has not read."""
+"""The most bytes that are fetched to count the records that a group has not read."""
 
 _LISTED: Final = {"group": "GROUP", "state": "STATE", "type": "TYPE", "coordinator": "COORDINATOR"}
 _POSITIONS: Final = {
@@ -356,7 +356,7 @@ async def _positions(
 
 
 async def _still_there(client: Client, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """Those that exist and have a leader: a group keeps positions in topics that were deleted."""
+    """The partitions that exist and have a leader: a group keeps positions in topics that were deleted."""
     found = await existing(client, sorted({each.topic for each in partitions}))
     infos = {each: found[each.topic].partitions.get(each.partition) for each in partitions if each.topic in found}
     return [each for each, info in infos.items() if info is not None and info.leader >= 0]

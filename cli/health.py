@@ -85,7 +85,7 @@ def parser() -> Parser:
 
 
 def _security(options: Namespace) -> "ConnectionSecurity | None":
-    """How to connect. Raises ValueError with a sentence."""
+    """The security of the connection; None for a plain one. Raises ValueError with a sentence."""
     if options.ca is None and not options.insecure:
         return security_of(options)
     from eosin.client.security.connection_security import ConnectionSecurity

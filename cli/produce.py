@@ -106,7 +106,7 @@ def text(argument: str) -> bytes:
 
 
 def _complaint(options: Namespace) -> str | None:
-    """What is wrong with the options together, as a sentence."""
+    """The conflict between the options, as a sentence; None if there is none."""
     of_text = {"--key-separator": options.key_separator, "--key": options.key, "--null": options.null}
     if options.json and any(each is not None for each in of_text.values()):
         return (
@@ -128,7 +128,7 @@ def _complaint(options: Namespace) -> str | None:
 
 
 def _parse(options: Namespace) -> Parse | None:
-    """How to read a line; None when it is the value, and nothing else."""
+    """The parser of a line; None if a line is the value, and nothing else."""
     headers = tuple((name, value.encode("utf-8", "surrogateescape")) for name, value in options.header)
     if options.json:
         return json_parser(headers=headers, takes_partitions=not options.any_partition and options.partition is None)

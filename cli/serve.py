@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 OK = 0
 FAILED = 1
 CONSOLE_PORT = 9100
-"""Where `--console` is, when nothing says where to listen for HTTP."""
+"""The port of `--console`, if no setting gives an HTTP listener."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -204,7 +204,7 @@ def _read(path: str) -> str:
 
 
 def loop_factory(choice: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """What makes the event loop of `eosin.event.loop`; None for asyncio's own."""
+    """The factory of the event loop by `eosin.event.loop`; None for asyncio's own."""
     if choice == "asyncio":
         return None
     try:

@@ -286,14 +286,14 @@ _ACTIONS: Final[Mapping[str, Action]] = {
 
 
 async def existing(client: Client, names: Sequence[str]) -> dict[str, TopicInfo]:
-    """Those of the named topics that are there. Raises BrokerError for one that may not be seen."""
+    """The named topics that exist. Raises BrokerError for one that may not be seen."""
     found = await Admin(client).topics(list(dict.fromkeys(names)))
     absent = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
     return {name: found.topic(name) for name in names if found.topics[name].error not in absent}
 
 
 async def _hidden(client: Client, names: Sequence[str]) -> set[str]:
-    """Those of the names that may not be looked for: who may make a topic need not be allowed to describe it."""
+    """The names that may not be looked up: a principal that may create a topic need not be allowed to describe it."""
     found = await Admin(client).topics(list(dict.fromkeys(names)))
     return {name for name in names if found.topics[name].error == ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 

@@ -19,7 +19,7 @@ from eosin.runtime.clock import SystemClock
 
 MINUTE_MS: Final = 60_000
 GRACE_MS: Final = 5 * MINUTE_MS
-"""How long after its longest timeout a transaction is given to end (transactions.md 6.10)."""
+"""The time that a transaction has to end after its longest timeout (transactions.md 6.10)."""
 
 _LISTED: Final = {
     "transactional_id": "TRANSACTIONAL ID",
@@ -164,7 +164,7 @@ def _add_aborting(aborting: Parser) -> None:
 
 
 def _complaint(options: Namespace) -> str | None:
-    """What is wrong with the options together, as a sentence."""
+    """The conflict between the options, as a sentence; None if there is none."""
     if options.action == "find-hanging" and options.partition is not None and options.topic is None:
         return "--partition needs --topic"
     if options.action == "abort":

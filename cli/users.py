@@ -37,7 +37,7 @@ _MADE: Final = {**_LISTED, "password": "PASSWORD"}
 
 
 class Users(Protocol):
-    """Where users are kept."""
+    """A store of users."""
 
     async def found(self, user: str | None) -> Found:
         """All users, or one if he is there."""
@@ -50,7 +50,7 @@ Action = Callable[[Users, argparse.Namespace], Awaitable[Sequence[Row]]]
 
 
 class _Unusable(Exception):
-    """What was asked for cannot be, as one sentence."""
+    """The request cannot be carried out; the message is one sentence."""
 
 
 def main(arguments: Sequence[str]) -> int:

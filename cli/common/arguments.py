@@ -1,4 +1,4 @@
-"""What the commands share: a parser whose complaints are one sentence, and how a command ends."""
+"""Shared by all commands: a parser whose complaints are one sentence, and the end of a command."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""What the commands that ask a running cluster share: where it is, how long to wait, and how the answer is shown."""
+"""Shared by the commands that ask a running cluster: its address, the timeout, and the output of the answer."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ Question = Callable[[Client], Awaitable[Sequence[Row]]]
 
 
 class NotThere(Exception):
-    """What was asked for does not exist, as one sentence."""
+    """The thing that was asked for does not exist; the message is one sentence."""
 
 
 def add_common(options: Parser) -> None:
@@ -141,7 +141,7 @@ def table(rows: Sequence[Row], columns: Mapping[str, str]) -> list[str]:
 
 
 def _is_number(name: str, values: Sequence[Any]) -> bool:
-    """Whether a column holds numbers, or nothing here and there."""
+    """True if a column holds numbers, or nothing here and there."""
     numbers = [value for value in values if value is not None]
     return bool(numbers) and not _is_time(name) and all(isinstance(value, int) for value in numbers)
 

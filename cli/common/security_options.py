@@ -24,7 +24,7 @@ def add_security(options: ArgumentParser | _ArgumentGroup, *, variable: str | No
 
 
 def security_of(options: Any) -> "ConnectionSecurity | None":
-    """How to connect, None for plain connections. Raises ValueError with a sentence."""
+    """The security of connections; None for plain ones. Raises ValueError with a sentence."""
     if options.command_config is None:
         return None
     from eosin.client.security.connection_security import ConnectionSecurity
@@ -34,8 +34,8 @@ def security_of(options: Any) -> "ConnectionSecurity | None":
 
 
 def principal_of(options: Any) -> str:
-    """Who connects, as far as a client knows: `User:app`; a broker may map a certificate or a token to any name.
-    Raises ValueError with a sentence."""
+    """The principal that connects, as far as a client knows: `User:app`; a broker may map a certificate or a token to
+    any name. Raises ValueError with a sentence."""
     if options.command_config is None:
         return "User:ANONYMOUS"
     from eosin.client.security.settings import read_settings

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final, TextIO
 
 _OF_OUTPUT: Final = frozenset({errno.EBADF, errno.EFBIG, errno.ENOSPC, errno.EDQUOT})
-"""What a write says when the output takes nothing. No read says so."""
+"""The errors of a write when the output takes nothing. No read fails with them."""
 
 
 def open_closed_ones(*, needs_output: bool) -> None:
@@ -31,7 +31,7 @@ def open_closed_ones(*, needs_output: bool) -> None:
 
 
 def output_is_closed() -> bool:
-    """Whether standard output takes nothing, for a command that would be long at work before it found out."""
+    """True if standard output takes nothing, for a command that would be long at work before it found out."""
     try:
         os.write(1, b"")
     except OSError as error:

@@ -28,7 +28,7 @@ _POLL_MS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be read, and how it is shown."""
+    """The records to read, and the way they are shown."""
 
     topics: tuple[str, ...]
     partitions: tuple[int, ...]
@@ -81,7 +81,7 @@ async def _partitions(client: Client, plan: Plan) -> list[TopicPartition]:
 
 
 async def _of_group(client: Client, group: str, positions: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Where the group is in those partitions, or where they begin if that is gone."""
+    """The group's positions in these partitions; the first offset if the records at a position are gone."""
     committed = {each: at for each, at in (await GroupAdmin(client).offsets(group)).items() if each in positions}
     if not committed:
         raise NotThere(f"group {group!r} has no position in {', '.join(sorted({each.topic for each in positions}))}")
@@ -112,7 +112,7 @@ class _Reading:
         self._consumer.assign(positions)
 
     async def run(self) -> int:
-        """How many records were written."""
+        """Consume until the plan is done; return the number of records that were written."""
         self._drop_finished()
         while self._left and self._written != self._plan.count:
             try:

@@ -29,7 +29,7 @@ Parse = Callable[[bytes], InputRecord]
 
 _FIELDS: Final = ("key", "value", "headers", "partition", "timestamp")
 _IGNORED: Final = ("topic", "offset")
-"""What `eosin consume --json` prints, and what no producer can choose here."""
+"""The fields that `eosin consume --json` prints, and that no producer can choose here."""
 
 
 def text_parser(
@@ -39,8 +39,8 @@ def text_parser(
     null: bytes | None = None,
     headers: tuple[Header, ...] = (),
 ) -> Parse:
-    """How to read a line of text: `key` is that of every record, else what is before the first `separator`; `null`
-    stands for no key or no value."""
+    """Make the parser of lines of text: `key` is that of every record, else what is before the first `separator`;
+    `null` stands for no key or no value."""
 
     def parse(line: bytes) -> InputRecord:
         value, own_key = line, key
@@ -55,7 +55,7 @@ def text_parser(
 
 
 def json_parser(*, headers: tuple[Header, ...] = (), takes_partitions: bool = True) -> Parse:
-    """How to read a JSON object; `headers` are added to its own."""
+    """Make the parser of lines with a JSON object each; `headers` are added to its own."""
 
     def parse(line: bytes) -> InputRecord:
         try:

@@ -17,13 +17,13 @@ from eosin.storage.inspection.internal_records import text_or_bytes
 Format = Callable[[ConsumedRecord], bytes]
 
 FIELDS: Final = ("topic", "partition", "offset", "timestamp", "producer", "headers", "key")
-"""What may stand in front of a value."""
+"""The fields that may stand in front of a value."""
 
 
 def text_format(
     fields: Sequence[str] = (), *, separator: bytes = b"\t", null: bytes = b"null", for_terminal: bool = False
 ) -> Format:
-    """How to write a record as text: these fields, then its value."""
+    """Make the format that writes a record as text: these fields, then its value."""
 
     def line(consumed: ConsumedRecord) -> bytes:
         record = consumed.record
@@ -41,7 +41,7 @@ def text_format(
 
 
 def json_format(*, with_producer: bool = False) -> Format:
-    """How to write a record as a JSON object on one line."""
+    """Make the format that writes a record as a JSON object on one line."""
 
     def line(consumed: ConsumedRecord) -> bytes:
         record, batch = consumed.record, consumed.batch

@@ -1,4 +1,4 @@
-"""Where to begin to read: the ends of a partition, an offset, the last records, or a time.
+"""Positions to read from: the ends of a partition, an offset, the last records, or a time.
 
 Always true: what is asked for is moved into the partition, so that reading begins somewhere.
 """
@@ -21,7 +21,7 @@ _OFFSET: Final = re.compile(r"-?\d{1,18}")
 
 
 class Kind(Enum):
-    """What the number of a `Start` counts."""
+    """The meaning of a `Start` and of its number."""
 
     EARLIEST = auto()
     LATEST = auto()

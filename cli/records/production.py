@@ -29,7 +29,7 @@ from eosin.runtime.clock import SystemClock
 
 _COMMAND: Final = "produce"
 _LINGER_S: Final = 0.005
-"""How long a batch that is not full waits for more input."""
+"""The time for which a batch that is not full waits for more input."""
 _TAKEN: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 _BATCH_BYTES: Final = 1024 * 1024 + 12
 """Kafka's default, where nobody tells what the topic takes."""
@@ -37,7 +37,7 @@ _BATCH_BYTES: Final = 1024 * 1024 + 12
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be written, and how."""
+    """The records to write, and the way they are written."""
 
     topic: str
     parse: Parse | None
@@ -101,7 +101,7 @@ async def produce(client: Client, plan: Plan) -> int:
 
 
 async def _partitions(client: Client, plan: Plan) -> int:
-    """How many the topic has; made if need be."""
+    """The number of partitions of the topic, which is created if need be."""
     name = plan.topic
     admin = Admin(client)
     topic = (await admin.topics([name])).topics[name]

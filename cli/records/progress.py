@@ -1,4 +1,4 @@
-"""How far a command has come, on one line of a terminal; nothing where standard error is no terminal.
+"""The progress of a command, on one line of a terminal; nothing where standard error is no terminal.
 
 Always true: the line is never wider than the terminal, and it is gone before anything else is said.
 """

@@ -35,7 +35,7 @@ class StandardInput:
         self._something = asyncio.Event()
         self._ended = False
         self._failed: OSError | None = None
-        """Why it ended, if that was not its end."""
+        """The error that ended it early; None if it ended by itself."""
         self._rest: list[bytes] = []
         """The beginning of a line whose end has not been read."""
         self._rest_bytes = 0

@@ -41,7 +41,7 @@ class Findings(NamedTuple):
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing needs attention: no hanging transaction, no sequence fault, no damage."""
+        """True if nothing needs attention: no hanging transaction, no sequence fault, no damage."""
         return not (self.summary["hanging"] or self.summary["sequence_faults"] or self.summary["errors"])
 
     @property

@@ -60,7 +60,7 @@ class Problem(NamedTuple):
 
     @property
     def is_error(self) -> bool:
-        """Whether it is damage, which a broker would refuse as well."""
+        """True if it is damage, which a broker would refuse as well."""
         return self.what != TORN_TAIL
 
 

@@ -129,7 +129,7 @@ class AuditReport:
         )
 
     def is_hanging(self, where: str = "") -> Column:
-        """Whether a run is open for too long. `where` is the prefix of its column names."""
+        """A column that is true for a run that is open for too long. `where` is the prefix of its column names."""
         is_open = (f.col(where + "batches") > 0) & (f.col(where + "marker") < 0)
         return is_open & (f.lit(self.as_of_ms) - f.col(where + "begin_ms") > self._max_timeout_ms)
 

@@ -46,7 +46,7 @@ class Series(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no transactions."""
+        """True if there are no transactions."""
         return not any(map(sum, self.outcomes.values()))
 
 

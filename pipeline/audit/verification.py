@@ -40,7 +40,7 @@ class Counts(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """Whether every row is in the target exactly once."""
+        """True if every row is in the target exactly once."""
         return not (self.missing or self.duplicate or self.unexpected)
 
 

@@ -1,4 +1,4 @@
-"""How a Spark query or a runner ends a transaction that it cannot finish, and how it reads the broker's refusals."""
+"""End a transaction that a Spark query or a runner cannot finish, and interpret the broker's refusals."""
 
 import asyncio
 import contextlib

@@ -23,7 +23,7 @@ class PeriodicLookup(Generic[T]):
     """Looks up every `every_ms`, for the first time after that interval. Call `poll` regularly."""
 
     def __init__(self, what: str, lookup: Callable[[], Coroutine[Any, Any, T]], *, every_ms: int, clock: Clock) -> None:
-        """`what` names the lookup in the log line of a failure."""
+        """The log line of a failure names the lookup as `what`."""
         self._what = what
         self._lookup = lookup
         self._every_ms: Final = every_ms

@@ -1,4 +1,4 @@
-"""What pipelines report about their progress: a micro-batch of the sink, a transaction of the runner.
+"""The reports of pipelines about their progress: a micro-batch of the sink, a transaction of the runner.
 
 Always true: both kinds of pipelines write the same fact in the same words, as a line for a person and as a JSON object
 on one line for a program; a lag counts offsets up to the known end of the topics, markers and aborted records included.
@@ -30,7 +30,7 @@ class BatchReport:
     """From the first row to the response of the commit; 0 for a skipped batch."""
     total_ms: int
     retries: int = 0
-    """How often a call for the batch timed out and was repeated (KIP-572)."""
+    """The number of times that a call for the batch timed out and was repeated (KIP-572)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ class BatchProgress:
     skipped_tasks: Mapping[str, int] = field(default_factory=dict)
     """Input partitions that were left out because they were late, and the ms that each had left."""
     task_skips: Mapping[str, int] = field(default_factory=dict)
-    """How often each input partition has been left out since the query started."""
+    """The number of times that each input partition was left out since the query started."""
     retries: int = 0
-    """How often a call for the batch timed out and was repeated."""
+    """The number of times that a call for the batch timed out and was repeated."""
 
     @classmethod
     def of(cls, report: BatchReport, progress: Mapping[str, Any] | None) -> Self:
@@ -119,7 +119,7 @@ class CommitReport:
     skipped: Mapping[str, int]
     """Late tasks, and the ms that each had left."""
     skips: Mapping[str, int]
-    """How often each task has timed out in this run."""
+    """The number of times that each task has timed out in this run."""
 
     def line(self) -> str:
         """For people."""

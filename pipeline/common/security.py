@@ -1,4 +1,5 @@
-"""How the parts of a pipeline reach brokers with TLS and logins: one file of settings on the driver's machine.
+"""Connections from the parts of a pipeline to brokers with TLS and logins: one file of settings on the driver's
+machine.
 
 Always true: only the file's path is an option of a frame, so no secret stands in a plan or a log; the settings go to
 workers inside of what is sent to them anyway, with the content of stores in place of paths. Only a file with a token
@@ -29,5 +30,5 @@ def carried_settings(path: str | None) -> SecuritySettings:
 
 
 def connection_security(settings: SecuritySettings) -> ConnectionSecurity | None:
-    """What clients of this process connect with."""
+    """The security of the connections that clients of this process make."""
     return ConnectionSecurity.of(settings)

@@ -61,8 +61,9 @@ class PipelineSettings:
     offsets_refresh_interval_ms: int = OFFSETS_REFRESH_INTERVAL_MS
     """The age at which a runner commits the offset of a quiet partition again."""
     offset_reset: str = RESET_NONE
-    """Where a runner begins in a partition that it has read before and whose offset is lost: `none` is an error,
-    `earliest` reads the partition again. A partition that was never read always begins at its earliest record."""
+    """The position at which a runner begins in a partition that it has read before and whose offset is lost: `none` is
+    an error, `earliest` reads the partition again. A partition that was never read always begins at its earliest
+    record."""
     client_retries: Mapping[str, int] = field(default_factory=dict)
     """`producer.retries` and `admin.retries`, if given: how often one call of that client is repeated."""
 
@@ -89,7 +90,8 @@ class PipelineSettings:
 
     @property
     def topic_creation_ms(self) -> int:
-        """How long the creation of topics may take: half of the time that a group leader may be silent (KIP-572)."""
+        """The time that the creation of topics may take: half of the time that a group leader may be silent
+        (KIP-572)."""
         return self.max_poll_interval_ms // 2
 
 

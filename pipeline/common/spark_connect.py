@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 def is_connect(spark: "SparkSession") -> bool:
-    """Whether this is a session of Spark Connect. Compares names: importing its module needs optional packages."""
+    """True if this is a session of Spark Connect. Compares names: importing its module needs optional packages."""
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def is_timeout(error: BaseException) -> bool:
-    """Whether an error means that a call took too long.
+    """True if an error means that a call took too long.
 
     The client raises a retriable error (no response, no connection, no leader) only after it has retried for as long
     as it may. Kafka's clients raise a TimeoutException then.
@@ -54,7 +54,7 @@ class TaskTimeouts:
         assert retry_backoff_ms >= 0
         self.task_timeout_ms: Final = task_timeout_ms
         self.skips: Final[Counter[str]] = Counter()
-        """How often each task has been left out of a round: `task_skips_total`."""
+        """The number of times that each task was left out of a round: `task_skips_total`."""
         self.failure: BaseException | None = None
         """The error of the final attempt, once it was raised."""
         self._retry_backoff_ms = retry_backoff_ms
@@ -92,7 +92,7 @@ class TaskTimeouts:
         return over
 
     def retries(self, task: str) -> int:
-        """How often a call for the task has timed out and was, or will be, repeated."""
+        """The number of times that a call for the task has timed out and was, or will be, repeated."""
         return self.skips[task]
 
     def _named(self, tasks: Iterable[str]) -> str:
@@ -109,7 +109,7 @@ class TaskTimeouts:
         self._idle_rounds = 0
 
     def is_final_attempt(self, task: str) -> bool:
-        """Whether the attempt that begins now is the final one. Call it as the attempt begins: an attempt that begins
+        """True if the attempt that begins now is the final one. Call it as the attempt begins: an attempt that begins
         after the deadline is final, one that only ends after it is not."""
         deadline = self._deadlines.get(task)
         if deadline is not None and self._clock.elapsed_ms() > deadline:
@@ -117,12 +117,12 @@ class TaskTimeouts:
         return task in self._final
 
     def remaining_ms(self, task: str) -> int | None:
-        """How long the task may keep timing out before its final attempt; None if it is not late."""
+        """The time for which the task may keep timing out before its final attempt; None if it is not late."""
         deadline = self._deadlines.get(task)
         return None if deadline is None else max(0, deadline - self._clock.elapsed_ms())
 
     def is_late(self, task: str) -> bool:
-        """Whether the task has timed out since its last success."""
+        """True if the task has timed out since its last success."""
         return task in self._deadlines
 
     @property
@@ -131,7 +131,7 @@ class TaskTimeouts:
         return {task: self.remaining_ms(task) or 0 for task in sorted(self._deadlines)}
 
     def idle_backoff_ms(self) -> int:
-        """How long to wait when no task can run: doubles with every such round, until a task succeeds."""
+        """The time to wait when no task can run: it doubles with every such round, until a task succeeds."""
         doubled = self._retry_backoff_ms << min(self._idle_rounds, 20)
         self._idle_rounds += 1
         return min(doubled, max(LAST_BACKOFF_MS, self._retry_backoff_ms))

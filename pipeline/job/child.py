@@ -49,7 +49,7 @@ class Child:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended yet."""
+        """True if it has not ended yet."""
         return self._process.poll() is None
 
     def wait(self) -> int:

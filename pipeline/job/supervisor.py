@@ -70,7 +70,7 @@ def cause_of(text: str, failure: BaseException | None = None) -> BaseException |
 
 
 def is_hopeless(cause: BaseException | None) -> bool:
-    """Whether a restart would be wrong or useless."""
+    """True if a restart would be wrong or useless."""
     return isinstance(cause, (*_HOPELESS, TaskTimeoutExceeded))
 
 

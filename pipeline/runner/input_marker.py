@@ -41,7 +41,7 @@ class InputMarker:
     topics: Mapping[str, ReadTopic] = field(default_factory=dict)
 
     def has_read(self, partition: TopicPartition, topic_id: str) -> bool:
-        """Whether an offset was committed for this partition of the topic with this id (empty: not known)."""
+        """True if an offset was committed for this partition of the topic with this id (empty: not known)."""
         read = self.topics.get(partition.topic)
         if read is None or partition.partition >= read.partitions:
             return False

@@ -223,7 +223,7 @@ def _named(partitions: Sequence[TopicPartition]) -> str:
 
 
 def _is_of(kept: CommittedOffset, topic_ids: Mapping[str, str], topic: str) -> bool:
-    """Whether an offset belongs to the present topic of this name. Offsets that tools or older releases have committed
+    """True if an offset belongs to the present topic of this name. Offsets that tools or older releases have committed
     name no topic id, and are taken to belong to it."""
     now, then = topic_ids.get(topic), kept.metadata.removeprefix(_TOPIC_ID)
     return now is None or then in ("", kept.metadata, now)

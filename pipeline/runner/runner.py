@@ -107,7 +107,7 @@ class Runner:
         """The last marker that this run has committed."""
         self._refresh_due_ms = 0
         self._reinitialized = False
-        """Whether the producer id was initialised again since the last commit."""
+        """True if the producer id was initialised again since the last commit."""
         self._moved: dict[TopicPartition, int] = {}
         self._records_in = self._records_out = 0
         self._totals = {"records_in_total": 0, "records_out_total": 0, "commits_total": 0}
@@ -391,8 +391,8 @@ class Runner:
     # --- a coordinator that has forgotten the id
 
     def _is_forgotten(self, error: BrokerError, producer: Producer) -> bool:
-        """Whether to initialise the id again: the coordinator has forgotten it, so no transaction of it is open, and
-        the present one was not committed."""
+        """True if the id must be initialised again: the coordinator has forgotten it, so no transaction of it is open,
+        and the present one was not committed."""
         took_ms = self._clock.elapsed_ms() - self._begun_ms
         return (
             error.code is ErrorCode.INVALID_PRODUCER_ID_MAPPING

@@ -51,7 +51,7 @@ def spans(array: Any) -> tuple[Any, Any]:
 
 
 def lengths_of(array: Any) -> Any:
-    """How many bytes each entry has; 0 for null."""
+    """The number of bytes of each entry; 0 for null."""
     lengths = numpy.diff(spans(array)[0])
     if array.null_count:
         lengths[_nulls(array)] = 0

@@ -77,7 +77,7 @@ class BatchTransactions:
 
     @property
     def adopts(self) -> bool:
-        """Whether the next batch is written although checkpoint and output do not go together."""
+        """True if the next batch is written although checkpoint and output do not go together."""
         return self._adopt
 
     async def start(self, query: str) -> ProgressMarker | None:

@@ -42,7 +42,7 @@ class Checkpoint:
 
     @property
     def has_state(self) -> bool:
-        """Whether tasks of the query have stored state."""
+        """True if tasks of the query have stored state."""
         return bool(self.names("state"))
 
     def names(self, folder: str) -> list[str]:

@@ -40,7 +40,7 @@ _LOOPBACK: Final = "127.0.0.1"
 _WRITTEN: Final = "task int, rows long"
 
 _modules_seen = 0
-"""How many modules this worker had imported when its heap was last exempt from garbage collection."""
+"""The number of modules that this worker had imported when its heap was last exempt from garbage collection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class WrittenByTasks:
 
     rows: int
     retries: int
-    """How often calls of the tasks timed out and were repeated (KIP-572)."""
+    """The number of times that calls of the tasks timed out and were repeated (KIP-572)."""
 
 
 class ExecutorsRoute:

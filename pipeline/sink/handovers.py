@@ -69,7 +69,8 @@ class Handovers:
             del known[name]
 
     def _known(self) -> dict[str, int]:
-        """What is in the folder, listed once: listing for each batch would cost more than the notes."""
+        """The notes in the folder, with their numbers. The folder is listed once: listing for each batch would cost
+        more than the notes."""
         if self._notes is None:
             numbered = {name: name.partition(".")[0] for name in self._files.names(self._folder)}
             self._notes = {name: int(number) for name, number in numbered.items() if number.isdecimal()}

@@ -47,7 +47,7 @@ class LeaseBook:
         self.rows: Final[dict[int, int]] = {}
         """The number of rows of each task whose batches are all acknowledged."""
         self.retries = 0
-        """How often calls of these tasks timed out and were repeated."""
+        """The number of times that calls of these tasks timed out and were repeated."""
         self._begun: set[int] = set()
         self._holders: dict[int, int] = {}
         self._waiting: dict[int, deque[tuple[int, Grant]]] = {}

@@ -33,7 +33,7 @@ def shortened(reason: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LeaseAddress:
-    """Where tasks ask for leases, and the secret that admits them."""
+    """The address at which tasks ask for leases, and the secret that admits them."""
 
     host: str
     port: int

@@ -111,7 +111,7 @@ class RangeReader:
             return []
 
     async def _is_recreated(self) -> bool:
-        """Whether the topic, as the client knew it for this fetch, is not the topic of the plan. Raises DataLoss with
+        """True if the topic, as the client knew it for this fetch, is not the topic of the plan. Raises DataLoss with
         failOnDataLoss=true."""
         topic = self._partition.topic
         now = (await self._client.metadata(topic)).topic_id(topic)

@@ -85,7 +85,7 @@ class LogRange(InputPartition):
         self.start = start
         self.end = end
         self.task_timeout_ms = task_timeout_ms
-        """How long the partition may keep timing out before its final attempt."""
+        """The time for which the partition may keep timing out before its final attempt."""
 
 
 class Position(NamedTuple):
