@@ -273,7 +273,7 @@ class Actions:
 
 
 def _status(error: ErrorCode) -> int:
-    """What HTTP calls a refusal of Kafka's."""
+    """The HTTP status for an error code of Kafka's."""
     if error.name.endswith("AUTHORIZATION_FAILED"):
         return 403
     return _STATUS.get(error, 503 if error.retriable else 400)

@@ -33,7 +33,7 @@ CONSUMER: Final = "consumer"
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a page shows of one thing."""
+    """The explanation of one thing, as a page shows it."""
 
     text: str
     """Both sentences."""
@@ -52,13 +52,13 @@ class MemberSeen(msgspec.Struct, frozen=True):
     peer: str
     session_timeout_ms: int
     is_leader: bool
-    """Whether it assigns partitions for all."""
+    """True if it assigns partitions for all."""
     assigned: list[str]
     """Partitions; none while the group rebalances, and where it is no group of consumers."""
     assigned_more: int
     """Partitions beyond those."""
     heard_ms: int
-    """When it has shown last that it is alive; -1 while it waits for others to join."""
+    """The time of its last sign of life; -1 while it waits for others to join."""
 
 
 class GroupSeen(GroupFacts, frozen=True, omit_defaults=True):
@@ -66,7 +66,7 @@ class GroupSeen(GroupFacts, frozen=True, omit_defaults=True):
 
     generation: int = 0
     protocol: str = ""
-    """How partitions are assigned: `range`, `cooperative-sticky`."""
+    """The way partitions are assigned: `range`, `cooperative-sticky`."""
     seen_members: tuple[MemberSeen, ...] = ()
 
 
@@ -109,7 +109,7 @@ class Answers:
         return tuple(found)
 
     async def _transaction_of(self, producer_id: int, producer_epoch: int, partition: str) -> TransactionFacts | None:
-        """What the coordinator knows of a producer's transaction; None when it will not end it."""
+        """The coordinator's facts about a producer's transaction; None if it will not end it."""
         owner = self._survey.owner(producer_id)
         if owner is None:
             found = await self._services.transactions.find_producer(producer_id)

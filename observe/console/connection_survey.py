@@ -72,7 +72,7 @@ class ConnectionSurvey:
         self._clock = clock
 
     async def look(self, text: str) -> ConnectionsAnswer:
-        """Those of which a name or an address contains `text`, in either case."""
+        """The connections of which a name or an address contains `text`, in either case."""
         text = text.lower()
         everyone = self._connections()
         found: list[ConnectionSeen] = []

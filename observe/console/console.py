@@ -77,7 +77,7 @@ class Console:
         self._files = static_files()
 
     def routes(self) -> list[Route]:
-        """What is served beside health, metrics and facts."""
+        """The routes beside health, metrics and facts."""
         return [
             Route("/", self._page),
             Route("/static/{name:path}", self._file),

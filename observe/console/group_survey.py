@@ -68,7 +68,8 @@ class GroupSurvey:
         )
 
     async def partitions(self, name: str) -> list[GroupPartition]:
-        """What a group has committed, and what lies before it, of partitions that this broker leads."""
+        """The offsets that a group has committed and the records that it has not read, in partitions that this broker
+        leads."""
         offsets, wanted = self._services.groups.offsets, None
         pending = set()
         with contextlib.suppress(TimeoutError):  # it waits for what is being written, which a slow disk may keep

@@ -32,14 +32,14 @@ COMMITTED: Final = "commit"
 
 
 class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was counted in a piece of time."""
+    """The counts of a piece of time."""
 
     key: int
     """Counts up from the start of the broker."""
     at_ms: int
-    """When it ended, by the broker's clock."""
+    """The time at which it ended, by the broker's clock."""
     took_ms: int
-    """How long it is."""
+    """The length of the piece."""
     commits: int = 0
     ended_otherwise: int = 0
     """Transactions that were aborted, timed out or fenced, whoever ended them."""
@@ -208,5 +208,5 @@ class History:
 
 
 def grown(now: tuple[int, ...], before: tuple[int, ...]) -> tuple[int, ...]:
-    """What buckets have counted since; all of it when there were none before."""
+    """The growth of each bucket since `before`; all of its count if there were none before."""
     return tuple(one - other for one, other in zip(now, before, strict=True)) if before else now

@@ -25,7 +25,7 @@ class Offline(Exception):
 
 
 class Scan(NamedTuple, Generic[_T]):
-    """What a function that reads a file has found."""
+    """The result of a function that reads a file."""
 
     found: _T
     next_offset: int
@@ -43,8 +43,8 @@ class Piece(NamedTuple, Generic[_T]):
 async def piece(
     work: WorkerThreads, log: PartitionLog, offset: int, end: int, scan: Callable[[Read, int, int], Scan[_T]]
 ) -> Piece[_T] | None:
-    """What `scan(read, position, end of the bytes)` finds from the batch of `offset` on; None at or behind `end`, and
-    where the segment has nothing from there on. Raises Offline, OSError, CorruptRecords."""
+    """Run `scan(read, position, end of the bytes)` from the batch of `offset` on. Returns None at or behind `end`, and
+    if the segment has nothing from there on. Raises Offline, OSError, CorruptRecords."""
     for _ in range(_TRIES):
         if log.unusable is not None:
             raise Offline(str(log.failure or "the log is deleted"))

@@ -122,7 +122,7 @@ class LogRoutes:
 
 
 async def _offset_at(log: PartitionLog, at_ms: int, isolation: Isolation) -> int:
-    """Where the first record at or after a time stands; the end of what may be seen where there is none. Raises
+    """The offset of the first record at or after a time; the end of the visible part if there is none. Raises
     OSError, CorruptRecords, BudgetSpent."""
     eyes = _EYES[isolation]
     rest = ThreadRest()

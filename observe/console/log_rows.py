@@ -1,5 +1,5 @@
-"""What the log view shows: batches, bins of many batches, and what became of each. Values only, and pure; their JSON is
-what `/api/v1/partitions/.../batches` answers (console.md 5.3)."""
+"""The rows of the log view: batches, bins of many batches, and the outcome of each. Values only, and pure; their JSON
+is what `/api/v1/partitions/.../batches` answers (console.md 5.3)."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -51,7 +51,7 @@ class Bin(msgspec.Struct, omit_defaults=True):
     records: dict[str, int] = msgspec.field(default_factory=dict)
     """By outcome."""
     is_whole: bool = True
-    """Whether all of the range was looked at, or only its beginning."""
+    """True if all of the range was looked at, or only its beginning."""
 
     def count(self, batch: BatchSeen) -> None:
         """Add a batch, which begins in the range."""
@@ -71,7 +71,7 @@ class OpenHere(msgspec.Struct, omit_defaults=True):
 
 
 class GroupHere(msgspec.Struct):
-    """Where a group stands in the partition."""
+    """The position of a group in the partition."""
 
     group: str
     committed: int
@@ -150,7 +150,7 @@ class Outcomes:
             self._aborted.setdefault(row.producer_id, []).append(row)
 
     def of(self, producer_id: int, offset: int) -> str:
-        """What became of the transactional batch of a producer that begins at `offset`."""
+        """The outcome of the transactional batch of a producer that begins at `offset`."""
         if any(row.first_offset <= offset <= row.last_offset for row in self._aborted.get(producer_id, ())):
             return ABORTED
         begun = self._open_from.get(producer_id)

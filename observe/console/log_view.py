@@ -36,7 +36,7 @@ MOST_GROUPS: Final = 50
 MOST_GROUPS_ASKED: Final = 2000
 GROUPS_PER_TURN: Final = 50
 TAIL_BYTES: Final = 128 * 1024
-"""Where nothing is asked for, the view begins so many bytes before the end."""
+"""The distance from the end at which the view begins if no place is asked for."""
 
 
 class LogView:

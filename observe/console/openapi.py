@@ -28,14 +28,14 @@ REFERENCE: Final = "#/components/schemas/{name}"
 
 
 class Problem(msgspec.Struct):
-    """What every refusal says."""
+    """The body of every refusal."""
 
     error: str
     """One sentence."""
 
 
 class ActionDone(msgspec.Struct):
-    """What an action did."""
+    """The result of an action."""
 
     text: str
 
@@ -53,7 +53,7 @@ class _Path(NamedTuple):
     answer: type
     parameters: Sequence[_Parameter] = ()
     asked: type | None = None
-    """What a POST carries."""
+    """The type of a POST's body; None for a GET."""
     content: str = JSON
 
 

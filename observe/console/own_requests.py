@@ -28,7 +28,7 @@ VERSIONS: Final[Mapping[ApiKey, int]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
     ApiKey.DELETE_RECORDS: 2,
 }
-"""What is asked, and in which version: those that Apache Kafka 4.0 serves, too, as a controller may be its own."""
+"""The APIs that are called, and their versions. Apache Kafka 4.0 serves these, too: a controller may be its own."""
 
 
 class Refused(Exception):

@@ -21,7 +21,7 @@ OFF: Final = "off"
 
 
 class Shown(Enum):
-    """How much of a record."""
+    """The part of a record that is shown."""
 
     ALL = "full"
     KEYS = "keys"
@@ -52,7 +52,7 @@ class RecordAccess:
         )
 
     def to(self, topic: str, host: str) -> Shown:
-        """How much of the records of `topic` a page at the address `host` sees. Raises Hidden."""
+        """The part of the records of `topic` that a page at the address `host` sees. Raises Hidden."""
         config = self._services.config
         if config.eosin_console_records == OFF:
             raise Hidden("eosin.console.records is off: this broker shows no records here")

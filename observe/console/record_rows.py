@@ -1,4 +1,4 @@
-"""What the page of records shows: values cut to a length that a page can hold. Values only, and pure (console.md 5.2).
+"""The rows of the page of records: values cut to a length that a page can hold. Values only, and pure (console.md 5.2).
 
 Always true: no part of an answer is longer than it was asked to be, whatever is in the log; bytes that are no text come
 as hexadecimal digits.
@@ -29,10 +29,10 @@ class Piece(msgspec.Struct, omit_defaults=True):
     """Bytes in all."""
     text: str | None = None
     hex: str | None = None
-    """Where it is no text in UTF-8."""
+    """The bytes as hexadecimal digits, if they are no text in UTF-8."""
     is_cut: bool = False
     is_hidden: bool = False
-    """Whether it may not be shown."""
+    """True if it may not be shown."""
 
 
 class HeaderSeen(msgspec.Struct, omit_defaults=True):
@@ -58,7 +58,7 @@ class RecordSeen(msgspec.Struct, omit_defaults=True):
     headers_left_out: int = 0
     marker: str = ""
     is_visible: bool = False
-    """Whether readers of committed records get it already."""
+    """True if readers of committed records get it already."""
     decoded: Decoded | None = None
     """Of an internal topic."""
 
@@ -74,11 +74,11 @@ class RecordsAnswer(msgspec.Struct):
     log_end: int
     first: int
     next: int
-    """Where to ask on from."""
+    """The offset for the next question."""
     looked_at: int
-    """How many records were looked at."""
+    """Number of records that were looked at."""
     is_end: bool
-    """Whether there is nothing more for a reader of this isolation, for now."""
+    """True if a reader of this isolation gets nothing more for now."""
     records: list[RecordSeen]
     producers: dict[str, str]
     shown: str

@@ -35,7 +35,7 @@ LONGEST: Final = 1024 * 1024
 
 
 class Isolation(Enum):
-    """Whose eyes to look with."""
+    """The isolation level of the reader to imitate."""
 
     COMMITTED = "committed"
     UNCOMMITTED = "uncommitted"
@@ -50,7 +50,7 @@ class RecordsQuestion(NamedTuple):
     limit: int
     isolation: Isolation
     key: bytes
-    """What the key must contain; empty for any."""
+    """The bytes that the key must contain; empty for any."""
     value: bytes
     longest: int
     """Bytes of a key or a value to show."""

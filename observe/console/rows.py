@@ -25,7 +25,7 @@ class TransactionRow(msgspec.Struct, frozen=True, omit_defaults=True):
     producer_epoch: int
     timeout_ms: int = 0
     start_ms: int = NO_TIME
-    """When the open transaction began, -1 when none is open."""
+    """The start of the open transaction; -1 if none is open."""
     updated_ms: int = NO_TIME
     never_times_out: bool = False
     partitions: int = 0
@@ -57,7 +57,7 @@ class PartitionRow(msgspec.Struct, frozen=True, omit_defaults=True):
     cause: str = ""
     """As `eosin explain` names it."""
     error: str = ""
-    """Why its log is offline."""
+    """The reason why its log is offline; empty if it is not."""
 
 
 class GroupRow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -144,7 +144,7 @@ def event_row(key: int, transactional_id: str, notable: Notable) -> EventRow:
 
 
 def end_row(key: int, transactional_id: str, summary: Summary) -> EndRow:
-    """How a transaction ended."""
+    """The row of a transaction that ended."""
     return EndRow(
         key,
         summary.ended_ms,

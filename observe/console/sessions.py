@@ -40,7 +40,7 @@ class Sessions:
         return f"{self._cookie}={name}; Path=/; HttpOnly; SameSite=Strict; Max-Age={LIFE_MS // 1000}{self._secure}"
 
     def knows(self, cookie: str) -> bool:
-        """Whether a Cookie header names a session that has not ended."""
+        """True if a Cookie header names a session that has not ended."""
         try:
             found = SimpleCookie(cookie).get(self._cookie)
         except CookieError:

@@ -44,7 +44,7 @@ class Frame(msgspec.Struct, frozen=True):
     now_ms: int
     """The broker's clock, which countdowns go by."""
     is_last: bool
-    """Whether the page has all of this version."""
+    """True if this frame completes the version."""
     tables: dict[str, Changed]
 
 
@@ -81,7 +81,7 @@ class Streams:
 
     @property
     def is_looking(self) -> bool:
-        """Whether rounds go on."""
+        """True while rounds go on."""
         return self._rounds is not None and not self._rounds.done()
 
     async def stop(self) -> None:

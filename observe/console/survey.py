@@ -31,7 +31,7 @@ TABLES: Final = ("broker", "transactions", "partitions", "groups", "ends", "even
 
 
 class BrokerRow(msgspec.Struct, frozen=True):
-    """What the console says of the whole broker."""
+    """The console's row for the whole broker."""
 
     key: str
     version: str
@@ -39,12 +39,12 @@ class BrokerRow(msgspec.Struct, frozen=True):
     cluster_id: str
     durability: str
     has_actions: bool
-    """Whether the page may offer to end transactions."""
+    """True if the page may offer to end transactions."""
     ids: int
     open: int
     preparing: int
     oldest_ms: int
-    """When the oldest open transaction began; -1 for none."""
+    """The start of the oldest open transaction; -1 for none."""
     partitions: int
     held: int
     """Partitions where readers of committed records stand behind."""
@@ -53,17 +53,18 @@ class BrokerRow(msgspec.Struct, frozen=True):
     ids_left_out: int
     partitions_left_out: int
     is_joined: bool
-    """Whether other brokers of its cluster have partitions and ids that this one does not tell of."""
+    """True if other brokers of its cluster have partitions and ids that this one does not show."""
     is_disk_full: bool = False
-    """Whether records are refused for want of space."""
+    """True if records are refused for want of space."""
     address: str = ""
-    """Where clients find it; empty for one of several, whose listeners may be for other brokers."""
+    """The address for clients; empty for one of several brokers, whose listeners may be for other brokers."""
     log_bytes: int = 0
     """Of the partitions that are told of, without indexes."""
     unflushed_bytes: int = 0
     """Bytes that are written and not durable yet."""
     free_bytes: int = -1
-    """What this process may still write to the disk of the logs; -1 where there is none, or it does not say."""
+    """The bytes that this process may still write to the disk of the logs; -1 if there is no disk, or if it does not
+    say."""
     total_bytes: int = -1
     """The size of that disk."""
     flushes: int = 0
@@ -75,7 +76,7 @@ class BrokerRow(msgspec.Struct, frozen=True):
 
 
 class _Facts(NamedTuple):
-    """What a partition's row is made of, as far as it changes."""
+    """The facts behind a partition's row that may change."""
 
     log: PartitionLog
     log_start: int
@@ -109,7 +110,7 @@ class Survey:
         """By producer id, the transactional ids that are seen."""
         self._partitions: dict[TopicPartition, _Facts] = {}
         self._held: dict[TopicPartition, tuple[int, int]] = {}
-        """Where readers stand, and since when."""
+        """The offsets at which readers are held, and the times since then."""
         self._broker: BrokerRow | None = None
         self._last_event = self._last_end = 0
         self._left = WORK_PER_TURN
@@ -329,7 +330,7 @@ class Survey:
 
 
 class Known(NamedTuple):
-    """What does not change while a broker runs; the first fields of `BrokerRow` after its key."""
+    """Facts that do not change while a broker runs; the first fields of `BrokerRow` after its key."""
 
     version: str
     node_id: int

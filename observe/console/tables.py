@@ -18,7 +18,7 @@ MOST_GONE: Final = 5000
 
 
 class Changes(NamedTuple):
-    """What a page has missed."""
+    """The changes that a page has missed."""
 
     is_reset: bool
     """It forgets what it has first."""
@@ -35,7 +35,7 @@ class Table(Generic[Key]):
         self._rows: dict[Key, tuple[int, msgspec.Raw]] = {}
         """By key, the oldest change first."""
         self._gone: dict[Key, int] = {}
-        """When each row went, oldest first."""
+        """The version at which each row went, oldest first."""
         self._whole_since = 0
         """A page with an older version than this has missed rows that went and are forgotten."""
 
@@ -64,7 +64,7 @@ class Table(Generic[Key]):
             self._whole_since = self._gone.pop(next(iter(self._gone)))
 
     def since(self, version: int) -> Changes:
-        """What a page that has `version` lacks; version 0 has nothing."""
+        """The changes that a page with `version` lacks; version 0 has nothing."""
         if version < max(1, self._whole_since):
             return Changes(True, [raw for _, raw in self._rows.values()], [])
         rows = [raw for _, raw in _newer(version, reversed(self._rows.values()))]

@@ -40,7 +40,7 @@ TEST_ID: Final = "eosin-console"
 TEST_TIMEOUT_MS: Final = 10_000
 TRIES: Final = 100
 TRY_MS: Final = 100
-"""How often, and how soon again, a coordinator is asked that is being found, or ends a transaction."""
+"""The number of tries with a coordinator that is being found or ends a transaction, and the time between them."""
 LATER: Final = frozenset(
     {
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -92,7 +92,7 @@ class DeleteRecords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     partition: str
     before: int
     log_start: int
-    """Where the log began as the operator has seen it."""
+    """The log's start as the operator has seen it."""
     typed: str
 
 
@@ -108,7 +108,7 @@ class TestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Done(NamedTuple):
-    """How an action went."""
+    """The result of an action."""
 
     status: int
     sentence: str

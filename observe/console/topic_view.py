@@ -34,7 +34,7 @@ SOURCES: Final = {
     ConfigSource.STATIC_BROKER: "broker",
     ConfigSource.DEFAULT: "default",
 }
-"""Where a value comes from, in words."""
+"""The source of a value, in words."""
 
 
 class ConfigSeen(msgspec.Struct):
@@ -46,11 +46,11 @@ class ConfigSeen(msgspec.Struct):
     """One of `SOURCES`."""
     help: str
     is_own: bool = False
-    """Whether it was set for this topic."""
+    """True if it was set for this topic."""
 
 
 class ReplicasSeen(msgspec.Struct):
-    """Where one partition is."""
+    """The replicas of one partition."""
 
     partition: int
     leader: int
@@ -70,7 +70,7 @@ class ProducerSeen(msgspec.Struct):
     producer_epoch: int
     last_sequence: int
     last_ms: int
-    """When it was last written to, by this broker's clock; -1 where that is not known."""
+    """The time of its last record, by this broker's clock; -1 if unknown."""
     first_offset: int
     """Of its open transaction; -1 for none."""
     transactional_id: str
@@ -90,7 +90,7 @@ class GroupSeen(msgspec.Struct):
 
 
 class TopicAnswer(msgspec.Struct):
-    """What the page of a topic shows."""
+    """The content of the page of a topic."""
 
     name: str
     topic_id: str
@@ -100,7 +100,7 @@ class TopicAnswer(msgspec.Struct):
     replicas: list[ReplicasSeen]
     configs: list[ConfigSeen]
     producers: list[ProducerSeen]
-    """Those with an open transaction first, then the latest; of partitions that this broker leads."""
+    """The producers with an open transaction first, then the latest; of partitions that this broker leads."""
     producers_known: int
     groups: list[GroupSeen]
     """Of those that this broker coordinates."""

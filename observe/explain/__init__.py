@@ -1,2 +1,2 @@
-"""Why something is as it is, in one sentence: facts from wherever they are known, and the words for them
+"""Explain the state of a thing in one sentence: facts from every source that knows them, and the words for them
 (console.md 3)."""

@@ -49,7 +49,7 @@ _REST: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
 
 _TOPIC_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 MOST_BROKERS: Final = 20
-"""That are asked about a producer id."""
+"""The most brokers that are asked about a producer id."""
 MOST_OPEN: Final = 20
 """Open transactions of a partition whose coordinators are asked."""
 NOTHING_COMMITTED: Final = -1
@@ -82,7 +82,7 @@ class ClusterFacts:
         self._timeout_ms = timeout_ms
         self._clock = SystemClock()
         self.complaints: list[str] = []
-        """What could not be asked, each as a sentence."""
+        """The questions that failed, each as a sentence."""
         self._unrecorded: set[int] = set()
         """Brokers that could record what happens to transactional ids, and do not."""
         self._denied: set[int | None] = set()
@@ -180,7 +180,8 @@ class ClusterFacts:
         )
 
     async def _replicas(self, partition: TopicPartition, known: PartitionInfo) -> Replicas | None:
-        """How many replicas are in sync, and must be; None where the topic's settings are not told."""
+        """The number of replicas that are in sync, and the number that must be; None if the topic's settings are
+        hidden."""
         count = len(known.replicas)
         if count < 2:
             return None
@@ -317,7 +318,7 @@ class ClusterFacts:
     # Over HTTP ------------------------------------------------------------------------------------------------------
 
     async def _over_http(self, path: str, kind: type[T], node_id: int | None) -> T | None:
-        """What the broker `node_id` answers, or the one that was named; None when it has no HTTP listener."""
+        """Get the answer of the broker `node_id`, or of the one that was named; None if it has no HTTP listener."""
         address = self._http or await self._address(node_id)
         if address is None:
             return None
@@ -339,7 +340,7 @@ class ClusterFacts:
             return None
 
     async def _address(self, node_id: int | None) -> str | None:
-        """Where a broker listens for HTTP, by its settings."""
+        """The address at which a broker listens for HTTP, by its settings."""
         try:
             if node_id is None:
                 node_id = min((await self._client.fetch_metadata([])).brokers, default=None)
@@ -371,8 +372,9 @@ class ClusterFacts:
 
 
 def _ends(transaction: TransactionFacts, producer: ProducerState, partition: TopicPartition) -> bool:
-    """Whether the coordinator is going to write a marker for it. One that is being ended may have a newer epoch by now
-    than its records (KIP-890); one that is ongoing with another epoch is another transaction."""
+    """True if the coordinator is going to write a marker for the producer's transaction. One that is being ended may
+    have a newer epoch by now than its records (KIP-890); one that is ongoing with another epoch is another
+    transaction."""
     if transaction.producer_id != producer.producer_id or str(partition) not in transaction.partitions:
         return False
     return transaction.is_preparing or (transaction.is_open and transaction.producer_epoch == producer.producer_epoch)

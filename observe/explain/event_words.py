@@ -47,7 +47,7 @@ def in_words(events: Iterable[HistoryEvent]) -> tuple[HistoryEvent, ...]:
 
 
 def said(event: HistoryEvent) -> str:
-    """What an event means; what it is called and says of itself, where this broker does not know its kind."""
+    """The meaning of an event in words; its name and its own text if this broker does not know its kind."""
     found = _of_a_transaction(event) or _of_a_group(event)
     return found or f"{event.kind.replace('_', ' ')} {event.what}".strip()
 

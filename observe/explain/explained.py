@@ -6,7 +6,7 @@ from eosin.observe.recorder.events import HistoryEvent
 
 
 class Next(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What will happen, or what a person must do."""
+    """The next thing that will happen, or that a person must do."""
 
     what: str
     at_ms: int = -1
@@ -24,7 +24,7 @@ class Explained(msgspec.Struct, frozen=True):
     timeline: tuple[HistoryEvent, ...] = ()
     sources: tuple[str, ...] = ()
     is_known: bool = True
-    """Whether there is such a thing at all."""
+    """True if there is such a thing at all."""
 
     @property
     def text(self) -> str:

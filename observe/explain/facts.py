@@ -1,4 +1,4 @@
-"""What is known of a transactional id, a partition or a group when it is explained. Values only.
+"""The facts about a transactional id, a partition or a group when it is explained. Values only.
 
 The HTTP API answers them as JSON, `eosin explain` builds the same from Kafka's APIs or from files, and
 `eosin.observe.explain.sentences` turns them into words, wherever they came from. What nobody tells is None.
@@ -19,7 +19,7 @@ class MarkersLeft(msgspec.Struct, frozen=True, omit_defaults=True):
     of: int
     """Partitions of the transaction."""
     refused: tuple[str, ...] = ()
-    """Which partition refuses, and with what."""
+    """The partitions that refuse, each with its error."""
 
 
 class TransactionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -40,30 +40,31 @@ class TransactionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Node id."""
     markers: MarkersLeft | None = None
     in_doubt: bool = False
-    """Whether a record of it may or may not be in the log, and is written again."""
+    """True if a record of it may or may not be in the log, and is written again."""
     history: History | None = None
     sources: tuple[str, ...] = ()
-    """Where the facts come from, in words."""
+    """The sources of the facts, in words."""
     lacks_recorder: bool = False
-    """Whether it was asked of an Eosin that records nothing, because nobody asked it to."""
+    """True if the facts are of an Eosin broker whose recorder is off."""
     forgotten_ms: int = NO_TIME
-    """When its coordinator forgets it unless it is used; -1 while a transaction is open, and where nobody tells."""
+    """The time at which its coordinator forgets it unless it is used; -1 while a transaction is open, and if
+    unknown."""
     is_stored: bool = False
-    """Whether it is as the files of a stopped broker say."""
+    """True if the facts are from the files of a stopped broker."""
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction is open whose outcome is not decided."""
+        """True if a transaction is open whose outcome is not decided."""
         return self.state == "Ongoing"
 
     @property
     def is_preparing(self) -> bool:
-        """Whether its outcome is decided and markers are under way."""
+        """True if its outcome is decided and markers are under way."""
         return self.state in ("PrepareCommit", "PrepareAbort")
 
     @property
     def deadline_ms(self) -> int:
-        """When the coordinator aborts it, -1 for never."""
+        """The time at which the coordinator aborts it; -1 for never."""
         if not self.is_open or self.never_times_out or self.start_ms < 0:
             return NO_TIME
         return self.start_ms + self.timeout_ms
@@ -76,13 +77,13 @@ class OpenProducer(msgspec.Struct, frozen=True, omit_defaults=True):
     producer_epoch: int
     first_offset: int
     last_ms: int = NO_TIME
-    """When something was written for it last."""
+    """The time of its last write."""
     transaction: TransactionFacts | None = None
-    """What its coordinator knows; None when no coordinator does."""
+    """The facts of its coordinator; None if no coordinator knows it."""
     is_asked: bool = True
-    """Whether all coordinators could be asked."""
+    """True if all coordinators could be asked."""
     is_hidden: bool = False
-    """Whether a coordinator may know of it without saying so: whoever asks may not see every transactional id."""
+    """True if a coordinator may know of it and hide it: the asking principal may not see every transactional id."""
 
 
 class OldestRecords(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -91,13 +92,13 @@ class OldestRecords(msgspec.Struct, frozen=True, omit_defaults=True):
     first_offset: int
     end_offset: int
     due_ms: int = NO_TIME
-    """When `retention.ms` lets them go; -1 for never."""
+    """The time at which `retention.ms` lets them go; -1 for never."""
     is_due_by_size: bool = False
-    """Whether `retention.bytes` lets them go now."""
+    """True if `retention.bytes` lets them go now."""
     is_replicated: bool = True
-    """Whether they lie below the high watermark."""
+    """True if they lie below the high watermark."""
     is_decided: bool = True
-    """Whether they lie below the last stable offset."""
+    """True if they lie below the last stable offset."""
 
 
 class Replicas(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -110,7 +111,7 @@ class Replicas(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def are_too_few(self) -> bool:
-        """Whether producers with acks=all are refused."""
+        """True if producers with acks=all are refused."""
         return self.in_sync < self.needed
 
 
@@ -125,23 +126,22 @@ class PartitionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     last_stable: int = -1
     high_watermark: int = -1
     error: str = ""
-    """Why its leader does not tell: an error's name, or why its log is offline."""
+    """The reason why its leader gives no facts: an error's name, or the reason why its log is offline."""
     open: tuple[OpenProducer, ...] = ()
     """Oldest first."""
     heals_after_ms: int = NO_TIME
-    """How long nothing must have been written for a transaction that no coordinator knows, until it is aborted; -1
-    for never."""
+    """The time without a write after which a transaction that no coordinator knows is aborted; -1 for never."""
     sources: tuple[str, ...] = ()
     is_known: bool = True
-    """Whether there is such a partition."""
+    """True if there is such a partition."""
     is_disk_full: bool = False
-    """Whether its leader refuses records for want of space."""
+    """True if its leader refuses records for want of space."""
     oldest: OldestRecords | None = None
-    """What retention drops next, where the leader tells it."""
+    """The records that retention drops next; None if the leader does not tell."""
     lacks_right: str = ""
     """The right that whoever asks lacks to see its transactions, as `READ on Topic orders`."""
     is_stored: bool = False
-    """Whether it is as the files of a stopped broker say."""
+    """True if the facts are from the files of a stopped broker."""
     replicas: Replicas | None = None
     """None where nobody tells."""
 
@@ -158,12 +158,12 @@ class ProducerPlace(msgspec.Struct, frozen=True, omit_defaults=True):
     producer_epoch: int
     last_sequence: int
     last_ms: int
-    """When something was written for it last, by the broker's clock."""
+    """The time of its last write, by the broker's clock."""
     forgotten_ms: int = NO_TIME
-    """When the partition forgets it unless it writes; -1 while it has a transaction open there, and where nobody
-    tells."""
+    """The time at which the partition forgets it unless it writes; -1 while it has a transaction open there, and if
+    unknown."""
     is_open: bool = False
-    """Whether it has a transaction open there."""
+    """True if it has a transaction open there."""
 
 
 class ProducerFacts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -172,7 +172,7 @@ class ProducerFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     producer_id: int
     now_ms: int
     places: tuple[ProducerPlace, ...] = ()
-    """Where it wrote last first."""
+    """The partitions that know it, the one that it wrote to last first."""
     left_out: int = 0
     """Partitions that know it and are not among them."""
     sources: tuple[str, ...] = ()
@@ -187,13 +187,13 @@ class GroupPartition(msgspec.Struct, frozen=True, omit_defaults=True):
     last_stable: int
     high_watermark: int
     pending: bool = False
-    """Whether an open transaction holds offsets of the group for it."""
+    """True if an open transaction holds offsets of the group for it."""
     records: int = -1
-    """That a reader of committed records will still get; -1 when they were not counted."""
+    """Records that a reader of committed records will still get; -1 if they were not counted."""
     control_records: int = 0
     """Before the last stable offset, where that was counted."""
     log_start: int = 0
-    """What is committed below it has been deleted."""
+    """The first offset of the log: records below it have been deleted."""
 
     @property
     def offsets_behind(self) -> int:
@@ -202,7 +202,7 @@ class GroupPartition(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_out_of_range(self) -> bool:
-        """Whether a reader that begins where the group has committed is told OFFSET_OUT_OF_RANGE."""
+        """True if a reader that begins at the committed offset gets OFFSET_OUT_OF_RANGE."""
         return 0 <= self.committed < self.log_start or self.committed > self.high_watermark
 
     @property
@@ -228,7 +228,7 @@ class GroupFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     held_by: tuple[str, ...] = ()
     """Transactional ids that hold its readers back."""
     history: GroupHistory | None = None
-    """What has happened to it; None where nobody has recorded it."""
+    """The recorded events of the group; None if they were not recorded."""
     pending_in: TransactionFacts | None = None
     """The transaction that its pending offsets are in, where that is certain."""
     sources: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ LOOP: Final = 5
 
 
 def explain_group(facts: GroupFacts) -> Explained:
-    """What a group's lag is made of."""
+    """Explain the lag of a group."""
     subject = name(facts.group)
     if not facts.state:
         return Explained(
@@ -44,7 +44,7 @@ def explain_group(facts: GroupFacts) -> Explained:
 
 
 def _rebalance(facts: GroupFacts) -> str:
-    """Why it rebalanced last, as far as somebody has recorded it."""
+    """The reason of its last rebalance; empty if it was not recorded."""
     last = None if facts.history is None else last_rebalance(facts.history)
     if last is None:
         return ""
@@ -165,7 +165,7 @@ def _next(facts: GroupFacts) -> Next | None:
 
 
 def _advice(reason: str) -> str:
-    """What ends a loop of rebalances, by the reason of the last."""
+    """The advice that ends a loop of rebalances, by the reason of the last."""
     if "max.poll.interval.ms" in reason:
         return (
             "If members are too slow between two polls, fewer records at a time (max.poll.records) or a longer"

@@ -10,7 +10,7 @@ from eosin.observe.explain.wording import client, clipped, duration, moment, nam
 
 
 def explain_partition(facts: PartitionFacts) -> Explained:
-    """Why readers of committed records stand where they stand."""
+    """Explain the position of readers of committed records."""
     first = facts.open[0] if facts.open else None
     transaction = None if first is None else first.transaction
     return Explained(
@@ -164,7 +164,7 @@ def _evidence(facts: PartitionFacts) -> tuple[str, ...]:
 
 
 def _retention(facts: PartitionFacts) -> Next | None:
-    """When retention drops the oldest records, or what it waits for."""
+    """The time at which retention drops the oldest records, or the event that it waits for."""
     oldest = facts.oldest
     if oldest is None or facts.behind:
         return None
@@ -181,7 +181,7 @@ def _retention(facts: PartitionFacts) -> Next | None:
 
 
 def _due(oldest: OldestRecords, now_ms: int) -> str:
-    """Why retention may drop them, as far as that is up to time and size; empty when it may not."""
+    """The reason by time or size why retention may drop them; empty if it may not."""
     if oldest.is_due_by_size:
         return "are beyond retention.bytes"
     if 0 <= oldest.due_ms < now_ms:

@@ -7,7 +7,7 @@ from eosin.observe.explain.wording import clipped, duration, moment, name, numbe
 
 
 def explain_producer(facts: ProducerFacts) -> Explained:
-    """What a producer id without a transactional id has done, and until when that is remembered."""
+    """Explain a producer id without a transactional id: its last writes, and the time until they are forgotten."""
     first = facts.places[0]
     others = len(facts.places) - 1 + facts.left_out
     more = f" and in {plural(others, 'partition')} more" if others else ""

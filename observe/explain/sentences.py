@@ -19,7 +19,7 @@ _CAUSES: Final = frozenset(each.value for each in Cause)
 
 
 def explain_transaction(facts: TransactionFacts) -> Explained:
-    """Why a transactional id is as it is."""
+    """Explain the state of a transactional id."""
     notable = _headline(facts)
     if notable is not None:
         sentence, cause = why(facts.transactional_id, notable, facts.now_ms) + _present(facts, notable), _cause(notable)
@@ -38,7 +38,7 @@ def explain_transaction(facts: TransactionFacts) -> Explained:
 
 
 def explain_away(subject: str, kind: str, error: ErrorCode) -> Explained:
-    """Why the coordinator of a transactional id or a group does not tell of it."""
+    """Explain why the coordinator of a transactional id or a group gives no facts."""
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         why, cause = "its coordinator still reads its log", "coordinator_loading"
         then = "Its clients try again by themselves, and /readyz of the broker says when it is loaded."
@@ -55,12 +55,12 @@ def _cause(notable: Notable) -> str:
 
 
 def next_of(facts: TransactionFacts) -> Next | None:
-    """What will happen to the transaction of an id."""
+    """The next thing that will happen to the transaction of an id."""
     return _next(facts, None)
 
 
 def why(transactional_id: str, notable: Notable, now_ms: int) -> str:
-    """Why an id was fenced or its transaction ended, without the full stop. The same words as in the log."""
+    """The reason why an id was fenced or its transaction ended, without the full stop. The log has the same words."""
     subject, at = name(transactional_id), moment(notable.latest_ms, now_ms)
     if notable.kind is Kind.TIMEOUT:
         return f"the transaction of {subject} was aborted at {at} because {_ran_out(notable.by, now_ms, 'it')}"
@@ -77,7 +77,7 @@ def why(transactional_id: str, notable: Notable, now_ms: int) -> str:
 
 
 def _fenced(notable: Notable, now_ms: int) -> str:
-    """What follows `because`, by the cause (console.md 2.3)."""
+    """The clause after `because`, by the cause (console.md 2.3)."""
     by, epoch = notable.by, f"epoch {notable.producer_epoch}"
     who = f" by {client(by.who)}" if by is not None and by.who is not None else ""
     at = f" at {moment(by.at_ms, now_ms)}" if by is not None else ""
@@ -142,8 +142,8 @@ def _headline(facts: TransactionFacts) -> Notable | None:
 
 
 def _is_after(past: Summary, notable: Notable) -> bool:
-    """Whether a transaction ended after a notable event. Within one millisecond that of a newer pair did, since the
-    event is about an older one."""
+    """True if a transaction ended after a notable event. Within one millisecond, a transaction of a newer pair ended
+    later, since the event is about an older one."""
     if past.ended_ms != notable.latest_ms:
         return past.ended_ms > notable.latest_ms
     return (past.producer_id, past.producer_epoch) > (notable.producer_id, notable.producer_epoch)

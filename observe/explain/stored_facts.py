@@ -64,7 +64,7 @@ class StoredFacts:
 
     @property
     def principal(self) -> str:
-        """Whoever may read the files."""
+        """The reader of the files, in words."""
         return "you"
 
     def now_ms(self) -> int:
@@ -73,7 +73,7 @@ class StoredFacts:
 
     @property
     def source(self) -> str:
-        """Where all of it comes from, and what was not read, in words."""
+        """The source of all facts, and the parts that were not read, in words."""
         names = ", ".join(dict.fromkeys(self.unread))
         return f"the files in {self._path}{f', {MOST_BYTES >> 20} MiB at most of {names}' if names else ''}"
 
@@ -111,7 +111,7 @@ class StoredFacts:
         return next((name for name, txn in last.items() if txn is not None and txn.producer_id == producer_id), None)
 
     def _transactions(self) -> list[Change]:
-        """What `__transaction_state` says, in order."""
+        """The changes in `__transaction_state`, in order."""
         if self._changes is None:
             self._changes = []
             for data in self._internal(TRANSACTION_STATE_TOPIC):
@@ -188,7 +188,7 @@ class StoredFacts:
         return log_files(self._disk, f"{self._path}/{partition}")
 
     def _log_end(self, partition: TopicPartition) -> tuple[int, ProducerReplay]:
-        """Where a log ends, and its producers there: those of its last sound snapshot, and the batches behind it."""
+        """The end of a log, and its producers there, from its last sound snapshot and the batches behind it."""
         files = self._files(partition)
         replay = ProducerReplay(has_sequences=False)
         end = self._take_snapshot(files, replay)
@@ -299,7 +299,7 @@ class StoredFacts:
         )
 
     def _offsets(self) -> tuple[Loader, OffsetStore]:
-        """What `__consumer_offsets` says."""
+        """The groups and offsets in `__consumer_offsets`."""
         if self._groups is None:
             offsets = OffsetStore()
             loader = Loader(offsets)
@@ -325,7 +325,7 @@ def _replay(replay: ProducerReplay, header: BatchHeader, data: memoryview) -> No
 
 
 def _ends(transaction: TransactionFacts, producer_epoch: int, partition: TopicPartition) -> bool:
-    """Whether its coordinator is going to write a marker for a transaction in the log."""
+    """True if its coordinator is going to write a marker for a transaction in the log."""
     if str(partition) not in transaction.partitions:
         return False
     return transaction.is_preparing or (transaction.is_open and transaction.producer_epoch == producer_epoch)

@@ -1,4 +1,4 @@
-"""What a name means: a transactional id, a partition, a topic, a group or a producer id, in this order
+"""Find the meaning of a name: a transactional id, a partition, a topic, a group or a producer id, in this order
 (console.md 3)."""
 
 import re
@@ -36,11 +36,11 @@ MOST_PARTITIONS: Final = 200
 
 
 class Knows(Protocol):
-    """Who is asked: a cluster, or the files of a stopped broker. Each may raise BrokerError, or OSError."""
+    """A source of facts: a cluster, or the files of a stopped broker. Each may raise BrokerError, or OSError."""
 
     @property
     def principal(self) -> str:
-        """Who asks, in words."""
+        """The asking principal, in words."""
 
     def now_ms(self) -> int:
         """The time."""
@@ -108,7 +108,7 @@ async def find(cluster: Knows, subject: str, kind: str | None) -> Explained:
 
 
 class NotTold(ClientError):
-    """Whether there is such a thing is not told to who asks: the message says which right is missing."""
+    """The asking principal may not know if there is such a thing; the message says which right is missing."""
 
 
 def _denial(subject: str, kinds: Sequence[str], principal: str) -> str:
@@ -120,7 +120,7 @@ def _denial(subject: str, kinds: Sequence[str], principal: str) -> str:
 
 
 def _rights(subject: str, kinds: Sequence[str]) -> str:
-    """What it takes to see `subject`: an operation and a resource for each kind."""
+    """The rights that it takes to see `subject`: an operation and a resource for each kind."""
     wanted: dict[str, list[str]] = {}
     for kind in kinds:
         partition = partition_of(subject) if kind == "partition" else None

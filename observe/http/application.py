@@ -19,7 +19,7 @@ NOT_READY: Final = 503
 
 
 class Exposition(Protocol):
-    """What `/metrics` answers."""
+    """The content of `/metrics`."""
 
     async def expose(self, accept: str) -> tuple[list[bytes], str]:
         """The text of all metrics, in pieces, in a format that `accept` allows, and its content type."""

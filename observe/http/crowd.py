@@ -30,7 +30,7 @@ class Crowd:
         self._most = most
 
     def protocol(self) -> Callable[..., asyncio.Protocol]:
-        """What uvicorn makes for each connection."""
+        """The factory that uvicorn calls for each connection."""
         return partial(_Connection, self)
 
     def came(self, connection: "_Connection") -> None:
@@ -68,12 +68,12 @@ class _Connection(H11Protocol):
 
 
 def lacks_the_rest(connection: Any) -> bool:
-    """Whether a connection has sent no request yet, or a part of one: between two requests uvicorn's own timer runs."""
+    """True if a connection has sent no request yet, or a part of one: between two requests uvicorn's own timer runs."""
     return getattr(connection, "cycle", None) is None or connection.conn.their_state is h11.SEND_BODY
 
 
 def _is_idle(connection: "_Connection") -> bool:
-    """Whether it waits for nothing."""
+    """True if the connection waits for nothing."""
     cycle = connection.cycle
     return cycle is None or cycle.response_complete or cycle.more_body or connection.flow.write_paused
 
@@ -91,7 +91,7 @@ class Seldom(logging.Filter):
         self._said: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a line is written."""
+        """True if a line is written."""
         text, now = str(record.msg), self._now()
         if record.levelno >= logging.ERROR:
             return True

@@ -40,8 +40,8 @@ SAFE_HEADERS: Final = (
 
 
 def host_is_private(host: str, allowed: Collection[str]) -> bool:
-    """Whether a `Host` header names an address, this machine, or one of `allowed`. Any other name may be pointed here
-    by whoever answers for it: `x.local` by everybody in the network, `x` by a search domain."""
+    """True if a `Host` header names an address, this machine, or one of `allowed`. Any other name may be pointed here
+    by its owner: `x.local` by everybody in the network, `x` by a search domain."""
     found = _HOST.fullmatch(host)
     if found is None:
         return False
@@ -129,7 +129,7 @@ class Guard:
         return 0, ""
 
     def _is_of_another_site(self, path: str, headers: dict[bytes, bytes]) -> bool:
-        """Whether a page of another origin has sent it. A link to the console's page may be followed: the page itself
+        """True if a page of another origin has sent it. A link to the console's page may be followed: the page itself
         tells nothing, and is shown in no frame."""
         site, mode = headers.get(b"sec-fetch-site"), headers.get(b"sec-fetch-mode")
         if mode == b"navigate" and headers.get(b"sec-fetch-dest") == b"document":

@@ -8,7 +8,7 @@ from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition
 
 
 class Health:
-    """What `/readyz` goes by."""
+    """The facts behind `/readyz`."""
 
     def __init__(self, services: Services, *, is_loading: Callable[[], bool], is_stopping: Callable[[], bool]) -> None:
         self._services = services
@@ -16,7 +16,7 @@ class Health:
         self._is_stopping = is_stopping
 
     def reasons(self) -> dict[str, Any]:
-        """Why the broker is not ready; empty when it is."""
+        """The reasons why the broker is not ready; empty if it is."""
         found: dict[str, Any] = {}
         if self._is_stopping():
             found["stopping"] = True

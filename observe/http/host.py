@@ -27,7 +27,7 @@ LONGEST_HEADERS: Final = 16 * 1024
 """Bytes of the headers of a request."""
 KEEP_ALIVE_SECONDS: Final = 30
 HEADER_SECONDS = 10
-"""How long a client may take until its request is whole: uvicorn itself waits for ever."""
+"""The time in which a client must send its whole request: uvicorn itself waits for ever."""
 LOOK_SECONDS: Final = 0.5
 STOP_SECONDS: Final = 1
 STOPPING: Final = 503

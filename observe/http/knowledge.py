@@ -34,7 +34,7 @@ MOST_PLACES: Final = 50
 
 
 class Knowledge:
-    """What one broker knows."""
+    """The facts that one broker knows."""
 
     def __init__(
         self, services: Services, recorder: FlightRecorder | None, groups: GroupRecorder | None = None
@@ -68,7 +68,7 @@ class Knowledge:
         )
 
     async def producer(self, name: str) -> ProducerFacts | None:
-        """What this broker's partitions know of a producer id; None when they do not know it."""
+        """The facts of this broker's partitions about a producer id; None if they do not know it."""
         if not (name.isdecimal() and len(name) < 19):
             return None
         producer_id, clock = int(name), self._services.clock
@@ -97,11 +97,12 @@ class Knowledge:
         return ProducerFacts(producer_id, clock.now_ms(), tuple(found[:MOST_PLACES]), left_out, (BROKER,))
 
     async def group(self, group_id: str) -> GroupHistory | None:
-        """What has happened to a group; None when nothing is known of it here."""
+        """The recorded events of a group; None if they are not recorded here."""
         return None if self._groups is None else self._groups.history(group_id)
 
     async def partition(self, name: str) -> PartitionFacts | None:
-        """What only the broker knows of one of its partitions: why its log is offline, and when what hangs heals."""
+        """The facts about a partition that only its broker knows: why its log is offline, and when a hanging
+        transaction heals."""
         partition = _partition_of(name)
         if partition is None:
             return None

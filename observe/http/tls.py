@@ -33,7 +33,7 @@ class TlsPort:
         """Oldest first."""
 
     def protocol(self) -> "_TlsConnection":
-        """What stands on a connection that was just accepted."""
+        """Make the protocol of a connection that was just accepted."""
         return _TlsConnection(self, asyncio.get_running_loop(), self._make(), self._context())
 
     def came(self, connection: "_TlsConnection") -> None:
@@ -61,7 +61,7 @@ class _TlsConnection(SSLProtocol):
         self._above = above
         self._below: Any = None
         self._buffer: Any = None
-        """Where the first bytes go; None once they were looked at."""
+        """The buffer for the first bytes; None once they were looked at."""
         self._is_greeted = False
 
     def connection_made(self, transport: Any) -> None:
@@ -71,7 +71,7 @@ class _TlsConnection(SSLProtocol):
         super().connection_made(transport)
 
     def get_buffer(self, n: int) -> Any:
-        """Where the next bytes go."""
+        """The buffer for the next bytes."""
         self._buffer = super().get_buffer(n)
         return self._buffer
 

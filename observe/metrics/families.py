@@ -34,7 +34,7 @@ class Family(NamedTuple):
     text: str
     kind: str
     keys: Sequence[str]
-    """What follows the name in each line: a suffix of a histogram, and the labels."""
+    """The text after the name in each line: a suffix of a histogram, and the labels."""
     numbers: Sequence[float]
     """One for each key."""
 

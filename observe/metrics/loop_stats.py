@@ -4,7 +4,7 @@ from eosin.network.request_stats import Latencies
 
 
 class LoopStats:
-    """How busy the event loop is, and how late it calls."""
+    """The load of the event loop, and the delays of its calls."""
 
     __slots__ = ("busy_ratio", "delays")
 

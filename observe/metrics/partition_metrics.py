@@ -32,7 +32,7 @@ class Told(NamedTuple):
 
 
 class Counts:
-    """What is counted over all partitions of a broker."""
+    """The counts over all partitions of a broker."""
 
     def __init__(self) -> None:
         self.hosted = 0

@@ -44,7 +44,7 @@ class RecordLags:
         self._known = {pair: self._known[pair] for pair in pairs if pair in self._known}
 
     async def lag(self, pair: Pair, log: PartitionLog, committed: int) -> int:
-        """How many records are left for the group."""
+        """The number of records that are left for the group."""
         end, known = log.last_stable_offset, self._known.get(pair)
         first = max(committed, log.log_start_offset)
         if first >= end:

@@ -11,8 +11,8 @@ T = TypeVar("T")
 PIECE: Final = 200
 """Things that are looked at between two looks at the clock: at most about half a millisecond."""
 TURN_MS: Final = 2
-"""How long a scrape holds the event loop at once, but for a piece. The clock tells whole milliseconds, so it is between
-one and two of them."""
+"""The time for which a scrape holds the event loop at once, but for a piece. The clock tells whole milliseconds, so it
+is between one and two of them."""
 
 
 class Pace:

@@ -22,7 +22,7 @@ PARTS: Final = 10
 
 
 def content_type(accept: str) -> str:
-    """Which of the two formats a client gets that accepts `accept`."""
+    """The content type, of the two formats, for a client that accepts `accept`."""
     return OPENMETRICS if choose_encoder(accept)[1].startswith("application/openmetrics-text") else PLAIN
 
 
@@ -49,7 +49,7 @@ def _help(text: str) -> str:
 
 
 def _process(*, is_open: bool) -> bytes:
-    """What the operating system knows of this process, as the library writes it."""
+    """The operating system's figures about this process, as the library writes them."""
     registry = CollectorRegistry(auto_describe=False)
     ProcessCollector(registry=registry)
     encode, _ = choose_encoder(OPENMETRICS if is_open else "")

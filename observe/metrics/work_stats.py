@@ -17,7 +17,7 @@ SIZES: Final = tuple(256 * 4**step for step in range(10))
 
 
 class FlushStats:
-    """How long flushes take, counted in the threads that make them, and how much they make durable."""
+    """The times of flushes, counted in the threads that make them, and the bytes that they make durable."""
 
     def __init__(self) -> None:
         self.latencies = Latencies()
@@ -38,7 +38,7 @@ class FlushStats:
 
 
 class StartStats:
-    """How long the parts of a start took."""
+    """The times of the parts of a start."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -57,7 +57,7 @@ class StartStats:
 
 
 class VerificationStats:
-    """What coordinators have answered to partitions that take the first batch of a transaction (KIP-890). An answer
+    """The answers of coordinators to partitions that take the first batch of a transaction (KIP-890). An answer
     about several partitions counts as its first error."""
 
     def __init__(self) -> None:

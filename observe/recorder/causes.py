@@ -1,4 +1,5 @@
-"""Why a pair is not accepted any more, from what the coordinator knows when it refuses it (console.md 2.3). Pure."""
+"""Find the cause for which a pair is no longer accepted, from the coordinator's knowledge at the refusal (console.md
+2.3). Pure."""
 
 from typing import Final
 
@@ -9,12 +10,13 @@ from eosin.observe.recorder.track import Track
 from eosin.protocol.errors import ErrorCode
 
 ADMIN_TIMEOUT_MS: Final = 1
-"""What admin clients ask for when they only want to fence."""
+"""The timeout in requests of admin clients that only want to fence."""
 _ADMIN_CLIENT: Final = "adminclient-"
 CONSOLE: Final = "eosin-console"
-"""What the console calls itself."""
+"""The console's client id."""
 _OPERATORS: Final = (_ADMIN_CLIENT, "eosin-cli")
-"""What Kafka's own tools and `eosin transactions` call themselves; an application that fences has a name of its own."""
+"""Beginnings of the client ids of Kafka's own tools and of `eosin transactions`; an application that fences has a name
+of its own."""
 
 FENCING: Final = frozenset(
     {
@@ -27,7 +29,7 @@ FENCING: Final = frozenset(
 
 
 def cause_of_takeover(owner: Requester | None, who: Requester | None, *, has_pair: bool, timeout_ms: int) -> Cause:
-    """Why an InitProducerId raises the pair of an id that has one."""
+    """The cause for which an InitProducerId raises the pair of an id that has one."""
     client_id = "" if who is None else who.client_id or ""
     if timeout_ms <= ADMIN_TIMEOUT_MS and not has_pair:
         return Cause.OPERATOR if client_id.startswith(_OPERATORS) else Cause.ADMIN_FENCE
@@ -43,7 +45,8 @@ def cause_of_takeover(owner: Requester | None, who: Requester | None, *, has_pai
 def cause_of_refusal(
     txn: Txn | None, track: Track | None, pair: tuple[int, int], *, timed_out: bool
 ) -> tuple[Cause, Takeover | None]:
-    """Why `pair` is refused as out of date, and what raised the epoch over it, if that is known."""
+    """The cause for which `pair` is refused as out of date, and the takeover that raised the epoch over it, if
+    known."""
     takeovers = () if track is None else track.takeovers
     raised = next((each for each in takeovers if (each.producer_id, each.producer_epoch) > pair), None)
     if timed_out or (txn is not None and pair == txn.timed_out):

@@ -1,4 +1,4 @@
-"""What the flight recorder keeps: events, summaries of transactions, and notable events with their cause (console.md
+"""The data of the flight recorder: events, summaries of transactions, and notable events with their cause (console.md
 2.1).
 
 Values only. Their JSON is what the HTTP API answers and what the file of notable events holds, so a field is added at
@@ -19,7 +19,7 @@ LONGEST_PARTITIONS: Final = 60
 
 
 class Kind(StrEnum):
-    """What happened."""
+    """The kind of an event."""
 
     INIT = "init"
     BEGIN = "begin"
@@ -37,7 +37,7 @@ class Kind(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why a producer's pair is not accepted any more (console.md 2.3)."""
+    """The cause for which a producer's pair is no longer accepted (console.md 2.3)."""
 
     SUCCESSOR = "successor"
     """A new instance of the id has asked for a pair."""
@@ -88,7 +88,7 @@ class Event(NamedTuple):
     producer_id: int
     producer_epoch: int
     what: str
-    """What else there is to say: an outcome, a partition and its error."""
+    """Further details: an outcome, a partition and its error."""
     number: int
     """Of partitions, or ms that were waited."""
     who: Requester | None
@@ -138,15 +138,15 @@ class Notable(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     who: ClientIdentity | None = None
     """The client that was refused, or whose transaction it was."""
     by: Takeover | None = None
-    """What raised the epoch."""
+    """The takeover that raised the epoch; None if unknown."""
     count: int = 1
-    """How often the same was seen."""
+    """The number of times that the same was seen."""
     last_ms: int = NO_TIME
     what: str = ""
 
     @property
     def latest_ms(self) -> int:
-        """When it was seen last."""
+        """The last time that it was seen."""
         return max(self.at_ms, self.last_ms)
 
 
@@ -170,16 +170,16 @@ class HistoryEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     count: int = 0
     who: ClientIdentity | None = None
     words: str = ""
-    """What it means, where it is explained."""
+    """The meaning, for an event that is explained."""
     since_ms: int = NO_TIME
-    """When the same was seen first, of what repeats; `count` is how often."""
+    """The first time of an event that repeats; `count` is the number of times."""
 
 
 class History(msgspec.Struct, frozen=True, omit_defaults=True):
     """All that is kept of one transactional id."""
 
     since_ms: int
-    """When the recorder began: of anything before, only what a file kept is known."""
+    """The start of the recorder; of earlier events only the file's are known."""
     owner: ClientIdentity | None = None
     """The client that has introduced itself last."""
     owner_ms: int = NO_TIME
@@ -189,9 +189,9 @@ class History(msgspec.Struct, frozen=True, omit_defaults=True):
     left_out: int = 0
     """Events of it that are not kept."""
     is_shrunk: bool = False
-    """Whether its events were given up for memory."""
+    """True if its events were dropped to save memory."""
     past: tuple[Summary, ...] = ()
     takeovers: tuple[Takeover, ...] = ()
     notable: tuple[Notable, ...] = ()
     dropped_tracks: int = 0
-    """How many ids the recorder has forgotten for memory."""
+    """The number of ids that the recorder has dropped to save memory."""

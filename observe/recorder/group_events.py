@@ -1,4 +1,5 @@
-"""What has happened to a consumer group, and why, from its state before and after a decision (console.md 2.1). Pure.
+"""Derive the events of a consumer group and their reasons from its state before and after a decision (console.md 2.1).
+Pure.
 
 Whoever joined, left or was expelled is named by client id and host, with the member id; the reason of a rebalance is
 one clause, which the sentences of `eosin explain` take over.
@@ -41,20 +42,20 @@ MOVED: Final = "moved"
 
 _PREPARING: Final = GroupState.PREPARING_REBALANCE
 _UNSAID: Final = "closed, or too long without a poll (max.poll.interval.ms)"
-"""Why clients leave that do not say so: librdkafka does in both cases."""
+"""The reason of clients that leave without one: librdkafka does so in both cases."""
 
 
 class GroupHistory(msgspec.Struct, frozen=True, omit_defaults=True):
     """All that is kept of one group."""
 
     since_ms: int
-    """When the recorder began."""
+    """The start of the recorder."""
     events: tuple[HistoryEvent, ...] = ()
     """Oldest first; `what` of a member's is its id, of a rebalance its reason."""
     left_out: int = 0
     """Older events that are not kept."""
     dropped_groups: int = 0
-    """How many groups the recorder has forgotten for memory."""
+    """The number of groups that the recorder has dropped to save memory."""
 
 
 def happened(before: Group, after: Group, event: Event, now_ms: int) -> Iterator[HistoryEvent]:
@@ -94,7 +95,7 @@ def _changed(before: Group, after: Group) -> tuple[list[Member], list[Member]]:
 
 
 def _parting(event: Event, member: Member, new: list[Member]) -> tuple[str | None, str]:
-    """How a member has gone, and why."""
+    """The way a member has gone, and the reason."""
     if type(event) is TimerFired:
         if event.timer.kind is TimerKind.SESSION and event.timer.member_id == member.member_id:
             return EXPELLED, _silence(member)
@@ -118,7 +119,7 @@ def _silence(member: Member) -> str:
 
 
 def _reason(before: Group, event: Event, gone: list[Member], new: list[Member]) -> str:
-    """Why a rebalance began, as what follows `because`."""
+    """The reason of a rebalance, as the clause after `because`."""
     if gone and not (new and type(event) is Join):
         kind, why = _parting(event, gone[0], new)
         others = f" and {len(gone) - 1} others" if len(gone) > 1 else ""
@@ -171,7 +172,7 @@ def refused_event(
 
 
 def rebalances(history: GroupHistory, since_ms: int) -> list[HistoryEvent]:
-    """Those that began after a time, as far as they are kept."""
+    """The rebalances that began at or after a time, as far as they are kept."""
     return [event for event in history.events if event.kind == REBALANCE and event.at_ms >= since_ms]
 
 

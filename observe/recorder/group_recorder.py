@@ -33,7 +33,7 @@ PRODUCERS: Final = 8
 REPEATING: Final = 8
 """Of a group: different refusals of commits, and waits for stable offsets."""
 ONLOOKERS: Final = ("eosin-cli", "eosin-console")
-"""What Eosin's own commands and its console call themselves."""
+"""The client ids of Eosin's own commands and of its console."""
 EVENT_BYTES: Final = 512
 """About what an event takes, with its texts and who it is about."""
 FEWEST_EVENTS: Final = 256
@@ -51,7 +51,7 @@ class _Track:
         self.offsets: dict[int, HistoryEvent] = {}
         """The last transaction with offsets of the group, by producer id; least recent first."""
         self.repeating: dict[tuple[str, str, int, int], HistoryEvent] = {}
-        """What a client may see again and again, counted; least recent first."""
+        """Events that may repeat for a client, counted; least recent first."""
 
     def __len__(self) -> int:
         return len(self.events) + len(self.offsets) + len(self.repeating)
@@ -70,7 +70,7 @@ class GroupRecorder:
 
     @property
     def events(self) -> int:
-        """How many are kept."""
+        """The number of events that are kept."""
         return self._events
 
     def history(self, group_id: str) -> GroupHistory | None:

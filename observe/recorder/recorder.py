@@ -102,7 +102,7 @@ class FlightRecorder:
 
     @property
     def tracks(self) -> int:
-        """How many ids are known."""
+        """The number of ids that are known."""
         return len(self._open) + len(self._shrunk) + len(self._idle)
 
     def track(self, transactional_id: str) -> Track | None:

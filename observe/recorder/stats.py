@@ -88,7 +88,7 @@ class TransactionStats:
 
     @property
     def outcomes(self) -> dict[tuple[str, str], int]:
-        """How many ended, by outcome and protocol."""
+        """The number of transactions that ended, by outcome and protocol."""
         self.count()
         return self._outcomes
 
@@ -112,7 +112,7 @@ class TransactionStats:
 
     @property
     def partitions(self) -> Histogram:
-        """How many partitions each had."""
+        """The number of partitions of each transaction."""
         self.count()
         return self._partitions
 

@@ -57,7 +57,7 @@ class Track:
 
     def __init__(self) -> None:
         self.counted = 0
-        """What the recorder has counted of `bytes`."""
+        """The part of `bytes` that the recorder has counted."""
         self.owner: Requester | None = None
         """The client that has introduced itself last; the context of its requests, which holds nothing else."""
         self.owner_ms = NO_TIME
@@ -68,13 +68,13 @@ class Track:
         self.opened_by: Requester | None = None
         self.partitions = 0
         self.prepared_ms = NO_TIME
-        """When the decision about the open transaction was durable."""
+        """The time at which the decision about the open transaction was durable."""
         self.events: list[KeptEvent] = []
         self.left_out = 0
         self.is_shrunk = False
         self.past: tuple[Summary, ...] = ()
         self.last_asker: Requester | None = None
-        """Who opened the last transaction of `past`."""
+        """The client that opened the last transaction of `past`."""
         self.takeovers: tuple[Takeover, ...] = ()
         self.notable: tuple[Notable, ...] = ()
 
@@ -152,7 +152,7 @@ class Track:
 
 
 def _kept(past: tuple[Summary, ...], who: Requester | None) -> ClientIdentity | None:
-    """Who, as the last summary has it if it is the same."""
+    """The client's identity; the object in the last summary if it is the same."""
     if who is None:
         return None
     last = past[-1].who if past else None

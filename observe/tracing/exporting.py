@@ -159,7 +159,7 @@ class _KnownIds(IdGenerator):
         return self.next.trace_id
 
     def is_trace_id_random(self) -> bool:
-        """Whether its bits are even enough to sample by: they are a digest's."""
+        """True: the bits are even enough to sample by, since they are a digest's."""
         return True
 
 
@@ -173,7 +173,7 @@ class _Made(SpanProcessor):
         self._spans.append(span)
 
     def taken(self) -> list[ReadableSpan]:
-        """What there is since the last call."""
+        """Return the spans since the last call, and forget them."""
         taken, self._spans = self._spans, []
         return taken
 

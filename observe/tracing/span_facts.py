@@ -44,7 +44,7 @@ class SpanFacts(msgspec.Struct, frozen=True):
     attributes: Attributes
     events: tuple[SpanEvent, ...] = ()
     error: str = ""
-    """Why it failed, in one sentence; empty when it did not."""
+    """The reason why it failed, in one sentence; empty if it did not."""
 
 
 def facts_of(traced: Traced, cluster_id: str) -> SpanFacts:
@@ -132,7 +132,7 @@ def _event(event: Event) -> SpanEvent:
 
 
 def _reason(name: str, ended: EndedTransaction, takeover: Takeover) -> SpanEvent:
-    """Why the coordinator, or another instance, has ended it or taken it over."""
+    """The event that says why the coordinator, or another instance, has ended it or taken it over."""
     kind = Kind.TIMEOUT if takeover.cause is Cause.TIMEOUT else Kind.FENCED
     told = Notable(
         takeover.at_ms, kind, takeover.producer_id, ended.producer_epoch, cause=takeover.cause.value, by=takeover

@@ -1,4 +1,4 @@
-"""What a span will be made of: a transaction that is over, or a producer that was refused as out of date.
+"""The sources of spans: a transaction that is over, or a producer that was refused as out of date.
 
 Values only, which the event loop fills with what is there already. Always true: the span of a transaction that was
 taken from its producer has the same ids whoever computes them, so that a refusal which comes later, or after a restart,
@@ -26,7 +26,7 @@ class EndedTransaction(msgspec.Struct, frozen=True, gc=False):
     """commit, abort, timeout or fenced."""
     begun_ms: int
     prepared_ms: int
-    """When the decision was durable; -1 when that was before the start."""
+    """The time at which the decision was durable; -1 if that was before the start."""
     ended_ms: int
     partitions: int
     opened_by: Requester | None
