@@ -27,7 +27,7 @@ from eosin.storage.disk.interfaces import FreeBytes
 
 
 class AdminBroker:
-    """What admin handlers need, started with `AdminBroker.started`."""
+    """The services of admin handlers, started with `AdminBroker.started`."""
 
     def __init__(self, config: BrokerConfig, logs: FakeLogManager | None = None) -> None:
         self.config = config

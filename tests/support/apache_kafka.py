@@ -132,7 +132,7 @@ class ApacheKafka:
 
     @property
     def log(self) -> str:
-        """What the node has said so far."""
+        """The node's output so far."""
         return self.log_path.read_text() if self.log_path.exists() else ""
 
     def start(self, longest_s: float = HANG_S) -> Self:
@@ -255,7 +255,7 @@ def quick_jvm() -> tuple[str, ...]:
 
 
 def _loaded_classes() -> Path:
-    """What a node has loaded between its start and its end."""
+    """An archive of the classes that a node loads between its start and its end."""
     java, jars = Path(maven.java("Apache Kafka")).resolve(), maven.jars(PROJECT)
 
     def make(folder: Path) -> None:

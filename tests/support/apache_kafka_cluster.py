@@ -50,7 +50,7 @@ class ApacheKafkaCluster:
 
     @property
     def address(self) -> str:
-        """What clients bootstrap from: all nodes."""
+        """The bootstrap servers: all nodes."""
         return ",".join(node.address for node in self.nodes.values())
 
     def start(self) -> Self:
@@ -83,7 +83,7 @@ class ApacheKafkaCluster:
         self.wait_replicated()
 
     def dump(self, *topics: str) -> str:
-        """What each node has on disk of these topics, and of `__transaction_state`: for the message of a failure."""
+        """The files of these topics on each node's disk, and of `__transaction_state`: for the message of a failure."""
         return dumped([node.folder / "data" for node in self.nodes.values()], *topics)
 
     def wait_replicated(self) -> None:
@@ -120,7 +120,7 @@ class ApacheKafkaCluster:
 
 
 def dumped(folders: Iterable[Path], *topics: str) -> str:
-    """What brokers have in their directories of these topics, and of `__transaction_state`."""
+    """The files of these topics in the directories of brokers, as text, and of `__transaction_state`."""
     shown = StringIO()
     with redirect_stdout(shown):
         for partition in (each for folder in folders for each in sorted(folder.glob("*-[0-9]*"))):

@@ -43,7 +43,7 @@ NO_RESTART: Final = "needs a broker that the suite may restart (RESTART='command
 NO_FIRST: Final = "needs a second broker, at transaction.version=1 (BOOTSTRAP_FIRST=host:port)"
 
 STOPPED, KILLED = "stop", "kill"
-"""How a broker ends before it starts again: as it is asked to, or by SIGKILL."""
+"""The ways in which a broker ends before it starts again: as it is asked to, or by SIGKILL."""
 _RESTART_TIMEOUT_S: Final = 120
 
 
@@ -100,7 +100,7 @@ class _Another:
 
 
 async def _leads_all(address: str) -> bool:
-    """Whether the broker answers, and says that each partition has a leader."""
+    """True if the broker answers, and says that each partition has a leader."""
     try:
         async with asyncio.timeout(5), Client(address) as client:
             topics = (await client.fetch_metadata()).topics.values()
@@ -110,22 +110,22 @@ async def _leads_all(address: str) -> bool:
 
 
 def is_another() -> bool:
-    """Whether the broker under test is not ours."""
+    """True if the broker under test is not ours."""
     return ANOTHER in os.environ
 
 
 def asks_process() -> bool:
-    """Whether the broker under test is a process, for tests that could have one of their own world, too."""
+    """True if the broker under test is a process, for tests that could also have one of their own world."""
     return is_another() or A_PROCESS.items() <= os.environ.items()
 
 
 def can_restart() -> bool:
-    """Whether it may be restarted; nobody has to say how for ours."""
+    """True if it may be restarted; our own broker needs no command for that."""
     return not is_another() or RESTART in os.environ
 
 
 def has_first_protocol() -> bool:
-    """Whether there is a broker to ask that offers no more than the first transaction protocol."""
+    """True if there is a broker to ask that offers no more than the first transaction protocol."""
     return not is_another() or ANOTHER_AT_FIRST in os.environ
 
 

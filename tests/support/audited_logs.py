@@ -120,7 +120,7 @@ def _damage(draw: st.DrawFn, segments: dict[int, bytearray], sizes: list[tuple[i
 
 @dataclass
 class Decoded:
-    """What reading every record of a partition, one after the other, tells."""
+    """The result of reading every record of a partition, one after the other."""
 
     runs: list[dict[str, Any]] = field(default_factory=list)
     faults: list[tuple[int, int, str]] = field(default_factory=list)

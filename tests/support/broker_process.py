@@ -49,7 +49,7 @@ class BrokerProcess:
 
     @property
     def http_address(self) -> str:
-        """Where it serves metrics and the console, as its ready line says."""
+        """The address of metrics and the console, from its ready line."""
         return self.ready_line.rpartition("http ")[2].rstrip(")\n")
 
     @property
@@ -59,12 +59,12 @@ class BrokerProcess:
 
     @property
     def running(self) -> bool:
-        """Whether it was started, and neither stopped nor killed since."""
+        """True if it was started, and neither stopped nor killed since."""
         return self._process is not None
 
     @property
     def log(self) -> str:
-        """What the broker has logged so far."""
+        """The broker's log so far."""
         return (self.data_dir.parent / f"{self.data_dir.name}.log").read_text()
 
     def start(self, longest_s: float = HANG_S) -> Self:

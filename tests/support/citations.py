@@ -40,7 +40,7 @@ class WrongCitation(NamedTuple):
 
 
 def sections_of(page: str) -> frozenset[str]:
-    """What can be cited of a page, by its text."""
+    """The sections that can be cited of a page, found in its text."""
     sections = set()
     heading = ""
     for line in page.splitlines():

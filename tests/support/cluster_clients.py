@@ -37,7 +37,7 @@ class _Restarts(socketserver.TCPServer):
 
     @property
     def command(self) -> str:
-        """What a test process runs (`EOSIN_TEST_RESTART`)."""
+        """The command that a test process runs (`EOSIN_TEST_RESTART`)."""
         return f"{sys.executable} {__file__} --restart {self.server_address[1]}"
 
 

@@ -61,36 +61,37 @@ ROUND_S: Final = 600
 """Clients that wait without end take most of it (docs/clients.md)."""
 ROUNDS_PER_SERIES: Final = 5
 COPIERS_LOG: Final = "copiers.log"
-"""What the copiers of a series say, below its folder."""
+"""The file with the output of a series' copiers, below its folder."""
 DURABILITIES: Final = ("os", "fsync")
 _STUCK: Final = re.compile(
     r"^a copier is stuck and starts again: \['([^']+)'.*?line \d+ in (\w+)\n *File \"[^\"]*/copier\.py\"",
     re.DOTALL | re.MULTILINE,
 )
-"""What a copier says before it starts itself again, and its stack: the client, and the call that did not return."""
+"""Matches the output of a copier before it starts itself again, with its stack: the client, and the call that did not
+return."""
 
 
 @dataclass
 class Figures:
-    """What some series saw."""
+    """The figures of some series."""
 
     rounds: int = 0
     records: int = 0
     stuck: Counter[str] = field(default_factory=Counter)
-    """How often which client waited for more than 20 s in which call, and was started again
+    """The number of times that a client waited for more than 20 s in a call and was started again, by client and call
     (docs/clients.md)."""
     longest_round_s: int = 0
     batches: int = 0
-    """That were found equal in each two directories."""
+    """The number of batches that were found equal in each two directories."""
     losses: Counter[str] = field(default_factory=Counter)
-    """How often what was done to whom."""
+    """The number of losses, by kind and victim."""
     mistakes: Counter[str] = field(default_factory=Counter)
-    """How often an operator did what, and what came of it."""
+    """The number of an operator's mistakes, by kind and result."""
     lacking: int = 0
     """Records that unclean elections took."""
 
     def add(self, other: "Figures") -> None:
-        """Those of another series too."""
+        """Add the figures of another series."""
         self.rounds += other.rounds
         self.records += other.records
         self.stuck += other.stuck
@@ -113,7 +114,7 @@ class Figures:
 
 
 class Books:
-    """What is done, in a file; without a path, nowhere."""
+    """The work that is done, kept in a file; without a path it is not kept."""
 
     def __init__(self, path: Path | None, *, form: str, seed: int, clients: Sequence[str] = CLIENTS) -> None:
         """Go on with what the file says. It must be about the same form, seed and clients: raises ValueError."""
@@ -174,7 +175,7 @@ def series(
 
 
 def _round(cluster: CrashedCluster, number: int, chance: random.Random, clients: Sequence[str]) -> int:
-    """How many records the copy lacks, where it may."""
+    """Run a round, and return the number of records that the copy lacks where it may."""
     source, target = f"{SOURCE}-{number}", f"{TARGET}-{number}"
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     for made in admin.create_topics([NewTopic(each, len(clients), 3) for each in (source, target)]).values():
@@ -263,7 +264,7 @@ def _check(cluster: CrashedCluster, target: str, partitions: int) -> int:
 
 
 def _in_order(bootstrap: str, partition: TopicPartition) -> int:
-    """How many records are there, none of them twice or out of order. Raises Violation."""
+    """The number of records; none of them is there twice or out of order. Raises Violation."""
 
     async def read() -> list[int]:
         async with Client(bootstrap) as client:

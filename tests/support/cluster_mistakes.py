@@ -1,4 +1,4 @@
-"""What operators of a cluster do that they should not: `eosin partition accept-loss` typed on some machine, and an
+"""Mistakes of a cluster's operators: `eosin partition accept-loss` typed on some machine, and an
 unclean election asked for, at any moment. What may be lost by it, and nothing else, is known afterwards.
 
 Always true: accept-loss is refused, for of three copies one is lost at no time, so no broker waits for that decision;

@@ -30,11 +30,11 @@ ROOMS = (
     "pipeline",
 )
 BESIDE = ("pyproject.toml", "README.md", "setup.py", "Makefile")
-"""What a build needs beside the rooms."""
+"""The files that a build needs beside the rooms."""
 
 
 def missing() -> str | None:
-    """What this machine lacks to compile Python; None when it can."""
+    """The thing that this machine lacks to compile Python; None if it can."""
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
     if shutil.which(compiler) is None:
         return f"no C compiler ({compiler})"

@@ -57,7 +57,7 @@ def axe() -> str:
 
 
 def findings(page: Page, source: str) -> list[str]:
-    """What axe finds wrong on a page as it is."""
+    """The faults that axe finds on a page as it is."""
     page.evaluate(source)  # past the policy of the page, which would let no foreign script in
     found = page.evaluate("levels => axe.run(document, {runOnly: levels})", LEVELS)
     return [f"{each['id']}: {node['html'][:160]}" for each in found["violations"] for node in each["nodes"]]

@@ -66,7 +66,7 @@ def compose(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
 
 
 def knows_profiles(words: Sequence[str]) -> bool:
-    """Whether a compose command can do what the tests ask of it; podman-compose can from 1.0.7 on."""
+    """True if a compose command can do what the tests ask of it; podman-compose can from 1.0.7 on."""
     told = subprocess.run([*words, "--help"], capture_output=True, text=True, check=False, timeout=HANG_S)
     return "--profile" in told.stdout
 

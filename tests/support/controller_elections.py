@@ -1,5 +1,5 @@
-"""How a controller of Apache Kafka 4.3.1 changes a partition when brokers come and go: who leads, who is in the ISR and
-who may lead besides (KIP-966, cluster.md 2.4 and 4.12). Pure, for `fake_controller.py`.
+"""Change a partition as a controller of Apache Kafka 4.3.1 does when brokers come and go: its leader, its ISR and the
+replicas that may lead besides (KIP-966, cluster.md 2.4 and 4.12). Pure, for `fake_controller.py`.
 
 Made from what a real controller has written (`tests/cluster/quorum/transcripts`, `tests/clusters/test_controller.py`):
 with `eligible.leader.replicas.version` 0 the last member of an ISR stays in it, with 1 it goes over to the ELR.
@@ -20,14 +20,14 @@ RECOVERING: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What decides beside the partition itself."""
+    """The facts that decide beside the partition itself."""
 
     has_elr: bool
-    """Whether `eligible.leader.replicas.version` is 1."""
+    """True if `eligible.leader.replicas.version` is 1."""
     min_isr: int
     """The topic's `min.insync.replicas`."""
     may_lead: Callable[[int], bool]
-    """Whether a replica is alive, not on its way out, and its directory online."""
+    """Returns True if a replica is alive, not on its way out, and its directory online."""
 
 
 def partition_change(
@@ -81,8 +81,8 @@ def partition_change(
 def _elr(
     partition: PartitionRegistration, isr: list[int], rules: Rules, unclean: Collection[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Who may lead though not in sync, and the last leader of a partition that has none: nobody while the ISR is large
-    enough."""
+    """The replicas that may lead though not in sync, and the last leader of a partition that has none. Both are empty
+    while the ISR is large enough."""
     if not rules.has_elr or len(isr) >= min(rules.min_isr, len(partition.replicas)):
         return (), ()
     candidates = dict.fromkeys((*partition.elr, *partition.isr))
@@ -93,7 +93,7 @@ def _elr(
 def _leader(
     partition: PartitionRegistration, isr: list[int], elr: tuple[int, ...], rules: Rules, *, prefers_first: bool
 ) -> tuple[int, bool]:
-    """Who leads, and whether the election is unclean."""
+    """The leader, and True if the election is unclean."""
 
     def is_valid(replica: int) -> bool:
         return (replica in isr or (not isr and replica in elr)) and rules.may_lead(replica)

@@ -1,4 +1,4 @@
-"""What the transaction coordinator stands on, in memory: its log, the partitions that get its markers, producer ids.
+"""The ports of the transaction coordinator, in memory: its log, the partitions that get its markers, producer ids.
 
 Everything outlives a coordinator, as a disk does, so that a test can stop one anywhere and start the next.
 """
@@ -43,17 +43,17 @@ class StateLog:
         self.held = False
         """True keeps everything from becoming durable, until `release`."""
         self.refusals: list[ErrorCode] = []
-        """How the next appends fail: nothing is written."""
+        """The errors of the next appends: nothing is written."""
         self.refuses_all: ErrorCode | None = None
         self.max_message_bytes: int | None = None
-        """How large a batch may be."""
+        """The largest size of a batch; None for any."""
         self.uncertain: list[ErrorCode] = []
-        """How the next appends end although their records are in the log."""
+        """The errors of the next appends although their records are in the log."""
         self.appends = 0
         self.kill_at: int | None = None
         """The append, counted from 1, at which the process ends."""
         self.kill_keeps = True
-        """Whether the record of that append is in the log afterwards."""
+        """True if the record of that append is in the log afterwards."""
         self.stored: list[bytes] = []
         self._waiting: list[tuple[int, asyncio.Future[ErrorCode]]] = []
 
@@ -116,7 +116,7 @@ class StateLog:
         return (memoryview(batch) for batch in self.stored if read_header(batch).base_offset >= from_offset)
 
     def contents(self) -> dict[str, Txn]:
-        """What a coordinator would read."""
+        """The transactions that a coordinator would read."""
         txns: dict[str, Txn] = {}
         for batch in self.stored:
             replay(batch, txns)
@@ -214,9 +214,9 @@ class FakePartitions:
         self.lookups: dict[TopicPartition, ErrorCode] = {}
         """Partitions whose leader cannot be found, and why."""
         self.answers: dict[TopicPartition, list[ErrorCode]] = {}
-        """What a partition answers to the next markers instead of taking them."""
+        """The errors that a partition answers to the next markers instead of taking them."""
         self.broken: list[OSError] = []
-        """How the next calls fail."""
+        """The errors of the next calls."""
         self.calls = 0
         self.slow = False
         """True keeps every answer back, until `finish`."""
@@ -267,7 +267,7 @@ class FakePartitions:
 
 
 class FakeBlocks:
-    """Where producer ids come from (`ProducerIds`)."""
+    """A source of producer ids (`ProducerIds`)."""
 
     def __init__(self, size: int = 1000) -> None:
         self.size = size
@@ -275,7 +275,7 @@ class FakeBlocks:
         self.asked = 0
         self.broken = False
         self.gate: asyncio.Event | None = None
-        """When set, answers wait for it."""
+        """If set, answers wait for it."""
 
     async def allocate_block(self) -> range:
         self.asked += 1
@@ -353,7 +353,7 @@ class Producer:
         self.producer_epoch = -1
         self.timeout_ms = 60_000
         self.two_phase = False
-        """Whether its transactions are to have no timeout (KIP-939)."""
+        """True if its transactions are to have no timeout (KIP-939)."""
         self.ongoing: tuple[int, int] | None = None
         """The pair of the transaction that was kept for it."""
 

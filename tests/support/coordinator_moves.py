@@ -47,11 +47,11 @@ class Two(NamedTuple):
 
     @property
     def addresses(self) -> str:
-        """What clients bootstrap from."""
+        """The bootstrap servers."""
         return ",".join(node.address for node in self.nodes)
 
     def address(self, node_id: int) -> str:
-        """That of one of them."""
+        """The address of one of them."""
         return self.nodes[node_id - 1].address
 
 
@@ -91,7 +91,7 @@ class Table:
 
     stories: list[Story] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
-    """Why, for each member that was lost."""
+    """The reason for each member that was lost."""
 
     def told(self) -> list[str]:
         """The figures for people."""
@@ -153,7 +153,7 @@ def _produce(two: Two, partition: TopicPartition) -> None:
 
 
 def _read_and_commit(consumer: confluent.ConfluentConsumer, partition: TopicPartition, up_to: int) -> str:
-    """Why that failed; empty if it did not."""
+    """Read and commit; return the reason of a failure, or empty."""
     got = len(consumer.read(RECORDS, READ_S))
     if got < RECORDS:
         return f"{got} records in {READ_S} s"

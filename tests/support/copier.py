@@ -47,9 +47,9 @@ GIVE_UP_AFTER_S = float(os.environ.get("EOSIN_COPIER_GIVE_UP_AFTER_S", "240"))
 
 
 LOGGERS = ("kafka.producer.sender", "kafka.producer.transaction_manager", "aiokafka.producer.sender")
-"""Those that tell each request of a transaction and its answer."""
+"""The loggers that show each request of a transaction and its response."""
 TURNS = ("Nodes with data ready to send", "Created 0 produce requests", "not ready; delaying produce")
-"""What kafka-python says in each turn of its sender in which it sends nothing."""
+"""The lines that kafka-python logs in each turn of its sender in which it sends nothing."""
 
 
 class LastSaid(logging.Handler):

@@ -1,4 +1,4 @@
-"""What runs against a broker while it is killed: a producer, a group that commits, and readers that trust nothing.
+"""The load on a broker while it is killed: a producer, a group that commits, and readers that trust nothing.
 
 Each keeps what the broker has acknowledged or shown, and raises an AssertionError as soon as the broker contradicts it.
 """
@@ -39,7 +39,7 @@ class Feeder:
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.acknowledged = [0] * partitions
-        """How many numbers of each partition are acknowledged; they are so in order."""
+        """The count of acknowledged numbers in each partition; they are acknowledged in order."""
         self._topic = topic
         self._sent = [0] * partitions
         self._allowed = 0
@@ -127,7 +127,7 @@ class Committer:
                 check(entry.error_code, f"committing {offset}")
 
     async def look(self) -> None:
-        """What is committed is no less than what is acknowledged, and no more than what was tried."""
+        """Check that the committed offset is at least the acknowledged one, and at most the one that was tried."""
         acknowledged = self.acknowledged
         for partition in self._partitions:
             offset = await committed_offset(self._client, self.GROUP, TopicPartition(self._topic, partition))

@@ -32,7 +32,7 @@ FINISH_WITHIN_S = 1200
 
 
 class State:
-    """What is done, in a file; without a path, nowhere."""
+    """The work that is done, kept in a file; without a path it is not kept."""
 
     def __init__(self, path: Path | None, seed: int) -> None:
         """Go on with what the file says. It must be about the same seed: raises ValueError."""

@@ -16,7 +16,7 @@ KILLED_WHILE_STARTING = 0.2
 
 @dataclass
 class Figures(disturbed_series.Figures):
-    """What one or many series saw."""
+    """The figures of one or many series."""
 
     kills: int = 0
     kills_while_starting: int = 0

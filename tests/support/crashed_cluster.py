@@ -70,7 +70,7 @@ PARTS: Final = {
     NETWORK: 2,
     LEFT_BEHIND: 1,
 }
-"""Who is taken away, and how often."""
+"""The parts that are taken away, with their weights."""
 PAUSED: Final = "paused"
 WAYS: Final = {"killed": 2, "stopped": 1, PAUSED: 2}
 """A paused process (SIGSTOP) comes back as one that has not noticed what it was deposed of meanwhile."""
@@ -78,7 +78,7 @@ LONGEST_AWAY_S: Final = 6.0
 LONGEST_AHEAD_S: Final = 2.0
 """So long others go on without a broker that is left behind, and it without them."""
 MISTAKEN: Final = 0.5
-"""How likely an operator does something wrong while a process is away."""
+"""The chance that an operator does something wrong while a process is away."""
 REQUEST_TIMEOUT_S: Final = 1.5
 """Requests between brokers are given up after this, and cuts last longer."""
 _BETWEEN_BROKERS: Final = {
@@ -90,7 +90,7 @@ _TOPICS: Final = {name: REPLICATED[name] for name in ("default.replication.facto
 
 
 class Violation(AssertionError):
-    """What must never happen."""
+    """A thing that must never happen."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,12 @@ class CrashedCluster:
         """`form` is one of FORMS, `durability` that of the Eosin brokers. Raises `toolchains.NotHere`."""
         self.folder = folder
         self.losses: Counter[str] = Counter()
-        """How often what was done to whom."""
+        """The number of losses, by kind and victim."""
         self.controller = QuorumController(folder / "controller", settings={**_TOPICS, **SHORT_SESSIONS})
         self.brokers: dict[int, JoinedBroker | KafkaBroker] = {}
         """By their ids; those of Apache Kafka have the last ones."""
         self._to_broker: dict[int, TcpProxy] = {}
-        """What others reach a broker through, by its id."""
+        """The proxy through which others reach a broker, by its id."""
         self.mistakes = Mistakes("", ())
         """Made since it runs."""
         self._form = form
@@ -158,7 +158,7 @@ class CrashedCluster:
 
     @property
     def has_apache_kafka(self) -> bool:
-        """Whether one of its brokers is Apache Kafka's."""
+        """True if one of its brokers is Apache Kafka's."""
         return any(isinstance(broker, KafkaBroker) for broker in self.brokers.values())
 
     # --- who is who
@@ -252,7 +252,7 @@ class CrashedCluster:
             _moment(chance.uniform(0, LONGEST_AHEAD_S))
 
     def _is_in_sync(self, node_id: int, of: Copied) -> bool:
-        """Whether a broker is, as far as anybody can be asked."""
+        """True if a broker is in sync, or if nobody can be asked."""
         try:
             found = asyncio.run(self._ask(lambda client: _partitions(client, of.topic)))
         except (ClientError, OSError, TimeoutError):
@@ -260,7 +260,7 @@ class CrashedCluster:
         return node_id in found[of.partition].isr_nodes
 
     def _is_told_of(self, node_id: int) -> bool:
-        """Whether clients hear that this broker runs, and no other."""
+        """True if clients see that this broker runs, and no other."""
 
         async def registered(client: Client) -> set[int]:
             answer: MetadataResponse = await client.request(ApiKey.METADATA, MetadataRequest((), False))
@@ -279,8 +279,8 @@ class CrashedCluster:
     # --- what is on the disks
 
     def agree(self, *topics: str) -> int:
-        """When the brokers are stopped: their directories hold the same below the high watermarks, something of each
-        partition of the topics among it. How many batches were equal. Raises Violation."""
+        """Check, when the brokers are stopped, that their directories hold the same below the high watermarks, with
+        something of each partition of the topics. Returns the number of equal batches. Raises Violation."""
         batches = 0
         for first, second in combinations(map(directory, self.brokers.values()), 2):
             done = subprocess.run(
@@ -334,7 +334,7 @@ def _stop(node: JoinedBroker | KafkaBroker | QuorumController) -> None:
 
 
 async def _partitions(client: Client, *topics: str) -> list[MetadataResponsePartition]:
-    """Those of the topics that exist, in order."""
+    """The partitions of the topics that exist, in order."""
     wanted = tuple(MetadataRequestTopic(name=each) for each in topics)
     answer: MetadataResponse = await client.request(ApiKey.METADATA, MetadataRequest(wanted, False))
     return [
@@ -350,5 +350,5 @@ def program_of(broker: JoinedBroker | KafkaBroker) -> str:
 
 
 def directory(broker: JoinedBroker | KafkaBroker) -> Path:
-    """Where its logs are."""
+    """The directory of its logs."""
     return broker.folder / "data" if isinstance(broker, KafkaBroker) else broker.data_dir

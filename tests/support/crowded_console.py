@@ -22,7 +22,7 @@ _TOPIC: Final = "wide"
 
 
 class Scrolled(NamedTuple):
-    """What it came to."""
+    """The result of the scrolling."""
 
     transactions: int
     """Committed meanwhile, one after the other."""

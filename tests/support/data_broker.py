@@ -108,7 +108,7 @@ def taken(part: Buffer) -> Buffer:
 
 
 class DataBroker:
-    """What data handlers need. Start it with `DataBroker.started`, and stop it."""
+    """The services of data handlers. Start it with `DataBroker.started`, and stop it."""
 
     def __init__(self, config: BrokerConfig, disk: MemoryDisk, clock: ManualClock) -> None:
         chance = SeededChance(1)
@@ -227,7 +227,7 @@ class DataBroker:
     def begin_produce(
         self, records: "bytes | bytearray", *, version: int = 11, session: Session = NOBODY, **how: Any
     ) -> Any:
-        """What the handler returns for one batch; see `produce_request`."""
+        """The handler's result for one batch; see `produce_request`."""
         request = self.produce_request(records, version=version, **how)
         return self.begin(produce.API, request, version, session=session)
 

@@ -21,7 +21,7 @@ class FakeWatchedLog:
         self.unusable: Refused | None = None
         self.on_progress: Callable[[FakeWatchedLog], None] | None = None
         self.counted = 0
-        """How often somebody asked how much there is."""
+        """The number of questions about the size."""
 
     @property
     def log_end_offset(self) -> int:
@@ -57,7 +57,7 @@ class FakeVerifiedLog:
         self.verdicts = list(verdicts)
         self.asked = 0
         self.markers = 0
-        """How many answers of the coordinator are overtaken by a marker."""
+        """The number of the coordinator's answers that a marker overtakes."""
 
     def is_verifying(self, producer_id: int, guard: VerificationGuard) -> bool:
         if self.markers:

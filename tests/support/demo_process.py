@@ -26,7 +26,7 @@ class DemoProcess:
 
     @property
     def http_address(self) -> str:
-        """Where the console is, as HOST:PORT."""
+        """The console's address, as HOST:PORT."""
         return self.first_line.strip().removeprefix("console: http://").rstrip("/")
 
     def end(self, number: signal.Signals | None = signal.SIGINT) -> tuple[int, str]:

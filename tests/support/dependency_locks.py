@@ -42,7 +42,7 @@ def wanted() -> dict[str, list[str]]:
 
 
 def _needed_to_compile() -> list[str]:
-    """What setup.py tells pip to install before it compiles a wheel."""
+    """The packages that setup.py makes pip install before it compiles a wheel."""
     before, arguments = Path.cwd(), sys.argv
     compiled = os.environ.get("EOSIN_COMPILE")
     os.environ["EOSIN_COMPILE"] = "1"

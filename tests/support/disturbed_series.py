@@ -45,7 +45,7 @@ READY_WITHIN_S = 600
 
 @dataclass
 class Figures:
-    """What one or many series saw."""
+    """The figures of one or many series."""
 
     rounds: int = 0
     records: int = 0
@@ -193,7 +193,7 @@ class DisturbedSeries(Generic[FiguresT]):
         await asyncio.sleep(moment)
 
     async def _disturb(self, number: int) -> None:
-        """What happens to the broker in a round. It serves again when this returns."""
+        """Disturb the broker in a round. It serves again when this returns."""
         raise NotImplementedError
 
     async def _disturb_at_the_end(self) -> None:

@@ -44,11 +44,11 @@ _ONLINE_ANYWHERE: Final = (ZERO_UUID, UNASSIGNED_DIRECTORY)
 
 @dataclass(slots=True)
 class Liveness:
-    """What the active controller remembers of one incarnation, and a new one does not know."""
+    """The active controller's memory of one incarnation, which a new controller does not have."""
 
     epoch: int
     contact_ms: int | None = None
-    """When it was heard of last; None before its first heartbeat."""
+    """The time of its last heartbeat; None before the first."""
     metadata_offset: int = -1
     controlled_shutdown_offset: int = 0
     should_shut_down: bool = False
@@ -117,7 +117,7 @@ class FakeController:
         added: int | None = None,
         directories: tuple[Uuid, ...] | None = None,
     ) -> Rules:
-        """How `partition` elects when broker `removed` goes, or `added` comes, in the same write."""
+        """The rules by which `partition` elects when broker `removed` goes, or `added` comes, in the same write."""
         configs = self.image.configs
         defaults = configs.get((ResourceType.BROKER, ""), {})
         min_isr = int({**defaults, **configs.get((ResourceType.TOPIC, topic.name), {})}.get("min.insync.replicas", 1))
@@ -189,7 +189,7 @@ class FakeController:
         return now_ms - alive.contact_ms < self.session_timeout_ms
 
     def _removed(self, node_id: int, *, unclean: bool = False) -> Iterator[Message]:
-        """What changes when a broker counts no more: it leaves leaderships and ISRs."""
+        """The changes when a broker counts no more: it leaves leaderships and ISRs."""
         for topic, index, partition in self._partitions():
             if node_id not in (*partition.isr, *(partition.elr if unclean else ())):
                 continue

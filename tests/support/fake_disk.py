@@ -36,7 +36,7 @@ class Fault:
     written: int = 0
     """Bytes that an append writes before it fails."""
     torn: bool = False
-    """Whether these bytes cannot be taken back."""
+    """True if these bytes cannot be taken back."""
 
 
 class Inode:
@@ -179,19 +179,19 @@ class FakeDisk:
         self.calls: list[tuple[str, str]] = []
         """Every call that changes or syncs something."""
         self.stop_at: int | None = None
-        """How many such calls succeed; the next one stops the machine, an append half-way."""
+        """The number of such calls that succeed; the next one stops the machine, an append half-way."""
         self.space: int | None = None
         """Bytes that are left; None if nobody counts them."""
         self.total = 2**40
         """Bytes in all, as far as it is told."""
         self.copied = ""
-        """What tells the files of this disk from those they were copied from."""
+        """The mark that tells the files of this disk from the originals of its copies."""
         self.syncs_as_a_whole = False
-        """Whether there is `whole_sync`."""
+        """True if there is `whole_sync`."""
         self.waiting_bytes = 0
-        """What others have written and not synced, as far as it is told."""
+        """The bytes that others have written and not synced, as far as known."""
         self.cold = False
-        """Whether no read can be answered from the cache."""
+        """True if no read can be answered from the cache."""
 
     # Faults
 
@@ -239,7 +239,7 @@ class FakeDisk:
             self.freed(len(self._files.pop(path).content))
 
     def count(self, call: str, path: str = "") -> int:
-        """How often `call` was made on a path that contains `path`."""
+        """The number of times that `call` was made on a path that contains `path`."""
         return sum(1 for made, where in self.calls if made == call and path in where)
 
     def killed(self) -> "FakeDisk":
@@ -442,7 +442,7 @@ class FakeDisk:
 
 
 def _surviving(inode: Inode, chance: random.Random | None) -> bytes:
-    """What is left of a file: its synced content and, by chance, some of what was appended since."""
+    """The rest of a file after a crash: its synced content and, by chance, some of what was appended since."""
     content = bytes(inode.content)
     if chance is not None and len(content) == len(inode.synced):  # parts of it were written over
         sectors = range(0, len(content), SECTOR_BYTES)

@@ -8,7 +8,7 @@ from eosin.protocol.types import Buffer
 
 
 class FakeTransport(asyncio.Transport):
-    """What a connection sees of its socket. The peer's side is `feed`, `sent`, `frames` and `read_slowly`."""
+    """A socket as a connection sees it. The peer's side is `feed`, `sent`, `frames` and `read_slowly`."""
 
     def __init__(self, *, peer: tuple[str, int] = ("127.0.0.1", 50_000)) -> None:
         super().__init__()
@@ -23,10 +23,10 @@ class FakeTransport(asyncio.Transport):
         self.sent = bytearray()
         """Everything that the connection wrote and the peer has read."""
         self.unsent = bytearray()
-        """What was written while the peer did not read."""
+        """The bytes that were written while the peer did not read."""
         self.peer_reads = True
         self.writes = 0
-        """How often the connection wrote."""
+        """The number of the connection's writes."""
         self.aborted = False
 
     # The peer's side

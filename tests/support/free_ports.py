@@ -37,7 +37,8 @@ def free_port() -> int:
 
 
 def _locked(port: int) -> bool:
-    """Whether it is ours now. This process has to have the file open once: closing a second one would end all locks."""
+    """True if the port is ours now. This process has to have the file open once: closing a second one would end all
+    locks."""
     if sys.platform == "win32":
         return True
     import fcntl

@@ -61,7 +61,7 @@ LIMITS: dict[str, Any] = {
 
 @dataclass
 class Outcome:
-    """What a run saw."""
+    """The figures of a run."""
 
     frames: int = 0
     connections: int = 0
@@ -255,7 +255,7 @@ class _Caller:
         self._socket.close()
 
     def ask(self, frame: bytes) -> bool:
-        """Whether the connection survived `frame`."""
+        """True if the connection survived `frame`."""
         try:
             self._socket.sendall(frame + self.QUESTION)
             while not self._answered():

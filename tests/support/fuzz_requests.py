@@ -37,7 +37,7 @@ from eosin.runtime.logging_format import TextFormatter
 
 NOBODY: Final = "User:nobody"
 OWNER: Final = "User:owner"
-"""Who has every right on what begins with `MINE`."""
+"""The user with every right on names that begin with `MINE`."""
 USERS: Final = (ADMIN, NOBODY, OWNER)
 MOST_S: Final = 0.1
 """Of processor time for one step: five times the aim (security.md 6.2), so that no machine is too slow."""
@@ -54,7 +54,7 @@ _LIMITS: Final[dict[str, Any]] = {
 
 
 class Took(NamedTuple):
-    """What one request took of the broker."""
+    """The cost of one request for the broker."""
 
     hostile: Hostile
     who: str
@@ -70,7 +70,7 @@ class Took(NamedTuple):
 
     @property
     def wrong(self) -> str:
-        """What must not be; empty for nothing."""
+        """The fault of the request's treatment; empty for none."""
         if self.tracebacks:
             return self.tracebacks[0]
         if self.response_bytes > MOST_ANSWER * self.request_bytes + _ANSWER_ROOM:

@@ -116,12 +116,12 @@ class SecuredTarget:
         return [name for name in LISTENERS if not self._answers(name)]
 
     def open_connections(self) -> int:
-        """What is left of all attacks."""
+        """The connections that are left of all attacks."""
         host = self._server.host
         return len(host.connections) + len(host.layers) + host.arriving
 
     def notices(self) -> bool:
-        """Whether an answer to Metadata, from the listener without a login, shows what the others must not tell."""
+        """True if an answer to Metadata, from the listener without a login, shows what the others must not tell."""
         peer, engine = _Peer(self._port("TLS")), _Engine(self._trusting)
         try:
             peer.shake(engine)
@@ -248,7 +248,7 @@ class _Engine:
         self.tls = context.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
 
     def plaintext(self, data: bytes) -> bytes:
-        """What is in the records that came."""
+        """The plaintext of the records that came."""
         self.incoming.write(data)
         found = bytearray()
         with contextlib.suppress(ssl.SSLError):

@@ -34,11 +34,11 @@ class GroupApis(Broker):
         super().__init__(config)
         self.topics = dict(TOPICS)
         self.shares: GroupShares | None = None
-        """How much one user's groups may hold; None: anything."""
+        """The limits of one user's groups; None: no limits."""
         self.session = NOBODY
 
     async def call(self, api: Api, version: int, request: Any, *, client_id: str | None = "c") -> Any:
-        """What the client gets back."""
+        """Handle a request and return the response that the client gets."""
         context, decoded = self._arrive(api, version, request, client_id)
         services: Any = SimpleNamespace(
             groups=self.groups,
@@ -53,7 +53,7 @@ class GroupApis(Broker):
         return next((each for each in self.topics.values() if each.topic_id == topic_id), None)
 
     def refused(self, api: Api, version: int, request: Any, error: ErrorCode) -> Any:
-        """What the client gets when the broker refuses the request as a whole."""
+        """The response that the client gets when the broker refuses the request as a whole."""
         context, decoded = self._arrive(api, version, request, "c")
         return _leave(api, version, api.refuse(decoded, context, error))
 

@@ -1,4 +1,4 @@
-"""What stands around the group coordinator in its tests: logs that become durable when the test says so, a transaction
+"""The surroundings of the group coordinator in its tests: logs that become durable when the test says so, a transaction
 coordinator with prepared answers, and chance that counts."""
 
 import asyncio
@@ -32,7 +32,7 @@ class FakeOffsetsLog:
         self.held = False
         """True keeps everything from becoming durable, until `release`."""
         self.refuse: ErrorCode | None = None
-        """What the next appends are refused with."""
+        """The error of the next appends; None if they succeed."""
         self.failed = False
         self.written: list[bytes] = []
         self._epochs: dict[int, int] = {}
@@ -104,7 +104,7 @@ class FakeOffsetsLog:
         await turns()
 
     def after_crash(self) -> "FakeOffsetsLog":
-        """What a restart finds: the durable part."""
+        """The log that a restart finds: the durable part."""
         log = FakeOffsetsLog()
         for batch in self.written:
             if read_header(batch).next_offset <= self.high_watermark:
@@ -263,7 +263,7 @@ class Broker:
 
 
 def subscription(*topics: str) -> bytes:
-    """What a consumer says when it joins (ConsumerProtocolSubscription v0)."""
+    """The metadata that a consumer sends when it joins (ConsumerProtocolSubscription v0)."""
     names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
     return b"\x00\x00" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
 

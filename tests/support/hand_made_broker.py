@@ -28,7 +28,7 @@ FEATURES: Final = {
     "streams.version": (0, 0),
     "eosin.version": (0, 2),
 }
-"""What an Eosin broker registers (cluster.md 1.6)."""
+"""The features that an Eosin broker registers (cluster.md 1.6)."""
 _TIMEOUT_MS: Final = 10_000
 
 

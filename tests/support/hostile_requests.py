@@ -43,7 +43,7 @@ _ROOM: Final = 4096
 
 @dataclass(slots=True)
 class Existing:
-    """What the broker has, as far as a request has to name it."""
+    """The things that the broker has, as far as a request has to name them."""
 
     topic_ids: tuple[bytes, ...] = (bytes(16),)
     producer_id: int = 0
@@ -70,7 +70,7 @@ def existing_name(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What the elements of the large array are: those numbered from 0 on."""
+    """A kind of elements in the large array: they are numbered from 0 on."""
 
     text: Callable[[int], str | None]
     number: Callable[[int], int]
@@ -79,9 +79,9 @@ class Kind:
     element_bytes: int = 0
     """Of a text; 0 for short ones."""
     known_settings: bool = False
-    """Whether names of settings and the like, too, are those that exist."""
+    """True if names of settings and the like exist, too."""
     nulls: bool = False
-    """Whether whatever may be null is so; the rest exists."""
+    """True if every value is null that may be; the rest exists."""
 
 
 def _unknown_id(number: int, ids: tuple[bytes, ...]) -> bytes:
@@ -256,7 +256,7 @@ def _request(layout: Layout, array: str, kind: Kind, count: int, existing: Exist
 
 
 def _maker(node: Construct, path: str, wanted: _Wanted, kind: Kind) -> Maker:
-    """What makes the value of `node`; `kind` is that of the element in which it stands."""
+    """The maker of the value of `node`; `kind` is that of the element in which it stands."""
     match node:
         case Layout():
             return _struct(node, path, wanted, kind)

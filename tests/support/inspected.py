@@ -49,14 +49,14 @@ def write_history(logs: Logs, log: PartitionLog) -> None:
 
 
 def dumped(disk: FakeDisk, name: str, *, deep: bool = False, topic: str | None = None) -> list[Value]:
-    """What is found in a file of orders-0."""
+    """The values that are found in a file of orders-0."""
     file = named(f"{FOLDER}/{name}" if "/" not in name else name)
     assert file is not None
     return list(dump_file(disk, file, DumpOptions(deep=deep, topic=topic)))
 
 
 def problems(values: list[Value]) -> list[Problem]:
-    """What is wrong among the values."""
+    """The problems among the values."""
     return [value for value in values if isinstance(value, Problem)]
 
 

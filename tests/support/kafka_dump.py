@@ -1,4 +1,4 @@
-"""What DumpLogSegments prints, read strictly: a line that is not understood is an error.
+"""Read the output of DumpLogSegments strictly: a line that is not understood is an error.
 
 Rows have the names of `eosin dump-log --json`, so that both can be compared.
 """
@@ -63,7 +63,7 @@ class Dumped:
     files: dict[str, list[tuple[str, Row]]] = field(default_factory=dict)
     """(kind, row) by file, in order."""
     complaints: list[str] = field(default_factory=list)
-    """What the tool finds wrong. What belongs to a complaint follows it, indented."""
+    """The faults that the tool finds. Lines that belong to a complaint follow it, indented."""
 
     def rows(self, path: Path | str, kind: str) -> list[Row]:
         """The rows of one kind in one file."""

@@ -76,7 +76,8 @@ _ALONE: Final = ("kafka-storage.sh",)
 """Scripts that have a process of their own. The others share one: a JVM is slow to start."""
 _TOOLS: Final = tools.launched(PROJECT)
 _START_TIMEOUT_S: Final = 300
-"""What hangs ends here. With twenty busy processes on two cores a broker has needed two minutes to listen."""
+"""A hanging start ends after this time. With twenty busy processes on two cores a broker has needed two minutes to
+listen."""
 
 
 class _Node:
@@ -93,7 +94,7 @@ class _Node:
 
     @property
     def log(self) -> str:
-        """What the node has said so far."""
+        """The node's output so far."""
         return self.log_path.read_text() if self.log_path.exists() else ""
 
     @property

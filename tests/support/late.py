@@ -33,7 +33,7 @@ class Late:
         producer's (docs/clients.md, kafka-python)."""
         self.transactional_id = scenario.name("tx")
         self.refusals: list[ClientRefused] = []
-        """Why transactions after the late one were lost."""
+        """The refusals that lost transactions after the late one."""
         self.producer = scenario.transactional(self.transactional_id, transaction_timeout_ms=timeout_ms)
         self.producer.begin()
         self.producer.send(self.topic, b"timed out")
@@ -45,7 +45,7 @@ class Late:
         self.producer.commit()
 
     def produce_elsewhere(self) -> None:
-        """Which adds a partition first."""
+        """Send to another partition, which the producer adds first, and commit."""
         self.producer.send(self.elsewhere, b"late")
         self.producer.flush()
         self.producer.commit()

@@ -20,7 +20,7 @@ import descendants
 SLACK: Final = 4
 """Descriptors that libraries open when they are first used, and keep."""
 _GONE_WITHIN_S: Final = 20.0
-"""Who was told to end may need a moment for it; nothing is proved by how long."""
+"""The time for a process that was told to end; its length proves nothing."""
 _POOLS: Final = {"libuv-worker": "it works for all loops of uvloop, from the first on that needs it"}
 """Threads that a library makes once in a process, and why they stay."""
 _TRACKER: Final = "multiprocessing.resource_tracker"
@@ -34,13 +34,13 @@ Python or is called: they are its own, and it ends them when it likes."""
 _ESTABLISHED: Final = "01"
 
 Things = dict[str, str]
-"""What there is: each under a name that nothing later has, with words for people."""
+"""The things that there are: each under a name that nothing later has, with words for people."""
 _kept: Final[Things] = {}
 
 
 @contextlib.contextmanager
 def kept() -> Iterator[None]:
-    """What is started in here is for later modules, too."""
+    """Keep the things that are started in here: they are for later modules, too."""
     if sys.platform != "linux" or descendants.VARIABLE not in os.environ:
         yield
         return
@@ -57,7 +57,7 @@ def things() -> Things:
 
 
 def left_since(before: Things) -> Things:
-    """What was not there before, and does not go within a while."""
+    """The things that were not there before, and do not go within a while."""
     deadline, pause = time.monotonic() + _GONE_WITHIN_S, _FIRST_PAUSE_S
     while left := _too_much(_new_since(before)):
         gc.collect()  # client libraries leave sockets and threads to it
@@ -116,7 +116,7 @@ def _connected_to(sockets: set[str]) -> set[str]:
 
 
 def _is_of_kept(name: str) -> bool:
-    """Whether it is a process that one that is kept has started, or one of those."""
+    """True if it is a process that is kept, or one that such a process has started."""
     kind, _, process = name.partition(" ")
     while kind == "process" and process not in ("0", "1"):
         try:

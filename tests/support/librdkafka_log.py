@@ -81,14 +81,14 @@ class Story(NamedTuple):
     without_s: float
     """The longest time in which the client had no connection to a coordinator."""
     dropped: int
-    """How often the client forgot a coordinator and asked for one anew."""
+    """The number of times that the client forgot a coordinator and asked for one anew."""
     refusals: Counter[str]
-    """How often which request was refused, and by what."""
+    """The number of refusals, by request and error."""
     slowest_s: dict[str, float]
-    """How long the client waited for an answer, by request."""
+    """The longest time that the client waited for an answer, by request."""
     joins: int
     timed_out: bool
-    """Whether its session ran out on its side."""
+    """True if its session ran out on its side."""
 
 
 _WATCHED: Final = ("Heartbeat", "FindCoordinator", "OffsetCommit", "JoinGroup")

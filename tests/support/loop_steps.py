@@ -1,4 +1,4 @@
-"""How long the steps of an event loop keep it: processor time of its thread, so that a busy machine does not matter."""
+"""Measure the steps of an event loop: processor time of its thread, so that a busy machine does not matter."""
 
 import asyncio
 import functools

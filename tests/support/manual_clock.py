@@ -32,7 +32,7 @@ class ManualClock:
         self._timers: list[ManualTimer] = []
         self._made = 0
         self.ahead_ms = 0
-        """How far the wall clock was set ahead (or, negative, back) since the beginning."""
+        """The time by which the wall clock was set ahead (or, negative, back) since the beginning."""
 
     def now_ms(self) -> int:
         return int(self._now_ms) + self.ahead_ms
@@ -62,7 +62,7 @@ class ManualClock:
 
     @property
     def pending(self) -> int:
-        """How many calls are scheduled."""
+        """The number of calls that are scheduled."""
         return sum(timer.callback is not None for timer in self._timers)
 
     def advance(self, ms: float) -> None:

@@ -29,7 +29,7 @@ class ManualJournalFlusher(JournalFlusher):
         self.gathered = asyncio.Event()
         """Set when a wait for company has ended."""
         self.jobs: list[tuple[Work, Ended]] = []
-        """What a thread would do, in the order in which it was asked for."""
+        """The jobs that a thread would do, in the order in which they were asked for."""
 
     def _submit(self, work: Work, ended: Ended) -> None:
         self._under_way += 1
@@ -46,7 +46,7 @@ class ManualJournalFlusher(JournalFlusher):
 
     @property
     def gathers(self) -> bool:
-        """Whether the next group waits for company."""
+        """True if the next group waits for company."""
         return self._gather_timer is not None
 
     def _gathered(self) -> None:

@@ -49,14 +49,14 @@ _LATER: Final = {
     ErrorCode.REASSIGNMENT_IN_PROGRESS,
     ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
 }
-"""What a client asks again after."""
+"""The errors after which a client asks again."""
 
 
 class Addresses(Protocol):
     """Two brokers, 1 and 2."""
 
     def address(self, node_id: int) -> str:
-        """That of one of them."""
+        """The address of one of them."""
 
 
 class Brokers(NamedTuple):
@@ -68,11 +68,11 @@ class Brokers(NamedTuple):
 
     @property
     def addresses(self) -> str:
-        """What clients bootstrap from."""
+        """The bootstrap servers."""
         return f"{self.eosin.address},{self.kafka.address}"
 
     def address(self, node_id: int) -> str:
-        """That of one of them."""
+        """The address of one of them."""
         return self.eosin.address if node_id == EOSIN else self.kafka.address
 
 
@@ -136,7 +136,7 @@ class Cluster:
 
 
 async def answered(ask: Callable[[], Awaitable[Any]], code: Callable[[Any], int]) -> Any:
-    """What `ask` answers when the broker is ready for it, as a client waits for that."""
+    """The answer of `ask` when the broker is ready for it, as a client waits for that."""
     async with asyncio.timeout(HANG_S):
         while True:
             answer = await ask()
@@ -223,7 +223,7 @@ class Producer:
 
 
 async def committed_offset(wire: Wire, group: str, partition: TopicPartition) -> int:
-    """What a group has committed, stable (as `read_committed` consumers ask)."""
+    """The offset that a group has committed, stable (as `read_committed` consumers ask)."""
     wanted = OffsetFetchRequestTopics(name=partition.topic, partition_indexes=(partition.partition,))
     request = OffsetFetchRequest(
         groups=(OffsetFetchRequestGroup(group_id=group, topics=(wanted,)),), require_stable=True
@@ -244,7 +244,7 @@ async def committed_offset(wire: Wire, group: str, partition: TopicPartition) ->
 
 
 def read_committed(brokers: Brokers, partition: TopicPartition, count: int) -> int:
-    """How many records a `read_committed` consumer gets when it waits for `count`."""
+    """The number of records that a `read_committed` consumer gets when it waits for `count`."""
     consumer = confluent.CLIENT.consumer(brokers.addresses, group=unique("readers"))
     consumer.assign({tuple(partition): 0})
     try:

@@ -28,7 +28,7 @@ class Before(NamedTuple):
 
     things: Things
     failed: int
-    """How many tests."""
+    """The number of tests that had failed."""
 
 
 _LEFT: Final = "left"
@@ -77,7 +77,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What was left and fails nothing yet."""
+    """Report the things that were left and fail no test yet."""
     reports = [each for kind in terminalreporter.stats.values() for each in kind if isinstance(each, pytest.TestReport)]
     for report in reports:
         for name, told in report.user_properties:

@@ -50,7 +50,7 @@ class ObservedBroker:
         return await transactional(await self.wire(client_id), name, **how)
 
     async def get(self, path: str, **how: Any) -> HttpAnswer:
-        """What the HTTP listener answers."""
+        """Get the answer of the HTTP listener."""
         return await get(f"http://{self.http}/{path}", timeout_ms=5000, **how)
 
     def forget_scrape(self) -> None:
@@ -66,7 +66,7 @@ class ObservedBroker:
         return msgspec.json.decode(answer.body)
 
     async def explain(self, subject: str, kind: str | None = None, *, over_http: bool = True) -> Explained:
-        """What `eosin explain` finds, asked over sockets; without HTTP as of any other broker."""
+        """The explanation that `eosin explain` finds over sockets; without HTTP as of any other broker."""
         async with Client(self.address, client_id="eosin-cli") as client:
             asked = ClusterFacts(client, http=self.http if over_http else None, token=None, timeout_ms=5000)
             found = await find(asked, subject, kind)

@@ -59,7 +59,7 @@ class OtlpReceiver:
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The receiver's URL."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def take(self, body: bytes) -> None:

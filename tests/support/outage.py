@@ -25,8 +25,8 @@ _KEY: Final = struct.Struct(">h")
 
 
 class Outage(NamedTuple):
-    """When the broker is killed: at the first request of an API, `before` it arrives or `after` it was answered, and
-    nobody hears of the answer."""
+    """The moment at which the broker is killed: at the first request of an API, `before` it arrives or `after` it was
+    answered, and nobody hears of the answer."""
 
     when: Literal["before", "after"]
     key: ApiKey
@@ -37,7 +37,7 @@ class BrokerWithOutages:
 
     def __init__(self, folder: Path) -> None:
         self.states: list[str] = []
-        """What was said of the planned transactional id after each outage, by the broker that came back."""
+        """The states of the planned transactional id after each outage, from the broker that came back."""
         self._folder = folder
         self._transactional_id = ""
         self._broker: BrokerProcess

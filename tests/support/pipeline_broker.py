@@ -40,9 +40,9 @@ class Faults(RequestHooks):
     def __init__(self) -> None:
         self.seen: list[Seen] = []
         self.before: Callable[[int, Seen], bool] = lambda number, seen: False
-        """Whether the request with this number, from 0, is lost before it is handled."""
+        """Returns True if the request with this number, from 0, is lost before it is handled."""
         self.after: Callable[[int, Seen], bool] = lambda number, seen: False
-        """Whether its answer is lost."""
+        """Returns True if its answer is lost."""
         self._numbers: dict[int, int] = {}
 
     def clear(self) -> None:
@@ -50,7 +50,7 @@ class Faults(RequestHooks):
         self.__init__()  # type: ignore[misc]
 
     def requests(self, key: ApiKey) -> list[Any]:
-        """What was asked of an API so far."""
+        """The requests to an API so far."""
         return [each.request for each in self.seen if each.key is key]
 
     def begun(self, observed: ObservedRequest) -> None:

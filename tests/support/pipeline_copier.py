@@ -23,7 +23,7 @@ from eosin.protocol.schemas.produce import ProduceResponse
 
 
 class Broker(Protocol):
-    """What a copier asks of a broker: an address."""
+    """The part of a broker that a copier needs: an address."""
 
     @property
     def address(self) -> str:
@@ -45,13 +45,13 @@ class Killer(RequestHooks):
         self.before: Step | None = None
         self.after: Step | None = None
         self.spoil: Step | None = None
-        """When to answer a Produce that was appended with an error that a client cannot repair."""
+        """The step at which to answer a Produce that was appended with an error that a client cannot repair."""
         self.spoiled = ErrorCode.MESSAGE_TOO_LARGE
         self.signal = signal.SIGKILL
         self.executor_only = False
         """Kill one executor, and leave the driver alone."""
         self.executors: Callable[[], list[int]] | None = None
-        """Which executors there are; without it, those that the driver has started."""
+        """The executors that there are; without it, all that the driver has started."""
         self.happened = 0
         self.signalled = threading.Event()
 
@@ -140,25 +140,25 @@ class Copier:
 
     @property
     def log(self) -> str:
-        """What the last driver said, and the end of what all of them logged."""
+        """The output of the last driver, and the end of the log of all drivers."""
         return f"{self.said}\n{(self.folder / 'driver.log').read_text()[-3000:]}"
 
     def copied(self) -> list[bytes]:
         return self.load.values(pipeline_driver.OUTPUT, PARTITIONS)
 
     def sources(self) -> dict[bytes | None, bytes | None]:
-        """Where each row of the output says that it is from: `topic:partition:offset`."""
+        """The source that each row of the output names: `topic:partition:offset`."""
         read = self.load.records(pipeline_driver.OUTPUT, PARTITIONS)
         return {each.record.key: each.record.value for each in read}
 
     def expected_sources(self) -> dict[bytes | None, bytes | None]:
-        """Where each row of the input is."""
+        """The place of each row of the input."""
         read = self.load.records(pipeline_driver.INPUT, 2)
         name = pipeline_driver.INPUT
         return {f"{name}:{each.partition.partition}:{each.record.offset}".encode(): each.record.value for each in read}
 
     def is_complete(self) -> bool:
-        """Whether each row is there once, and nothing else."""
+        """True if each row is there once, and nothing else."""
         return self.copied() == expected()
 
     def assert_complete(self) -> None:
@@ -166,7 +166,7 @@ class Copier:
 
 
 def expected() -> list[bytes]:
-    """What the output is to hold in the end."""
+    """The rows that the output is to hold in the end."""
     return [f"{row:03}".encode() for row in range(ROWS)]
 
 

@@ -52,7 +52,8 @@ class Job:
         return await transactions.run(batch, f"range-{batch}", write, handed_over=before)
 
     async def settled(self) -> list[bytes]:
-        """What is visible when the last transaction has ended everywhere: Kafka answers EndTxn before that."""
+        """The rows that are visible when the last transaction has ended everywhere: Kafka answers EndTxn before
+        that."""
         async with Client(self.address) as client:
             seen, everything = Consumer(client), Consumer(client, isolation=Isolation.READ_UNCOMMITTED)
             for index in range(PARTITIONS):
@@ -63,7 +64,8 @@ class Job:
         return await self.visible()
 
     async def starts(self) -> list[int]:
-        """Where each partition begins: beyond 0 a broker has deleted rows by itself, and no transaction lost them."""
+        """The offset at which each partition begins: beyond 0 a broker has deleted rows by itself, and no transaction
+        lost them."""
         async with Client(self.address) as client:
             partitions = [TopicPartition(self.name, index) for index in range(PARTITIONS)]
             return [(await Consumer(client).list_offset(each, EARLIEST)).offset for each in partitions]

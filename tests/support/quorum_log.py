@@ -180,7 +180,7 @@ class QuorumLog:
         return QuorumConnection(self, address.port)
 
     def answer(self, controller: int, request: Message) -> Message:
-        """What a controller answers."""
+        """The response of a controller."""
         self.requests.append((controller, request))
         if isinstance(request, FetchRequest):
             return self._fetched(controller, request)

@@ -1,4 +1,4 @@
-"""What clients do when one request of their transaction is refused, and the tables of docs/clients/ that say it.
+"""Observe clients when one request of their transaction is refused, and read the tables of docs/clients/ about it.
 
 A client sends it `again` by itself; or the application has to `abort`, and the next transaction works; or the producer
 is `finished`: it must be made anew. A table has a line for each request and error, a column for each client.
@@ -21,7 +21,7 @@ PAGES: Final = Path(__file__).resolve().parents[2] / "docs" / "clients"
 AGAIN, ABORT, FINISHED, NOT_SENT = "again", "abort", "finished", "not sent"
 
 Table = dict[tuple[str, str], tuple[str, ...]]
-"""(what is refused, with what error) to the columns of that line."""
+"""Maps the refused request and its error to the columns of their line."""
 
 
 def page(client: str) -> str:
@@ -69,7 +69,7 @@ REQUESTS: Final[dict[str, tuple[ApiKey, Callable[[Open], None]]]] = {
 
 
 def reaction(broker: RefusingBroker, scenario: Scenario, request: str, error: str) -> str:
-    """What a producer with an open transaction does when this request is refused once."""
+    """The reaction of a producer with an open transaction when this request is refused once."""
     topic, producer = scenario.topic(), scenario.transactional()
     producer.begin()
     producer.send(topic, b"sent")
@@ -87,7 +87,7 @@ def reaction(broker: RefusingBroker, scenario: Scenario, request: str, error: st
 
 
 def fails(call: Callable[[], object]) -> bool:
-    """Whether the client refuses it."""
+    """True if the client refuses it."""
     try:
         call()
     except ClientRefused:

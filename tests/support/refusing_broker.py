@@ -49,7 +49,7 @@ class RefusingBroker:
         self._refusals.next = (key, error)
 
     def stop_refusing(self) -> bool:
-        """Whether the last `refuse_next` has found its request; it will not any more."""
+        """Forget the last `refuse_next`; return True if it has found its request."""
         waiting, self._refusals.next = self._refusals.next, None
         return waiting is None
 

@@ -1,4 +1,4 @@
-"""What metadata says of a broker and of a partition, as far as the leader of a partition asks for it."""
+"""The metadata of a broker and of a partition, as far as the leader of a partition needs it."""
 
 from typing import NamedTuple
 

@@ -135,7 +135,7 @@ class Message:
     """Something on its way between two incarnations."""
 
     asker: "Node"
-    """Who waits for an answer."""
+    """The node that waits for an answer."""
     target: "Node"
     deliver: Callable[[], None]
     lose: Callable[[], None]
@@ -143,7 +143,7 @@ class Message:
 
 @dataclass
 class LeaderSession:
-    """What a leader remembers of one follower's fetcher."""
+    """A leader's memory of one follower's fetcher."""
 
     epoch: int = 1
     partitions: dict[PartitionKey, FetchPartition] = field(default_factory=dict)
@@ -159,7 +159,7 @@ class Node:
         self.broker_epoch = broker_epoch
         self.is_up = True
         self.seen = 0
-        """How many images it has taken."""
+        """The number of images that it has applied."""
         self.led: LedPartition | None = None
         self.fetchers: dict[int, Fetcher] = {}
         self.asking: set[int] = set()
@@ -486,7 +486,7 @@ class World:
             message.deliver()
 
     def _is_there(self, node: Node) -> bool:
-        """Whether this incarnation still runs."""
+        """True if this incarnation still runs."""
         return node.is_up and self.nodes[node.node_id] is node
 
     async def _sync(self) -> None:

@@ -77,7 +77,7 @@ TOPIC, GROUP, TXN, CLUSTER = (
 
 @dataclass(slots=True)
 class World:
-    """What exists for one who asks, beside what does not."""
+    """The things that exist for a client, and some that do not."""
 
     prefix: str
     topic_id: bytes = bytes(16)
@@ -147,7 +147,7 @@ class Case:
     """Asked by a super user: what is compared is how the request itself is judged."""
 
     def variants(self) -> Iterator[tuple[str, tuple[Needed, ...]]]:
-        """Who asks, and with which rights."""
+        """The users that send the request, each with its rights."""
         if self.by_admin:
             yield "super user", ()
             return

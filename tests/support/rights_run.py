@@ -46,7 +46,7 @@ _SEES_ALL_ACLS_S: Final = 3.0
 Ask = Callable[[str, ApiKey, int, Message], Awaitable[Any]]
 """(principal, api, version, request) to the response."""
 Answers = Mapping[str, Mapping[str, Sequence[str]]]
-"""What was said in each case, by case and variant."""
+"""The answers of each case, by case and variant."""
 
 
 async def run(ask: Ask, *, settle_s: float = 0.0) -> Answers:
@@ -139,7 +139,7 @@ _SAID: Final = ("error_code", "topic_config_error_code", "authorized_operations"
 
 
 def outline(response: Any, world: World, *, messages: bool = False) -> list[str]:
-    """What a response says of each item: a line for each error, and each set of operations, in order."""
+    """The outline of a response: a line for each error, and each set of operations, in order."""
     return sorted(_lines(response, "", world, messages=messages))
 
 
@@ -230,7 +230,7 @@ async def _record(address: str) -> Answers:
 
 
 def of_apache_kafka() -> Answers:
-    """What Apache Kafka from its jars answers now. Raises `maven.NotHere`."""
+    """The present answers of Apache Kafka from its jars. Raises `maven.NotHere`."""
     with tempfile.TemporaryDirectory() as folder:
         kafka, port = _kafka(Path(folder) / "kafka")
         with kafka:

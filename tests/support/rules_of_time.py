@@ -85,7 +85,7 @@ class Allowed:
 
 
 def broken(path: str, source: str) -> list[Broken]:
-    """What a module breaks, in order."""
+    """The rules that a module breaks, in order."""
     if path.startswith(VIRTUAL) or not _MAY_BREAK.search(source):
         return []
     return sorted(set(_Module(path, source).found()), key=lambda each: each.line)
@@ -109,8 +109,8 @@ class _Module:
     def _within(
         self, node: ast.AST, names: tuple[str, ...], around: tuple[ast.AST, ...], measured: frozenset[str]
     ) -> Iterator[Broken]:
-        """What is broken below a node of the function `names`. `around`: the loops and with-statements of it that are
-        around the node; `measured`: the names that hold real time."""
+        """The rules that are broken below a node of the function `names`. `around`: the loops and with-statements of it
+        that are around the node; `measured`: the names that hold real time."""
         for child in ast.iter_child_nodes(node):
             if isinstance(child, _LEAVES):
                 continue
@@ -198,10 +198,10 @@ class _Module:
         ast.Dict: [("protocol_times", _protocol_times)],
         ast.Constant: [("protocol_times", _protocol_times)],
     }
-    """What to look for, by the kind of a node."""
+    """The checks of a node, by its kind."""
 
     def _number(self, node: ast.AST) -> float | None:
-        """What a node is worth, if that can be read off it."""
+        """The number that a node stands for, if the source shows it."""
         match node:
             case ast.Constant(value=int() | float() as number):
                 return number
@@ -267,7 +267,7 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def _is_time(node: ast.AST, measured: frozenset[str]) -> bool:
-    """Whether a value is made of real time."""
+    """True if a value is made of real time."""
     for each in ast.walk(node):
         if isinstance(each, ast.Name) and each.id in measured:
             return True
@@ -277,7 +277,7 @@ def _is_time(node: ast.AST, measured: frozenset[str]) -> bool:
 
 
 def _expects_its_end(node: ast.AST) -> bool:
-    """Whether a with-statement expects that a limit runs out."""
+    """True if a with-statement expects that a limit runs out."""
     return isinstance(node, ast.With) and any(
         "raises(" in (text := ast.unparse(each.context_expr)) and "Timeout" in text for each in node.items
     )
@@ -303,7 +303,7 @@ def _settings(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
 
 def everything(folder: Path = ROOT / "tests") -> list[Broken]:
-    """What all tests break."""
+    """The rules that all tests break."""
     paths = sorted(folder.rglob("*.py"))
     return [each for path in paths for each in broken(path.relative_to(ROOT).as_posix(), path.read_text())]
 

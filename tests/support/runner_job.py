@@ -93,7 +93,7 @@ class Job:
         return sorted((each.record.value or b"").decode() for each in await self.outputs())
 
     async def outputs(self) -> list[ConsumedRecord]:
-        """What is committed in the output topic."""
+        """The records that are committed in the output topic."""
         async with Client(self.address) as client:
             partitions = (await client.metadata(self.output)).topic(self.output).partitions
             consumer = Consumer(client)
@@ -106,7 +106,7 @@ class Job:
         await until(lambda: self.is_in("Ongoing"))
 
     async def is_in(self, state: str) -> bool:
-        """Whether the transaction of the application is in this state."""
+        """True if the transaction of the application is in this state."""
         async with Client(self.address) as client:
             try:
                 return (await TransactionAdmin(client).describe(f"app-{self.name}")).state == state

@@ -49,7 +49,7 @@ def users(*names: str) -> Credentials:
 
 
 class SaslBroker:
-    """What the connections of one SASL listener meet."""
+    """The broker behind the connections of one SASL listener."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class SaslPeer(FakePeer):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the broker has closed the connection."""
+        """True if the broker has closed the connection."""
         return self.transport.is_closing()
 
 

@@ -26,7 +26,7 @@ _LOGINS = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 
 class _Session:
-    """What is known of one connection."""
+    """The state of one connection."""
 
     def __init__(self) -> None:
         self.mechanism: str | None = None
@@ -72,7 +72,7 @@ class SaslStubBroker(StubBroker):
         return self
 
     def script(self, key: ApiKey, script: Any) -> None:
-        """What to say to one API, after the login."""
+        """Set the answer to one API, after the login."""
 
         def answer(request: Any, version: int) -> Answer:
             session = self._session()

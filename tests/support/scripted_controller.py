@@ -35,9 +35,9 @@ class ScriptedController:
         self.envelopes: list[tuple[bytes, bytes]] = []
         """Requests that were passed on as they came, and the addresses of their clients."""
         self.principals: list[bytes] = []
-        """Who asked for them."""
+        """The principals that asked for them."""
         self.versions: dict[int, tuple[int, int] | None] = {}
-        """What it serves, where a test says so."""
+        """The versions that it serves, for APIs that a test has set."""
         self.features: dict[str, int] = {}
         """The finalized features that it told."""
 
@@ -94,7 +94,7 @@ class ScriptedCluster:
         self.cluster.publish(self.delta(*batch))
 
     def delta(self, *batch: Message) -> ImageDelta:
-        """What the controllers change by these records."""
+        """Apply these records, and return the changes of the controllers."""
         first = self._replay.offset + 1
         for offset, record in enumerate(batch, first):
             self._replay.apply(offset, record)

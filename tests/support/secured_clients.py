@@ -23,8 +23,8 @@ from waiting import HANG_S
 
 @dataclass(frozen=True)
 class Trust:
-    """What clients need for TLS: an authority, and a certificate with its key if they shall show one. Files are PEM,
-    but those of Java, which are of its own kinds."""
+    """The files that clients need for TLS: an authority, and a certificate with its key if they shall show one. Files
+    are PEM, but those of Java, which are of its own kinds."""
 
     ca: str
     certificate: str | None = None
@@ -56,7 +56,7 @@ class Trust:
 
 @dataclass(frozen=True)
 class Access:
-    """How clients reach a broker, each in its own words."""
+    """The settings with which clients reach a broker, each in its own words."""
 
     address: str
     librdkafka: Mapping[str, Any] = field(default_factory=dict)

@@ -115,7 +115,8 @@ class SecuredCluster:
         return made
 
     def by_certificate(self) -> dict[str, str]:
-        """What a broker needs in addition to reach the controller by SSL alone, with a certificate of its own."""
+        """The settings that a broker needs in addition to reach the controller by SSL alone, with a certificate of its
+        own."""
         return {
             "controller.listener.names": "MUTUAL",
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{self.mutual_port}",
@@ -156,11 +157,11 @@ class SecuredCluster:
         return str(path)
 
     def admin(self) -> str:
-        """That of the administrator."""
+        """The settings file of the administrator."""
         return self.command_config("admin", PASSWORDS["admin"])
 
     def access(self, broker: JoinedBroker, user: str, password: str) -> Access:
-        """How clients reach a broker as a user."""
+        """The settings with which clients reach a broker as a user."""
         return sasl(broker.address, "SCRAM-SHA-512", user, password, trust=Trust(self.ca, self.client_certificate))
 
     def __enter__(self) -> Self:

@@ -50,7 +50,7 @@ def secured_eosin(folder: Path) -> Iterator[Shell]:
 
 
 def login_file(folder: Path, user: str, ca: str) -> str:
-    """What `--command-config` names."""
+    """The file that `--command-config` names."""
     file = folder / f"{user}.properties"
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     file.write_text(

@@ -47,7 +47,7 @@ for line in sys.stdin:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
+    """The result of a command."""
 
     code: int
     out: bytes
@@ -55,12 +55,12 @@ class Ended:
 
     @property
     def lines(self) -> list[str]:
-        """What it printed."""
+        """The lines that it printed."""
         return self.out.decode().splitlines()
 
     @property
     def rows(self) -> list[Any]:
-        """What it printed with `--json`."""
+        """The objects that it printed with `--json`."""
         return [msgspec.json.decode(line) for line in self.lines]
 
 

@@ -62,7 +62,7 @@ SOURCE_RECORDS = 150
 
 @dataclass
 class Figures(disturbed_series.Figures):
-    """What a soak saw."""
+    """The figures of a soak."""
 
     happened: dict[str, int] = field(default_factory=dict)
     left_out: str = ""

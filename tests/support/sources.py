@@ -41,7 +41,7 @@ class Import(NamedTuple):
     line: int
     module: str
     names: tuple[tuple[str, str], ...]
-    """What `from` takes out of the module: the name that the file gives it, and its own."""
+    """The things that `from` imports from the module: the name that the file gives it, and its own."""
 
 
 class Call(NamedTuple):
@@ -81,20 +81,20 @@ class Handler(NamedTuple):
 
     line: int
     kind: str | None
-    """What it catches; None for everything."""
+    """The type that it catches; None for everything."""
     name: str | None
     raises_again: bool
     """It always does: such a handler only tidies up."""
 
 
 class Outline(NamedTuple):
-    """What rules ask of a source, by line."""
+    """The facts about a source that rules need, by line."""
 
     docstring: str | None
     openings: tuple[Opening, ...]
     imports: tuple[Import, ...]
     calls: tuple[Call, ...]
-    """Those of a name; the result of another call has none."""
+    """The calls of a name; the result of another call has none."""
     functions: tuple[Function, ...]
     classes: tuple[Class, ...]
     handlers: tuple[Handler, ...]

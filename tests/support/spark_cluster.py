@@ -27,7 +27,7 @@ class SparkCluster:
         self._memory = memory
         self._processes: list[subprocess.Popen[bytes]] = []
         self.master = ""
-        """What `--master` takes."""
+        """The value for `--master`."""
 
     def executors(self) -> list[int]:
         """The process ids of the executors that the worker has started and that run now."""

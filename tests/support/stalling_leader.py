@@ -90,7 +90,7 @@ class _SecondLeader(RequestHooks):
         self._inner = inner
 
     def begun(self, observed: ObservedRequest) -> Verdict | None:
-        """What the inner one says."""
+        """The verdict of the inner one."""
         return None if self._inner is None else self._inner.begun(observed)
 
     def handled(self, observed: ObservedRequest, response: Any) -> Any:

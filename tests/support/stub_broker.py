@@ -72,7 +72,7 @@ class StubBroker:
             writer.transport.abort()
 
     def requests(self, key: ApiKey) -> list[Any]:
-        """What was asked of one API, in order."""
+        """The requests to one API, in order."""
         return [each.message for each in self.asked if each.key is key]
 
     def keys(self) -> list[ApiKey]:

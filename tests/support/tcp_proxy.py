@@ -22,7 +22,7 @@ _CHUNK: Final = 64 * 1024
 
 
 class Way(Flag):
-    """Which direction of a connection."""
+    """A direction of a connection."""
 
     THERE = auto()
     """From who opened it to who listens."""
@@ -152,7 +152,7 @@ class TcpProxy:
 
 
 def _opened(pid: int, port: int) -> bool:
-    """Whether a process has the end of a connection that has this local port."""
+    """True if a process has the end of a connection that has this local port."""
     wanted = f":{port:04X}"
     inodes = {
         fields[9]

@@ -51,7 +51,7 @@ class ThreeBrokers:
 
     @property
     def address(self) -> str:
-        """What clients bootstrap from: all brokers."""
+        """The bootstrap servers: all brokers."""
         return ",".join(node.address for node in self.nodes.values())
 
     def __enter__(self) -> Self:
@@ -117,7 +117,8 @@ class ThreeBrokers:
         wait_until(lambda: not self._lacks(), lambda: f"{self._lacks()}\n{self.logs}", every_s=0.2)
 
     def dump(self, *topics: str) -> str:
-        """What each broker has on disk of these topics, and of `__transaction_state`: for the message of a failure."""
+        """The files of these topics on each broker's disk, and of `__transaction_state`: for the message of a
+        failure."""
         return dumped([node.data_dir for node in self.nodes.values()], *topics)
 
     @property
@@ -129,7 +130,7 @@ class ThreeBrokers:
         return asyncio.run(self._lacking())
 
     async def _lacking(self) -> str:
-        """What is not as it is when nothing is wrong."""
+        """The difference from a healthy cluster, in words; empty for none."""
         async with Client(self.address) as client:
             try:
                 answer: MetadataResponse = await client.request(ApiKey.METADATA, MetadataRequest(topics=None))

@@ -38,7 +38,7 @@ class TlsClient:
         return await self.reader.readexactly(int.from_bytes(size, "big"))
 
     async def ended(self) -> bytes:
-        """What comes until the broker has closed the connection."""
+        """Read until the broker has closed the connection."""
         try:
             return await asyncio.wait_for(self.reader.read(), HANG_S)
         except (ConnectionError, ssl.SSLError):
@@ -60,7 +60,7 @@ class TlsBroker:
         return int(self.server.addresses[listener].rpartition(":")[2])
 
     def context(self, certificate: Issued | None = None) -> ssl.SSLContext:
-        """What a client uses that trusts the authority, and shows a certificate if it has one."""
+        """The context of a client that trusts the authority, and shows a certificate if it has one."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(cadata=pem_text(self.authority))
         if certificate is not None:

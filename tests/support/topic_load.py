@@ -78,7 +78,7 @@ class TopicLoad:
         self._with_client(run)
 
     def records(self, topic: str, partitions: int) -> list[ConsumedRecord]:
-        """What a read_committed reader sees."""
+        """The records that a read_committed reader sees."""
 
         async def run(client: Client) -> list[ConsumedRecord]:
             consumer = Consumer(client)

@@ -85,7 +85,7 @@ class Network:
 
 
 class Listening(asyncio.AbstractServer):
-    """What `create_server` answers: somebody listens at an address, until `close`."""
+    """The server that `create_server` returns: it listens at an address until `close`."""
 
     def __init__(self, network: Network, address: tuple[str, int]) -> None:
         self._network = network
@@ -130,9 +130,9 @@ class End(asyncio.Transport):
         self.protocol = protocol
         self._network = network
         self._unread: deque[memoryview | None] = deque()
-        """What has arrived, or is on its way; None for the end."""
+        """The data that has arrived or is on its way; None for the end."""
         self._arrived = 0
-        """How much of it is here already."""
+        """The number of its pieces that are here already."""
         self._unread_bytes = 0
         self._is_reading = True
         self._is_closing = False
@@ -161,7 +161,7 @@ class End(asyncio.Transport):
         self._pause_if_full()
 
     def get_write_buffer_size(self) -> int:
-        """What the peer leaves unread; what is on its way to a peer that reads is as good as sent."""
+        """The bytes that the peer leaves unread; data on its way to a peer that reads is as good as sent."""
         return 0 if self.other._is_reading else self.other._unread_bytes
 
     def can_write_eof(self) -> bool:

@@ -136,7 +136,7 @@ class VirtualLoop(Process):
 
 
 class _Time:
-    """What `SystemClock` finds in the module `time`, for who was given no other clock."""
+    """A stand-in for the module `time` under `SystemClock`, for code that was given no other clock."""
 
     def __init__(self, clock: SimulatedClock) -> None:
         self._clock = clock
@@ -182,7 +182,7 @@ def now_ms() -> int:
 
 
 def is_virtual(item: pytest.Item) -> bool:
-    """Whether a test has the mark."""
+    """True if a test has the mark."""
     return item.get_closest_marker("virtual") is not None
 
 

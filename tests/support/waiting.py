@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 HANG_S: Final = 120
-"""How long anything in a test waits before it counts as hanging: for calls that take a limit of their own."""
+"""The time that anything in a test waits before it counts as hanging: for calls that take a limit of their own."""
 _MOST_TURNS: Final = 20_000
 
 Found = TypeVar("Found")

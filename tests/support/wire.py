@@ -49,7 +49,7 @@ from eosin.protocol.types import Message
 from eosin.protocol.wire.headers import SIZE_BYTES
 
 OTHER_BROKER: Final = is_another()
-"""Whether the broker under test is not ours: what we do better on purpose is not asked of it."""
+"""True if the broker under test is not ours: tests of our own improvements leave it out."""
 MAX_SEQUENCE: Final = 2**31 - 1
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
@@ -99,7 +99,7 @@ def data_offsets(data: Any) -> list[int]:
 
 
 async def settled(ask: Callable[[], Awaitable[Any]], code: Callable[[Any], int]) -> Any:
-    """What `ask` answers. Another broker is asked again while it is busy."""
+    """The answer of `ask`. Another broker is asked again while it is busy."""
     deadline = time.monotonic() + HANG_S
     while True:
         answer = await ask()
@@ -190,7 +190,7 @@ class Wire:
     async def produce(
         self, partition: TopicPartition, batch: Any, *, version: int = 11, **how: Any
     ) -> PartitionProduceResponse:
-        """What the broker says to these bytes."""
+        """The broker's response to these bytes."""
         answer = await self.ask(self.produce_request(partition, batch, **how), version)
         return produced(answer)
 
@@ -203,7 +203,7 @@ class Wire:
     async def fetch(
         self, partition: TopicPartition, offset: int = 0, *, version: int = 12, **how: Any
     ) -> PartitionData:
-        """What the broker says about one partition, without a session."""
+        """The broker's response about one partition, without a session."""
         answer = await self.ask(self.fetch_request({partition: offset}, **how), version)
         assert answer.error_code == ErrorCode.NONE
         found: PartitionData = answer.responses[0].partitions[0]
@@ -262,7 +262,7 @@ class Wire:
         version: int = 8,
         leader_epoch: int = -1,
     ) -> ListOffsetsPartitionResponse:
-        """What the broker says to a timestamp (ms), LATEST, EARLIEST or MAX_TIMESTAMP."""
+        """The broker's response to a timestamp (ms), LATEST, EARLIEST or MAX_TIMESTAMP."""
         asked = ListOffsetsPartition(partition.partition, current_leader_epoch=leader_epoch, timestamp=timestamp)
         topics = (ListOffsetsTopic(partition.topic, (asked,)),)
         answer = await self.ask(ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics), version)

@@ -127,7 +127,7 @@ class RawMember:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What TxnOffsetCommit tells of the member (KIP-447)."""
+        """The fields about the member in TxnOffsetCommit (KIP-447)."""
         return {
             "generation_id": self.generation,
             "member_id": self.member_id,

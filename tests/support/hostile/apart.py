@@ -34,7 +34,7 @@ class Apart:
     kind: str
     process: subprocess.Popen[str]
     found: dict[str, Any]
-    """When it is over."""
+    """The result, when it is over."""
 
     def over(self) -> None:
         """End it, and take what it has found."""

@@ -37,7 +37,7 @@ class Who(StrEnum):
 
 @dataclass(frozen=True)
 class Place:
-    """Where the broker is, in words that go from process to process."""
+    """The broker's address, in words that go from process to process."""
 
     port: int
     http_port: int
@@ -67,7 +67,7 @@ class Field:
     scale: float = 1.0
     """The part of a number of names, connections or bytes that is sent; tests send less."""
     bouts: int = 0
-    """How often the attack has done what it does."""
+    """The number of times that the attack was carried out."""
     turned_away: int = 0
     """Connections that the broker has ended, or did not take."""
     _began: asyncio.Event = field(default_factory=asyncio.Event)

@@ -1,4 +1,4 @@
-"""What a run of hostile cases measured, and the verdict on each. Pure.
+"""The figures of a run of hostile cases, and the verdict on each. Pure.
 
 The waits of honest clients are compared with those of a quiet run, and of a run beside a process that only computes:
 what two processes on a busy machine cost each other is no fault of the broker.
@@ -24,13 +24,13 @@ MORE_LINES: Final = 60
 MOST_LINE_BYTES: Final = 2048
 """On average."""
 FORGED: Final = "2026-01-01T00:00:00.000Z ERROR forged"
-"""How names begin, behind a line feed, that are meant to look like a line of the log."""
+"""The beginning, behind a line feed, of names that are meant to look like a line of the log."""
 _STALLED: Final = re.compile(r"\bstall", re.IGNORECASE)
 
 
 @dataclass
 class Samples:
-    """When each thing was due and how long it took, in seconds, by its kind; and what failed."""
+    """The due time and the duration of each thing, in seconds, by its kind; and the failures."""
 
     waits: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     failures: list[tuple[float, str]] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Waits:
-    """How long honest clients waited in one phase, sorted, by what they did."""
+    """The waits of honest clients in one phase, sorted, by the kind of call."""
 
     seconds: Mapping[str, Sequence[float]]
     failures: Sequence[str] = ()
@@ -108,7 +108,7 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Seen:
-    """What one case came to."""
+    """The result of one case."""
 
     seconds: float
     waits: Waits
@@ -118,7 +118,7 @@ class Seen:
     memory_before_mib: float
     memory_after_mib: float
     log: str
-    """What the broker has written meanwhile."""
+    """The broker's log lines meanwhile."""
     exit_code: int
     steps: Sequence[tuple[float, str]] = ()
     """Long steps of the event loop, if it notes them: seconds of processor time, and of which callback."""
@@ -136,12 +136,12 @@ class Seen:
 
 
 def log_lines_allowed(case: Case, seconds: float) -> int:
-    """How many lines a case may bring."""
+    """The number of lines that a case may bring."""
     return MORE_LINES + math.ceil(LINES_PER_S * seconds * case.addresses)
 
 
 def misses(case: Case, seen: Seen, baseline: Baseline | None) -> Iterator[str]:
-    """What is not as it must be, a sentence each. Without a baseline waits are not judged."""
+    """The faults of a case, a sentence each. Without a baseline waits are not judged."""
     if baseline is not None:
         for kind in seen.waits.seconds:
             before, now = baseline.p99(kind), seen.waits.p99(kind)
@@ -163,7 +163,7 @@ def misses(case: Case, seen: Seen, baseline: Baseline | None) -> Iterator[str]:
 
 
 def log_misses(case: Case, log: str, seconds: float) -> Iterator[str]:
-    """What is wrong with the lines that the broker has written while it was attacked."""
+    """The faults of the lines that the broker has logged while it was attacked."""
     lines, most = log.count("\n"), log_lines_allowed(case, seconds)
     if lines > most:
         yield f"the log has {lines} lines more, and may have {most}"

@@ -91,7 +91,7 @@ class Peer:
             pass
 
     async def heard(self, within_s: float) -> bytes:
-        """What comes within so long; nothing if nothing does."""
+        """Read the bytes that come within this time; empty if none do."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):  # wait_for may swallow the end of the attack
                 return await self._reader.read(65_536)

@@ -34,7 +34,7 @@ RECOMPRESSED: Final = "compressed-again"
 LARGE_BATCHES: Final = "of-large-batches"
 """A topic that takes batches of 128 MiB."""
 OWNED: Final = "owner"
-"""How names begin that `owner` may do anything with."""
+"""The beginning of names with which `owner` may do anything."""
 TRANSACTIONS: Final = "transactions"
 BULK: Final = "bulk"
 """Topics of honest clients."""
@@ -78,12 +78,12 @@ class SecuredBroker:
 
     @property
     def log(self) -> str:
-        """What it has written into its log so far."""
+        """Its log so far."""
         return self.process.log
 
 
 def security(place: Place, who: Who) -> ConnectionSecurity:
-    """How Eosin's own client comes in as a user."""
+    """The security settings with which Eosin's own client connects as a user."""
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     made = ConnectionSecurity.of(
         {

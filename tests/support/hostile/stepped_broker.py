@@ -31,7 +31,7 @@ def note_steps(file: Path) -> None:
 
 
 def steps_in(file: Path) -> list[tuple[float, str]]:
-    """What was noted so far: seconds, and of which callback."""
+    """The steps that were noted so far: seconds, and the callback."""
     if not file.exists():
         return []
     return [(took_s, what) for took_s, what in map(json.loads, file.read_text().splitlines())]

@@ -46,7 +46,7 @@ def commits_since(earlier: str) -> int | None:
 
 
 def _git(*words: str) -> str | None:
-    """What git writes; None if it fails, or is not installed."""
+    """The output of git; None if it fails, or is not installed."""
     try:
         asked = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
     except FileNotFoundError:

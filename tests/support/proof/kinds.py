@@ -19,7 +19,7 @@ REAL: Final[Mapping[str, str]] = {
     SOCKET: "a socket",
     **dict.fromkeys((_POPEN, "os.posix_spawn", "os.fork", "os.forkpty"), "a process"),
 }
-"""What makes a test a real one, by the name of Python's audit event."""
+"""The acts that make a test a real one, by the name of Python's audit event."""
 _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 """Of sockets that count: each event loop has a pair of its own family for itself."""
 
@@ -69,12 +69,12 @@ _BEFORE: Final = pytest.StashKey[int]()
 
 
 def is_marked(item: pytest.Item) -> bool:
-    """Whether a mark says that the test is a real one, so that it runs among those."""
+    """True if a mark says that the test is a real one, so that it runs among those."""
     return any(item.get_closest_marker(mark) for mark in ("process", "spark"))
 
 
 def is_real(item: pytest.Item) -> bool:
-    """Whether a test, or a fixture that it uses, has opened a socket or started a process until now."""
+    """True if a test, or a fixture that it uses, has opened a socket or started a process until now."""
     return bool(_done(item))
 
 
@@ -92,7 +92,7 @@ def kind_of(item: pytest.Item) -> str:
 
 
 def started_any() -> bool:
-    """Whether this process has started another one, or opened a socket, until now."""
+    """True if this process has started another one, or opened a socket, until now."""
     return bool(_seen)
 
 

@@ -90,7 +90,7 @@ PROOFS: Final[Mapping[str, Proof]] = {
 def unfit(
     books: Mapping[str, Sequence[Mapping[str, Any]]], *, today: date, commits_since: Mapping[str, int | None]
 ) -> Iterator[str]:
-    """Why a release has to wait: a sentence for each proof whose last good run is missing or too old.
+    """The reasons why a release has to wait: a sentence for each proof whose last good run is missing or too old.
 
     `commits_since`: by commit of a line, how many commits have come since; None for one that is not an ancestor.
     """

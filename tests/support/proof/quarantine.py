@@ -48,7 +48,7 @@ def in_quarantine(entered: Collection[Entry], today: date) -> set[str]:
 
 
 def faults(entered: Collection[Entry], promised: Collection[str]) -> Iterator[str]:
-    """Why entries may not stay; `promised` are the modules and folders that prove docs/guarantees.md."""
+    """The reasons why entries may not stay; `promised` are the modules and folders that prove docs/guarantees.md."""
     if len(entered) > PLACES:
         yield f"there are {len(entered)} entries; at most {PLACES}"
     for each in entered:

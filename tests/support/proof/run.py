@@ -35,7 +35,7 @@ class Run:
 
     @property
     def verdict(self) -> Verdict:
-        """What was found so far."""
+        """The verdict so far."""
         return Verdict(self._stages, self._tries, self._quarantine, self._tier)
 
     def carry_out(self, stages: Sequence[Stage]) -> None:
@@ -97,7 +97,7 @@ class Running:
             output.close()
 
     def result(self) -> StageResult:
-        """What became of it; after this nothing of it is left in the temporary folder."""
+        """The result of the stage; after this nothing of it is left in the temporary folder."""
         seconds = time.monotonic() - self._began
         if self._written is not None:
             print(f"== {self._stage.name}, which ran beside:\n{self._written.read_text(errors='replace')}", flush=True)

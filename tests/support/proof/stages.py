@@ -33,7 +33,7 @@ REAL: Final = ("clusters", "applications", "crash", "kafka_tools", "wire")
 RULES: Final = tuple(sorted(f"tests/{path.name}" for path in (ROOT / "tests").glob("test_*.py")))
 """Modules about the checkout itself."""
 FOLDERS: Final = tuple(f"tests/{name}" for name in (*REAL, *ROOMS))
-"""Those whose modules take longest first: they are handed out in this order."""
+"""The folders of tests, in the order in which they are handed out: the slowest modules first."""
 CLIENTS: Final = "tests/clients"
 PIPELINE: Final = "tests/pipeline"
 PYTEST: Final = (sys.executable, "-m", "pytest", "-q", "-rfE", "--continue-on-collection-errors")
@@ -66,7 +66,7 @@ class Stage:
 
     @property
     def of_tests(self) -> bool:
-        """Whether it is a run of pytest, which tells of each test."""
+        """True if it is a run of pytest, which reports each test."""
         return self.command[: len(PYTEST)] == PYTEST
 
 

@@ -1,4 +1,4 @@
-"""What a run of the proof found, and the list that ends it. Pure: facts in, lines and an exit code out."""
+"""The findings of a run of the proof, and the list that ends it. Pure: facts in, lines and an exit code out."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -19,7 +19,7 @@ MANY: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one test."""
+    """The outcome of one test."""
 
     test: str
     """As pytest takes it on its command line."""
@@ -39,7 +39,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class StageResult:
-    """What became of one stage. A stage that is no run of pytest has no tests, just an exit code."""
+    """The result of one stage. A stage that is no run of pytest has no tests, just an exit code."""
 
     name: str
     seconds: float
@@ -53,7 +53,7 @@ class StageResult:
 
     @property
     def trouble(self) -> str:
-        """What is wrong with the stage itself, beside its failed tests; empty for nothing."""
+        """The fault of the stage itself, beside its failed tests; empty for none."""
         if not self.of_tests:
             return "" if self.code == ALL_PASSED else f"ended with exit code {self.code}, see above"
         if self.code not in (ALL_PASSED, TESTS_FAILED):

@@ -19,8 +19,8 @@ _JAVA: Final = 17
 
 
 def command(folder: Path) -> list[str]:
-    """How Java is run with Flink and our programs, up to the name of one; `folder` is for its temporary files. Raises
-    `toolchains.NotHere`."""
+    """The command that runs Java with Flink and our programs, up to the name of one; `folder` is for its temporary
+    files. Raises `toolchains.NotHere`."""
     virtual_machine, *options = java.command(
         java.classes(SOURCES, RELEASE, runs_on=_JAVA), f"{java.jars(SOURCES, RELEASE)}/*", folder=folder
     )
@@ -57,7 +57,7 @@ class Copier:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process lives."""
+        """True if the process lives."""
         return self._process.poll() is None
 
     def __enter__(self) -> Self:

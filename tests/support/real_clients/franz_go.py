@@ -54,7 +54,7 @@ def _command() -> Command:
 
 
 def _check_release(go: str) -> None:
-    """Whether the compiler is as new as franz-go asks. Raises NotHere."""
+    """Check that the compiler is as new as franz-go asks. Raises NotHere."""
     wanted = re.search(r"^go (\d+)\.(\d+)", (SOURCES / "go.mod").read_text(), re.MULTILINE)
     told = subprocess.run([go, "env", "GOVERSION"], cwd="/", capture_output=True, text=True, check=False).stdout
     found = re.match(r"go(\d+)\.(\d+)", told)
@@ -88,7 +88,7 @@ class Session(RemoteProducer):
         return received(self._call("read", timeout_s, count=count, timeout_ms=int(timeout_s * 1000)))
 
     def end(self, *, commit: bool) -> bool:
-        """Whether it was committed; if not, it reads again from where its group is."""
+        """End the transaction; return True if it was committed. If not, it reads again from its group's position."""
         return bool(self._call("end", commit=commit))
 
 

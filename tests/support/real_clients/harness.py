@@ -42,16 +42,16 @@ TIMEOUT: Final = {"INVALID_TRANSACTION_TIMEOUT"}
 UNSUPPORTED: Final = "UNSUPPORTED_CALL"
 """The name of the error by which a harness says that its library has no such call."""
 
-"""What a call may take beyond the time that it was given: clients give up by themselves before that."""
+"""The time that a call may take beyond its own limit: clients give up by themselves before that."""
 _TAIL_LINES: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """What a harness tells of a failed call."""
+    """A harness's report of a failed call."""
 
     kind: str
-    """What the library says of it: `fatal` (the client is finished), `abortable` (abort, then go on), `retriable` (the
+    """The library's verdict: `fatal` (the client is finished), `abortable` (abort, then go on), `retriable` (the
     same call again), `timeout` (it gave up waiting) or `refused` (anything else)."""
     name: str
     """Kafka's name of the error; the library's own where Kafka has none."""
@@ -73,7 +73,7 @@ class HarnessFailed(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """How a harness is started."""
+    """The command that starts a harness."""
 
     arguments: Sequence[str]
     environment: Mapping[str, str] | None = None
@@ -121,7 +121,7 @@ class Harness:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked."""
+        """True if it can be asked."""
         return not self._over and self._process.poll() is None
 
     def handle(self, kind: str) -> str:
@@ -163,7 +163,7 @@ class Harness:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _read(self) -> None:
-        """What the reader thread does: hand each answer to the call that waits for it."""
+        """Run the reader thread: hand each answer to the call that waits for it."""
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:

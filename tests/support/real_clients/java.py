@@ -51,7 +51,7 @@ def classes(project: Path, release: str, *, runs_on: int = 8) -> Path:
 
 
 def command(*classpath: Path | str, folder: Path | None = None) -> list[str]:
-    """How Java is run, up to the name of the program; `folder` is for its temporary files. Raises
+    """The command that runs Java, up to the name of the program; `folder` is for its temporary files. Raises
     `toolchains.NotHere`."""
     java = toolchains.tool("java", "Java clients")
     options = (*_SMALL, _WARNINGS_ONLY, maven.temporary(folder))

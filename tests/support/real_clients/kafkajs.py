@@ -53,7 +53,7 @@ def _sources() -> list[Path]:
 
 
 def _check_release(found: str) -> None:
-    """Whether Node.js is as new as our program needs. Raises NotHere."""
+    """Check that Node.js is as new as our program needs. Raises NotHere."""
     wanted = re.search(r"\d+", json.loads((SOURCES / "package.json").read_text())["engines"]["node"])
     told = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout.strip()
     release = re.match(r"v(\d+)\.", told)

@@ -36,7 +36,7 @@ class Application:
         ]
         self._log = folder / "stderr"
         self.states: list[str] = []
-        """What it came to, once it has ended."""
+        """Its states, once it has ended."""
 
     @property
     def log(self) -> str:

@@ -42,7 +42,7 @@ SCRIPTS: Final[Mapping[str, str]] = {
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
 }
 COPIER: Final = "org.apache.kafka.tools.TransactionalMessageCopier"
-"""What Apache Kafka's own system tests copy topics with, exactly once."""
+"""The program with which Apache Kafka's own system tests copy topics exactly once."""
 _SMALL: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 
 
@@ -53,7 +53,7 @@ def release() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What one run of a tool came to."""
+    """The result of one run of a tool."""
 
     code: int
     out: str
@@ -61,7 +61,7 @@ class Ran:
 
     @property
     def lines(self) -> list[str]:
-        """What it printed, without empty lines."""
+        """The lines that it printed, without empty ones."""
         return [line for line in self.out.splitlines() if line.strip()]
 
     @property
@@ -72,8 +72,8 @@ class Ran:
 
 
 def command(project: str = PROJECT) -> list[str]:
-    """How Java is run with the tools of a project of `java/` and our program, up to the name of a class. Raises
-    `toolchains.NotHere`."""
+    """The command that runs Java with the tools of a project of `java/` and our program, up to the name of a class.
+    Raises `toolchains.NotHere`."""
     virtual_machine, jars = maven.java("Apache Kafka's tools"), maven.jars(project)
     options = (*_SMALL, "-Dlog4j2.level=WARN", maven.temporary())
     return [virtual_machine, *options, "-cp", f"{_classes(maven.version(project), jars)}:{jars}/*"]
