@@ -22,8 +22,8 @@ from eosin.observe.explain.cluster_facts import ClusterFacts
 from eosin.observe.explain.explained import Explained
 from eosin.observe.explain.stored_facts import StoredFacts
 from eosin.observe.explain.subjects import KINDS, NotTold, find
-from eosin.observe.explain.wording import client as client_words
 from eosin.observe.recorder.events import HistoryEvent
+from eosin.observe.recorder.wording import client as client_words
 from eosin.protocol.wire.codec import DecodeError
 from eosin.runtime.clock import SystemClock
 from eosin.storage.disk.interfaces import DirectoryInUse, UnusableDirectory

@@ -64,7 +64,7 @@ def parser() -> Parser:
 
 
 def _adopt(options: argparse.Namespace) -> int:
-    from eosin.cluster.quorum.adoption import adopt
+    from eosin.cluster.metadata.adoption import adopt
 
     path, controller = options.data_dir, options.adopt
     try:

@@ -41,6 +41,20 @@ class ClientConnection(Protocol):
         """A Fetch of it waits for records: end its wait when another request comes behind it."""
 
 
+class Gate(Protocol):
+    """Stands between a connection and its handlers until its peer is known (`SaslGate`)."""
+
+    def opened(self) -> None:
+        """The peer is connected, and unknown."""
+
+    def admits(self, frame: memoryview) -> bool:
+        """Whether the connection shall begin this request as usual; otherwise the gate has dealt with it. Raises
+        DecodeError and CloseConnection."""
+
+    def closed(self) -> None:
+        """The connection is gone."""
+
+
 @dataclass(slots=True)
 class RequestContext:
     """A request's version, client and listener."""

@@ -17,13 +17,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from eosin.model.address_group import address_group
 from eosin.model.close_connection import CloseConnection
 from eosin.model.principals import Principal
 from eosin.model.resources import Operation, ResourceType
-from eosin.network.api import Api, RequestContext
+from eosin.network.api import Api, Gate, RequestContext
 from eosin.network.exchange import Exchange
 from eosin.network.fetch_in_flight import FetchInFlight
 from eosin.network.hang_up import unacknowledged_bytes
@@ -40,9 +40,6 @@ from eosin.protocol.wire.frames import FrameError
 from eosin.runtime.clock import Timer, stopwatch_ns
 from eosin.runtime.logging_format import fields
 from eosin.security.session import NOBODY, Session
-
-if TYPE_CHECKING:
-    from eosin.network.sasl.gate import SaslGate
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +90,7 @@ class Connection(asyncio.BufferedProtocol):
         listener: str,
         loop: asyncio.AbstractEventLoop,
         *,
-        new_gate: "Callable[[Connection], SaslGate] | None" = None,
+        new_gate: "Callable[[Connection], Gate] | None" = None,
     ) -> None:
         """`new_gate`: for listeners with SASL."""
         self.listener = listener

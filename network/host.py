@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from eosin.network.api import Api
 from eosin.network.large_requests import LargeRequests
@@ -21,7 +21,21 @@ if TYPE_CHECKING:
     from eosin.network.connection import Connection
     from eosin.network.limits import ConnectionLimits
     from eosin.network.request_stats import RequestStats
-    from eosin.network.tls.layer import TlsLayer
+
+
+class Handshaking(Protocol):
+    """A connection whose TLS handshake is not done (`TlsLayer`)."""
+
+    @property
+    def address(self) -> str:
+        """The address of the peer."""
+
+    @property
+    def listener(self) -> str:
+        """The name of the listener that it came in on."""
+
+    def abort(self) -> None:
+        """Close it at once."""
 
 
 @dataclass(slots=True)
@@ -65,7 +79,7 @@ class ConnectionHost:
     response_memory: ResponseMemory = field(default_factory=ResponseMemory)
     connections: "dict[Connection, None]" = field(default_factory=dict)
     """Open connections, oldest first."""
-    layers: "dict[TlsLayer, None]" = field(default_factory=dict)
+    layers: "dict[Handshaking, None]" = field(default_factory=dict)
     """Connections whose TLS handshake is not done, below those in `connections`."""
     accepted: int = 0
     """Connections so far."""

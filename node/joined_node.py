@@ -38,9 +38,9 @@ from eosin.cluster.peers.log_ends import PeerLogEnds
 from eosin.cluster.peers.remote_markers import RemoteBrokers
 from eosin.cluster.peers.remote_verifier import CoordinatorRoutes
 from eosin.cluster.quorum.dialer import ControllerDialer
-from eosin.cluster.quorum.errors import QuorumError
 from eosin.cluster.quorum.follower import MetadataFollower
 from eosin.cluster.quorum.observer import ObserverConfig
+from eosin.cluster.quorum.rules.errors import QuorumError
 from eosin.cluster.replication.coordinator_log import ReplicatedCoordinatorLog
 from eosin.cluster.replication.directories import directory_of
 from eosin.cluster.replication.fetcher_pool import FetcherPool, FollowerConfig

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.security.open_listeners import is_open
+from eosin.observe.explain.notable_log import NotableLog
 from eosin.observe.recorder.events import Notable
 from eosin.observe.recorder.group_recorder import GroupRecorder
 from eosin.observe.recorder.notable_file import WRITE_MS, NotableFile
-from eosin.observe.recorder.notable_log import NotableLog
 from eosin.observe.recorder.recorder import DEFAULT_BYTES, FlightRecorder
 from eosin.runtime.clock import Clock
 from eosin.settings.broker import BrokerConfig

@@ -321,7 +321,7 @@ class Server:
 
             await add_first_users(cluster, self._first_users)
         if SASL_PROTOCOLS.intersection(self.config.protocols.values()):
-            from eosin.network.secured_listeners import open_sasl
+            from eosin.node.secured_listeners import open_sasl
 
             self._sasl = await open_sasl(self.config, self.host, self.services.cluster, self.services.chance)
 
@@ -418,7 +418,7 @@ class Server:
         secured: Mapping[str, Callable[[UnauthenticatedPeer], asyncio.BaseProtocol]] = {}
         unauthenticated_peers: Mapping[str, UnauthenticatedPeers] = {}
         if self.tls is not None or self._sasl is not None:
-            from eosin.network.secured_listeners import secured_connections
+            from eosin.node.secured_listeners import secured_connections
 
             secured, unauthenticated_peers = secured_connections(
                 self.config, self.host, self.chance, self.tls, self._sasl, loop

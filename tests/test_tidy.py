@@ -22,7 +22,7 @@ LOOKED_AT = {
     "storage/manager.py __init__": "it takes the settings, and hands the parts of the storage to each other",
 }
 """What is longer than the alarm, each with the reason why it may stay."""
-ROOMS_WITH_RINGS = {"network", "cluster", "broker", "observe"}
+ROOMS_WITH_RINGS = {"broker"}
 """Their folders still import each other in a ring. A room leaves the list when it has none; none comes in."""
 INDIRECT_OPENING = re.compile("what|who|whose|whom|whether|how|where|which|those|that|when|why|whatever|whoever")
 """A first word that keeps the subject of its sentence waiting."""
@@ -62,7 +62,7 @@ RESERVED = (
         owners=(
             "runtime/chance.py",
             "security/",
-            "network/secured_listeners",
+            "node/secured_listeners",
             "broker/security/",
             "observe/console/sessions",
             "cli/users",

@@ -7,8 +7,8 @@ it stays in it, in its order.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from eosin.cluster.quorum.errors import QuorumUnreadable
 from eosin.cluster.quorum.rules.batches import LogBatch, control_records, data_records, is_whole_snapshot, whole_batches
+from eosin.cluster.quorum.rules.errors import QuorumUnreadable
 from eosin.protocol.records.batch import CONTROL, CorruptRecords, NewRecord, build_batch
 from eosin.protocol.records.fields import encode_record
 from eosin.protocol.records.header import assemble

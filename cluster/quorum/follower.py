@@ -18,7 +18,6 @@ from typing import Final, TypeVar
 from eosin.client.addresses import Address
 from eosin.client.errors import AuthenticationFailed, ClientError
 from eosin.cluster.quorum.dialer import ControllerConnection, DialController
-from eosin.cluster.quorum.errors import QuorumError, QuorumLost, QuorumUnreadable
 from eosin.cluster.quorum.leader import ActiveController
 from eosin.cluster.quorum.observer import (
     Apply,
@@ -33,6 +32,7 @@ from eosin.cluster.quorum.observer import (
     Restore,
 )
 from eosin.cluster.quorum.rules.batches import LogBatch, data_records
+from eosin.cluster.quorum.rules.errors import QuorumError, QuorumLost, QuorumUnreadable
 from eosin.cluster.quorum.rules.image import EMPTY, ClusterImage, ImageDelta
 from eosin.cluster.quorum.rules.replay import Replay
 from eosin.runtime.clock import Clock

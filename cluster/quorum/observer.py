@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 from eosin.client.addresses import Address
 from eosin.client.errors import known_code
-from eosin.cluster.quorum.errors import QuorumLost, QuorumUnreadable
 from eosin.cluster.quorum.leader import ActiveController
 from eosin.cluster.quorum.rules.batches import LogBatch, control_records, is_whole_snapshot, whole_batches
+from eosin.cluster.quorum.rules.errors import QuorumLost, QuorumUnreadable
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import Uuid

@@ -18,13 +18,16 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from eosin.model.address_group import network_of
 from eosin.network.refusal_log import RefusalLog
 from eosin.network.tls.handshakes import Handshakes
 from eosin.network.unauthenticated_peers import UnauthenticatedPeer
 from eosin.protocol.types import Buffer
+
+if TYPE_CHECKING:
+    from eosin.network.host import Handshaking
 
 SCRATCH_BYTES: Final = 65_536
 GREETING_BYTES: Final = 65_536
@@ -104,7 +107,7 @@ class TlsHost:
     handshakes: Handshakes
     scratch: memoryview
     """Where ciphertext is received; a loop asks for memory and fills it in one step, so one piece serves all."""
-    layers: "dict[TlsLayer, None]"
+    layers: "dict[Handshaking, None]"
     """The layers whose handshake is not done."""
 
 

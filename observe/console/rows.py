@@ -7,9 +7,9 @@ import msgspec
 
 from eosin.coordinator.transactions.rules.state import STATE_NAMES, TransactionState, Txn
 from eosin.observe.explain.sentences import why
-from eosin.observe.explain.wording import client
 from eosin.observe.recorder.events import NO_TIME, Kind, Notable, Summary, identity_of
 from eosin.observe.recorder.track import Track
+from eosin.observe.recorder.wording import client
 
 _ONGOING: Final = TransactionState.ONGOING
 NAMED_PARTITIONS: Final = 5

@@ -8,9 +8,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from eosin.observe.explain.wording import duration, name, plural
 from eosin.observe.recorder import group_events as groups
 from eosin.observe.recorder.events import Cause, HistoryEvent, Kind
+from eosin.observe.recorder.wording import duration, name, plural
 
 _ENDS: Final = {
     "commit": "the transaction is committed",

@@ -7,9 +7,9 @@ from eosin.observe.explain.event_words import in_words
 from eosin.observe.explain.explained import Explained, Next
 from eosin.observe.explain.facts import GroupFacts, GroupPartition
 from eosin.observe.explain.sentences import next_of
-from eosin.observe.explain.wording import LONGEST_SENTENCE, client, clipped, moment, name, number, plural
 from eosin.observe.recorder.events import HistoryEvent
 from eosin.observe.recorder.group_events import REPEATING, last_rebalance, rebalances
+from eosin.observe.recorder.wording import LONGEST_SENTENCE, client, clipped, moment, name, number, plural
 
 LOOP_MS: Final = 600_000
 """Rebalances within this time make a loop ..."""

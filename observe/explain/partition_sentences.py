@@ -6,7 +6,7 @@ from eosin.observe.explain.explained import Explained, Next
 from eosin.observe.explain.facts import OldestRecords, OpenProducer, PartitionFacts
 from eosin.observe.explain.sentences import next_of
 from eosin.observe.explain.timeline import timeline_of
-from eosin.observe.explain.wording import client, clipped, duration, moment, name, number, plural
+from eosin.observe.recorder.wording import client, clipped, duration, moment, name, number, plural
 
 
 def explain_partition(facts: PartitionFacts) -> Explained:

@@ -3,7 +3,7 @@
 
 from eosin.observe.explain.explained import Explained, Next
 from eosin.observe.explain.facts import ProducerFacts, ProducerPlace
-from eosin.observe.explain.wording import clipped, duration, moment, name, number, plural
+from eosin.observe.recorder.wording import clipped, duration, moment, name, number, plural
 
 
 def explain_producer(facts: ProducerFacts) -> Explained:

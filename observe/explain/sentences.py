@@ -9,8 +9,8 @@ from typing import Final
 from eosin.observe.explain.explained import Explained, Next
 from eosin.observe.explain.facts import TransactionFacts
 from eosin.observe.explain.timeline import timeline_of
-from eosin.observe.explain.wording import client, clipped, duration, moment, name, plural
 from eosin.observe.recorder.events import Cause, Kind, Notable, Summary, Takeover
+from eosin.observe.recorder.wording import client, clipped, duration, moment, name, plural
 from eosin.protocol.errors import ErrorCode
 
 _HEADLINES: Final = frozenset({Kind.FENCED, Kind.TIMEOUT, Kind.OPERATOR, Kind.HEALED, Kind.EXPIRED})

@@ -14,7 +14,7 @@ from eosin.observe.explain.group_sentences import explain_group
 from eosin.observe.explain.partition_sentences import explain_partition, explain_topic
 from eosin.observe.explain.producer_sentences import explain_producer
 from eosin.observe.explain.sentences import explain_away, explain_transaction
-from eosin.observe.explain.wording import name
+from eosin.observe.recorder.wording import name
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, is_legal_topic_name
 

@@ -13,8 +13,8 @@ import msgspec
 from eosin.coordinator.groups.rules.events import Event, Join, Leave, Loaded, TimerFired, TimerKind, Unloaded
 from eosin.coordinator.groups.rules.group import Group, GroupState, Member
 from eosin.coordinator.ports import Requester
-from eosin.observe.explain.wording import client, clipped, duration
 from eosin.observe.recorder.events import ClientIdentity, HistoryEvent, identity_of
+from eosin.observe.recorder.wording import client, clipped, duration
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 

@@ -7,7 +7,7 @@ answer is left out.
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from eosin.cluster.quorum.errors import QuorumUnreadable
+from eosin.cluster.quorum.rules.errors import QuorumUnreadable
 from eosin.protocol.records.batch import CorruptRecords, batches, iter_records, verify_crc
 from eosin.protocol.records.compression import BytesLike
 from eosin.protocol.records.metadata import decode_metadata_record, decode_quorum_control

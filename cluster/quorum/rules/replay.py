@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from eosin.cluster.quorum.errors import QuorumUnreadable
+from eosin.cluster.quorum.rules.errors import QuorumUnreadable
 from eosin.cluster.quorum.rules.image import (
     EMPTY,
     MIGRATING_DIRECTORY,

@@ -7,7 +7,6 @@ import pytest
 from quorum_log import batch_of, control_batch_of, fetched, piece, snapshot_of
 
 from eosin.client.addresses import Address
-from eosin.cluster.quorum.errors import QuorumLost, QuorumUnreadable
 from eosin.cluster.quorum.leader import ActiveController
 from eosin.cluster.quorum.observer import (
     METADATA_TOPIC,
@@ -23,6 +22,7 @@ from eosin.cluster.quorum.observer import (
     Pause,
     Restore,
 )
+from eosin.cluster.quorum.rules.errors import QuorumLost, QuorumUnreadable
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import fetch_snapshot

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from eosin.cluster.quorum.errors import QuorumUnreadable
+from eosin.cluster.quorum.rules.errors import QuorumUnreadable
 from eosin.cluster.quorum.rules.image import (
     EMPTY,
     MIGRATING_DIRECTORY,

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from eosin.client.addresses import Address
-from eosin.cluster.quorum.errors import QuorumLost
 from eosin.cluster.quorum.leader import ActiveController
 from eosin.cluster.quorum.observer import Apply, Ask, Effects, Follow, Observer, ObserverConfig, Pause, Restore
 from eosin.cluster.quorum.rules.batches import control_records, data_records
+from eosin.cluster.quorum.rules.errors import QuorumLost
 from eosin.cluster.quorum.rules.replay import Replay
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey

@@ -14,7 +14,7 @@ from typing import Final
 
 from eosin.cluster.metadata.image import ALL_BROKERS, MetadataImage
 from eosin.cluster.quorum import bootstrap
-from eosin.cluster.quorum.errors import QuorumUnreadable
+from eosin.cluster.quorum.rules.errors import QuorumUnreadable
 from eosin.model.cluster import METADATA_PARTITION
 from eosin.model.credentials import SECRET_SETTING, secret_text
 from eosin.protocol.names import TopicPartition, Uuid, is_usable_uuid, uuid_from_text, uuid_text

@@ -9,9 +9,9 @@ from manual_clock import ManualClock
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from waiting import until
 
+from eosin.observe.explain.notable_log import MOST_A_SECOND, NotableLog
 from eosin.observe.recorder.events import Cause, Kind, Notable
 from eosin.observe.recorder.notable_file import FILE_BYTES, FILES, NAME, NotableFile
-from eosin.observe.recorder.notable_log import MOST_A_SECOND, NotableLog
 from eosin.storage.disk.interfaces import File
 from eosin.storage.disk.memory import MemoryDisk
 
