@@ -77,10 +77,11 @@ COMPILED: Final = (
     "broker/handlers/produce.py",
     "network/large_exchange.py",
     "broker/partitions.py",
-    "broker/producing/produce_request.py",
+    "broker/producing/produced.py",
+    "broker/requests/produce_request.py",
     "security/acl_index.py",
     "network/sasl/raw_exchange.py",
-    "broker/transactions/markers.py",
+    "broker/markers.py",
     "broker/transactions/verification.py",
 )
 """Where a transaction spends its time, and a question of rights: whole folders where nearly all of a folder does.

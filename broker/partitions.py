@@ -13,8 +13,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.broker.fetching.long_poll import LongPolls
+from eosin.broker.markers import LocalMarkers, MarkerRoutes
 from eosin.broker.producing.refused_batches import RefusedBatches
-from eosin.broker.transactions.markers import LocalMarkers, MarkerRoutes
 from eosin.broker.transactions.verification import TransactionVerification
 from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs
 from eosin.coordinator.transactions.ports import TransactionVerifier

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from eosin.broker.fetching.gone import GonePartitions
 from eosin.broker.producing.large_batches import LargeBatches
+from eosin.broker.security.group_shares import group_shares_of
+from eosin.broker.security.new_producers import new_producers_of
 from eosin.broker.transactions.coordinator_connections import CoordinatorConnections
 from eosin.broker.unserved_groups import UnservedGroups
 from eosin.network.response_memory import ResponseMemory
@@ -71,3 +73,10 @@ class Services:
         self.unserved_groups = UnservedGroups(self.clock)
         self.large_batches = LargeBatches(self.clock)
         self.gone_partitions = GonePartitions(self.clock)
+
+
+def limit_users(services: Services) -> "NewProducers":
+    """Limit what single users may add: producers, which are returned, and members of groups."""
+    services.group_shares = group_shares_of(services.config, services.clock, services.groups)
+    limits = services.new_producers = new_producers_of(services.config, services.clock)
+    return limits

@@ -8,7 +8,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.storage.results.log_results import Appended
 
 if TYPE_CHECKING:
-    from eosin.broker.producing.produce_request import ProducedTopic
+    from eosin.broker.producing.produced import ProducedTopic
 
 
 class TopicTraffic:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.handlers.api_versions import TRANSACTION_VERSION
 from eosin.broker.joined.forwarding import Forwarding, decode
+from eosin.broker.joined.version_follower import TransactionVersionFollower
 from eosin.broker.transactions.two_phase_replicas import TwoPhaseReplicas
-from eosin.broker.transactions.version_follower import TransactionVersionFollower
 from eosin.client.addresses import Address
 from eosin.client.errors import ClientError
 from eosin.cluster.joined.coordinator_elections import CoordinatorElections

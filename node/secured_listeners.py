@@ -21,7 +21,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.listeners import SASL_PROTOCOLS
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("eosin.network.secured_listeners")
 
 if TYPE_CHECKING:
     from eosin.model.cluster import Cluster

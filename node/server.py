@@ -16,12 +16,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.fetching.sessions import FetchSessions
+from eosin.broker.handlers.registry import BY_KEY
+from eosin.broker.hanging_transactions import ROUND_INTERVAL_MS, HangingTransactions
 from eosin.broker.partitions import Partitions
-from eosin.broker.registry import BY_KEY
-from eosin.broker.security.new_producers import LOOK_INTERVAL_MS, limit_users
+from eosin.broker.security.new_producers import LOOK_INTERVAL_MS
 from eosin.broker.security.open_listeners import check_open, is_loopback
-from eosin.broker.services import Services
-from eosin.broker.transactions.hanging import ROUND_INTERVAL_MS, HangingTransactions
+from eosin.broker.services import Services, limit_users
 from eosin.cluster.metadata.answers import MetadataAnswers
 from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
 from eosin.cluster.metadata.log import UnreadableMetadata

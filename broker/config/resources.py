@@ -1,15 +1,30 @@
-"""What a config request can be about, and which broker a resource name means."""
+"""What a config request can be about, which broker a resource name means, and the rights that it asks for: they follow
+the kind of resource (security.md 4.6)."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 from eosin.model.cluster import Cluster, Outcome
 from eosin.model.config_resources import ConfigResourceType
+from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
+from eosin.security.access import DENIED, Right, on_each
+
+if TYPE_CHECKING:
+    from eosin.network.api import RequestContext
 
 NO_BROKER: Final = Outcome(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
 NO_GROUP_SETTINGS: Final = (
     "Eosin has no settings of groups: Kafka's are those of the new group protocols, which are not served"
 )
+_KINDS: Final[Mapping[int, ResourceType]] = {
+    ConfigResourceType.TOPIC: ResourceType.TOPIC,
+    ConfigResourceType.BROKER: ResourceType.CLUSTER,
+    ConfigResourceType.BROKER_LOGGER: ResourceType.CLUSTER,
+    ConfigResourceType.CLIENT_METRICS: ResourceType.CLUSTER,
+    ConfigResourceType.GROUP: ResourceType.GROUP,
+}
+"""What a right is about, by what the settings are of."""
 
 
 def broker_of(resource_name: str, cluster: Cluster) -> int | Outcome | None:
@@ -30,3 +45,21 @@ def unsupported(resource_type: int) -> Outcome:
     return Outcome(
         ErrorCode.INVALID_REQUEST, f"Eosin has no settings of type {known.get(resource_type, resource_type)}"
     )
+
+
+def config_rights(operation: Operation) -> tuple[Right, ...]:
+    """The rights as an API declares them."""
+    return (
+        on_each(operation, ResourceType.CLUSTER, "of brokers, loggers and client metrics"),
+        on_each(operation, ResourceType.TOPIC, "of topics"),
+        on_each(operation, ResourceType.GROUP, "of groups"),
+    )
+
+
+def refusal_of(operation: Operation, resource_type: int, name: str, context: "RequestContext") -> Outcome | None:
+    """The refusal of a client without the right to a resource's settings; None for one that has it."""
+    kind = _KINDS.get(resource_type)
+    if kind is None:
+        return None  # it is refused, whoever asks
+    named = CLUSTER_NAME if kind is ResourceType.CLUSTER else name
+    return None if context.session.may(operation, kind, named) else Outcome(DENIED[kind])

@@ -1,1 +1,1 @@
-"""Fetch: one pass over partitions, sessions, and requests that wait for more."""
+"""Fetch: sessions, requests that wait for more, and partitions that are gone."""

@@ -5,8 +5,8 @@ had named it; that may begin the transaction. v2 knows PRODUCER_FENCED; below it
 v3 is the first flexible version. v4 knows TRANSACTION_ABORTABLE. Clients of KIP-890 leave this request out.
 """
 
+from eosin.broker.requests.timeout_errors import timeout_error_for
 from eosin.broker.services import Services
-from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext

@@ -6,8 +6,8 @@ What a resource's list does not name goes back to its default: clients should pr
 
 from itertools import islice
 
-from eosin.broker.config.requests import ResourceChange, alter
-from eosin.broker.security.config_rights import config_rights
+from eosin.broker.config.resources import config_rights
+from eosin.broker.requests.config_changes import ResourceChange, alter
 from eosin.broker.services import Services
 from eosin.cluster.metadata.config_changes import MOST_CHANGES
 from eosin.model.cluster import ConfigChange, Outcome

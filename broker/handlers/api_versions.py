@@ -61,7 +61,7 @@ def respond(request: ApiVersionsRequest, context: RequestContext, services: Serv
 
 def announced(config: "BrokerConfig") -> tuple[ApiVersion, ...]:
     """Every API with the versions announced under these settings, by key."""
-    from eosin.broker.registry import APIS  # the registry imports every handler, this one too
+    from eosin.broker.handlers.registry import APIS  # the registry imports every handler, this one too
 
     return tuple(
         ApiVersion(api_key=api.key, min_version=versions.start, max_version=versions.stop - 1)

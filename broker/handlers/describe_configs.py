@@ -9,8 +9,7 @@ from collections.abc import Iterable
 
 from eosin.broker.config.entries import ConfigEntry, ConfigSource, broker_entries, cluster_wide_entries, topic_entries
 from eosin.broker.config.loggers import logger_entries
-from eosin.broker.config.resources import NO_BROKER, broker_of, unsupported
-from eosin.broker.security.config_rights import config_rights, refusal_of
+from eosin.broker.config.resources import NO_BROKER, broker_of, config_rights, refusal_of, unsupported
 from eosin.broker.services import Services
 from eosin.cluster.metadata.topics import unknown_topic
 from eosin.model.cluster import Outcome

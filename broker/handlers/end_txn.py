@@ -10,8 +10,8 @@ The outcome is durable before the response. The response also waits until the tr
 
 from typing import Final
 
+from eosin.broker.requests.timeout_errors import timeout_error_for
 from eosin.broker.services import Services
-from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext

@@ -14,7 +14,7 @@ read is asked with each fetch, for each partition of its session, and again when
 
 The handler responds at once when `min_bytes` are there, or an error or diverging logs to report; else as soon as that
 is so, or after `max_wait_ms` (storage.md 15; sessions: storage.md 16). A consumer's partitions that do not exist or are
-denied to it wait with the others. `broker/fetching/fetch_pass.py` reads. Records go out as the log returned them,
+denied to it wait with the others. `broker/requests/fetch_pass.py` reads. Records go out as the log returned them,
 uncopied. A response without records holds empty records, never null: librdkafka breaks on null.
 """
 
@@ -23,9 +23,9 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import starmap
 from typing import TYPE_CHECKING, Final, cast
 
-from eosin.broker.fetching.fetch_pass import UNKNOWN, FetchLimits, FetchPass, PartitionFetch
 from eosin.broker.fetching.long_poll import Watch
 from eosin.broker.fetching.sessions import FetchSession, FullFetch, IncrementalFetch
+from eosin.broker.requests.fetch_pass import UNKNOWN, FetchLimits, FetchPass, PartitionFetch
 from eosin.broker.services import Services
 from eosin.model.cluster import NO_LEADER
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from eosin.broker.group_topics import partition_count, topic_name
+from eosin.broker.requests.group_topics import partition_count, topic_name
 from eosin.broker.services import Services
 from eosin.coordinator.groups.offset_requests import Committer
 from eosin.coordinator.groups.rules.offset_store import NO_EXPIRY, OffsetToCommit

@@ -8,7 +8,7 @@ deleted with success; a partition that does not exist is 3.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from eosin.broker.group_topics import partition_count
+from eosin.broker.requests.group_topics import partition_count
 from eosin.broker.services import Services
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext

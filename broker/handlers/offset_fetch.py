@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from eosin.broker.group_topics import topic_name
+from eosin.broker.requests.group_topics import topic_name
 from eosin.broker.services import Services
 from eosin.coordinator.groups.offset_requests import NO_COMMIT, FetchedOffset
 from eosin.model.resources import Operation, ResourceType

@@ -9,7 +9,7 @@ its end; for the current epoch that is the log end; (-1, -1) when nothing is kno
 from itertools import islice
 from typing import Final
 
-from eosin.broker.fetching.fetch_pass import check_leader_epoch
+from eosin.broker.requests.fetch_pass import check_leader_epoch
 from eosin.broker.services import Services
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext

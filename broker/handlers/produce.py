@@ -8,7 +8,7 @@ transaction by itself (KIP-890). v13 names topics by id.
 ApiVersions announces 0-13: librdkafka before 2.11.1 compresses only when it can see version 0, and never uses it
 (transactions.md 11.12). A request below 3 closes its connection.
 
-Checks come in Kafka's order (storage.md section 4): steps 1 to 6 in `broker/producing/produce_request.py`, verification
+Checks come in Kafka's order (storage.md section 4): steps 1 to 6 in `broker/requests/produce_request.py`, verification
 by the transaction coordinator in `broker/transactions/verification.py`, the rest in the log. The handler appends
 before its first wait, so that pipelined requests reach the logs in the order in which they came. There are three
 exceptions. A request whose verification waits appends later, and the next requests of its producer wait behind it. A
@@ -26,15 +26,10 @@ response; an error closes the connection.
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.producing.produce_request import (
-    Produced,
-    ProducedBatch,
-    ProducedTopic,
-    read_in_turns,
-    read_produced,
-)
+from eosin.broker.producing.produced import Produced, ProducedBatch, ProducedTopic
+from eosin.broker.requests.produce_request import read_in_turns, read_produced
+from eosin.broker.requests.timeout_errors import timeout_error_for
 from eosin.broker.services import Services
-from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.broker.transactions.verification import VerificationRequest, translated
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
 from eosin.model.close_connection import CloseConnection

@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from eosin.broker.group_topics import partition_count
+from eosin.broker.requests.group_topics import partition_count
+from eosin.broker.requests.timeout_errors import timeout_error_for
 from eosin.broker.services import Services
-from eosin.broker.transactions.timeout_errors import timeout_error_for
 from eosin.coordinator.groups.offset_requests import Committer
 from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind

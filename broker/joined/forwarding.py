@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec.structs import replace as with_fields
 
-from eosin.broker.config.requests import ResourceChange, alter
 from eosin.broker.config.resources import broker_of
 from eosin.broker.config.store_reloads import is_store
 from eosin.broker.handlers import add_partitions_to_txn, api_versions
 from eosin.broker.joined.controller_apis import CONTROLLER_APIS
 from eosin.broker.joined.image_answers import ImageAnswers
+from eosin.broker.requests.config_changes import ResourceChange, alter
 from eosin.broker.services import Services
 from eosin.broker.transactions.two_phase_replicas import refused_move
 from eosin.cluster.membership.channel import ControllerChannel

@@ -1,1 +1,1 @@
-"""Produce: reading a request, batches that take long to check, and those that were refused for now."""
+"""Produce: batches on their way to a log, those that take long to check, and those that were refused for now."""

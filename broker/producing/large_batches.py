@@ -23,7 +23,7 @@ from eosin.runtime.turns import TurnQueue
 from eosin.storage.log.validation import validate_client_batch
 
 if TYPE_CHECKING:
-    from eosin.broker.producing.produce_request import ProducedBatch
+    from eosin.broker.producing.produced import ProducedBatch
     from eosin.storage.log.partition_log import PartitionLog
     from eosin.storage.log.validation import ValidBatch
     from eosin.storage.results.log_results import Refused

@@ -18,7 +18,7 @@ from eosin.storage.producers.guards import AwaitedBatch
 from eosin.storage.results.log_results import Refused
 
 if TYPE_CHECKING:
-    from eosin.broker.producing.produce_request import ProducedBatch
+    from eosin.broker.producing.produced import ProducedBatch
     from eosin.protocol.names import Uuid
     from eosin.runtime.clock import Clock
 

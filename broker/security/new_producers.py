@@ -10,7 +10,6 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.security.group_shares import group_shares_of
 from eosin.model.principals import ANONYMOUS, Principal
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock
@@ -18,7 +17,6 @@ from eosin.runtime.logging_format import fields, shown
 from eosin.storage.results.log_results import Refused
 
 if TYPE_CHECKING:
-    from eosin.broker.services import Services
     from eosin.network.api import RequestContext
     from eosin.settings.broker import BrokerConfig
     from eosin.storage.log.partition_log import PartitionLog
@@ -176,10 +174,3 @@ def new_producers_of(config: "BrokerConfig", clock: Clock) -> NewProducers:
         producer_ids_max=config.eosin_producer_ids_max,
         producer_ids_rate=config.eosin_principal_producer_ids_rate,
     )
-
-
-def limit_users(services: "Services") -> NewProducers:
-    """Limit what single users may add: producers, which are returned, and members of groups."""
-    services.group_shares = group_shares_of(services.config, services.clock, services.groups)
-    limits = services.new_producers = new_producers_of(services.config, services.clock)
-    return limits

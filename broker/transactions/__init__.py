@@ -1,1 +1,1 @@
-"""The broker's side of transactions: verification of writes, markers, order of requests, and what hangs or is late."""
+"""The broker's side of transactions: verification of writes, connections of producers, and names of their ids."""

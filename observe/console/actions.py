@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from eosin.broker.hanging_transactions import HangingTransactions
 from eosin.broker.services import Services
-from eosin.broker.transactions.hanging import HangingTransactions
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID, Txn
 from eosin.model.close_connection import CloseConnection

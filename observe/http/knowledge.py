@@ -6,8 +6,8 @@ pair was fenced, which markers are outstanding.
 
 from typing import Final
 
+from eosin.broker.hanging_transactions import GRACE_MS
 from eosin.broker.services import Services
-from eosin.broker.transactions.hanging import GRACE_MS
 from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, STATE_NAMES, Txn
 from eosin.observe.explain.facts import (
     NO_TIME,

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from eosin.broker.hanging_transactions import GRACE_MS
 from eosin.broker.services import Services
 from eosin.broker.traffic_stats import TopicTraffic, TrafficStats
-from eosin.broker.transactions.hanging import GRACE_MS
 from eosin.model.cluster import NO_LEADER, PartitionState
 from eosin.observe.metrics.families import COUNTER, Family, Row, column, counter, gauge, labels_text, single
 from eosin.observe.metrics.slices import Pace, in_turns

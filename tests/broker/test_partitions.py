@@ -12,7 +12,7 @@ from manual_clock import ManualClock
 from waiting import settled
 
 from eosin.broker import partitions
-from eosin.broker.transactions.markers import MARKERS_AT_ONCE, LocalMarkers, MarkerRoutes
+from eosin.broker.markers import MARKERS_AT_ONCE, LocalMarkers, MarkerRoutes
 from eosin.coordinator.transactions.ports import MarkersForPartitions
 from eosin.model.cluster import ConfigChange, PartitionState
 from eosin.protocol.errors import ErrorCode

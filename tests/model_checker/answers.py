@@ -7,7 +7,7 @@ answer that is slow is an instance that is. An answer that is lost is one to a c
 from types import SimpleNamespace
 from typing import Any, Final
 
-from eosin.broker.transactions.timeout_errors import timeout_error_for
+from eosin.broker.requests.timeout_errors import timeout_error_for
 from eosin.broker.transactions.verification import translated
 from eosin.coordinator.groups.offset_requests import _translate
 from eosin.coordinator.transactions.rules.effects import Reply

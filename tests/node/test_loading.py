@@ -9,7 +9,7 @@ from wire import Wire, unique
 from wire_group import commit_offset, fetch_offset
 from wire_producer import transactional
 
-from eosin.broker.transactions.hanging import HangingTransactions
+from eosin.broker.hanging_transactions import HangingTransactions
 from eosin.coordinator.groups.log.loader import Loader
 from eosin.node import server as server_module
 from eosin.node.server import Server

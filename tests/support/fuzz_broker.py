@@ -35,7 +35,7 @@ from hostile_requests import drawn
 from local_broker import local_broker
 from waiting import until
 
-from eosin.broker.registry import APIS
+from eosin.broker.handlers.registry import APIS
 from eosin.model.principals import Principal
 from eosin.node.server import Server
 from eosin.protocol.keys import ApiKey

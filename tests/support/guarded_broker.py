@@ -14,7 +14,7 @@ from fake_peer import FakePeer
 from local_broker import LISTENER, local_broker
 from waiting import settled, until
 
-from eosin.broker.registry import BY_KEY
+from eosin.broker.handlers.registry import BY_KEY
 from eosin.model.acls import Acl, AclFilter, PatternType, Permission
 from eosin.model.principals import Principal
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType

@@ -18,7 +18,7 @@ import construct
 from batches import data
 from frame_fuzz import sized
 
-from eosin.broker.registry import BY_KEY
+from eosin.broker.handlers.registry import BY_KEY
 from eosin.protocol.codegen.array import Array
 from eosin.protocol.codegen.layout import Layout, NullableStruct
 from eosin.protocol.codegen.nodes import Construct

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from eosin.broker.registry import APIS
+from eosin.broker.handlers.registry import APIS
 from eosin.model.resources import ResourceType
 from eosin.network.api import Api
 from eosin.security.access import Right, Scope

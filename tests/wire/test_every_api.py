@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 from wire import Wire, better_than_kafka, exchange
 
-from eosin.broker.registry import APIS
+from eosin.broker.handlers.registry import APIS
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import schema_of
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest

@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 import pytest
 
 from eosin.broker.handlers import api_versions
-from eosin.broker.registry import APIS, BY_KEY
+from eosin.broker.handlers.registry import APIS, BY_KEY
 from eosin.broker.services import Services
 from eosin.network.api import RequestContext
 from eosin.protocol.errors import ErrorCode

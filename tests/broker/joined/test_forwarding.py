@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from scripted_controller import HERE, ScriptedCluster, broker, partition, topic, topic_id
 
+from eosin.broker.handlers.registry import BY_KEY
 from eosin.broker.joined.forwarding import FORWARDED, Forwarding, decode
-from eosin.broker.registry import BY_KEY
 from eosin.cluster.membership.rules.registration import FEATURES
 from eosin.model.close_connection import CloseConnection
 from eosin.model.cluster import NO_LEADER

@@ -9,8 +9,8 @@ from manual_clock import ManualClock
 from scripted_controller import HERE, ScriptedCluster, broker, partition, topic
 from waiting import HANG_S
 
+from eosin.broker.handlers.registry import BY_KEY
 from eosin.broker.joined.forwarding import Forwarding, decode
-from eosin.broker.registry import BY_KEY
 from eosin.cluster.membership.envelopes import principal_data
 from eosin.model.acls import Acl, AclFilter
 from eosin.model.principals import Principal

@@ -13,7 +13,7 @@ from hostile_batches import T
 from loop_steps import LoopSteps
 from waiting import until
 
-from eosin.broker.registry import BY_KEY
+from eosin.broker.handlers.registry import BY_KEY
 from eosin.model.resources import Operation
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import NewRecord, build_batch

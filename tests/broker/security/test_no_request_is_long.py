@@ -11,7 +11,7 @@ import pytest
 from fuzz_requests import ADMIN, NOBODY, Attacked
 from hostile_requests import KINDS, NOISE, SCALARS, TAGS, Existing, Hostile, drawn, hostiles
 
-from eosin.broker.registry import APIS, BY_KEY
+from eosin.broker.handlers.registry import APIS, BY_KEY
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.wire.codec import decode_request, decode_request_header
 

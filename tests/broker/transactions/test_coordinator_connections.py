@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 from data_broker import DataBroker, batch
 
+from eosin.broker import markers as local_markers
 from eosin.broker.handlers.add_partitions_to_txn import API as ADD
 from eosin.broker.handlers.init_producer_id import API as INIT
 from eosin.broker.handlers.write_txn_markers import API as MARKERS
-from eosin.broker.transactions import markers as local_markers
 from eosin.broker.transactions.coordinator_connections import MAX_BROKERS, CoordinatorConnections
 from eosin.model.close_connection import CloseConnection
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

@@ -13,7 +13,7 @@ from eosin.broker.handlers.add_partitions_to_txn import API as ADD
 from eosin.broker.handlers.end_txn import API as END
 from eosin.broker.handlers.find_coordinator import API as FIND
 from eosin.broker.handlers.init_producer_id import API as INIT
-from eosin.broker.transactions.hanging import GRACE_MS, ROUND_INTERVAL_MS, HangingTransactions
+from eosin.broker.hanging_transactions import GRACE_MS, ROUND_INTERVAL_MS, HangingTransactions
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from eosin.protocol.records.batch import read_control_record, read_header
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

@@ -16,7 +16,7 @@ from wire import Wire, key_of, now_ms
 from wire_group import fetch_offset
 from wire_producer import RawProducer, transactional
 
-from eosin.broker.registry import BY_KEY
+from eosin.broker.handlers.registry import BY_KEY
 from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition

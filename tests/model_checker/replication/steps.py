@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from eosin.broker.fetching.fetch_pass import compare_histories
+from eosin.broker.requests.fetch_pass import compare_histories
 from eosin.cluster.replication.rules import leading
 from eosin.cluster.replication.rules.followed_partition import (
     AdvanceHighWatermark,

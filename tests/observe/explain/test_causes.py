@@ -18,7 +18,7 @@ from waiting import HANG_S, wait_until
 from wire import unique
 from wire_producer import RawProducer
 
-from eosin.broker.transactions import hanging
+from eosin.broker import hanging
 from eosin.coordinator.transactions.log.encoder import encode_batch
 from eosin.coordinator.transactions.rules.state import LAST_CLIENT_EPOCH, Txn
 from eosin.node.server import Server

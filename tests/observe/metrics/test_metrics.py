@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from waiting import until
 from wire_producer import idempotent
 
-from eosin.broker.transactions.markers import LocalMarkers
+from eosin.broker.markers import LocalMarkers
 from eosin.network.request_stats import Latencies, RequestStats
 from eosin.observe.metrics import slices, text
 from eosin.observe.metrics.families import column, labels_text

@@ -8,8 +8,8 @@ from unittest.mock import patch
 
 import msgspec
 
+from eosin.broker.markers import MarkerKey
 from eosin.broker.transactions.coordinator_connections import CoordinatorConnections
-from eosin.broker.transactions.markers import MarkerKey
 from eosin.client.connection import _Stream
 from eosin.client.errors import ClientError
 from eosin.cluster.peers import remote_markers

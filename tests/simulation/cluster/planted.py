@@ -10,9 +10,9 @@ from unittest.mock import patch
 
 import msgspec
 
-from eosin.broker.fetching import fetch_pass
+from eosin.broker.markers import LocalMarkers, MarkerKey
 from eosin.broker.partitions import Partitions
-from eosin.broker.transactions.markers import LocalMarkers, MarkerKey
+from eosin.broker.requests import fetch_pass
 from eosin.cluster.joined.coordinator_elections import CoordinatorElections
 from eosin.cluster.membership.failing_disk import DiskFullFence
 from eosin.cluster.membership.producer_ids import QuorumProducerIds

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from eosin.broker.producing.produced import Produced, ProducedBatch, ProducedTopic
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.many_items import pieces
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition, Uuid
+from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition
 from eosin.protocol.records.compression import Compression, CorruptRecords
 from eosin.protocol.records.header import COMPRESSION_MASK, MAGIC, BatchHeader, peek_magic, read_header
-from eosin.storage.results.log_results import AppendResult, Refused, VerificationGuard
+from eosin.storage.results.log_results import Refused
 
 if TYPE_CHECKING:
     from eosin.broker.services import Services
     from eosin.network.api import RequestContext
     from eosin.protocol.schemas.produce import ProduceRequest, TopicProduceData
     from eosin.security.session import Session
-    from eosin.storage.log.partition_log import PartitionLog
 
 FIRST_ZSTD_VERSION: Final = 7
 FIRST_TOPIC_ID_VERSION: Final = 13
@@ -42,68 +42,6 @@ _FOREIGN_TOPIC: Final = Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 _TWO_PRODUCERS: Final = Refused(
     ErrorCode.INVALID_PRODUCER_ID_MAPPING, "transactional batches of more than one producer id or epoch"
 )
-
-
-class ProducedBatch:
-    """One partition of a Produce request, from the request to its response."""
-
-    __slots__ = ("guard", "header", "index", "log", "outcome", "partition", "records", "topic")
-
-    header: BatchHeader
-    """Only set when `outcome` is None, or was when the request was read."""
-    log: "PartitionLog"
-    """Likewise."""
-    partition: TopicPartition
-    """Set when the topic is known by name."""
-
-    def __init__(self, topic: "str | Uuid", index: int, records: "bytes | bytearray | memoryview | None") -> None:
-        self.topic = topic
-        """Its name or id, as the request has it."""
-        self.index = index
-        self.records = records
-        """The batch, until it is appended."""
-        self.guard: VerificationGuard | None = None
-        self.outcome: AppendResult | None = None
-        """What the response says; None for a batch that is still to be appended."""
-
-
-class ProducedTopic:
-    """One topic of a Produce request."""
-
-    __slots__ = ("batches", "name", "topic_id")
-
-    def __init__(self, request: "TopicProduceData", batches: list[ProducedBatch]) -> None:
-        self.name = request.name
-        self.topic_id: Uuid = request.topic_id
-        self.batches = batches
-
-
-class Produced:
-    """A whole Produce request, checked as far as it can be without a log."""
-
-    __slots__ = ("acks", "producer", "refused", "topics", "transactional", "transactional_id", "whole")
-
-    def __init__(self, request: "ProduceRequest") -> None:
-        self.acks = request.acks
-        self.transactional_id = request.transactional_id
-        self.topics: list[ProducedTopic] = []
-        self.transactional: list[ProducedBatch] = []
-        """The transactional batches among those that may be appended."""
-        self.refused: list[ProducedBatch] = []
-        """Whole batches of those that may not, each with an error of its own."""
-        self.producer: tuple[int, int] | None = None
-        """The id and epoch of the transactional batches, if there are any."""
-        self.whole: Refused | None = None
-        """Why the request is refused as a whole."""
-
-    def refuse(self, refused: Refused) -> None:
-        """Refuse the request as a whole."""
-        self.whole = refused
-        for topic in self.topics:
-            for batch in topic.batches:
-                batch.outcome = refused
-        self.transactional = []
-        self.refused = []
 
 
 def read_produced(request: "ProduceRequest", context: "RequestContext", services: "Services") -> Produced:

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from eosin.broker.config.loggers import change_levels
-from eosin.broker.config.resources import NO_BROKER, NO_GROUP_SETTINGS, broker_of, unsupported
+from eosin.broker.config.resources import NO_BROKER, NO_GROUP_SETTINGS, broker_of, refusal_of, unsupported
 from eosin.broker.config.store_reloads import is_store, reload_stores
-from eosin.broker.security.config_rights import refusal_of
 from eosin.model.cluster import ConfigChange, Outcome
 from eosin.model.config_resources import ConfigResourceType
 from eosin.model.resources import Operation

@@ -8,7 +8,7 @@ import pytest
 from coordinator_fakes import FakeBroker, Producer
 from scripted_controller import ScriptedCluster
 
-from eosin.broker.transactions.version_follower import TransactionVersionFollower
+from eosin.broker.joined.version_follower import TransactionVersionFollower
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import iter_records
