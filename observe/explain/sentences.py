@@ -142,11 +142,12 @@ def _headline(facts: TransactionFacts) -> Notable | None:
 
 
 def _is_after(past: Summary, notable: Notable) -> bool:
-    """True if a transaction ended after a notable event. Within one millisecond, a transaction of a newer pair ended
-    later, since the event is about an older one."""
+    """True if a transaction ended after a notable event. Within one millisecond that of a newer pair did, since the
+    event is about an older one; not where the event is that a pair has become old by such an end."""
     if past.ended_ms != notable.latest_ms:
         return past.ended_ms > notable.latest_ms
-    return (past.producer_id, past.producer_epoch) > (notable.producer_id, notable.producer_epoch)
+    is_newer = (past.producer_id, past.producer_epoch) > (notable.producer_id, notable.producer_epoch)
+    return is_newer and notable.cause != Cause.OWN_END
 
 
 def _present(facts: TransactionFacts, notable: Notable) -> str:

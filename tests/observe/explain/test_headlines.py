@@ -33,3 +33,20 @@ def test_a_commit_of_a_newer_instance_in_the_millisecond_of_a_fence_came_after_i
         history=History(FENCED_MS - 1000, past=(commit,), notable=(fence,)),
     )
     assert shown in explain_transaction(facts).sentence
+
+
+@pytest.mark.parametrize(("ended_ms", "shown"), [(FENCED_MS, "was fenced"), (FENCED_MS + 1, "was committed")])
+def test_the_ends_that_made_an_epoch_old_came_before_its_fence_in_the_same_millisecond(
+    ended_ms: int, shown: str
+) -> None:
+    fence = Notable(FENCED_MS, Kind.FENCED, 7, 0, "PRODUCER_FENCED", Cause.OWN_END.value)
+    ends = tuple(Summary(ended_ms - 5, ended_ms, "commit", 1, 7, epoch) for epoch in (1, 2))
+    facts = TransactionFacts(
+        "invoicing",
+        FENCED_MS + 1000,
+        "CompleteCommit",
+        producer_id=7,
+        producer_epoch=2,
+        history=History(FENCED_MS - 1000, past=ends, notable=(fence,)),
+    )
+    assert shown in explain_transaction(facts).sentence
