@@ -6,7 +6,6 @@ an answer that shows it makes the client forget it; nothing is tried again that 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, Self, TypeVar
 
@@ -14,7 +13,7 @@ from eosin.client.addresses import Address, parse_bootstrap
 from eosin.client.connection import CLIENT_ID, CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Connection, Security
 from eosin.client.errors import BrokerError, ClientError, ConnectionFailed, RequestTimedOut, check
 from eosin.client.metadata import ClusterMetadata
-from eosin.client.versions import Versions, negotiate
+from eosin.client.peer import Peer
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -52,14 +51,6 @@ class CoordinatorType(IntEnum):
 
     GROUP = 0
     TRANSACTION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """A connection, and the versions to speak on it."""
-
-    connection: Connection
-    versions: Versions
 
 
 class Client:
@@ -103,7 +94,7 @@ class Client:
         peers = list(self._peers.values())
         self._peers.clear()
         for peer in peers:
-            await peer.connection.close()
+            await peer.close()
 
     # --- requests
 
@@ -120,23 +111,22 @@ class Client:
         """Ask one broker, or any with `node` None, once. `version` is used unchecked; without it, the highest common
         one up to `at_most`. Raises a ClientError; error codes in the answer are the caller's to look at."""
         peer = await self.peer(node)
-        chosen = peer.versions.pick(key, at_most=at_most) if version is None else version
         try:
-            return await peer.connection.request(key, message, version=chosen, timeout_ms=timeout_ms)
+            return await peer.request(key, message, version=version, at_most=at_most, timeout_ms=timeout_ms)
         except RequestTimedOut:
             # Answers come in order: everything behind a request that hangs would hang too.
-            await peer.connection.close()
+            await peer.close()
             raise
 
     async def peer(self, node: int | None = None) -> Peer:
         """The connection to a broker by its id, or to any, opened if need be. Raises a ClientError."""
         if node is None:
-            node = next((each for each, peer in self._peers.items() if peer.connection.is_open), _BOOTSTRAP)
+            node = next((each for each, peer in self._peers.items() if peer.is_open), _BOOTSTRAP)
         async with self._locks.setdefault(node, asyncio.Lock()):
             if self._closed:
                 raise ClientError("the client is closed")
             peer = self._peers.get(node)
-            if peer is None or not peer.connection.is_open:
+            if peer is None or not peer.is_open:
                 peer = self._peers[node] = await self._open(node)
             return peer
 
@@ -163,11 +153,7 @@ class Client:
             request_timeout_ms=self._request_timeout_ms,
             security=self._security,
         )
-        try:
-            return Peer(connection, await negotiate(connection, self._pinned))
-        except BaseException:
-            await connection.close()
-            raise
+        return await Peer.behind(connection, self._pinned)
 
     # --- what is known
 

@@ -86,7 +86,7 @@ class Connection:
         """Not connected yet: use `open`."""
         self.address: Final = address
         self.api_versions: ApiVersionsResponse | None = None
-        """The response that the login already asked for; None when nobody has asked yet."""
+        """The versions that the broker serves, as it told on this connection; None when nobody has asked yet."""
         self._security = security
         self._renewing: asyncio.Task[None] | None = None
         self._held: list[tuple[_Pending | None, list[Any]]] | None = None

@@ -81,11 +81,12 @@ async def ask_versions(connection: Connection) -> ApiVersionsResponse:
 
 
 async def negotiate(connection: Connection, pinned: Mapping[ApiKey, int] | None = None) -> Versions:
-    """The versions of a broker, asked for unless the login did. Raises a ClientError."""
+    """The versions of a broker, asked for once on a connection: the login needs them, too. Raises a ClientError."""
     response = connection.api_versions
     if response is None:
         response = await ask_versions(connection)
-    check(response.error_code, f"asking {connection.address} for its versions")
+        check(response.error_code, f"asking {connection.address} for its versions")
+        connection.api_versions = response
     return Versions(response, pinned)
 
 

@@ -19,6 +19,7 @@ from eosin.broker.joined.version_follower import TransactionVersionFollower
 from eosin.broker.transactions.two_phase_replicas import TwoPhaseReplicas
 from eosin.client.addresses import Address
 from eosin.client.errors import ClientError
+from eosin.client.peer import LinkDialer
 from eosin.cluster.joined.coordinator_elections import CoordinatorElections
 from eosin.cluster.membership.channel import ControllerChannel, ControllerUnavailable
 from eosin.cluster.membership.directory_assignments import DirectoryAssignments
@@ -31,13 +32,12 @@ from eosin.cluster.membership.rules.ports import MembershipLost
 from eosin.cluster.membership.rules.registration import FEATURES, AdvertisedListener, BrokerIdentity
 from eosin.cluster.membership.rules.states import Limits
 from eosin.cluster.metadata.joined_cluster import JoinedCluster
-from eosin.cluster.peers.connections import PeerDial, Peers
+from eosin.cluster.peers.connections import Peers
 from eosin.cluster.peers.links import PLAIN_LINKS, Links
 from eosin.cluster.peers.listeners import PeerListeners
 from eosin.cluster.peers.log_ends import PeerLogEnds
 from eosin.cluster.peers.remote_markers import RemoteBrokers
 from eosin.cluster.peers.remote_verifier import CoordinatorRoutes
-from eosin.cluster.quorum.dialer import ControllerDialer
 from eosin.cluster.quorum.follower import MetadataFollower
 from eosin.cluster.quorum.observer import ObserverConfig
 from eosin.cluster.quorum.rules.errors import QuorumError
@@ -114,7 +114,7 @@ class JoinedNode:
         self._follower = MetadataFollower(
             _observer_config(config, logs),
             clock=clock,
-            dial=ControllerDialer(f"broker-{config.node_id}-metadata", links.controllers),
+            dial=LinkDialer(f"broker-{config.node_id}-metadata", links.controllers),
             supported=FEATURES,
         )
         self._envelopes = Envelopes(lambda: self._new_channel("forwarding"), clock)
@@ -184,7 +184,7 @@ class JoinedNode:
     def _new_peers(self) -> Peers:
         return Peers(
             address=self._address_of,
-            dial=PeerDial(f"broker-{self._config.node_id}", self._links.brokers),
+            dial=LinkDialer(f"broker-{self._config.node_id}", self._links.brokers),
             request_timeout_ms=self._config.request_timeout_ms,
         )
 

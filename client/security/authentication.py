@@ -13,7 +13,7 @@ from eosin.client.connection import Connection
 from eosin.client.errors import AuthenticationFailed, BrokerError, ConnectionFailed, UnsupportedVersion, check
 from eosin.client.security.settings import Login
 from eosin.client.security.tokens import token_of
-from eosin.client.versions import Versions, ask_versions
+from eosin.client.versions import negotiate
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.sasl.oauthbearer import BearerClient
@@ -40,7 +40,7 @@ class _PlainClient:
 async def log_in(connection: Connection, login: Login) -> int:
     """Authenticate; returns how long the session lasts, in ms, 0 for without end. Raises a ClientError."""
     try:
-        versions = await _versions(connection)
+        versions = await negotiate(connection)
         await _shake_hands(connection, login, versions.pick(ApiKey.SASL_HANDSHAKE))
         exchange = await _exchange(login)
         token, step = exchange.first, Failure("the server does not come to an end")
@@ -70,14 +70,6 @@ async def log_in(connection: Connection, login: Login) -> int:
     except ConnectionFailed as error:
         raise ConnectionFailed(f"{error} (while logging in)") from error
     raise AuthenticationFailed(f"{connection.address} did not authenticate itself: {step.reason}")
-
-
-async def _versions(connection: Connection) -> Versions:
-    if connection.api_versions is None:
-        answer = await ask_versions(connection)
-        check(answer.error_code, f"asking {connection.address} for its versions")
-        connection.api_versions = answer
-    return Versions(connection.api_versions)
 
 
 async def _shake_hands(connection: Connection, login: Login, version: int) -> None:

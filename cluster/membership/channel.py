@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from eosin.client.addresses import Address
-from eosin.client.connection import Connection, Security
+from eosin.client.connection import Security
 from eosin.client.errors import (
     AuthenticationFailed,
     BrokerError,
@@ -22,7 +22,8 @@ from eosin.client.errors import (
     ProtocolViolation,
     RequestTimedOut,
 )
-from eosin.client.versions import Versions, negotiate
+from eosin.client.peer import LinkDialer, Peer
+from eosin.client.versions import Versions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
@@ -58,13 +59,6 @@ class ControllerAddress(Protocol):
         """Its port there."""
 
 
-class Dial(Protocol):
-    """Opens a connection that is ready for ApiVersions (cluster.md 7.1)."""
-
-    async def __call__(self, address: Address, *, timeout_ms: int) -> Connection:
-        """Connect, or raise a ClientError."""
-
-
 class ControllerUnavailable(OSError):
     """No active controller answered in time. The request may have been carried out, or may yet be."""
 
@@ -78,7 +72,6 @@ class ControllerChannel:
         *,
         clock: Clock,
         client_id: str,
-        dial: Dial | None = None,
         security: Security | None = None,
         why_unknown: Callable[[], str] = str,
         socket_timeout_ms: int = SOCKET_TIMEOUT_MS,
@@ -89,12 +82,12 @@ class ControllerChannel:
         self._why_unknown = why_unknown
         self._find_leader = find_leader
         self._clock = clock
-        self._dial = dial or _ByTcp(client_id, security)
+        self._dial = LinkDialer(client_id, security)
         self._socket_timeout_ms = socket_timeout_ms
         self._turn = asyncio.Lock()
-        self._connection: Connection | None = None
+        self._peer: Peer | None = None
         self._leader: tuple[int, str, int] | None = None
-        """Id and address of the controller that the connection leads to."""
+        """Id and address of the controller that is connected."""
         self._versions: Versions | None = None
         self._last_complaint = ""
 
@@ -142,9 +135,8 @@ class ControllerChannel:
             await self._hang_up()
             return None
         try:
-            connection, versions = await self._connected(leader)
-            version = versions.pick(key, at_most=at_most)
-            response = await connection.request(key, message, version=version, timeout_ms=self._socket_timeout_ms)
+            peer = await self._connected(leader)
+            response = await peer.request(key, message, at_most=at_most, timeout_ms=self._socket_timeout_ms)
         except AuthenticationFailed as error:
             self._complain(str(error), logging.WARNING)
             await self._hang_up()
@@ -163,46 +155,27 @@ class ControllerChannel:
             return None
         return response
 
-    async def _connected(self, leader: ControllerAddress) -> tuple[Connection, Versions]:
+    async def _connected(self, leader: ControllerAddress) -> Peer:
         wanted = (leader.node_id, leader.host, leader.port)
-        if self._connection is not None and self._connection.is_open and self._leader == wanted:
-            assert self._versions is not None
-            return self._connection, self._versions
-        await self._hang_up()
-        address = Address(leader.host, leader.port)
-        self._connection = await self._dial(address, timeout_ms=self._socket_timeout_ms)
-        self._versions = await negotiate(self._connection)
-        self._leader = wanted
-        return self._connection, self._versions
+        peer = self._peer
+        if peer is None or not peer.is_open or self._leader != wanted:
+            await self._hang_up()
+            address = Address(leader.host, leader.port)
+            peer = self._peer = await self._dial(address, timeout_ms=self._socket_timeout_ms)
+            self._versions = peer.versions
+            self._leader = wanted
+        return peer
 
     async def _hang_up(self) -> None:
-        connection, self._connection, self._leader = self._connection, None, None
-        if connection is not None:
-            await connection.close()
+        peer, self._peer, self._leader = self._peer, None, None
+        if peer is not None:
+            await peer.close()
 
     def _complain(self, sentence: str, level: int = logging.DEBUG) -> None:
         """Log why there is no answer, once until there is one."""
         if sentence != self._last_complaint:
             self._last_complaint = sentence
             _LOG.log(level, "no answer from a controller: %s", sentence)
-
-
-class _ByTcp:
-    """Dials sockets."""
-
-    def __init__(self, client_id: str, security: Security | None) -> None:
-        self._client_id = client_id
-        self._security = security
-
-    async def __call__(self, address: Address, *, timeout_ms: int) -> Connection:
-        return await Connection.open(
-            address,
-            client_id=self._client_id,
-            connect_timeout_ms=timeout_ms,
-            request_timeout_ms=timeout_ms,
-            security=self._security,
-            link_timeout_ms=timeout_ms,
-        )
 
 
 def is_not_controller(response: Message) -> bool:

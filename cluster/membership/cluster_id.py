@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from eosin.client.addresses import Address
-from eosin.client.connection import Connection, Security
+from eosin.client.connection import Security
 from eosin.client.errors import ClientError, check
-from eosin.client.versions import negotiate
+from eosin.client.peer import LinkDialer
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from eosin.runtime.clock import Clock
@@ -81,16 +81,9 @@ async def learn_cluster_id(
 
 
 async def _ask(address: Address, timeout_ms: int, security: Security | None) -> str:
-    async with await Connection.open(
-        address,
-        connect_timeout_ms=timeout_ms,
-        request_timeout_ms=timeout_ms,
-        security=security,
-        link_timeout_ms=timeout_ms,
-    ) as connection:
-        versions = await negotiate(connection)
-        version = max(versions.pick(ApiKey.DESCRIBE_CLUSTER), _AT_LEAST)
-        response: DescribeClusterResponse = await connection.request(
+    async with await LinkDialer(security=security)(address, timeout_ms=timeout_ms) as peer:
+        version = max(peer.versions.pick(ApiKey.DESCRIBE_CLUSTER), _AT_LEAST)
+        response: DescribeClusterResponse = await peer.request(
             ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest(endpoint_type=CONTROLLERS), version=version
         )
         check(response.error_code, f"asking {address} for the id of its cluster", response.error_message)

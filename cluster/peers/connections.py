@@ -1,4 +1,4 @@
-"""`Peer` and `Peers`: connections to other brokers for requests between coordinators and partition leaders.
+"""`OtherBroker` and `Peers`: connections to other brokers for requests between coordinators and partition leaders.
 
 Always true: a broker is dialled when there is something to ask, at the address that the image gives it now; a
 connection that is lost is forgotten with every request on it; a request that is given up takes its connection with it,
@@ -8,12 +8,11 @@ so that it does not arrive later (cluster.md 6.11); nothing is sent again here.
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from eosin.client.addresses import Address
-from eosin.client.connection import Connection, Security
 from eosin.client.errors import ClientError, ConnectionFailed, UnsupportedVersion
-from eosin.client.versions import Versions, negotiate
+from eosin.client.peer import Dial, Peer
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
 
@@ -27,58 +26,6 @@ class PeerUnreachable(OSError):
     """Another broker did not answer. What was asked may have been done."""
 
 
-class PeerConnection(Protocol):
-    """A connection to another broker, which a request that is given up ends: a `Connection` that is a link is one."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether requests can be sent."""
-
-    async def request(self, key: ApiKey, message: Message, *, version: int, timeout_ms: int | None = None) -> Any:
-        """Send one request and wait for its answer. Raises a ClientError."""
-
-    async def close(self) -> None:
-        """Close it. Harmless when already closed."""
-
-
-class Dialled(NamedTuple):
-    """A connection, and what the broker at its other end serves."""
-
-    connection: PeerConnection
-    versions: Versions
-
-
-class Dial(Protocol):
-    """Opens connections to other brokers (cluster.md 7.1)."""
-
-    async def __call__(self, address: Address, *, timeout_ms: int) -> Dialled:
-        """Connect, and learn the versions of the peer. Raises a ClientError."""
-
-
-class PeerDial:
-    """Connections by TCP."""
-
-    def __init__(self, client_id: str, security: Security | None = None) -> None:
-        """`security` is TLS and a login; None leaves connections plain."""
-        self._client_id: Final = client_id
-        self._security: Final = security
-
-    async def __call__(self, address: Address, *, timeout_ms: int) -> Dialled:
-        connection = await Connection.open(
-            address,
-            client_id=self._client_id,
-            connect_timeout_ms=timeout_ms,
-            request_timeout_ms=timeout_ms,
-            security=self._security,
-            link_timeout_ms=timeout_ms,
-        )
-        try:
-            return Dialled(connection, await negotiate(connection))
-        except BaseException:
-            await connection.close()
-            raise
-
-
 class Answer(NamedTuple):
     """A response, and the version at which it was asked for."""
 
@@ -86,8 +33,8 @@ class Answer(NamedTuple):
     version: int
 
 
-class Peer:
-    """One other broker."""
+class OtherBroker:
+    """One other broker, which is dialled again whenever it is asked and not connected."""
 
     def __init__(
         self, node_id: int, *, address: Callable[[int], Address | None], dial: Dial, request_timeout_ms: int
@@ -99,7 +46,7 @@ class Peer:
         self._timeout_ms = request_timeout_ms
         self._dialling = asyncio.Lock()
         self._at: Address | None = None
-        self._dialled: Dialled | None = None
+        self._peer: Peer | None = None
         self._asking: dict[asyncio.Timeout, str] = {}
         """The time limits of what is being asked, and why its answer is not waited for any more, once it is not."""
         self._is_reached = True
@@ -109,17 +56,17 @@ class Peer:
         PeerUnreachable, also when that version is below `at_least`."""
         limit = asyncio.timeout(self._timeout_ms / 1000)
         self._asking[limit] = ""
-        connection: PeerConnection | None = None
+        peer: Peer | None = None
         try:
             async with limit:
-                connection, versions = await self._connected()
-                version = versions.pick(key)
+                peer = await self._connected()
+                version = peer.versions.pick(key)
                 if version < at_least:
                     raise UnsupportedVersion(f"it serves version {version} at most")
-                answer = Answer(await connection.request(key, message, version=version), version)
+                answer = Answer(await peer.request(key, message, version=version), version)
         except (ClientError, TimeoutError) as error:
-            if connection is not None and not connection.is_open:
-                await connection.close()  # to its end: the caller may send the same on another one
+            if peer is not None and not peer.is_open:
+                await peer.close()  # to its end: the caller may send the same on another one
             why = self._asking[limit] or str(error) or f"nothing within {self._timeout_ms} ms"
             self._tell(is_reached=False, what=f"did not answer {key.name}: {why}")
             raise PeerUnreachable(f"broker {self.node_id} did not answer {key.name}: {why}") from error
@@ -144,23 +91,23 @@ class Peer:
             self._is_reached = is_reached
             _LOG.log(logging.INFO if is_reached else logging.WARNING, "broker %d %s", self.node_id, what)
 
-    async def _connected(self) -> Dialled:
+    async def _connected(self) -> Peer:
         async with self._dialling:
             address = self._address(self.node_id)
             if address is None:
                 raise ConnectionFailed(f"the cluster knows no address of broker {self.node_id}")
-            dialled = self._dialled
-            if dialled is None or address != self._at or not dialled.connection.is_open:
+            peer = self._peer
+            if peer is None or address != self._at or not peer.is_open:
                 await self.close()
-                dialled = self._dialled = await self._dial(address, timeout_ms=self._timeout_ms)
+                peer = self._peer = await self._dial(address, timeout_ms=self._timeout_ms)
                 self._at = address
-            return dialled
+            return peer
 
     async def close(self) -> None:
         """Hang up. The next request dials again."""
-        dialled, self._dialled = self._dialled, None
-        if dialled is not None:
-            await dialled.connection.close()
+        peer, self._peer = self._peer, None
+        if peer is not None:
+            await peer.close()
 
 
 class Peers:
@@ -170,13 +117,13 @@ class Peers:
         self._address = address
         self._dial = dial
         self._timeout_ms = request_timeout_ms
-        self._peers: dict[int, Peer] = {}
+        self._peers: dict[int, OtherBroker] = {}
 
-    def peer(self, node_id: int) -> Peer:
+    def peer(self, node_id: int) -> OtherBroker:
         """The broker `node_id`; nothing is dialled yet."""
         peer = self._peers.get(node_id)
         if peer is None:
-            peer = self._peers[node_id] = Peer(
+            peer = self._peers[node_id] = OtherBroker(
                 node_id, address=self._address, dial=self._dial, request_timeout_ms=self._timeout_ms
             )
         return peer

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from eosin.client.errors import known_code
-from eosin.cluster.peers.connections import Peer, Peers, PeerUnreachable
+from eosin.cluster.peers.connections import OtherBroker, Peers, PeerUnreachable
 from eosin.coordinator.transactions.ports import MarkersForPartitions, MarkerTarget
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -44,7 +44,7 @@ class _Asked(NamedTuple):
 class RemoteMarkers:
     """The marker target of one other broker (`MarkerTarget`)."""
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: OtherBroker) -> None:
         self._peer = peer
         self._waiting: list[_Asked] = []
         self._sending: dict[asyncio.Task[None], Sequence[_Asked]] = {}

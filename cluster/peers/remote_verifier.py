@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from eosin.cluster.peers.connections import Peer, Peers, PeerUnreachable
+from eosin.cluster.peers.connections import OtherBroker, Peers, PeerUnreachable
 from eosin.cluster.peers.remote_markers import led_no_more
 from eosin.cluster.peers.verification_queue import Answered, Answers, Question, VerificationQueue
 from eosin.coordinator.hashing import partition_for
@@ -34,7 +34,7 @@ FIRST_BROKER_VERSION: Final = 4
 class RemoteVerifier:
     """One other broker as a coordinator."""
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: OtherBroker) -> None:
         self._peer = peer
         self._queue = VerificationQueue()
         self._sending: asyncio.Task[None] | None = None

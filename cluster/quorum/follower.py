@@ -1,6 +1,6 @@
 """The metadata follower: it carries out what `Observer` decides, and publishes the images that come of it.
 
-    follower = MetadataFollower(config, clock=clock, dial=ControllerDialer("broker-7"), supported={...})
+    follower = MetadataFollower(config, clock=clock, dial=LinkDialer("broker-7"), supported={...})
     follower.on_publication.append(cluster.publish_in_steps)
     task = asyncio.create_task(follower.run())
     await follower.caught_up()
@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from eosin.client.addresses import Address
 from eosin.client.errors import AuthenticationFailed, ClientError
-from eosin.cluster.quorum.dialer import ControllerConnection, DialController
+from eosin.client.peer import Dial, Peer
 from eosin.cluster.quorum.leader import ActiveController
 from eosin.cluster.quorum.observer import (
     Apply,
@@ -69,7 +69,7 @@ class MetadataFollower:
         config: ObserverConfig,
         *,
         clock: Clock,
-        dial: DialController,
+        dial: Dial,
         supported: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
         """`supported` are the lowest and the highest level of each feature that this broker knows; another one is 0 to
@@ -82,7 +82,7 @@ class MetadataFollower:
         self._has_records = False
         self._image = EMPTY
         self._leader: ActiveController | None = None
-        self._connection: ControllerConnection | None = None
+        self._peer: Peer | None = None
         self._connected_to: Address | None = None
         self._failure: QuorumError | None = None
         self._complaints: set[str] = set()
@@ -200,8 +200,8 @@ class MetadataFollower:
 
     async def _ask(self, ask: Ask) -> Effects:
         try:
-            connection = await self._connected(ask)
-            response = await connection.request(ask.key, ask.message, timeout_ms=ask.timeout_ms)
+            peer = await self._connected(ask)
+            response = await peer.request(ask.key, ask.message, timeout_ms=ask.timeout_ms)
         except ClientError as error:
             is_refused = isinstance(error, AuthenticationFailed)
             self._complain(f"{ask.address}: {error}", may_be_starting=not is_refused)
@@ -211,17 +211,17 @@ class MetadataFollower:
             return self._observer.failed()
         return self._observer.answered(response, self._clock.elapsed_ms())
 
-    async def _connected(self, ask: Ask) -> ControllerConnection:
-        if self._connection is None or self._connected_to != ask.address:
+    async def _connected(self, ask: Ask) -> Peer:
+        if self._peer is None or self._connected_to != ask.address:
             await self._disconnect()
-            self._connection = await self._dial(ask.address, timeout_ms=ask.timeout_ms)
+            self._peer = await self._dial(ask.address, timeout_ms=ask.timeout_ms)
             self._connected_to = ask.address
-        return self._connection
+        return self._peer
 
     async def _disconnect(self) -> None:
-        connection, self._connection, self._connected_to = self._connection, None, None
-        if connection is not None:
-            await connection.close()
+        peer, self._peer, self._connected_to = self._peer, None, None
+        if peer is not None:
+            await peer.close()
 
     def _follow(self, leader: ActiveController | None) -> None:
         self._leader = leader

@@ -10,8 +10,9 @@ import logging
 from typing import Any, Final, Protocol
 
 from eosin.client.addresses import Address
-from eosin.client.connection import Connection, Security
+from eosin.client.connection import CONNECT_TIMEOUT_MS, Security
 from eosin.client.errors import ClientError
+from eosin.client.peer import NOT_ASKED, LinkDialer, Peer
 from eosin.cluster.replication.fetcher import Ask, Fetch, Fetcher, Wait
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
@@ -35,32 +36,18 @@ def list_offsets_version(metadata_version: int) -> int:
     return 11 if metadata_version >= _LIST_OFFSETS_11_FROM else 10
 
 
-class LeaderConnection(Protocol):
-    """A connection to another broker, ready for requests: `Connection` is one."""
-
-    async def request(self, key: ApiKey, message: Message, *, version: int, timeout_ms: int | None = None) -> Any:
-        """Send one request and wait for its answer. Raises a ClientError."""
-
-    async def close(self) -> None:
-        """Close it. Harmless when already closed."""
-
-
 class Dialer(Protocol):
-    """Opens connections to other brokers (cluster.md 7.1)."""
+    """Reaches leaders (cluster.md 7.1)."""
 
-    async def __call__(self, address: Address, *, client_id: str) -> LeaderConnection:
-        """Connect, or raise a ClientError."""
+    async def __call__(self, address: Address, *, client_id: str) -> Peer:
+        """Connect, or raise a ClientError. The leader need not tell its versions."""
 
 
-async def dial_leader(address: Address, *, client_id: str, security: Security | None = None) -> LeaderConnection:
+async def dial_leader(address: Address, *, client_id: str, security: Security | None = None) -> Peer:
     """`Dialer` by TCP; `security` is TLS and a login, None leaves the connection plain."""
-    return await Connection.open(
-        address,
-        client_id=client_id,
-        request_timeout_ms=SOCKET_TIMEOUT_MS,
-        security=security,
-        link_timeout_ms=SOCKET_TIMEOUT_MS,
-    )
+    link = LinkDialer(client_id, security)
+    connection = await link.connect(address, timeout_ms=SOCKET_TIMEOUT_MS, connect_timeout_ms=CONNECT_TIMEOUT_MS)
+    return Peer(connection, NOT_ASKED)
 
 
 class Broker(Protocol):
@@ -88,7 +75,7 @@ class FetcherTask:
         self._broker = broker
         self._dial = dial
         self._clock = clock
-        self._connection: LeaderConnection | None = None
+        self._leader: Peer | None = None
         self._woken: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_cut_off = False
@@ -137,9 +124,9 @@ class FetcherTask:
                 await self._lost(error)
 
     async def _request(self, key: ApiKey, message: Message, version: int) -> Any:
-        if self._connection is None:
-            self._connection = await self._dial(self.address, client_id=self._client_id)
-        return await self._connection.request(key, message, version=version, timeout_ms=SOCKET_TIMEOUT_MS)
+        if self._leader is None:
+            self._leader = await self._dial(self.address, client_id=self._client_id)
+        return await self._leader.request(key, message, version=version, timeout_ms=SOCKET_TIMEOUT_MS)
 
     async def _wait(self, until_ms: int | None) -> None:
         self._woken = asyncio.get_running_loop().create_future()
@@ -166,6 +153,6 @@ class FetcherTask:
             _LOG.warning("%s cannot fetch from the leader at %s: %s", self._client_id, self.address, error)
 
     async def _hang_up(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
+        leader, self._leader = self._leader, None
+        if leader is not None:
+            await leader.close()

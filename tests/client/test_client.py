@@ -7,6 +7,7 @@ from stub_broker import NODE, StubBroker
 
 from eosin.client.addresses import Address
 from eosin.client.client import Client, CoordinatorType
+from eosin.client.connection import Connection
 from eosin.client.errors import BrokerError, ClientError, ConnectionFailed, RequestTimedOut, UnsupportedVersion
 from eosin.client.health import probe
 from eosin.client.metadata import ClusterMetadata
@@ -169,6 +170,7 @@ async def test_a_connection_that_was_lost_is_made_again() -> None:
     async with StubBroker() as broker, client_of(broker) as client:
         await client.metadata()
         connection = (await client.peer()).connection
+        assert isinstance(connection, Connection)
         broker.drop_connections()
         await connection.wait_closed()
         assert (await client.retry(client.fetch_metadata)).controller_id == NODE

@@ -12,8 +12,9 @@ from waiting import HANG_S, until
 from eosin.client.addresses import Address
 from eosin.client.connection import Connection
 from eosin.client.errors import ConnectionFailed
+from eosin.client.peer import LinkDialer
 from eosin.cluster.membership.channel import ControllerChannel, ControllerUnavailable
-from eosin.cluster.peers.connections import Peer, PeerDial, PeerUnreachable
+from eosin.cluster.peers.connections import OtherBroker, PeerUnreachable
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import ApiVersion, ApiVersionsResponse
 from eosin.protocol.schemas.envelope import EnvelopeRequest
@@ -102,7 +103,7 @@ def long_markers() -> WriteTxnMarkersRequest:
 
 async def test_a_marker_request_that_a_coordinator_gives_up_does_not_arrive_when_the_leader_reads_again() -> None:
     async with stalled_peer() as leader:
-        peer = Peer(2, address=lambda _: leader.address, dial=PeerDial("broker-1"), request_timeout_ms=300)
+        peer = OtherBroker(2, address=lambda _: leader.address, dial=LinkDialer("broker-1"), request_timeout_ms=300)
         with pytest.raises(PeerUnreachable):
             await peer.ask(ApiKey.WRITE_TXN_MARKERS, long_markers())
         assert not is_whole(await leader.rest())

@@ -12,7 +12,7 @@ from toolchains import skipped_without
 from waiting import HANG_S, until
 
 from eosin.client.addresses import Address
-from eosin.cluster.quorum.dialer import ControllerDialer
+from eosin.client.peer import LinkDialer
 from eosin.cluster.quorum.follower import MetadataFollower, ObserverConfig, QuorumLost
 from eosin.cluster.quorum.rules.image import ImageDelta, PartitionRegistration, ResourceType
 from eosin.protocol.names import TopicPartition
@@ -40,7 +40,7 @@ class Following:
             listener="CONTROLLER",
             bootstrap=(Address.parse(controller.address),),
         )
-        dial = ControllerDialer(f"broker-{node_id}")
+        dial = LinkDialer(f"broker-{node_id}")
         self.follower = MetadataFollower(config, clock=SystemClock(), dial=dial, supported=FEATURES)
         self.published: list[ImageDelta] = []
         self.follower.on_publication.append(self.published.append)

@@ -16,7 +16,7 @@ from toolchains import skipped_without
 from waiting import HANG_S, until
 
 from eosin.client.addresses import Address
-from eosin.cluster.quorum.dialer import ControllerDialer
+from eosin.client.peer import LinkDialer
 from eosin.cluster.quorum.follower import MetadataFollower, ObserverConfig
 from eosin.protocol.names import uuid_text
 from eosin.runtime.clock import SystemClock
@@ -91,7 +91,7 @@ async def test_another_voter_is_followed_when_the_leader_dies(voters: list[Voter
         listener="CONTROLLER",
         bootstrap=tuple(Address.parse(voter.address) for voter in voters[:2]),
     )
-    follower = MetadataFollower(config, clock=SystemClock(), dial=ControllerDialer("broker"))
+    follower = MetadataFollower(config, clock=SystemClock(), dial=LinkDialer("broker"))
     task = asyncio.create_task(follower.run())
     try:
         async with asyncio.timeout(HANG_S):

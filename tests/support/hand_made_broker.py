@@ -4,7 +4,7 @@ import os
 from typing import Any, Final, Self
 
 from eosin.client.addresses import Address
-from eosin.cluster.quorum.dialer import ControllerConnection, ControllerDialer
+from eosin.client.peer import LinkDialer, Peer
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.broker_heartbeat import BrokerHeartbeatRequest
@@ -42,10 +42,10 @@ class HandMadeBroker:
         self.epoch = -1
         self._address = Address.parse(address)
         self._cluster_id = cluster_id
-        self._connection: ControllerConnection | None = None
+        self._connection: Peer | None = None
 
     async def __aenter__(self) -> Self:
-        self._connection = await ControllerDialer(f"broker-{self.node_id}")(self._address, timeout_ms=_TIMEOUT_MS)
+        self._connection = await LinkDialer(f"broker-{self.node_id}")(self._address, timeout_ms=_TIMEOUT_MS)
         return self
 
     async def __aexit__(self, *_: object) -> None:

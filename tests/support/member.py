@@ -15,11 +15,11 @@ from virtual_time import VirtualLoop
 from waiting import HANG_S, until
 
 from eosin.client.addresses import parse_bootstrap
+from eosin.client.peer import LinkDialer
 from eosin.cluster.membership.channel import ControllerChannel
 from eosin.cluster.membership.lifecycle import Membership
 from eosin.cluster.membership.rules.registration import AdvertisedListener, BrokerIdentity
 from eosin.cluster.membership.rules.states import Limits
-from eosin.cluster.quorum.dialer import ControllerDialer
 from eosin.cluster.quorum.follower import MetadataFollower, ObserverConfig
 from eosin.cluster.quorum.rules.image import PartitionRegistration
 from eosin.protocol.errors import ErrorCode
@@ -74,7 +74,7 @@ class Member:
                 bootstrap=parse_bootstrap(controller.address),
             ),
             clock=self.clock,
-            dial=ControllerDialer(f"broker-{node_id}-metadata"),
+            dial=LinkDialer(f"broker-{node_id}-metadata"),
         )
         self._following = asyncio.ensure_future(self.follower.run())
         self.membership = Membership(

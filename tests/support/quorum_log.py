@@ -6,6 +6,8 @@ from typing import Any, Final
 
 from eosin.client.addresses import Address
 from eosin.client.errors import ConnectionFailed
+from eosin.client.peer import Peer
+from eosin.client.versions import Versions
 from eosin.cluster.quorum.observer import METADATA_TOPIC, METADATA_TOPIC_ID
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -13,6 +15,7 @@ from eosin.protocol.records.batch import CONTROL, NewRecord, build_batch
 from eosin.protocol.records.fields import encode_record
 from eosin.protocol.records.header import assemble
 from eosin.protocol.records.metadata import encode_metadata_record, encode_quorum_control
+from eosin.protocol.schemas.api_versions import ApiVersion, ApiVersionsResponse
 from eosin.protocol.schemas.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -35,6 +38,9 @@ from eosin.protocol.types import Message
 HOST: Final = "127.0.0.1"
 LISTENER: Final = "CONTROLLER"
 TIMESTAMP: Final = 1_700_000_000_000
+SERVED: Final = Versions(
+    ApiVersionsResponse(api_keys=(ApiVersion(ApiKey.FETCH, 0, 18), ApiVersion(ApiKey.FETCH_SNAPSHOT, 0, 1)))
+)
 _NEWEST: Final = {schema.struct: schema.versions[-1] for schema in metadata.TYPES.values()}
 
 
@@ -173,11 +179,11 @@ class QuorumLog:
         self.start_offset = self.high_watermark
         self._batches = [batch for batch in self._batches if batch[0] >= self.start_offset]
 
-    async def dial(self, address: Address, *, timeout_ms: int) -> "QuorumConnection":
+    async def dial(self, address: Address, *, timeout_ms: int) -> Peer:
         """Connect to the controller on a port."""
         if address.port in self.dead:
             raise ConnectionFailed(f"cannot connect to {address}: refused")
-        return QuorumConnection(self, address.port)
+        return Peer(QuorumConnection(self, address.port), SERVED)
 
     def answer(self, controller: int, request: Message) -> Message:
         """The response of a controller."""
@@ -233,8 +239,9 @@ class QuorumConnection:
     def __init__(self, log: QuorumLog, controller: int) -> None:
         self._log = log
         self._controller = controller
+        self.is_open = True
 
-    async def request(self, key: ApiKey, message: Message, *, timeout_ms: int) -> Message:
+    async def request(self, key: ApiKey, message: Message, *, version: int, timeout_ms: int | None = None) -> Message:
         """The answer; fails when the controller is dead."""
         await asyncio.sleep(0.001)
         if self._controller in self._log.dead:

@@ -23,7 +23,7 @@ from msgspec.structs import replace as changed
 from waiting import until
 
 from eosin.client.addresses import Address
-from eosin.cluster.quorum.dialer import ControllerConnection, ControllerDialer
+from eosin.client.peer import LinkDialer, Peer, PeerConnection
 from eosin.cluster.quorum.follower import MetadataFollower, ObserverConfig
 from eosin.cluster.quorum.observer import METADATA_TOPIC, METADATA_TOPIC_ID
 from eosin.protocol.keys import ApiKey
@@ -47,9 +47,10 @@ class Transcript:
         self.controller = controller
         self.exchanges: list[dict[str, Any]] = []
 
-    async def dial(self, address: Address, *, timeout_ms: int) -> "RecordedConnection":
+    async def dial(self, address: Address, *, timeout_ms: int) -> Peer:
         """Connect."""
-        return RecordedConnection(self, await ControllerDialer("recorder")(address, timeout_ms=timeout_ms))
+        peer = await LinkDialer("recorder")(address, timeout_ms=timeout_ms)
+        return Peer(RecordedConnection(self, peer.connection), peer.versions)
 
     def write(self, name: str, **facts: object) -> None:
         """Write the file."""
@@ -70,16 +71,20 @@ class Transcript:
 class RecordedConnection:
     """A connection that writes down what passes, at the highest version that the controller serves."""
 
-    def __init__(self, transcript: Transcript, connection: ControllerConnection) -> None:
+    def __init__(self, transcript: Transcript, connection: PeerConnection) -> None:
         self._transcript = transcript
         self._connection = connection
 
-    async def request(self, key: ApiKey, message: Message, *, timeout_ms: int) -> Any:
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return self._connection.is_open
+
+    async def request(self, key: ApiKey, message: Message, *, version: int, timeout_ms: int | None = None) -> Any:
         """Send it, and write down both bodies."""
-        response = await self._connection.request(key, message, timeout_ms=timeout_ms)
+        response = await self._connection.request(key, message, version=version, timeout_ms=timeout_ms)
         schema = schema_of(key)
         assert schema is not None
-        version = schema.versions[-1]
         self._transcript.exchanges.append(
             {
                 "api": key.name,
@@ -214,7 +219,7 @@ def _follow(transcript: Transcript, **limits: int) -> tuple[MetadataFollower, as
         listener="CONTROLLER",
         bootstrap=(Address.parse(transcript.controller.address),),
     )
-    follower = MetadataFollower(replace(config, **limits), clock=SystemClock(), dial=transcript.dial)  # type: ignore[arg-type]
+    follower = MetadataFollower(replace(config, **limits), clock=SystemClock(), dial=transcript.dial)
     return follower, asyncio.create_task(follower.run())
 
 

@@ -11,8 +11,9 @@ from data_broker import DataBroker, settle
 from eosin.broker.handlers import add_partitions_to_txn, init_producer_id, write_txn_markers
 from eosin.client.addresses import Address
 from eosin.client.errors import ConnectionFailed
+from eosin.client.peer import Peer
 from eosin.client.versions import Versions
-from eosin.cluster.peers.connections import Answer, Dialled, Peer, Peers, PeerUnreachable
+from eosin.cluster.peers.connections import Answer, OtherBroker, Peers, PeerUnreachable
 from eosin.cluster.peers.remote_markers import MAX_IN_FLIGHT, RemoteBrokers, RemoteMarkers
 from eosin.cluster.peers.remote_verifier import CoordinatorRoutes
 from eosin.coordinator.transactions.ports import MarkersForPartitions
@@ -35,7 +36,7 @@ APIS = {
 }
 
 
-class WiredPeer(Peer):
+class WiredPeer(OtherBroker):
     """Another broker, reached through the codec and its handlers."""
 
     def __init__(self, broker: DataBroker, *, version: int | None = None) -> None:
@@ -57,7 +58,7 @@ class WiredPeer(Peer):
         return Answer(await self._broker.call(api, message, version), version)
 
 
-async def never(address: Address, *, timeout_ms: int) -> Dialled:
+async def never(address: Address, *, timeout_ms: int) -> Peer:
     raise ConnectionFailed("nobody is there")
 
 
@@ -160,14 +161,12 @@ async def test_a_broker_that_is_not_reached_is_logged_once_and_once_when_it_is_b
 ) -> None:
     is_there = False
 
-    async def dial(address: Address, *, timeout_ms: int) -> Dialled:
+    async def dial(address: Address, *, timeout_ms: int) -> Peer:
         if not is_there:
             raise ConnectionFailed("nobody is there")
-        return Dialled(
-            Answering(), Versions(ApiVersionsResponse(api_keys=(ApiVersion(ApiKey.WRITE_TXN_MARKERS, 1, 2),)))
-        )
+        return Peer(Answering(), Versions(ApiVersionsResponse(api_keys=(ApiVersion(ApiKey.WRITE_TXN_MARKERS, 1, 2),))))
 
-    peer = Peer(2, address=lambda _: Address("localhost", 9092), dial=dial, request_timeout_ms=1000)
+    peer = OtherBroker(2, address=lambda _: Address("localhost", 9092), dial=dial, request_timeout_ms=1000)
     caplog.set_level(logging.INFO)
     for _ in range(3):
         with pytest.raises(PeerUnreachable):
@@ -201,11 +200,11 @@ class Elsewhere:
 
 
 class OnePeer(Peers):
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: OtherBroker) -> None:
         super().__init__(address=lambda _: None, dial=never, request_timeout_ms=1000)
         self._peer = peer
 
-    def peer(self, node_id: int) -> Peer:
+    def peer(self, node_id: int) -> OtherBroker:
         assert node_id == 2
         return self._peer
 

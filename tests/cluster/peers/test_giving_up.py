@@ -11,8 +11,9 @@ from cluster_images import broker, delta, image, partition, topic
 from waiting import until
 
 from eosin.client.addresses import Address
+from eosin.client.peer import Peer
 from eosin.client.versions import Versions
-from eosin.cluster.peers.connections import Dialled, Peers, PeerUnreachable
+from eosin.cluster.peers.connections import Peers, PeerUnreachable
 from eosin.cluster.peers.remote_markers import MAX_IN_FLIGHT, RemoteBrokers, RemoteMarkers
 from eosin.cluster.peers.remote_verifier import CoordinatorRoutes
 from eosin.coordinator.transactions.ports import MarkersForPartitions
@@ -65,12 +66,12 @@ class SilentBrokers:
             address=lambda node_id: Address(f"host-{node_id}", 9092), dial=self._dial, request_timeout_ms=WHOLE_DAY_MS
         )
 
-    async def _dial(self, address: Address, *, timeout_ms: int) -> Dialled:
+    async def _dial(self, address: Address, *, timeout_ms: int) -> Peer:
         self.dials += 1
         if self.is_dark:
             await asyncio.get_running_loop().create_future()
         self.links.append(Silent())
-        return Dialled(self.links[-1], SERVED)
+        return Peer(self.links[-1], SERVED)
 
 
 def led_by(leader: int) -> Any:

@@ -7,10 +7,11 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from quorum_log import HOST, LISTENER, QuorumConnection, QuorumLog
+from quorum_log import HOST, LISTENER, QuorumLog
 from waiting import until
 
 from eosin.client.addresses import Address
+from eosin.client.peer import Peer
 from eosin.cluster.quorum import follower as follower_module
 from eosin.cluster.quorum.follower import (
     SLICE_MS,
@@ -337,7 +338,7 @@ async def test_a_quorum_that_is_away_is_told_once_for_each_reason_and_once_while
     log.dead |= {100, 101}
     dials = 0
 
-    async def dial(address: Address, *, timeout_ms: int) -> QuorumConnection:
+    async def dial(address: Address, *, timeout_ms: int) -> Peer:
         nonlocal dials
         dials += 1
         return await log.dial(address, timeout_ms=timeout_ms)

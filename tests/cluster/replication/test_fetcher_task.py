@@ -10,8 +10,9 @@ from logs import Logs
 
 from eosin.client.addresses import Address
 from eosin.client.errors import ConnectionFailed
+from eosin.client.peer import NOT_ASKED, Peer
 from eosin.cluster.replication.fetcher_pool import FetcherPool, FollowerConfig, fetcher_index
-from eosin.cluster.replication.fetcher_task import LeaderConnection, fetch_version, list_offsets_version
+from eosin.cluster.replication.fetcher_task import fetch_version, list_offsets_version
 from eosin.cluster.replication.followed_replica import FollowedReplica
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -32,14 +33,15 @@ class Leader:
         self.dialled: list[tuple[Address, str]] = []
         self.requests: list[tuple[ApiKey, int, Message]] = []
         self.is_there = True
+        self.is_open = True
         self.closed = 0
         self._answer: asyncio.Future[Any] | None = None
 
-    async def dial(self, address: Address, *, client_id: str) -> LeaderConnection:
+    async def dial(self, address: Address, *, client_id: str) -> Peer:
         self.dialled.append((address, client_id))
         if not self.is_there:
             raise ConnectionFailed("nobody is there")
-        return self
+        return Peer(self, NOT_ASKED)
 
     async def request(self, key: ApiKey, message: Message, *, version: int, timeout_ms: int | None = None) -> Any:
         assert self._answer is None, "one request at a time"

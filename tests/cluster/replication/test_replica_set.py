@@ -13,9 +13,9 @@ from waiting import HANG_S, until
 
 from eosin.client.addresses import Address
 from eosin.client.errors import ConnectionFailed
+from eosin.client.peer import Peer
 from eosin.cluster.quorum.rules.image import ClusterImage, PartitionRegistration
 from eosin.cluster.replication.fetcher_pool import FetcherPool, FollowerConfig
-from eosin.cluster.replication.fetcher_task import LeaderConnection
 from eosin.cluster.replication.replica_set import ReplicaSet
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
@@ -85,7 +85,7 @@ class Us:
         )
         self.image = ClusterImage()
 
-    async def dial(self, address: Address, *, client_id: str) -> LeaderConnection:
+    async def dial(self, address: Address, *, client_id: str) -> Peer:
         self.dialled.append(address)
         raise ConnectionFailed("nobody is there")
 
