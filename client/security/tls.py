@@ -6,21 +6,17 @@ the name or address that was dialled. Keys go from memory to OpenSSL, never thro
 
 import ssl
 from dataclasses import replace
-from typing import Any, Final
 
+from eosin.client.security.contexts import identify, limit_versions, take_any_anchor, trust, trust_system
 from eosin.client.security.settings import SecuritySettingError, SecuritySettings, TlsSettings
-from eosin.runtime.key_files import JKS, StoreError, as_file, read_store
-
-_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+from eosin.runtime.key_files import JKS, StoreError, read_store
 
 
 def context_of(settings: TlsSettings) -> ssl.SSLContext:
     """A context for connections to brokers. Raises SecuritySettingError when a store cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    versions = [_VERSIONS[each] for each in settings.enabled_protocols]
-    context.minimum_version, context.maximum_version = min(versions), max(versions)
-    # Java trusts any certificate of its trust store, not only roots.
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    limit_versions(context, settings.enabled_protocols)
+    take_any_anchor(context)
     context.check_hostname = settings.is_host_name_checked and settings.is_trust_checked
     context.verify_mode = ssl.CERT_REQUIRED if settings.is_trust_checked else ssl.CERT_NONE
     _trust(context, settings)
@@ -58,10 +54,10 @@ def _trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
         name = settings.truststore_location
         content = _pem(name, settings.truststore_password)
     else:
-        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+        trust_system(context)
         return
     try:
-        context.load_verify_locations(cadata=content.decode("ascii"))
+        trust(context, content)
     except (ssl.SSLError, UnicodeDecodeError):
         raise SecuritySettingError(f"{name} holds no certificates that can be read") from None
 
@@ -80,8 +76,7 @@ def _identify(context: ssl.SSLContext, settings: TlsSettings) -> None:
         # Else OpenSSL would ask whoever sits at the terminal.
         raise SecuritySettingError(f"{name} holds an encrypted key, which needs ssl.key.password")
     try:
-        with as_file(content) as path:
-            context.load_cert_chain(path, password=password)
+        identify(context, content, password)
     except ssl.SSLError as error:
         why = "its key does not fit its certificate" if error.reason == "KEY_VALUES_MISMATCH" else "it cannot be read"
         if password is not None and error.reason != "KEY_VALUES_MISMATCH":
@@ -100,26 +95,13 @@ def _pem(path: str, password: str | None) -> bytes:
 
 def _pem_of_pkcs12(name: str, content: bytes, password: str | None) -> bytes:
     """The contents of a PKCS12 store: the key, its certificates, and the certificates that it trusts."""
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.serialization import pkcs12
+    from eosin.client.security.stores import open_pkcs12, pem_of  # clients with other stores do not load it
 
     try:
-        store = pkcs12.load_pkcs12(content, password.encode() if password is not None else None)
+        store = open_pkcs12(content, password)
     except ValueError:
         hint = f"; keytool -importkeystore -srckeystore {name} -destkeystore NEW -deststoretype PKCS12 converts it"
         raise SecuritySettingError(
             f"{name} is neither PEM, nor PKCS12 that its password opens{hint if content.startswith(JKS) else ''}"
         ) from None
-    parts = [] if store.key is None else [_key_pem(store.key)]
-    own = [store.cert] if store.cert is not None else []
-    certificates = [each.certificate for each in (*own, *store.additional_certs)]
-    return b"".join(parts + [each.public_bytes(serialization.Encoding.PEM) for each in certificates])
-
-
-def _key_pem(key: Any) -> bytes:
-    from cryptography.hazmat.primitives import serialization
-
-    pem: bytes = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return pem
+    return pem_of(store.certificates, key=store.key)

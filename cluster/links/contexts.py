@@ -11,9 +11,11 @@ from datetime import datetime
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 
+from eosin.client.security.contexts import trust, trust_system
+from eosin.client.security.stores import pem_of
 from eosin.cluster.links.settings import LinkTls
 from eosin.runtime.key_files import StoreError
-from eosin.security.tls.contexts import WARN_DAYS, adopt_versions, identify, names_of, trust
+from eosin.security.tls.contexts import WARN_DAYS, adopt_versions, identify_by, names_of
 from eosin.security.tls.stores import (
     KeyStore,
     check_dates,
@@ -56,12 +58,12 @@ def _built(settings: LinkTls, now: datetime) -> LinkContext:
     adopt_versions(context, settings.protocols, settings.cipher_suites)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     if settings.trust_store is None:
-        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+        trust_system(context)
     else:
         trusted = load_trust_store(settings.trust_store)
-        trust(context, trusted)
+        trust(context, pem_of(trusted))
     if store is not None:
         check_dates(store, now)
         names_of(store.leaf)
-        identify(context, store)
+        identify_by(context, store)
     return LinkContext(context, store, settings)

@@ -17,6 +17,8 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
+from eosin.client.security.contexts import identify, limit_versions, trust
+from eosin.client.security.stores import pem_of
 from eosin.runtime.key_files import StoreError, as_file
 from eosin.security.tls.ciphers import chosen_ciphers
 from eosin.security.tls.dev_certificates import is_dev
@@ -28,7 +30,6 @@ from eosin.security.tls.stores import (
     load_key_store,
     load_revocations,
     load_trust_store,
-    pem_of,
 )
 
 ClientContext: TypeAlias = ssl.SSLContext
@@ -37,7 +38,6 @@ ClientContext: TypeAlias = ssl.SSLContext
 WARN_DAYS: Final = 14
 """A certificate that expires within so many days is worth a warning."""
 
-_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _VERIFY: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 
@@ -70,8 +70,7 @@ def client_context(settings: TrustStoreSettings) -> ClientContext:
     """Make a context that verifies servers by a trust store and by nothing else. Raises StoreError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.load_verify_locations(cadata=pem_of(load_trust_store(settings)).decode())
+    trust(context, pem_of(load_trust_store(settings)))
     return context
 
 
@@ -101,9 +100,9 @@ def _context(
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     adopt_versions(context, settings.protocols, settings.cipher_suites)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_COMPRESSION
-    identify(context, store)
+    identify_by(context, store)
     if trusted:
-        trust(context, trusted)
+        trust(context, pem_of(trusted))
     if revoked is not None:
         with as_file(revoked) as path:
             context.load_verify_locations(cafile=path)
@@ -114,34 +113,24 @@ def _context(
 def adopt_versions(context: ssl.SSLContext, protocols: Sequence[str], cipher_suites: Sequence[str]) -> None:
     """Give a context the versions of TLS and the suites that settings name."""
     ciphers = chosen_ciphers(cipher_suites, protocols)
-    versions = [_VERSIONS[name] for name in protocols if ciphers is not None or name == "TLSv1.3"]
-    context.minimum_version, context.maximum_version = min(versions), max(versions)
+    limit_versions(context, [name for name in protocols if ciphers is not None or name == "TLSv1.3"])
     if ciphers is not None:
         context.set_ciphers(ciphers)
 
 
-def identify(context: ssl.SSLContext, store: KeyStore) -> None:
-    """Give a context its key and certificates. Raises StoreError."""
+def identify_by(context: ssl.SSLContext, store: KeyStore) -> None:
+    """Give a context the key and the certificates of a store. Raises StoreError."""
     try:
-        with as_file(store.pem()) as path:
-            context.load_cert_chain(path)
+        identify(context, store.pem())
     except ssl.SSLError as error:
         raise StoreError(f"{store.name}: OpenSSL refuses it ({error.reason or 'no reason given'})") from None
-
-
-def trust(context: ssl.SSLContext, trusted: Sequence[x509.Certificate]) -> None:
-    """Let a context take certificates that lead to one of these."""
-    context.load_verify_locations(cadata=pem_of(trusted).decode())
-    # Java's PKIX takes any certificate of the trust store as an anchor, not only roots.
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 
 
 def _prove(context: ssl.SSLContext, store: KeyStore) -> None:
     """Let a client that trusts the chain shake hands with the context. Raises StoreError."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
-    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    client.load_verify_locations(cadata=pem_of(store.chain).decode())
+    trust(client, pem_of(store.chain))
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [
         context.wrap_bio(to_server, to_client, server_side=True),

@@ -13,8 +13,8 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from cryptography.hazmat.primitives.serialization import pkcs12
 
+from eosin.client.security.stores import OpenedStore, open_pkcs12, pem_of
 from eosin.runtime.key_files import JKS, StoreError, read_store
 from eosin.security.tls.settings import PEM, PKCS12, KeyStoreSettings, TrustStoreSettings, convert_jks
 from eosin.settings.settings import Secret
@@ -43,15 +43,7 @@ class KeyStore:
 
     def pem(self) -> bytes:
         """All of it, unencrypted: for memory only."""
-        key = self.key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-        return key + pem_of(self.chain)
-
-
-def pem_of(certificates: Sequence[x509.Certificate]) -> bytes:
-    """Certificates as PEM."""
-    return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in certificates)
+        return pem_of(self.chain, key=self.key)
 
 
 def load_key_store(settings: KeyStoreSettings) -> KeyStore:
@@ -73,10 +65,9 @@ def load_key_store(settings: KeyStoreSettings) -> KeyStore:
     if settings.password is None:
         raise StoreError(f"{path} is PKCS12, so it needs ssl.keystore.password")
     loaded = _pkcs12(content, settings.password, path)
-    if loaded.key is None or loaded.cert is None:
+    if loaded.key is None or loaded.own is None:
         raise StoreError(f"{path} has no private key with a certificate")
-    others = [each.certificate for each in loaded.additional_certs]
-    return _checked(KeyStore(path, _supported(loaded.key, path), _in_order(loaded.cert.certificate, others)))
+    return _checked(KeyStore(path, _supported(loaded.key, path), _in_order(loaded.own, loaded.others)))
 
 
 def load_trust_store(settings: TrustStoreSettings) -> tuple[x509.Certificate, ...]:
@@ -91,12 +82,9 @@ def load_trust_store(settings: TrustStoreSettings) -> tuple[x509.Certificate, ..
             raise StoreError(f"{path} is PEM, which has no password; leave ssl.truststore.password out")
         return _pem_certificates(content, path)
     loaded = _pkcs12(content, settings.password, path)
-    found = [each.certificate for each in loaded.additional_certs]
-    if loaded.cert is not None:
-        found.insert(0, loaded.cert.certificate)
-    if not found:
+    if not loaded.certificates:
         raise StoreError(f"{path} has no certificates")
-    return tuple(found)
+    return loaded.certificates
 
 
 def load_revocations(path: str) -> bytes:
@@ -187,10 +175,10 @@ def _block(label: bytes, body: bytes) -> bytes:
     return b"-----BEGIN " + label + b"-----" + body + b"-----END " + label + b"-----\n"
 
 
-def _pkcs12(content: bytes, password: Secret | None, name: str) -> pkcs12.PKCS12KeyAndCertificates:
+def _pkcs12(content: bytes, password: Secret | None, name: str) -> OpenedStore:
     try:
-        return pkcs12.load_pkcs12(content, None if password is None else password.reveal().encode())
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return open_pkcs12(content, None if password is None else password.reveal())
+    except ValueError:
         raise StoreError(f"{name} is no PKCS12 store that this password opens") from None
 
 
