@@ -11,10 +11,10 @@ fault in here allows nothing, it ends the connection that asked (security.md 6.5
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from sys import getsizeof
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from eosin.model.acls import Acl
@@ -24,6 +24,7 @@ from eosin.runtime.logging_format import fields
 from eosin.security.acl_index import EVERYTHING, AclIndex, host_key
 
 if TYPE_CHECKING:
+    from eosin.security.decision_log import LoggedDecisions
     from eosin.security.session import Session
 
 log = logging.getLogger(__name__)
@@ -47,20 +48,6 @@ class Decision(NamedTuple):
     allowed: bool
     rule: str
     """The entry that decided, `SuperUser`, `DefaultDeny`, or that there is no entry for the resource."""
-
-
-class DecisionLog(Protocol):
-    """Hears of decisions."""
-
-    @property
-    def grants(self) -> Callable[[], bool]:
-        """Tells whether it wants to hear of what is allowed, too."""
-
-    def allowed(self, session: "Session", operation: Operation, kind: ResourceType, name: str) -> None:
-        """`session` may do this; called only where `grants()`."""
-
-    def denied(self, session: "Session", operation: Operation, kind: ResourceType, name: str, *, quiet: bool) -> None:
-        """`session` may not do this."""
 
 
 class Answers:
@@ -93,7 +80,7 @@ class StandardAuthorizer:
     """Implements `eosin.security.session.Authorizer`."""
 
     def __init__(
-        self, *, super_users: Iterable[str] = (), allow_everyone: bool = False, log: DecisionLog | None = None
+        self, *, super_users: Iterable[str] = (), allow_everyone: bool = False, log: "LoggedDecisions | None" = None
     ) -> None:
         """`super_users` are principals as `TYPE:NAME`; `allow_everyone` is the answer where no entry is about a
         resource."""

@@ -36,7 +36,7 @@ Explain = Callable[[Operation, ResourceType, str, str, str], "Decision"]
 
 
 class LoggedDecisions:
-    """Implements `eosin.security.authorizer.DecisionLog`."""
+    """Writes what an authorizer has decided: each denial, and what is allowed where `grants()`."""
 
     def __init__(self, clock: "Clock", explain: Explain) -> None:
         self._clock = clock

@@ -24,6 +24,7 @@ from eosin.storage.results.log_results import Isolation, ReadResult
 
 if TYPE_CHECKING:
     from eosin.broker.services import Services
+    from eosin.cluster.replication.led_partitions import Follower
     from eosin.security.session import Session
     from eosin.storage.log.partition_log import PartitionLog
 
@@ -46,32 +47,6 @@ UNREAD_BYTES: Final = 131_072
 """More than this of one partition is sent from its file: below it a copy is cheaper than what that takes."""
 
 
-class FollowerFetcher(Protocol):
-    """The follower that fetches."""
-
-    def refusal(self, log: "PartitionLog", wanted: Wanted) -> ErrorCode:
-        """Why it may not fetch from `log`, else NONE."""
-
-    def fetched(self, log: "PartitionLog", wanted: Wanted) -> None:
-        """It has what lies below the offset that it wants, since its log is a prefix of `log`."""
-
-    def is_idle(self, wanted: Wanted) -> bool:
-        """Whether it still has everything, as `wanted.idle` says, and nothing is to be said to it."""
-
-    def waited(self) -> None:
-        """The fetch has waited: what it says of the follower has been heard."""
-
-    def is_held(self, log: "PartitionLog", *, ahead_ms: int = 0) -> bool:
-        """Whether it gets nothing of `log` for now, since copies are throttled. `ahead_ms`: what the rate allows within
-        that time may go at once."""
-
-    def held_ms(self) -> int:
-        """How long that lasts."""
-
-    def sent(self, log: "PartitionLog", size: int) -> None:
-        """So many bytes of `log` go to it."""
-
-
 class Nearest(Protocol):
     """Where a consumer had better read (KIP-392)."""
 
@@ -92,7 +67,7 @@ class FetchLimits:
         refusal: ErrorCode,
         max_bytes: int,
         min_bytes: int,
-        follower: FollowerFetcher | None = None,
+        follower: "Follower | None" = None,
         nearest: Nearest | None = None,
         session: "Session | None" = None,
     ) -> None:

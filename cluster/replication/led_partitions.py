@@ -452,7 +452,7 @@ class LedPartitions:
 
 
 class Follower:
-    """One fetch of one follower (`FollowerFetcher`)."""
+    """One fetch of one follower."""
 
     __slots__ = ("_has_waited", "_led_partitions", "brokers", "node_id", "now_ms", "told_epoch")
 
@@ -491,7 +491,8 @@ class Follower:
         self.brokers = self._led_partitions.brokers
 
     def is_held(self, log: "PartitionLog", *, ahead_ms: int = 0) -> bool:
-        """Whether it gets nothing of `log` for now, since copies are throttled."""
+        """Whether it gets nothing of `log` for now, since copies are throttled. `ahead_ms`: what the rate allows within
+        that time may go at once."""
         return self._led_partitions.is_held(log, self.node_id, ahead_ms)
 
     def held_ms(self) -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from starlette.applications import Starlette
@@ -13,20 +13,16 @@ from starlette.routing import Route
 from eosin.observe.http.health import Health
 from eosin.observe.http.knowledge import Knowledge
 
+if TYPE_CHECKING:
+    from eosin.observe.metrics.exposition import MetricsExposition
+
 JSON: Final = "application/json"
 NOT_FOUND: Final = 404
 NOT_READY: Final = 503
 
 
-class Exposition(Protocol):
-    """The content of `/metrics`."""
-
-    async def expose(self, accept: str) -> tuple[list[bytes], str]:
-        """The text of all metrics, in pieces, in a format that `accept` allows, and its content type."""
-
-
 def application(
-    health: Health, knowledge: Knowledge, exposition: Exposition, others: Sequence[Route] = ()
+    health: Health, knowledge: Knowledge, exposition: "MetricsExposition", others: Sequence[Route] = ()
 ) -> Starlette:
     """All paths. `others`: those of the console, where there is one."""
 
