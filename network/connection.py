@@ -39,12 +39,17 @@ from eosin.protocol.wire.frame_memory import FrameMemory
 from eosin.protocol.wire.frames import FrameError
 from eosin.runtime.clock import Timer, stopwatch_ns
 from eosin.runtime.logging_format import fields
+from eosin.runtime.loop_watch import STALL_MS, Step
 from eosin.security.session import NOBODY, Session
 
 log = logging.getLogger(__name__)
 
 TURN_MS: Final = 2
 """How long one connection begins requests in one turn of the event loop, but for the last of them."""
+NS_PER_MS: Final = 1_000_000
+TURN_NS: Final = TURN_MS * NS_PER_MS
+STALL_NS: Final = STALL_MS * NS_PER_MS
+NO_FRAME: Final = memoryview(b"")
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _FETCH: Final = ApiKey.FETCH
 _FETCH_BYTES: Final = ApiKey.FETCH.to_bytes(2, "big")
@@ -404,13 +409,17 @@ class Connection(asyncio.BufferedProtocol):
         self._begin_later = None
         frames = self._frames
         turn = self._host.max_frames_per_turn
-        clock = self._host.clock
-        until_ms = clock.elapsed_ms() + TURN_MS if len(frames) > 1 else 0
+        elapsed_ns = self._host.elapsed_ns
+        began_ns = elapsed_ns()
         while frames and turn and self._may_begin():
             turn -= 1
-            self._begin(frames.pop(0))
-            if frames and clock.elapsed_ms() >= until_ms:
-                break
+            frame = frames.pop(0)
+            self._begin(frame)
+            took_ns = elapsed_ns() - began_ns
+            if took_ns >= TURN_NS:
+                self.note_stall(frame, took_ns)
+                turn = 0
+            frame = NO_FRAME  # nothing views it any more, so its memory can be released
         self._flush()
         if self._decoder.complete is not None and not (frames and (self._write_blocked or self._pause)):
             self._decoder.begun()
@@ -429,9 +438,30 @@ class Connection(asyncio.BufferedProtocol):
             and not self._write_blocked
             and self._pause is None
             and not self._in_turns
-            and len(self._exchanges) < host.max_in_flight
+            and (not self._exchanges or len(self._exchanges) < host.max_in_flight)
             and self._responses.ready_bytes <= host.write_buffer_bytes
             and not (self._fetch.has_begun and self._frames and self._frames[0][:2] == _FETCH_BYTES)
+        )
+
+    def note_stall(self, frame: memoryview, took_ns: int) -> None:
+        """Tell if a turn took very long: that was its last request, as a turn begins none after `TURN_MS`."""
+        watch = self._host.loop_watch
+        if took_ns <= STALL_NS or not watch.is_looking:
+            return
+        try:
+            header = decode_request_header(frame)
+            api, client_id = self._host.apis[header.api_key].key.name, header.client_id
+        except (DecodeError, KeyError):
+            api, client_id = "no request", None
+        watch.took(
+            Step(
+                took_ns // NS_PER_MS,
+                api=api,
+                principal=self.session.principal,
+                client_id=client_id,
+                peer=self.peer,
+                size_bytes=len(frame),
+            )
         )
 
     def _schedule_begin(self) -> None:
@@ -537,7 +567,10 @@ class Connection(asyncio.BufferedProtocol):
             self._fetch.wait(future)
 
     def _finished(self, exchange: Exchange, future: "asyncio.Future[Any]") -> None:
-        del self._host.running[future]
+        host = self._host
+        del host.running[future]
+        if host.loop_watch.is_looking:
+            host.loop_watch.ended, host.loop_watch.ended_api = exchange.context, exchange.api.key
         if future is self._fetch.task:
             self._fetch.task = None
         try:

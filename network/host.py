@@ -14,7 +14,8 @@ from eosin.network.response_memory import ResponseMemory
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.wire.codec import decode_request
 from eosin.protocol.wire.frames import FrameDecoder, SpareBuffers
-from eosin.runtime.clock import Clock
+from eosin.runtime.clock import Clock, elapsed_ns
+from eosin.runtime.loop_watch import LoopWatch
 from eosin.security.session import Authorizer
 
 if TYPE_CHECKING:
@@ -92,11 +93,17 @@ class ConnectionHost:
     running: "dict[asyncio.Future[Any], ApiKey]" = field(default_factory=dict)
     """Requests that wait, also those of clients that are gone: a lost client undoes nothing."""
 
+    loop_watch: LoopWatch = field(init=False)
+    """Is told what keeps the event loop."""
+    elapsed_ns: Callable[[], int] = field(init=False)
+    """Reads the clock."""
     large_requests: LargeRequests = field(init=False)
     """Begins what takes long to decode."""
 
     def __post_init__(self) -> None:
         self.places = Places(self)
+        self.loop_watch = LoopWatch(self.clock)
+        self.elapsed_ns = elapsed_ns(self.clock)
         self.large_requests = LargeRequests(self)
 
     @property

@@ -47,7 +47,9 @@ class LargeRequests:
                 context = replace(connection.context(api, header.api_version, header.client_id), is_large=True)
                 exchange = LargeExchange(api, context, header.correlation_id, request, frame, items)
                 del request  # the exchange lets go of it in turns
+                began_ns = self._host.elapsed_ns()
                 connection.begin_exchange(exchange, len(frame))
+                connection.note_stall(frame, self._host.elapsed_ns() - began_ns)
         except GivenUp:
             return  # the client is gone
         except DecodeError as error:

@@ -57,8 +57,6 @@ from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from eosin.protocol.schemas.elect_leaders import ElectLeadersRequest, TopicPartitions
 from eosin.runtime.background import Background
 from eosin.runtime.logging_format import fields
-from eosin.runtime.loop_watch import LOOK_MS as LOOP_LOOK_MS
-from eosin.runtime.loop_watch import LoopWatch
 from eosin.settings.start_error import StartError
 
 if TYPE_CHECKING:
@@ -310,7 +308,7 @@ class JoinedNode:
         listeners = PeerListeners(self._config.node_id, self._config.inter_broker_listener, self.cluster.image)
         self.cluster.on_image.append(listeners.apply)
         self._look_at_danger(replicas, background)
-        background.every(LOOP_LOOK_MS, "the look at the event loop", LoopWatch(self._clock).look)
+        host.loop_watch.begin(background)
         if not self._links.are_plain and self._config.eosin_ssl_reload_interval_ms > 0:
             interval_ms = self._config.eosin_ssl_reload_interval_ms
             background.every(interval_ms, "the look for changed certificates of links", self._links.look)

@@ -189,6 +189,7 @@ class Observability:
             requests=requests,
             traffic=traffic,
             loop=self._loop_timer,
+            watch=host.loop_watch,
             flushes=flushes,
             verifications=verifications,
             start=start,
@@ -197,7 +198,7 @@ class Observability:
         )
         config = self._config
         self.exposition = MetricsExposition(collector, self._clock)
-        knowledge = Knowledge(services, self.recorder, self.groups)
+        knowledge = Knowledge(services, self.recorder, self.groups, host.loop_watch)
         sessions = self._sessions() if config.eosin_console_enable else None
         if sessions is not None:
             history = self._history(services, background, requests, traffic, flushes)

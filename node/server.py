@@ -179,6 +179,7 @@ class Server:
         """Wait for `stop`, or until this broker can be a member of its cluster no longer: the sentence that says
         why."""
         if self._node is None:
+            self.host.loop_watch.begin(self._background)
             await stop.wait()
             return None
         return await self._node.lost(stop)

@@ -7,9 +7,9 @@ of the two places that may catch Exception; the other is the connection's edge.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from eosin.runtime.clock import Clock
 
@@ -17,6 +17,13 @@ log = logging.getLogger(__name__)
 
 Work = Callable[[], Awaitable[object] | object]
 """One round of work; what it returns is awaited when it can be, and otherwise ignored."""
+
+
+class Watch(Protocol):
+    """Is told how long the event loop was kept."""
+
+    def worked(self, name: str, ms: int) -> None:
+        """One step of the work `name` took so long."""
 
 
 TELL_INTERVAL_MS: Final = 60_000
@@ -37,6 +44,8 @@ class Background:
         self._clock = clock
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._failing: dict[str, _Failing] = {}
+        self.watch: Watch | None = None
+        """Is told how long each step took, where somebody wants to know."""
 
     def every(self, interval_ms: int, name: str, work: Work) -> None:
         """Do `work` again and again, `interval_ms` after the end of the last round, until `stop`."""
@@ -68,9 +77,12 @@ class Background:
 
     async def _round(self, name: str, work: Work) -> None:
         try:
+            began_ms = self._clock.elapsed_ms()
             result = work()
+            if self.watch is not None:
+                self.watch.worked(name, self._clock.elapsed_ms() - began_ms)
             if isinstance(result, Awaitable):
-                await result
+                await (result if self.watch is None else _Watched(name, result, self.watch, self._clock))
         except OSError as error:
             self._failed(name, error)
         except Exception:
@@ -90,3 +102,30 @@ class Background:
         if now_ms - failing.told_ms >= TELL_INTERVAL_MS:
             log.error("%s failed %d more times; the broker goes on: %s", name, failing.rounds, error)
             self._failing[name] = _Failing(now_ms)
+
+
+class _Watched(Generator[Any, Any, Any]):
+    """Awaits `work`, and tells how long each of its steps took."""
+
+    def __init__(self, name: str, work: Awaitable[object], watch: Watch, clock: Clock) -> None:
+        self._name = name
+        self._steps = work.__await__()
+        self._watch = watch
+        self._clock = clock
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self
+
+    def send(self, value: Any) -> Any:
+        began_ms = self._clock.elapsed_ms()
+        try:
+            return next(self._steps)
+        finally:
+            self._watch.worked(self._name, self._clock.elapsed_ms() - began_ms)
+
+    def throw(self, *error: Any) -> Any:
+        began_ms = self._clock.elapsed_ms()
+        try:
+            return self._steps.throw(*error)
+        finally:
+            self._watch.worked(self._name, self._clock.elapsed_ms() - began_ms)

@@ -20,6 +20,7 @@ from eosin.client.pending_offsets import pending_offsets
 from eosin.client.transactions import TransactionAdmin
 from eosin.coordinator.hashing import partition_for
 from eosin.observe.explain.facts import (
+    BrokerFacts,
     GroupFacts,
     GroupPartition,
     OpenProducer,
@@ -235,6 +236,14 @@ class ClusterFacts:
             best.setdefault(place.partition, place)  # of replicas, the one that wrote last
         left_out = max(each.left_out for each in told)
         return ProducerFacts(producer_id, told[0].now_ms, tuple(best.values()), left_out, told[0].sources)
+
+    async def brokers(self) -> list[BrokerFacts]:
+        """The event loops of the brokers that have an HTTP listener, or of the one that was named."""
+        nodes: list[int | None] = [None]
+        if self._http is None:
+            nodes = [*sorted((await self._client.fetch_metadata([])).brokers)[:MOST_BROKERS]]
+        found = [await self._over_http("brokers/loop", BrokerFacts, each) for each in nodes]
+        return [each for each in found if each is not None]
 
     # Groups ---------------------------------------------------------------------------------------------------------
 

@@ -178,6 +178,41 @@ class ProducerFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     sources: tuple[str, ...] = ()
 
 
+class StallFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One time in which a broker's event loop stood still."""
+
+    at_ms: int
+    ms: int
+    worked_ms: int
+    """Of the loop's thread: less than a quarter of `ms` means that the process or the machine was paused."""
+    cause: str
+    """`request`, `background`, `other` or `pause`."""
+    work: str = ""
+    """The background work."""
+    api: str = ""
+    """Of the request that ran; of cause `other` the one that ended last, if any."""
+    principal: str = ""
+    client_id: str = ""
+    peer: str = ""
+    size_bytes: int = -1
+
+
+class BrokerFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A broker's event loop."""
+
+    node_id: int
+    now_ms: int
+    since_ms: int
+    """When the counts begin."""
+    counts: dict[str, int] = {}
+    """Stalls by cause."""
+    recent: tuple[StallFacts, ...] = ()
+    """The last ones, newest first."""
+    longest: StallFacts | None = None
+    """Of those that were no pause."""
+    sources: tuple[str, ...] = ()
+
+
 class GroupPartition(msgspec.Struct, frozen=True, omit_defaults=True):
     """One partition as a group has read it."""
 

@@ -14,6 +14,7 @@ from eosin.coordinator.groups.rules.offset_store import OffsetStore
 from eosin.coordinator.transactions.log.records import Change, CorruptTransactionLog, changes
 from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, STATE_NAMES, TransactionState, Txn
 from eosin.observe.explain.facts import (
+    BrokerFacts,
     GroupFacts,
     GroupPartition,
     OpenProducer,
@@ -233,6 +234,10 @@ class StoredFacts:
                 rows = (row for row in read_index(self._disk, index) if isinstance(row, OffsetEntry))
                 place = max((row.position for row in rows if row.offset <= offset), default=0)
         return place
+
+    async def brokers(self) -> list[BrokerFacts]:
+        """None: files tell nothing of an event loop."""
+        return []
 
     async def producer(self, producer_id: int) -> ProducerFacts | None:
         """A producer id as the snapshots and the ends of the logs know it; None when none does. Raises OSError."""

@@ -1,4 +1,4 @@
-"""Find the meaning of a name: a transactional id, a partition, a topic, a group or a producer id, in this order
+"""Find the meaning of a name: a transactional id, a partition, a topic, a group, a producer id or `broker`, in this order
 (console.md 3)."""
 
 import re
@@ -8,8 +8,9 @@ from typing import Final, Protocol
 import msgspec
 
 from eosin.client.errors import BrokerError, ClientError
+from eosin.observe.explain.broker_sentences import explain_brokers
 from eosin.observe.explain.explained import Explained
-from eosin.observe.explain.facts import GroupFacts, PartitionFacts, ProducerFacts, TransactionFacts
+from eosin.observe.explain.facts import BrokerFacts, GroupFacts, PartitionFacts, ProducerFacts, TransactionFacts
 from eosin.observe.explain.group_sentences import explain_group
 from eosin.observe.explain.partition_sentences import explain_partition, explain_topic
 from eosin.observe.explain.producer_sentences import explain_producer
@@ -18,7 +19,9 @@ from eosin.observe.recorder.wording import name
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, is_legal_topic_name
 
-KINDS: Final = ("txn", "partition", "topic", "group", "producer")
+KINDS: Final = ("txn", "partition", "topic", "group", "producer", "broker")
+BROKER: Final = "broker"
+"""The one subject that is no name: the brokers that are asked."""
 _PARTITION: Final = re.compile(r"(?P<topic>.+)-(?P<index>[0-9]{1,9})")
 _PRODUCER: Final = re.compile(r"[0-9]{1,18}")
 _DENIED: Final = frozenset(
@@ -62,6 +65,9 @@ class Knows(Protocol):
 
     async def producer(self, producer_id: int) -> ProducerFacts | None:
         """A producer id that no transactional id has."""
+
+    async def brokers(self) -> list[BrokerFacts]:
+        """The event loops of the brokers that tell of them."""
 
 
 async def find(cluster: Knows, subject: str, kind: str | None) -> Explained:
@@ -136,6 +142,7 @@ _WORDS: Final = {
     "topic": "topic",
     "group": "group",
     "producer": "producer id",
+    "broker": "broker",
 }
 
 
@@ -151,6 +158,8 @@ async def _explain(cluster: Knows, subject: str, kind: str) -> Explained | None:
             return await _topic(cluster, subject)
         case "group":
             return explain_group(await cluster.group(subject))
+        case "broker":
+            return explain_brokers(await cluster.brokers()) if subject == BROKER else None
         case _:
             return await _producer(cluster, subject)
 
@@ -186,6 +195,8 @@ async def _unknown(cluster: Knows, subject: str, kind: str | None) -> Explained:
         return explain_group(GroupFacts(subject, cluster.now_ms(), ""))
     if kind == "partition" and (partition := partition_of(subject)) is not None:
         return explain_partition(await cluster.partition(partition))
+    if subject == BROKER and kind in ("broker", None):
+        return explain_brokers([])
     if kind in ("txn", None):
         return explain_transaction(TransactionFacts(subject, cluster.now_ms(), ""))
     return Explained(subject, f"there is no {_WORDS[kind]} {subject!a}.", is_known=False)

@@ -57,6 +57,7 @@ def application(
             Route("/api/v1/partitions/{name:path}", told(knowledge.partition)),
             Route("/api/v1/groups/{name:path}", told(knowledge.group)),
             Route("/api/v1/producers/{name:path}", told(knowledge.producer)),
+            Route("/api/v1/brokers/{name:path}", told(knowledge.broker)),
         ],
     )
 

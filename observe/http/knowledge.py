@@ -11,11 +11,13 @@ from eosin.broker.services import Services
 from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, STATE_NAMES, Txn
 from eosin.observe.explain.facts import (
     NO_TIME,
+    BrokerFacts,
     MarkersLeft,
     OldestRecords,
     PartitionFacts,
     ProducerFacts,
     ProducerPlace,
+    StallFacts,
     TransactionFacts,
 )
 from eosin.observe.recorder.events import History, Kind
@@ -23,6 +25,7 @@ from eosin.observe.recorder.group_events import GroupHistory
 from eosin.observe.recorder.group_recorder import GroupRecorder
 from eosin.observe.recorder.recorder import FlightRecorder
 from eosin.protocol.names import TopicPartition
+from eosin.runtime.loop_watch import LoopWatch, Stall
 from eosin.runtime.turns import in_turns
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.retention import oldest_segment
@@ -37,9 +40,14 @@ class Knowledge:
     """The facts that one broker knows."""
 
     def __init__(
-        self, services: Services, recorder: FlightRecorder | None, groups: GroupRecorder | None = None
+        self,
+        services: Services,
+        recorder: FlightRecorder | None,
+        groups: GroupRecorder | None = None,
+        loop: LoopWatch | None = None,
     ) -> None:
         self._services = services
+        self._loop = loop
         self._recorder = recorder
         self._groups = groups
 
@@ -100,6 +108,21 @@ class Knowledge:
         """The recorded events of a group; None if they are not recorded here."""
         return None if self._groups is None else self._groups.history(group_id)
 
+    async def broker(self, _: str) -> BrokerFacts | None:
+        """When this broker's event loop stood still; None when nobody looks at it."""
+        loop = self._loop
+        if loop is None:
+            return None
+        return BrokerFacts(
+            self._services.cluster.node_id,
+            self._services.clock.now_ms(),
+            loop.since_ms,
+            dict(loop.counts),
+            tuple(_stall(each) for each in reversed(loop.recent)),
+            None if loop.longest is None else _stall(loop.longest),
+            (BROKER,),
+        )
+
     async def partition(self, name: str) -> PartitionFacts | None:
         """The facts about a partition that only its broker knows: why its log is offline, and when a hanging
         transaction heals."""
@@ -123,6 +146,13 @@ class Knowledge:
             sources=(BROKER,),
             oldest=None if oldest is None else OldestRecords(*oldest),
         )
+
+
+def _stall(stall: Stall) -> StallFacts:
+    told, step = (stall.at_ms, stall.ms, stall.worked_ms, stall.cause), stall.step
+    if step is None:
+        return StallFacts(*told)
+    return StallFacts(*told, step.work, step.api, step.principal, step.client_id, step.peer, step.size_bytes)
 
 
 def _partition_of(name: str) -> TopicPartition | None:

@@ -13,6 +13,7 @@ from eosin.observe.metrics.work_stats import SIZES, FlushStats, StartStats, Veri
 from eosin.observe.recorder.stats import api_name
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
+from eosin.runtime.loop_watch import LoopWatch
 from eosin.runtime.version import VERSION, is_compiled
 
 QUANTILES = (0.5, 0.95, 0.99)
@@ -34,6 +35,7 @@ class BrokerMetrics:
         *,
         requests: RequestStats,
         loop: LoopStats,
+        watch: LoopWatch,
         flushes: FlushStats,
         verifications: VerificationStats,
         durable_waits: Latencies,
@@ -43,6 +45,7 @@ class BrokerMetrics:
         self._services = services
         self._requests = requests
         self._loop = loop
+        self._watch = watch
         self._flushes = flushes
         self._verifications = verifications
         self._durable_waits = durable_waits
@@ -126,6 +129,11 @@ class BrokerMetrics:
         yield single("kafka_network_socketserver_networkprocessoravgidle_percent", "1 - loop busy.", idle)
         yield single("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", "1 - loop busy.", idle)
         yield _seconds("eosin_loop_delay_seconds", "How late the event loop calls what is due.", loop.delays)
+        stalls: list[Row] = [((cause,), count) for cause, count in self._watch.counts.items()]
+        yield counter("eosin_loop_stalls_total", "Times in which the event loop stood still.", stalls, "cause")
+        longest = self._watch.longest
+        text = "The longest of them, pauses of the process left out."
+        yield single("eosin_loop_stall_longest_seconds", text, 0.0 if longest is None else longest.ms / 1000)
 
     def _worked(self) -> Iterator[Family]:
         flushes = self._flushes

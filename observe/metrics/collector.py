@@ -18,6 +18,7 @@ from eosin.observe.metrics.partition_metrics import PartitionMetrics
 from eosin.observe.metrics.transaction_metrics import TransactionMetrics
 from eosin.observe.metrics.work_stats import FlushStats, StartStats, VerificationStats
 from eosin.observe.recorder.recorder import FlightRecorder
+from eosin.runtime.loop_watch import LoopWatch
 
 if TYPE_CHECKING:
     from eosin.observe.tracing.span_queue import SpanQueue
@@ -34,6 +35,7 @@ class Collector:
         requests: RequestStats,
         traffic: TrafficStats,
         loop: LoopTimer,
+        watch: LoopWatch,
         flushes: FlushStats,
         verifications: VerificationStats,
         start: StartStats,
@@ -48,6 +50,7 @@ class Collector:
                 services,
                 requests=requests,
                 loop=loop.stats,
+                watch=watch,
                 flushes=flushes,
                 verifications=verifications,
                 durable_waits=traffic.durable_waits,
