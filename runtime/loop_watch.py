@@ -208,7 +208,7 @@ def _tell(count: int, ms: int, stall: Stall) -> None:
     elif stall.cause == BACKGROUND:
         why = "background work ran for so long: " + ("" if step is None else step.work)
     elif step is None:
-        why = "no request of a client ran then"
+        why = "no request of a client ran for so long"
     else:
-        why = "no request began then, and this one ended last"
+        why = "no request ran for so long when it began, and this one ended last"
     _LOG.warning("a stall of the event loop, %s", why, extra=fields(**facts))

@@ -37,9 +37,9 @@ def explain_brokers(brokers: Sequence[BrokerFacts]) -> Explained:
     since = moment(facts.since_ms, facts.now_ms)
     if not facts.recent:
         which = f"broker {facts.node_id} has" if len(brokers) == 1 else f"{number(len(brokers))} brokers have"
-        return Explained(
-            SUBJECT, f"{which} had no stall of the event loop over 100 ms since {since}.", sources=facts.sources
-        )
+        since = moment(max(each.since_ms for each in brokers), facts.now_ms)
+        sentence = f"{which} had no stall of the event loop over 100 ms since {since}."
+        return Explained(SUBJECT, sentence, sources=facts.sources)
     last = facts.recent[0]
     sentence = (
         f"broker {facts.node_id}: its event loop stood still last at {moment(last.at_ms, facts.now_ms)}, for"
@@ -72,9 +72,9 @@ def _what(stall: StallFacts) -> str:
         case "pause":
             return _PAUSED
         case _ if stall.api:
-            return f"no request began then; what ended last is {_request(stall)}"
+            return f"no request ran for so long when it began; {_request(stall)} ended last"
         case _:
-            return "no request of a client ran then"
+            return "no request of a client ran for so long"
 
 
 def _request(stall: StallFacts) -> str:

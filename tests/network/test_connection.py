@@ -14,6 +14,7 @@ from waiting import until
 from eosin.broker.handlers import api_versions
 from eosin.broker.services import Services
 from eosin.model.close_connection import CloseConnection
+from eosin.model.principals import Principal
 from eosin.network.api import Api, RequestContext
 from eosin.network.connection import TURN_MS
 from eosin.protocol.errors import ErrorCode
@@ -22,6 +23,8 @@ from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 from eosin.protocol.schemas.fetch import FetchRequest, FetchResponse
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
 from eosin.protocol.wire.codec import decode_response, encode_request
+from eosin.runtime.loop_watch import STALL_MS, LoopWatch
+from eosin.security.session import Session
 
 pytestmark = pytest.mark.virtual
 
@@ -260,6 +263,60 @@ async def test_requests_that_take_long_give_other_connections_a_turn_after_each(
     await turns()
     assert order.index("modest") == TURN_MS
     assert len(order) == 11
+
+
+@pytest.mark.parametrize("took_ms", [STALL_MS, STALL_MS + 1])
+async def test_a_turn_that_kept_the_loop_is_told_with_its_last_request(took_ms: int) -> None:
+    clock = ManualClock()
+
+    async def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+        clock.advance(took_ms if request.group_id == "long" else 0)
+        return HeartbeatResponse()
+
+    host = host_of(beating(handle), services=SimpleNamespace(clock=clock))
+    host.loop_watch = watch = LoopWatch(clock, worked_ns=lambda: clock.elapsed_ms() * 1_000_000)
+    watch.is_looking = True
+    peer = FakePeer(host, address="10.0.0.7")
+    peer.connection.adopt(Session(principal=Principal("User", "app"), host="10.0.0.7"))
+    frames = [peer.frame(BEAT, 4, HeartbeatRequest(group_id=each)) for each in ("short", "long", "last")]
+    peer.transport.feed(b"".join(frames))
+    await turns()
+    assert len(peer.answers()) == 3
+    watch.look()
+    told = [(each.cause, each.ms, each.step) for each in watch.recent]
+    if took_ms <= STALL_MS:
+        assert told == []
+        return
+    ((cause, ms, step),) = told
+    assert step is not None
+    assert (cause, ms) == ("request", took_ms)
+    assert (step.api, step.principal, step.client_id, step.peer) == ("HEARTBEAT", "User:app", "test", "10.0.0.7:50000")
+    assert step.size_bytes == len(frames[1]) - 4
+
+
+async def test_the_request_that_ended_last_is_kept_until_the_next_look() -> None:
+    clock = ManualClock()
+    released = asyncio.get_running_loop().create_future()
+
+    async def handle(request: HeartbeatRequest, context: RequestContext, services: Services) -> HeartbeatResponse:
+        await released
+        clock.advance(300)
+        return HeartbeatResponse()
+
+    host = host_of(beating(handle), services=SimpleNamespace(clock=clock))
+    host.loop_watch = watch = LoopWatch(clock, worked_ns=lambda: clock.elapsed_ms() * 1_000_000)
+    watch.is_looking = True
+    peer = FakePeer(host)
+    peer.send(BEAT, 4, HeartbeatRequest())
+    await turns()
+    released.set_result(None)
+    await turns()
+    assert len(peer.answers()) == 1
+    watch.look()
+    (stall,) = watch.recent
+    assert stall.step is not None
+    assert (stall.cause, stall.step.api) == ("other", "HEARTBEAT")
+    assert watch.ended is None
 
 
 async def test_an_unserved_version_of_api_versions_is_answered_as_version_0(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from types import SimpleNamespace
 
 import pytest
 from manual_clock import ManualClock
@@ -96,26 +97,24 @@ def test_the_longest_of_several_steps_is_named(watched: Watched) -> None:
 
 
 def test_work_that_nobody_began_names_the_request_that_ended_last_as_no_more_than_that(watched: Watched) -> None:
-    from types import SimpleNamespace
-
     who = SimpleNamespace(session=SimpleNamespace(principal="User:app"), client_id=None, peer="10.0.0.7:5")
     watched.watch.ended, watched.watch.ended_api = who, SimpleNamespace(name="FETCH")
     (told,) = watched.late_by(200, worked_ms=200)
     assert told == (
-        "a stall of the event loop, no request began then, and this one ended last ms=200 worked_ms=200 stalls=1"
+        "a stall of the event loop, no request ran for so long when it began, and this one ended last ms=200 worked_ms=200 stalls=1"
         ' api=FETCH principal=User:app client_id="" peer=10.0.0.7:5'
     )
     assert watched.watch.ended is None
     assert watched.late_by(TELL_INTERVAL_MS, worked_ms=TELL_INTERVAL_MS) == [
-        "a stall of the event loop, no request of a client ran then ms=10000 worked_ms=10000 stalls=1"
+        "a stall of the event loop, no request of a client ran for so long ms=10000 worked_ms=10000 stalls=1"
     ]
     assert watched.watch.counts["other"] == 2
 
 
 def test_many_stalls_are_few_lines_and_little_memory(watched: Watched) -> None:
     told = [line for _ in range(100) for line in watched.late_by(200, worked_ms=200, step=Step(200, **REQUEST))]
-    assert len(told) == 1 + 100 * (LOOK_MS + 200) // TELL_INTERVAL_MS
-    assert "stalls=34" in told[-1] or "stalls=33" in told[-1]
+    assert len(told) == 100 * (LOOK_MS + 200) // TELL_INTERVAL_MS
+    assert "stalls=34" in told[-1]
     assert len(watched.watch.recent) == KEPT
     assert watched.watch.counts["request"] == 100
 
