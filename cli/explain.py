@@ -1,4 +1,5 @@
-"""`eosin explain SUBJECT`: why a transactional id, a partition or a group is as it is, in one sentence (console.md 3).
+"""`eosin explain SUBJECT`: why a transactional id, a partition or a group is as it is, in one sentence (console.md 3);
+`eosin explain broker`: when the event loop of a broker stood still, and for whom.
 
 Asks over Kafka's APIs, so that it works with every broker; an Eosin with `--http` tells more: who did it, and why.
 """
@@ -78,14 +79,16 @@ def parser() -> Parser:
     """The options of the command."""
     options = Parser(
         prog="eosin explain",
-        description="Say why a transactional id, a partition, a topic, a group or a producer id is as it is.",
+        description="Say why a transactional id, a partition, a topic, a group or a producer id is as it is, or, of the"
+        " word broker, when the event loop of a broker stood still, and for whom.",
         examples=[
             "eosin explain invoicing-1",
             "eosin explain invoicing-1 --timeline",
             "eosin explain orders-0 --data-dir /var/lib/eosin",
+            "eosin explain broker --http 127.0.0.1:9100",
         ],
     )
-    options.add_argument("subject", metavar="TRANSACTIONAL-ID | TOPIC-PARTITION | TOPIC | GROUP | PRODUCER-ID")
+    options.add_argument("subject", metavar="TRANSACTIONAL-ID | TOPIC-PARTITION | TOPIC | GROUP | PRODUCER-ID | broker")
     options.add_argument("--as", dest="kind", choices=KINDS, help="what the subject is, where several have that name")
     options.add_argument("--data-dir", metavar="DIR", help="from the files of a stopped broker")
     options.add_argument("--timeline", action="store_true", help="the events behind it, too")
