@@ -30,6 +30,7 @@ from eosin.network.hang_up import unacknowledged_bytes
 from eosin.network.host import ConnectionHost
 from eosin.network.pause import HELD
 from eosin.network.response_queue import ResponseQueue
+from eosin.network.stalls import note_stall
 from eosin.network.transaction_order import TransactionOrder
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -39,16 +40,13 @@ from eosin.protocol.wire.frame_memory import FrameMemory
 from eosin.protocol.wire.frames import FrameError
 from eosin.runtime.clock import Timer, stopwatch_ns
 from eosin.runtime.logging_format import fields
-from eosin.runtime.loop_watch import STALL_MS, Step
 from eosin.security.session import NOBODY, Session
 
 log = logging.getLogger(__name__)
 
 TURN_MS: Final = 2
 """How long one connection begins requests in one turn of the event loop, but for the last of them."""
-NS_PER_MS: Final = 1_000_000
-TURN_NS: Final = TURN_MS * NS_PER_MS
-STALL_NS: Final = STALL_MS * NS_PER_MS
+TURN_NS: Final = TURN_MS * 1_000_000
 NO_FRAME: Final = memoryview(b"")
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _FETCH: Final = ApiKey.FETCH
@@ -417,7 +415,7 @@ class Connection(asyncio.BufferedProtocol):
             self._begin(frame)
             took_ns = elapsed_ns() - began_ns
             if took_ns >= TURN_NS:
-                self.note_stall(frame, took_ns)
+                note_stall(self._host, self, frame, took_ns)
                 turn = 0
             frame = NO_FRAME  # nothing views it any more, so its memory can be released
         self._flush()
@@ -441,27 +439,6 @@ class Connection(asyncio.BufferedProtocol):
             and (not self._exchanges or len(self._exchanges) < host.max_in_flight)
             and self._responses.ready_bytes <= host.write_buffer_bytes
             and not (self._fetch.has_begun and self._frames and self._frames[0][:2] == _FETCH_BYTES)
-        )
-
-    def note_stall(self, frame: memoryview, took_ns: int) -> None:
-        """Tell if a turn took very long: that was its last request, as a turn begins none after `TURN_MS`."""
-        watch = self._host.loop_watch
-        if took_ns <= STALL_NS or not watch.is_looking:
-            return
-        try:
-            header = decode_request_header(frame)
-            api, client_id = self._host.apis[header.api_key].key.name, header.client_id
-        except (DecodeError, KeyError):
-            api, client_id = "no request", None
-        watch.took(
-            Step(
-                took_ns // NS_PER_MS,
-                api=api,
-                principal=self.session.principal,
-                client_id=client_id,
-                peer=self.peer,
-                size_bytes=len(frame),
-            )
         )
 
     def _schedule_begin(self) -> None:

@@ -13,6 +13,7 @@ from eosin.model.close_connection import CloseConnection
 from eosin.network.api import Api
 from eosin.network.large_exchange import LargeExchange
 from eosin.network.many_items import items_in
+from eosin.network.stalls import note_stall
 from eosin.protocol.types import DecodeError
 from eosin.protocol.wire.headers import RequestHeader
 from eosin.runtime.round_robin import RoundRobin
@@ -49,7 +50,7 @@ class LargeRequests:
                 del request  # the exchange lets go of it in turns
                 began_ns = self._host.elapsed_ns()
                 connection.begin_exchange(exchange, len(frame))
-                connection.note_stall(frame, self._host.elapsed_ns() - began_ns)
+                note_stall(self._host, connection, frame, self._host.elapsed_ns() - began_ns)
         except GivenUp:
             return  # the client is gone
         except DecodeError as error:

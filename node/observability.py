@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from eosin.observe.console.feed import Feed
     from eosin.observe.console.history import History
     from eosin.observe.console.sessions import Sessions
+    from eosin.observe.http.guard import Application, Guard
     from eosin.observe.http.host import HttpHost
     from eosin.observe.http.knowledge import Knowledge
     from eosin.observe.metrics.exposition import MetricsExposition
@@ -167,7 +168,6 @@ class Observability:
         from eosin.broker.traffic_stats import TrafficStats
         from eosin.network.request_stats import RequestStats
         from eosin.observe.http.application import application
-        from eosin.observe.http.guard import Guard
         from eosin.observe.http.health import Health
         from eosin.observe.http.host import HttpHost
         from eosin.observe.http.knowledge import Knowledge
@@ -209,7 +209,17 @@ class Observability:
             self.exposition,
             () if self.console is None else self.console.routes(),
         )
-        guard = Guard(
+        stores = self._stores
+        guard = self._guard(told, sessions)
+        self._http = HttpHost(guard, self._bound, None if stores is None else lambda: stores.built.context)
+        await self._http.start()
+
+    def _guard(self, told: "Application", sessions: "Sessions | None") -> "Guard":
+        """What stands before the paths, and lets nobody else in."""
+        from eosin.observe.http.guard import Guard
+
+        config = self._config
+        return Guard(
             told,
             clock=self._clock,
             allowed_hosts=(*config.eosin_http_allowed_hosts, *self._own_names),
@@ -218,9 +228,6 @@ class Observability:
             is_private=self._is_private and any(is_open(config, name) for name in config.protocols),
             knows_session=None if sessions is None else sessions.knows,
         )
-        stores = self._stores
-        self._http = HttpHost(guard, self._bound, None if stores is None else lambda: stores.built.context)
-        await self._http.start()
 
     def _history(
         self,
