@@ -7,7 +7,7 @@ import select
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -23,17 +23,20 @@ from eosin.network.watch import IDLE_ROUNDS, LOOK_FOR_END_MS
 from eosin.node.server import Server
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
+from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
 from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from eosin.protocol.schemas.metadata import MetadataRequest
+from eosin.protocol.schemas.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from eosin.protocol.types import Message
 from eosin.protocol.wire.codec import decode_response, encode_request
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.coordinators import cleaner_config, group_config, transaction_config
 from eosin.settings.start_error import StartError
 from eosin.storage.compaction.cleaner import CleanerConfig
+from eosin.storage.disk.memory import MemoryDisk
 
 pytestmark = pytest.mark.process
 
@@ -348,6 +351,51 @@ async def test_requests_that_do_not_end_are_cut_off_at_the_limit(caplog: pytest.
         server.host.running[never] = ApiKey.PRODUCE
         assert not await server.shutdown()
     assert "requests did not finish in time" in caplog.text
+
+
+class HeldChecks(MemoryDisk):
+    """A disk whose thread checks nothing until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.checks = 0
+        self.may_go_on = asyncio.Event()
+
+    async def compute(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        self.checks += 1
+        await self.may_go_on.wait()
+        return function(*args, **kwargs)
+
+
+async def test_a_stop_does_not_check_what_clients_have_sent_that_are_gone() -> None:
+    disk = HeldChecks()
+    large = PartitionProduceData(0, bytes(build_batch([NewRecord(None, b"v")] * 20_000, timestamp=1_700_000_000_000)))
+    request = ProduceRequest(None, -1, 30_000, (TopicProduceData("t", bytes(16), (large,)),))
+    async with running(config_of(), disk=disk) as server:
+        client = await Client.to(server.addresses[0])
+        await client.ask(ApiKey.CREATE_TOPICS, 5, CreateTopicsRequest(topics=(CreatableTopic("t", 1, 1),)))
+        gone = [await Client.to(server.addresses[0]) for _ in range(20)]
+        for each in gone:
+            each.send(ApiKey.PRODUCE, 11, request)
+
+        async def all_wait() -> bool:
+            return len(server.host.running) == len(gone)
+
+        await until(all_wait)
+        for each in gone:
+            await each.close()
+
+        async def all_are_gone() -> bool:
+            return len(server.host.connections) == 1
+
+        await until(all_are_gone)
+        assert len(server.host.running) == len(gone), "a lost client undoes nothing"
+        stopping = asyncio.ensure_future(server.shutdown())
+        await turns()
+        disk.may_go_on.set()
+        assert await stopping
+        assert disk.checks == 1
+        await client.close()
 
 
 async def test_nothing_is_accepted_while_the_broker_stops() -> None:
