@@ -1,5 +1,5 @@
-"""Find the meaning of a name: a transactional id, a partition, a topic, a group, a producer id or `broker`, in this order
-(console.md 3)."""
+"""Find the meaning of a name: a transactional id, a partition, a topic, a group, a producer id or `broker`, in this
+order (console.md 3)."""
 
 import re
 from collections.abc import Sequence
