@@ -6,11 +6,11 @@ end their requests, ends the waits of clients that are gone, and sees who may gi
 
 import asyncio
 import logging
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, Protocol
 
 from eosin.network.host import ConnectionHost
-from eosin.network.unfinished_frames import UnfinishedFrames
-from eosin.network.unread_answers import UnreadAnswers
+from eosin.network.refusal_log import RefusalLog
 from eosin.runtime.background import Background
 from eosin.runtime.logging_format import fields
 from eosin.runtime.running_time import READ_TURNS
@@ -24,6 +24,8 @@ IDLE_ROUNDS: Final = 4
 LOOK_FOR_END_MS: Final = 1000
 """How often connections that are not read are checked for clients that are gone, those that are not read by their
 clients for whether these take anything, and those that have begun a request for whether it goes on."""
+PROGRESS_BYTES: Final = 65_536
+"""What must come of a frame within the time, or its end: 2 KiB a second by default."""
 
 
 class ConnectionWatch:
@@ -68,3 +70,93 @@ class ConnectionWatch:
                 connection.close_idle()
         if idle:
             log.info("closing idle connections", extra=fields(connections=len(idle), peer=idle[0]))
+
+
+class Sender(Protocol):
+    """A connection, as far as it sends."""
+
+    listener: str
+    peer: str
+
+    def unfinished(self) -> tuple[int, int] | None:
+        """The frame that it has begun: its number, and how many bytes of it came; None between two frames."""
+
+    def abort(self) -> None:
+        """Close it."""
+
+
+class UnfinishedFrames:
+    """Clients that begin a request and do not end it, byte by byte or not at all (security.md 6.2).
+
+    Such a client holds the memory of its frame. Time is counted in looks, as in `UnreadAnswers`, so a pause of the
+    broker costs nobody a connection; and only while the connection is read, so one that has to wait is not blamed for
+    it.
+    """
+
+    def __init__(self, *, looks: int, refusals: RefusalLog) -> None:
+        """A connection is given up when so many looks in a row found the same frame, without enough progress."""
+        self._most = looks
+        self._refusals = refusals
+        self._seen: dict[Sender, tuple[int, int, int]] = {}
+        """Connections in the middle of a frame, its number, how much of it there was when it last made progress, and
+        how many looks ago that was."""
+
+    def look(self, connections: Iterable[Sender]) -> None:
+        """Look once, at all of them."""
+        before, self._seen = self._seen, {}
+        for connection in connections:
+            unfinished = connection.unfinished()
+            if unfinished is None:
+                continue
+            number, size = unfinished
+            last_number, last_size, looks = before.get(connection, (-1, 0, 0))
+            if number != last_number or size - last_size >= PROGRESS_BYTES:
+                self._seen[connection] = number, size, 0
+            elif looks + 1 < self._most:
+                self._seen[connection] = number, last_size, looks + 1
+            else:
+                self._refusals.closing(connection, "the client does not end the request that it has begun")
+                connection.abort()
+
+
+class Reader(Protocol):
+    """A connection, as far as it reads."""
+
+    listener: str
+    peer: str
+
+    def unread(self) -> object | None:
+        """What it has not taken, as a value that changes with each byte; None for nothing."""
+
+    def abort(self) -> None:
+        """Close it, and drop what is unsent."""
+
+
+class UnreadAnswers:
+    """Clients that take no byte of their responses for so long that they are given up (security.md 6.2).
+
+    Such a client holds what was prepared for it, and nothing of its own makes it let go. Time is counted in looks, so a
+    pause of the broker costs nobody a connection; and whoever takes a byte now and then stays, however slow it is.
+    """
+
+    def __init__(self, *, looks: int, refusals: RefusalLog) -> None:
+        """A connection is given up when so many looks in a row found the same bytes waiting."""
+        self._most = looks
+        self._refusals = refusals
+        self._seen: dict[Reader, tuple[object, int]] = {}
+        """Connections with something unread, what that was, and how many looks have found the same."""
+
+    def look(self, connections: Iterable[Reader]) -> None:
+        """Look once, at all of them."""
+        before, self._seen = self._seen, {}
+        for connection in connections:
+            unread = connection.unread()
+            if unread is None:
+                continue
+            last, looks = before.get(connection, (None, 0))
+            looks = looks + 1 if unread == last else 0
+            if looks < self._most:
+                self._seen[connection] = unread, looks
+                continue
+            self._refusals.closing(connection, "the client does not read its responses")
+            connection.abort()

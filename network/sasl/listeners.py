@@ -4,6 +4,7 @@ Imported by a broker that has such a listener, and by no other.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -13,8 +14,8 @@ from eosin.model.address_group import network_of
 from eosin.network.connection import Connection
 from eosin.network.sasl.failure_delays import FailureDelays
 from eosin.network.sasl.gate import SaslGate, SaslListener
-from eosin.network.sasl.revocation import close_sessions
 from eosin.protocol.sasl.steps import Mechanism
+from eosin.runtime.logging_format import fields, shown
 from eosin.security.sasl.exchanges import NewExchange, ScramExchange
 from eosin.security.sasl.plain import PasswordChecks, PlainExchange
 from eosin.security.sasl.settings import jaas_users
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
     from eosin.network.unauthenticated_peers import UnauthenticatedPeer
     from eosin.runtime.chance import Chance
     from eosin.security.sasl.tokens import Tokens
+
+log = logging.getLogger("eosin.network.sasl.revocation")
+
+REVOKED_WITHIN_MS: Final = 1000
+"""How long what is in flight for a user who is gone may take to be answered."""
+BY_PASSWORD: Final = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"})
+"""The mechanisms that prove a user of the store."""
 
 
 class SaslListeners:
@@ -98,3 +106,18 @@ class SaslListeners:
                 return lambda _: tokens.exchange()
             case _:
                 return lambda _: ScramExchange(mechanism, self._credentials)
+
+
+def close_sessions(host: "ConnectionHost", user: str) -> None:
+    """End every connection of a user whose last credential was deleted, once what is in flight is answered, or soon;
+    Kafka leaves them alive (security.md 3.3.6)."""
+    theirs = [
+        connection
+        for connection in host.connections
+        if connection.session.principal.name == user and connection.session.mechanism in BY_PASSWORD
+    ]
+    for connection in theirs:
+        connection.end_after_answers()
+        host.clock.call_later(REVOKED_WITHIN_MS, connection.close)
+    if theirs:
+        log.info("closing the connections of a deleted user", extra=fields(user=shown(user), connections=len(theirs)))

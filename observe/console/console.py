@@ -5,7 +5,9 @@ script and no style but its own files, and is shown in no frame of another page.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 from starlette.requests import Request
@@ -20,7 +22,6 @@ from eosin.observe.console.feed import Feed
 from eosin.observe.console.history import History
 from eosin.observe.console.log_routes import LogRoutes
 from eosin.observe.console.sessions import Sessions
-from eosin.observe.console.static_files import PAGE, StaticFile, static_files
 from eosin.observe.console.streams import Streams, tables_of
 from eosin.observe.console.survey import Known, Survey
 from eosin.observe.console.topic_view import TopicView
@@ -38,6 +39,13 @@ POLICY: Final = (
 )
 JSON: Final = "application/json"
 LONGEST_NAME: Final = 1000
+KINDS: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+PAGE: Final = "index.html"
 
 
 class Console:
@@ -153,6 +161,30 @@ class Console:
             return Response(msgspec.json.encode(found) + b"\n", media_type=JSON)
 
         return answer
+
+
+class StaticFile(NamedTuple):
+    """A file of the page."""
+
+    body: bytes
+    kind: str
+
+
+def static_files() -> dict[str, StaticFile]:
+    """The files of the page by their paths below `/static/`: a few dozen KB, read once when a console begins. Only what
+    is in the folder by a name that was listed then is ever served."""
+    return dict(_below(files("eosin.observe.console") / "static", ""))
+
+
+def _below(folder: Traversable, path: str) -> list[tuple[str, StaticFile]]:
+    found = []
+    for each in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        suffix = "." + each.name.rpartition(".")[2]
+        if each.is_dir():
+            found += _below(each, f"{path}{each.name}/")
+        elif suffix in KINDS:
+            found.append((f"{path}{each.name}", StaticFile(each.read_bytes(), KINDS[suffix])))
+    return found
 
 
 def _served(file: StaticFile) -> Response:

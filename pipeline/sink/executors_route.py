@@ -24,9 +24,8 @@ from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.common.retrying_client import RetryingClient
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
 from eosin.pipeline.sink.batch_limits import BatchLimits
-from eosin.pipeline.sink.lease_client import Leases
+from eosin.pipeline.sink.lease_client import Leases, LeasingProducer
 from eosin.pipeline.sink.lease_server import LeaseAddress, LeaseServer
-from eosin.pipeline.sink.leasing_producer import LeasingProducer
 from eosin.pipeline.sink.row_writer import RowWriter
 from eosin.protocol.names import ProducerIdAndEpoch
 

@@ -8,14 +8,18 @@ import asyncio
 import contextlib
 import json
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from eosin.client.client import Client
 from eosin.client.errors import BrokerError
+from eosin.client.producer import Producer
 from eosin.pipeline.common.errors import DriverOutOfReach, RowsLost
 from eosin.pipeline.sink.lease_server import LONGEST_REASON, LeaseAddress, shortened
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
+from eosin.protocol.records.batch import next_sequence
 
 CONNECT_TIMEOUT_S = 30.0
 
@@ -130,3 +134,32 @@ class Leases:
         except (ValueError, LookupError, TypeError, AttributeError, StopIteration) as error:
             return BatchGivenUp(f"the driver said something that no task understands: {error!r}"[:LONGEST_REASON])
         return BatchGivenUp("the connection to the driver is gone: its batch has ended, or the driver itself")
+
+
+class LeasingProducer(Producer):
+    """One of several producers with one identity that may write to the same partitions. Start it with `act_as`.
+
+    Always true: the batches of a partition are sent one after the other, also by different tasks, with consecutive
+    sequence numbers.
+    """
+
+    def __init__(
+        self, client: Client, transactional_id: str, leases: Leases, *, transaction_version: int | None = None
+    ) -> None:
+        """All producers with this identity get their leases from one driver, for one topic."""
+        super().__init__(client, transactional_id, transaction_version=transaction_version)
+        self._leases = leases
+
+    async def send_built(
+        self,
+        partition: TopicPartition,
+        build: Callable[..., bytearray],
+        count: int,
+        identity: ProducerIdAndEpoch | None = None,
+        base_sequence: int | None = None,
+    ) -> int:
+        """Like `Producer.send_built`, with the sequence number of the lease. `base_sequence` is ignored."""
+        async with self._leases.held(partition.partition) as lease:
+            offset = await super().send_built(partition, build, count, identity, lease.sequence)
+            lease.sequence = next_sequence(lease.sequence, count)
+            return offset

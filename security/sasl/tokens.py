@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from eosin.runtime.clock import Clock
 from eosin.runtime.key_files import StoreError
-from eosin.security.sasl.bearer import BearerExchange
-from eosin.security.sasl.bearer_tokens import TokenReader, TokenRules
+from eosin.security.sasl.bearer_tokens import BearerExchange, TokenReader, TokenRules
 from eosin.security.sasl.key_set import KeySet, fetched
 from eosin.security.sasl.settings import of_tokens
 from eosin.security.tls.contexts import ClientContext, client_context

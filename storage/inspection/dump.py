@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from eosin.protocol.names import uuid_text
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.inspection.index_files import (
     AbortedIndexCheck,
@@ -11,13 +12,23 @@ from eosin.storage.inspection.index_files import (
     read_index,
 )
 from eosin.storage.inspection.internal_records import KINDS_BY_TOPIC
-from eosin.storage.inspection.journal_file import read_journal
 from eosin.storage.inspection.names import Kind, NamedFile
 from eosin.storage.inspection.segment_values import batch_value, record_values
 from eosin.storage.inspection.segment_walk import SegmentWalk
 from eosin.storage.inspection.small_files import read_small_file
 from eosin.storage.inspection.source import Source
-from eosin.storage.inspection.values import AbortedEntry, FileStart, OffsetEntry, Problem, TimeEntry, Value
+from eosin.storage.inspection.values import (
+    AbortedEntry,
+    EntryFound,
+    FileStart,
+    GroupFound,
+    OffsetEntry,
+    Problem,
+    TimeEntry,
+    Value,
+)
+from eosin.storage.journal.codec import MalformedEntry, entries, journal_id_of
+from eosin.storage.journal.found import read_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +106,29 @@ def _check_index(
             aborted.marker(found.header, is_abort=batch_value("", found).control == "ABORT")
     for check in (offsets, times, aborted):
         check.finish(walk.position)
+
+
+def read_journal(disk: Disk, path: str) -> Iterator[Value]:
+    """The groups of its last round, and their faults. A torn last group is not there: a power loss may leave
+    one. Raises OSError."""
+    content = disk.read_whole(path)
+    file = read_file(path, content, journal_id_of(content))
+    for position, header in file.groups:
+        yield GroupFound(path, position=position, **header._asdict())
+        try:
+            for at, entry in entries(file.content, position):
+                yield EntryFound(
+                    path,
+                    position=at,
+                    topic=entry.topic_partition.topic,
+                    partition=entry.topic_partition.partition,
+                    topic_id=uuid_text(entry.topic_id),
+                    leader_epoch=entry.leader_epoch,
+                    base_offset=entry.base_offset,
+                    end_offset=entry.end_offset,
+                    size=len(entry.data),
+                )
+        except MalformedEntry as error:
+            yield Problem(path, reason=f"no entry is there: {error}", position=position)
+    if file.later is not None:
+        yield Problem(path, reason="damaged: no whole group is there, but behind it", position=file.end)

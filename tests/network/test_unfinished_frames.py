@@ -8,8 +8,7 @@ from fake_peer import FakePeer, host_of
 from virtual_broker import VirtualBroker
 
 from eosin.network.refusal_log import RefusalLog
-from eosin.network.unfinished_frames import PROGRESS_BYTES, UnfinishedFrames
-from eosin.network.watch import ConnectionWatch
+from eosin.network.watch import PROGRESS_BYTES, ConnectionWatch, UnfinishedFrames
 from eosin.protocol.keys import ApiKey
 from eosin.settings.broker import BrokerConfig
 

@@ -13,7 +13,7 @@ from fake_peer import FakePeer, host_of
 from waiting import HANG_S, wait_until
 
 from eosin.network.refusal_log import RefusalLog
-from eosin.network.unread_answers import UnreadAnswers
+from eosin.network.watch import UnreadAnswers
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic

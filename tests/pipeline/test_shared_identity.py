@@ -16,9 +16,8 @@ from eosin.client.client import Client
 from eosin.client.consumer import LATEST, Consumer, Isolation
 from eosin.client.errors import BrokerError
 from eosin.client.producer import TV1, TV2, Producer
-from eosin.pipeline.sink.lease_client import Leases
+from eosin.pipeline.sink.lease_client import Leases, LeasingProducer
 from eosin.pipeline.sink.lease_server import LeaseServer
-from eosin.pipeline.sink.leasing_producer import LeasingProducer
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord

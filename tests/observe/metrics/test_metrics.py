@@ -18,10 +18,10 @@ from wire_producer import idempotent
 
 from eosin.broker.markers import LocalMarkers
 from eosin.network.request_stats import Latencies, RequestStats
-from eosin.observe.metrics import slices, text
+from eosin.observe.metrics import exposition, slices
+from eosin.observe.metrics.exposition import PLAIN, write
 from eosin.observe.metrics.families import column, labels_text
 from eosin.observe.metrics.slices import PIECE, TURN_MS
-from eosin.observe.metrics.text import PLAIN, write
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 
@@ -428,7 +428,7 @@ async def test_a_scrape_of_thousands_of_partitions_and_ids_is_cut_into_short_pie
         await producer.send(ORDERS_0)
         assert server.observability is not None
         assert server.observability.exposition is not None
-        for kind in (PLAIN, text.OPENMETRICS):
+        for kind in (PLAIN, exposition.OPENMETRICS):
             written, turns = await counted(server.observability.exposition._write(kind))
             assert b"".join(written).count(b"kafka_log_log_size{") > 1000  # of the largest alone
             assert sum(turns) > 100_000

@@ -18,8 +18,7 @@ from manual_clock import ManualClock
 from eosin.protocol.sasl.oauthbearer import bearer_message
 from eosin.protocol.sasl.steps import Challenge, Failure
 from eosin.runtime.clock import SystemClock
-from eosin.security.sasl.bearer import BearerExchange
-from eosin.security.sasl.bearer_tokens import Bearer, TokenReader, TokenRules
+from eosin.security.sasl.bearer_tokens import Bearer, BearerExchange, TokenReader, TokenRules
 from eosin.security.sasl.exchanges import Authenticated
 from eosin.security.sasl.key_set import EARLY_MS, USABLE_MS, KeySet, NoKeys, fetched, keys_of
 from eosin.settings.start_error import StartError
