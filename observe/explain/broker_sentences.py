@@ -6,7 +6,7 @@ from typing import Final
 
 from eosin.observe.explain.explained import Explained, Next
 from eosin.observe.explain.facts import BrokerFacts, StallFacts
-from eosin.observe.explain.wording import clipped, duration, moment, name, number, plural
+from eosin.observe.recorder.wording import clipped, duration, moment, name, number, plural
 
 SUBJECT: Final = "broker"
 _USER: Final = "User:"
