@@ -1,1 +1,1 @@
-"""What the cluster is and how it changes: metadata, the quorum, membership, replication, peers, links."""
+"""The state of the cluster and its changes: metadata, the quorum, membership, replication, peers, links."""

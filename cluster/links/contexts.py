@@ -34,7 +34,7 @@ class LinkContext:
     settings: LinkTls
 
     def warnings(self, now: datetime) -> Iterator[str]:
-        """What its operator should be told, and no listener of this broker tells."""
+        """Warnings for the operator that no listener of this broker gives."""
         if self.key_store is not None and self.settings.is_to_controllers:
             left = days_left(self.key_store, now)
             if left < WARN_DAYS:

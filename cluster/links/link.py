@@ -33,7 +33,7 @@ class Link:
 
     @property
     def tls(self) -> ssl.SSLContext | None:
-        """What a new connection is encrypted with; None leaves it plain."""
+        """The context that encrypts new connections; None leaves them plain."""
         return None if self._watch is None else self._watch.built.context
 
     async def authenticate(self, connection: Connection) -> int:

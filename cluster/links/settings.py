@@ -46,14 +46,14 @@ class LinkTls:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What is read again when it changes."""
+        """The files that are read again when they change."""
         stores = (self.key_store, self.trust_store)
         return tuple(store.location for store in stores if store is not None and store.location is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """What a connection does before its first request; plain where both are None."""
+    """The encryption and the login of a connection before its first request; plain where both are None."""
 
     tls: LinkTls | None
     login: Login | None
@@ -66,7 +66,7 @@ def check_links(config: "BrokerConfig") -> list[str]:
 
 
 def to_brokers(config: "BrokerConfig") -> LinkSettings:
-    """How other brokers are reached. Raises `SettingError`."""
+    """The settings of links to other brokers. Raises `SettingError`."""
     listener, protocol = config.inter_broker_listener, config.inter_broker_protocol
     login = None
     if protocol in SASL_PROTOCOLS:
@@ -81,7 +81,7 @@ def to_brokers(config: "BrokerConfig") -> LinkSettings:
 
 
 def to_controllers(config: "BrokerConfig") -> LinkSettings:
-    """How controllers are reached. Raises `SettingError`."""
+    """The settings of links to controllers. Raises `SettingError`."""
     listener, protocol = config.controller_listener, config.controller_protocol
     login = _login(config, listener, CONTROLLERS_MECHANISM) if protocol in SASL_PROTOCOLS else None
     has_tls = protocol in TLS_PROTOCOLS
@@ -103,7 +103,7 @@ def _warnings(config: "BrokerConfig", link: LinkSettings) -> Iterator[str]:
 
 
 def _are_here(config: "BrokerConfig") -> bool:
-    """Whether no controller that is asked first is on another machine."""
+    """True if no controller that is asked first is on another machine."""
     hosts = [host for host, _ in config.controllers] + [voter.host for voter in config.voters]
     return all(map(is_loopback, hosts))
 

@@ -179,7 +179,7 @@ class ControllerChannel:
 
 
 def is_not_controller(response: Message) -> bool:
-    """Whether an error code at any level of a response is NOT_CONTROLLER."""
+    """True if an error code at any level of a response is NOT_CONTROLLER."""
     if getattr(response, "error_code", ErrorCode.NONE) == ErrorCode.NOT_CONTROLLER:
         return True
     for name in response.__struct_fields__:

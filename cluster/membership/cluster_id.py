@@ -58,8 +58,8 @@ async def learn_cluster_id(
     clock: Clock,
     security: Security | None = None,
 ) -> str:
-    """What the first controller that answers says. A broker need not be registered for it. Raises StartError when
-    none has answered in `timeout_ms`."""
+    """Returns the cluster id of the first controller that answers. A broker need not be registered for it. Raises
+    StartError when none has answered in `timeout_ms`."""
     complaint = "none was asked"
     try:
         async with asyncio.timeout(timeout_ms / 1000):

@@ -42,7 +42,7 @@ _MEANS_NOTHING: Final = frozenset(
 """Errors of a partition that is not there, or not this broker's: for good, if the image says the same."""
 
 IsWanted = Callable[[TopicIdPartition, Uuid], bool]
-"""Whether the image has this broker among the replicas of a partition, and in another directory."""
+"""True if the image has this broker among the replicas of a partition, and in another directory."""
 
 
 class Assignment(NamedTuple):

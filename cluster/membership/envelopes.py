@@ -29,13 +29,13 @@ opened."""
 LOOK_S: Final = 1.0
 """So often somebody looks whether the client of a request that is on its way is still there."""
 FORWARD_TIMEOUT_MS: Final = 60_000
-"""How long a request of a client waits for its turn and for a controller (cluster.md 5.2)."""
+"""Time that a request of a client waits for its turn and for a controller (cluster.md 5.2)."""
 _CORRELATION_ID_AT: Final = 4
-"""Where the correlation id stands in a request without its size: behind the API's key and version."""
+"""Position of the correlation id in a request without its size: behind the API's key and version."""
 
 
 class ForwardedResponse(NamedTuple):
-    """What became of a client's request that was passed on."""
+    """The result of a client's request that was passed on."""
 
     error_code: ErrorCode
     """NONE: `frame` is the response. UNSUPPORTED_VERSION: the client's connection has to close. Anything else is the
@@ -128,8 +128,8 @@ def _tell_left_out(sentence: str, count: int) -> None:
 def opened_envelope(
     request: bytes, response: EnvelopeResponse, complain: Callable[[str], None] = _LOG.warning
 ) -> ForwardedResponse:
-    """What the client of `request` gets for the controller's response to its Envelope: the table of cluster.md 5.2,
-    without 41, which the channel sees to. What is wrong with it goes to `complain`."""
+    """The result for the client of `request`, from the controller's response to its Envelope: the table of
+    cluster.md 5.2, without 41, which the channel sees to. What is wrong with it goes to `complain`."""
     if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
         return ForwardedResponse(ErrorCode.UNSUPPORTED_VERSION, b"")
     frame = response.response_data

@@ -1,4 +1,4 @@
-"""When a failing or full disk is more than the trouble of one log (cluster.md 4.19). Pure."""
+"""Decides when a failing or full disk is more than the trouble of one log (cluster.md 4.19). Pure."""
 
 from collections import deque
 from typing import Final, NamedTuple
@@ -26,19 +26,19 @@ class LogFailures:
 
 
 class Room(NamedTuple):
-    """What is free of a file system, in bytes."""
+    """The free and the total space of a file system, in bytes."""
 
     free: int
     total: int
 
     @property
     def is_enough(self) -> bool:
-        """Whether a broker with so much room may lead again after it had none."""
+        """True if a broker with so much room may lead again after it had none."""
         return self.free >= min(self.total // ROOM_SHARE, ROOM_BYTES)
 
 
 class DiskFullFence:
-    """Whether a broker whose disk is full should let others lead."""
+    """Decides whether a broker whose disk is full should let others lead."""
 
     def __init__(self, patience_ms: int) -> None:
         """`patience_ms` is `eosin.disk.full.fence.ms`."""

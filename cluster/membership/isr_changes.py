@@ -57,7 +57,7 @@ class IsrChangeQueue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to send."""
+        """True if there is nothing to send."""
         return not (self._waiting or self._sent)
 
     def ask(self, partition: TopicIdPartition, asked: AskedChange) -> None:

@@ -80,7 +80,7 @@ class Membership:
         self._changed = asyncio.Event()
         self._lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._is_silent = False
-        """Whether the last heartbeat had no response."""
+        """True if the last heartbeat had no response."""
         self._failures_told: frozenset[Uuid] = frozenset()
         """The failed directories that the controller knows."""
 
@@ -91,12 +91,12 @@ class Membership:
 
     @property
     def state(self) -> BrokerState:
-        """Where this broker stands."""
+        """The state of this broker between start and stop."""
         return self._member.state
 
     @property
     def is_fenced(self) -> bool:
-        """Whether the controller gives this broker nothing to lead, as far as the last heartbeat knows."""
+        """True if the controller gives this broker nothing to lead, as far as the last heartbeat knows."""
         return self._member.is_fenced
 
     async def start(self) -> None:
@@ -111,7 +111,7 @@ class Membership:
         await self._until(lambda: self._member.state >= BrokerState.RECOVERY)
 
     def want_fence(self, want: bool) -> None:
-        """Whether to be fenced. True until it is called with False: when logs, leaders and followers are set up."""
+        """Set the wish to be fenced: True until a call with False, when logs, leaders and followers are set up."""
         self._happened(FenceWanted(want))
 
     async def unfenced(self) -> None:

@@ -87,7 +87,7 @@ class OwnAclEntries:
             return matched
 
     async def _matched(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
-        """What each filter finds. One takes turns where there are many entries; here many filters do."""
+        """The entries that each filter finds. One takes turns where there are many entries; here many filters do."""
         matched: list[list[Acl]] = []
         until_ms = self._clock.elapsed_ms() + TURN_MS
         for each in filters:
@@ -118,7 +118,7 @@ class ImageAclEntries:
     def __init__(self, image: "ClusterImage", clock: "Clock") -> None:
         self._clock = clock
         self._held = Counter(map(acl_of, image.acls.values()))
-        """How often each entry is in the image: its ids differ."""
+        """Number of times that each entry is in the image: its ids differ."""
         self._followers: list[Follower] = []
 
     def __contains__(self, acl: Acl) -> bool:

@@ -49,7 +49,7 @@ _TOPIC_CONFIG: Final = 2
 _BROKER_CONFIG: Final = 4
 _VALUES: Final = {kind.key.struct: kind.value.struct for kind in cluster_metadata.KINDS}
 _OURS: Final = (TopicRecord, PartitionRecord, ConfigRecord, ProducerIdsRecord, AccessControlEntryRecord)
-"""What an earlier run may have put into the checkpoint."""
+"""Records that an earlier run may have put into the checkpoint."""
 _ALONE_ONLY: Final = "delete.retention.ms"
 """A broker that runs alone keeps little of what compaction of internal topics drops; a replica that was away may need
 more (cluster.md 4.1)."""
@@ -61,7 +61,7 @@ class CannotAdopt(UnusableDirectory):
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """What the quorum will begin with."""
+    """Numbers of the topics and partitions that the quorum will begin with."""
 
     topics: int
     partitions: int
@@ -92,8 +92,8 @@ def adopt(
 
 
 def topic_records(image: MetadataImage, *, node_id: int, directory_id: Uuid, leader_epoch: int) -> list[Message]:
-    """What a quorum must know of the topics, settings, users, rights and producer ids of a broker that ran alone, in an
-    order in which it can be replayed. `leader_epoch` is above every one in the logs."""
+    """Records of all that a quorum must know of the topics, settings, users, rights and producer ids of a broker that
+    ran alone, in an order in which it can be replayed. `leader_epoch` is above every one in the logs."""
     records: list[Message] = []
     if image.next_producer_id > 0:
         records.append(ProducerIdsRecord(node_id, -1, image.next_producer_id))
@@ -228,7 +228,7 @@ def _latest_epoch(disk: Disk, path: str, partition: TopicPartition) -> int:
 
 
 def _bootstrap_of(disk: Disk, controller: str, *, node_id: int, cluster_id: str) -> list[Message]:
-    """What stands in the first controller's checkpoint but for what an earlier run has put there; that controller
+    """The records in the first controller's checkpoint but for those that an earlier run has put there; that controller
     has never written anything."""
     file = f"{controller}/{bootstrap.FILE_NAME}"
     properties = f"{controller}/{META_PROPERTIES}"

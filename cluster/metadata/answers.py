@@ -21,7 +21,7 @@ FEW_PARTITIONS: Final = 1000
 
 
 class Kind(NamedTuple):
-    """What an answer depends on besides the cluster."""
+    """The properties of a request that an answer depends on besides the cluster."""
 
     api_version: int
     listener: str

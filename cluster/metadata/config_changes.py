@@ -1,4 +1,4 @@
-"""How settings change at run time: incremental and whole changes, checked before they are applied. Pure.
+"""Changes of settings at run time, incremental and whole, checked before they are applied. Pure.
 
 Topics change any of their configs. Of the broker's settings, those change that are defaults of topic configs;
 every other one is read once, at start. Those that Apache Kafka changes and Eosin does not have are kept without effect.
@@ -83,17 +83,17 @@ def _items(text: str) -> list[str]:
 
 
 def is_list_config(name: str) -> bool:
-    """Whether the topic config `name` is a list."""
+    """True if the topic config `name` is a list."""
     return name in TOPIC_CONFIGS and TOPIC_CONFIGS[name].kind is Kind.LIST
 
 
 def is_list_setting(name: str) -> bool:
-    """Whether the broker setting `name` is a list."""
+    """True if the broker setting `name` is a list."""
     return name in BROKER_SETTINGS and BROKER_SETTINGS[name].kind is Kind.LIST
 
 
 def check_topic_configs(configs: Mapping[str, str], *, defaults: LogConfig, internal: bool) -> Outcome | None:
-    """Whether a topic may have these configs (INVALID_CONFIG if not)."""
+    """Returns why a topic may not have these configs (INVALID_CONFIG), or None if it may."""
     try:
         log_config = with_overrides(defaults, configs)
     except SettingError as error:
@@ -105,8 +105,8 @@ def check_topic_configs(configs: Mapping[str, str], *, defaults: LogConfig, inte
 
 
 def check_broker_configs(configs: Mapping[str, str]) -> Outcome | None:
-    """Whether these broker settings can change at run time, and to these values (INVALID_REQUEST if not, as in
-    Kafka)."""
+    """Returns why these broker settings cannot change at run time, or not to these values (INVALID_REQUEST, as in
+    Kafka), or None if they can."""
     for name, text in configs.items():
         if name in DYNAMIC_UNUSED and name not in BROKER_SETTINGS:
             continue  # kept and told, as a properties file may hold them, so that tools which set them work
@@ -123,8 +123,8 @@ def check_broker_configs(configs: Mapping[str, str]) -> Outcome | None:
 
 
 def topic_defaults(config: BrokerConfig, *layers: Mapping[str, str]) -> LogConfig:
-    """What a topic without configs of its own gets: the broker's settings at start under `layers` of changed ones, of
-    which the last wins. The layers must have passed `check_broker_configs`."""
+    """The config of a topic without configs of its own: the broker's settings at start under `layers` of changed ones,
+    of which the last wins. The layers must have passed `check_broker_configs`."""
     if not any(layers):
         return config.topic_defaults
     values: dict[str, Any] = {name: config.value(name) for name in BROKER_SETTINGS}
@@ -134,7 +134,7 @@ def topic_defaults(config: BrokerConfig, *layers: Mapping[str, str]) -> LogConfi
 
 
 def usable_broker_configs(configs: Mapping[str, str]) -> tuple[Configs, list[str]]:
-    """Those of `configs`, accepted once, that this version takes too, and one sentence about each of the others."""
+    """The part of `configs`, accepted once, that this version takes too, and one sentence about each of the others."""
     refused = {
         name: outcome for name in configs if (outcome := check_broker_configs({name: configs[name]})) is not None
     }

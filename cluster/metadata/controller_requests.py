@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from eosin.cluster.membership.envelopes import Envelopes
 
 CHANGE_TIMEOUT_MS: Final = 60_000
-"""How long a change waits for a controller (cluster.md 2.2)."""
+"""Time that a change waits for a controller (cluster.md 2.2)."""
 _CREATE_TOPICS_VERSION: Final = 7
 """Of a request in an Envelope; every controller since 3.0 serves it."""
 _ENVELOPED: Final = 1
@@ -46,7 +46,7 @@ _ENVELOPED: Final = 1
 
 
 class ControllerRequests:
-    """What one broker asks the controller to change."""
+    """Asks the controller for changes on behalf of one broker."""
 
     def __init__(self, channel: "ControllerChannel", envelopes: "Envelopes") -> None:
         """`channel` is for what the broker asks for itself, `envelopes` for what a client does."""
@@ -219,7 +219,7 @@ _DYNAMIC_TOPIC: Final = 1
 
 
 def _outcome(result: Any) -> Outcome:
-    """That of one part of a response, or what it is already."""
+    """The outcome of one part of a response, or `result` if it is an outcome already."""
     if isinstance(result, Outcome):
         return result
     return Outcome(_code(result.error_code), result.error_message)

@@ -97,9 +97,9 @@ class EmbeddedCluster:
         self._endpoints: dict[str, Endpoint] = {}
         self._log_configs = LogConfigs(config, self._image.topics)
         self._start_epoch = 0
-        """How often the broker was started before: the leader epoch of all its partitions."""
+        """Number of earlier starts of the broker: the leader epoch of all its partitions."""
         self._here: PartitionState | None = None
-        """What `_state_here` made."""
+        """The state that `_state_here` made."""
 
     # The start -----------------------------------------------------------------------------------------------------
 
@@ -224,7 +224,7 @@ class EmbeddedCluster:
         return self._state_here()
 
     def _state_here(self) -> PartitionState:
-        """That of every partition, as far as the metadata tell it: one value for all of them."""
+        """The state of every partition, as far as the metadata tell it: one value for all of them."""
         state = self._here
         if state is None or state.leader_epoch != self._start_epoch:
             here = (self.node_id,)

@@ -30,7 +30,7 @@ def missing(config: BrokerConfig, topics: Mapping[str, Topic], chance: Chance) -
 
 
 _DELETE_RETENTION_MS: Final = "60000"
-"""How long what compaction may drop stays for readers that are on their way. The only reader of these topics is their
+"""Time that what compaction may drop stays for readers that are on their way. The only reader of these topics is their
 coordinator, whose load of a partition takes seconds; Kafka's day of it would keep the markers of a day's transactions,
 and every start would read them all."""
 

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("eosin.model.cluster")
 
 SHOWN_WITHIN_MS: Final = 500
-"""How long a client that changed something waits until this broker shows it too (cluster.md 5.3)."""
+"""Longest time that a client that changed something waits until this broker shows it too (cluster.md 5.3)."""
 PARTITIONS_A_STEP: Final = 128
 """Partitions that follow a publication in one step: 2 to 8 ms of work."""
 _ALL_BROKERS: Final = ""
@@ -81,7 +81,7 @@ _TOLD_OF_A_NEW_TOPIC: Final = frozenset(
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     }
 )
-"""What a client hears of a topic that it named; anything else is a topic that is not there yet."""
+"""The errors that a client gets for a topic that it named; anything else is a topic that is not there yet."""
 _EVERYWHERE: Final = frozenset({MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY})
 """Directory ids that say nothing: the replica counts as online (cluster.md 4.18)."""
 
@@ -380,11 +380,11 @@ class JoinedCluster(ControllerRequests):
         return self._acl_entries
 
     def shows_acl(self, acl: "Acl") -> bool:
-        """Whether this broker decides by the entry already, if it decides by any."""
+        """True if this broker decides by the entry already, if it decides by any."""
         return self._acl_entries is None or acl in self._acl_entries
 
     def hides_acl(self, acl: "Acl") -> bool:
-        """Whether this broker decides by the entry no more."""
+        """True if this broker decides by the entry no more."""
         return self._acl_entries is None or acl not in self._acl_entries
 
     def subscribe(self, listener: ClusterListener) -> None:

@@ -20,7 +20,7 @@ class LogConfigs:
     def __init__(self, config: BrokerConfig, topics: Mapping[str, Topic]) -> None:
         """`topics` is the cluster's own mapping, which changes under this object."""
         self.defaults = config.topic_defaults
-        """What a topic without settings of its own gets."""
+        """The config of a topic without settings of its own."""
         self._config = config
         self._topics = topics
         self._of_topics: dict[str, LogConfig] = {}

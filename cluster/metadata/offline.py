@@ -30,7 +30,7 @@ class OfflineMetadata:
 
     def __init__(self, log: MetadataLog, image: MetadataImage, begin_epoch: Callable[[int], None]) -> None:
         self.image = image
-        """What is stored, not changed by `write`."""
+        """The stored image, not changed by `write`."""
         self._log = log
         self._begin_epoch = begin_epoch
 

@@ -1,4 +1,4 @@
-"""Which topics may exist: the rules for names, counts and replica assignments, as pure functions.
+"""Decides which topics may exist: the rules for names, counts and replica assignments, as pure functions.
 
 Each rule answers None when all is well, or an `Outcome` with Kafka's error code and a sentence for whoever asked. They
 are applied in Kafka's order, since a client is told of the first fault only.
@@ -19,7 +19,7 @@ MAX_PARTITIONS_PER_CHANGE: Final = 10_000
 
 
 class TopicSize(NamedTuple):
-    """How large a new topic will be."""
+    """The size of a new topic."""
 
     partitions: int
     replication_factor: int
@@ -31,7 +31,7 @@ def collision_key(name: str) -> str:
 
 
 def check_topic_name(name: str) -> Outcome | None:
-    """Whether a topic may be called `name` at all."""
+    """Returns why no topic may be called `name`, or None if one may."""
     if is_legal_topic_name(name):
         return None
     shown = name if len(name) <= 300 else f"{name[:300]}..."
@@ -43,7 +43,8 @@ def check_topic_name(name: str) -> Outcome | None:
 
 
 def check_new_name(name: str, *, topics: Mapping[str, Topic], namesake: str | None) -> Outcome | None:
-    """Whether a topic `name` may come into being. `namesake` is the existing name with the same `collision_key`."""
+    """Returns why no topic `name` may come into being, or None if one may. `namesake` is the existing name with the
+    same `collision_key`."""
     if name in RESERVED_TOPICS:
         return Outcome(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"Topic '{name}' is reserved for the cluster's metadata")
     if (refused := check_topic_name(name)) is not None:
@@ -66,7 +67,7 @@ def size_of_new_topic(
     defaults: TopicSize,
     brokers: Collection[int],
 ) -> TopicSize | Outcome:
-    """How large the topic becomes, or why it may not. `brokers` are the ids of the live ones."""
+    """The size of the new topic, or why it may not exist. `brokers` are the ids of the live ones."""
     if assignments:
         return _size_by_assignment(
             partitions=partitions, replication_factor=replication_factor, assignments=assignments, brokers=brokers
@@ -107,7 +108,7 @@ def _size_by_assignment(
 def check_assignments(
     assignments: Sequence[Sequence[int]], *, replication_factor: int, brokers: Collection[int]
 ) -> Outcome | None:
-    """Whether each partition's replicas are live brokers, each once, and as many as the topic has elsewhere."""
+    """Check that each partition's replicas are live brokers, each once, and as many as the topic has elsewhere."""
     for replicas in assignments:
         if not replicas:
             return Outcome(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is assigned to no broker at all")
@@ -132,7 +133,7 @@ def check_assignments(
 def check_more_partitions(
     topic: Topic | None, name: str, *, count: int, assignments: Sequence[Sequence[int]] | None, brokers: Collection[int]
 ) -> Outcome | None:
-    """Whether `topic` may grow to `count` partitions."""
+    """Check that `topic` may grow to `count` partitions."""
     if topic is None:
         return unknown_topic(name)
     if name in INTERNAL_TOPICS:
@@ -160,7 +161,7 @@ def check_more_partitions(
 
 
 def check_deletion(topic: Topic | None, name: str) -> Outcome | None:
-    """Whether a topic may be deleted. The coordinators live in the internal ones, so these stay."""
+    """Check that a topic may be deleted. The coordinators live in the internal ones, so these stay."""
     if topic is None:
         return unknown_topic(name)
     if topic.internal:

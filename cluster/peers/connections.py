@@ -129,7 +129,7 @@ class Peers:
         return peer
 
     def is_known(self, node_id: int) -> bool:
-        """Whether the cluster tells where the broker is reached."""
+        """True if the cluster tells the broker's address."""
         return self._address(node_id) is not None
 
     def apply(self, delta: "ImageDelta") -> None:
@@ -147,7 +147,7 @@ class Peers:
 
 
 def is_another(before: "RegisteredBroker | None", after: "RegisteredBroker | None") -> bool:
-    """Whether a broker that was there is not the same any more, or may not lead any more."""
+    """True if a broker that was there is not the same any more, or may not lead any more."""
     if before is None or before.fenced:
         return False
     return after is None or after.fenced or after.epoch != before.epoch

@@ -23,7 +23,7 @@ class Links(NamedTuple):
 
     @property
     def are_plain(self) -> bool:
-        """Whether there is neither TLS nor a login."""
+        """True if there is neither TLS nor a login."""
         return self.brokers is None and self.controllers is None
 
     async def look(self, *, forced: bool = False) -> None:

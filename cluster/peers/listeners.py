@@ -16,7 +16,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class PeerListeners:
-    """What one broker has said of the others' listeners."""
+    """Tells of the other brokers that lack the listener by which this one reaches them."""
 
     def __init__(self, node_id: int, listener: str, image: "ClusterImage") -> None:
         """`listener` is the one by which broker `node_id` reaches others."""

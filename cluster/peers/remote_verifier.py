@@ -149,7 +149,7 @@ class CoordinatorRoutes:
 
 
 def _is_in(partitions: Set[int], count: int, transactional_id: str) -> bool:
-    """Whether the id belongs to one of these partitions, of so many."""
+    """True if the id belongs to one of these partitions, of so many."""
     return partition_for(transactional_id, count) in partitions
 
 

@@ -30,7 +30,7 @@ _TRANSLATED: Final[Mapping[ErrorCode, ErrorCode]] = {
 
 
 class Question(NamedTuple):
-    """What one request of a producer asks."""
+    """The question that one request of a producer asks."""
 
     transactional_id: str
     producer_id: int
@@ -51,7 +51,7 @@ class _Entry:
         self.asked: list[tuple[Question, Answered]] = [(question, answered)]
 
     def fits(self, question: Question) -> bool:
-        """Whether both may be asked as one."""
+        """True if both may be asked as one."""
         return self.question[:4] == question[:4]
 
     def merge(self, question: Question, answered: Answered) -> None:
@@ -69,12 +69,12 @@ class VerificationQueue:
     def __init__(self) -> None:
         self._waiting: dict[str, _Entry] = {}
         self._later: list[tuple[Question, Answered]] = []
-        """What does not fit an entry that waits, in order."""
+        """Questions that do not fit an entry that waits, in order."""
         self._sent: dict[str, _Entry] = {}
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits."""
+        """True if nothing waits."""
         return not self._waiting
 
     def ask(self, question: Question, answered: Answered) -> None:
@@ -95,7 +95,7 @@ class VerificationQueue:
             self._later.append((question, answered))
 
     def asks_of(self, transactional_id_is: Callable[[str], bool]) -> bool:
-        """Whether there is a question about such a transaction."""
+        """True if there is a question about such a transaction."""
         later = (question.transactional_id for question, _ in self._later)
         return any(map(transactional_id_is, chain(self._sent, self._waiting, later)))
 

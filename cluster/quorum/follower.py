@@ -49,7 +49,7 @@ __all__ = [
 _LOG: Final = logging.getLogger(__name__)
 
 SLICE_MS: Final = 20
-"""How long the event loop is held at most, a record or a step more or less."""
+"""Longest time that the event loop is held, a record or a step more or less."""
 _RECORDS_A_STEP: Final = 64
 T = TypeVar("T")
 
@@ -105,7 +105,7 @@ class MetadataFollower:
 
     @property
     def why_unknown(self) -> str:
-        """What went wrong with the controller that was asked last, while none is known to be active; may be empty."""
+        """The last error of the controller that was asked last, while none is known to be active; may be empty."""
         return self._last_error
 
     @property

@@ -1,4 +1,5 @@
-"""How a broker follows the metadata log: what it asks whom, and what it makes of the answers (cluster.md 3.1 to 3.7).
+"""Decides how a broker follows the metadata log: what it asks whom, and what it makes of the answers (cluster.md 3.1 to
+3.7).
 
 `Observer` is told what happened and returns what is to be done, in that order; the last effect is always an `Ask` or a
 `Pause`, so that exactly one thing is under way. It does no I/O and reads no clock. Always true:
@@ -158,15 +159,15 @@ class Observer:
         """The leader in `epoch`, if it is known and has answered since."""
         self._leader_address: Address | None = None
         self._followed: ActiveController | None = None
-        """What the last `Follow` said."""
+        """The controller that the last `Follow` named."""
         self.high_watermark = NO_HIGH_WATERMARK
         self._has_heard_high_watermark = False
         self._applied_end = 0
         """Everything below it was handed out."""
         self._pending: list[LogBatch] = []
-        """What is read and not handed out yet."""
+        """Batches that are read and not handed out yet."""
         self._epoch_starts: list[_EpochStart] = []
-        """Where each epoch of the log begins, as far as it was read."""
+        """The start of each epoch of the log, as far as it was read."""
         self._voters: list[_Voters] = []
         self._download: _Download | None = None
         self._next_candidate = 0
@@ -189,7 +190,7 @@ class Observer:
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether everything that a leader has said to be committed was handed out. The end of a snapshot does not say
+        """True if everything that a leader has said to be committed was handed out. The end of a snapshot does not say
         what has been committed since it was made."""
         return self._has_heard_high_watermark and self._applied_end >= self.high_watermark
 

@@ -33,7 +33,7 @@ class ReplicatedCoordinatorLog:
 
     @property
     def leader_epoch(self) -> int:
-        """That of the election."""
+        """The leader epoch of the election."""
         return self._log.leader_epoch
 
     @property

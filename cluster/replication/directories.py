@@ -1,5 +1,5 @@
-"""What a broker tells the controller about the directory of a replica: nothing, that it is lost, or that it is here
-(cluster.md 4.18). Pure.
+"""Decides what a broker tells the controller about the directory of a replica: nothing, that it is lost, or that it is
+here (cluster.md 4.18). Pure.
 
 Assigning our directory vouches for what is in it: the controller may then elect this replica, whatever its log holds.
 Always true: nobody vouches for a log that is empty or damaged and that should not be.
@@ -20,7 +20,7 @@ from eosin.protocol.names import Uuid
 
 
 class LocalLog(Enum):
-    """What a start finds of a replica."""
+    """The state in which a start finds a replica."""
 
     SOUND = "sound"
     NEVER_WRITTEN = "never written"
@@ -30,7 +30,7 @@ class LocalLog(Enum):
 
 
 class Duty(Enum):
-    """What is to be told."""
+    """The report about a replica that is due."""
 
     NOTHING = "nothing"
     DECLARE_LOST = "declare it lost"
@@ -44,7 +44,8 @@ _NOWHERE: Final = frozenset({MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY})
 
 
 def duty_at_start(assigned: Uuid, own: Uuid, log: LocalLog) -> Duty:
-    """What to tell of a replica at a start. `assigned` is the directory that the image has for it, `own` is ours."""
+    """The report about a replica that is due at a start. `assigned` is the directory that the image has for it, `own`
+    is ours."""
     if assigned != own and assigned not in _NOWHERE:  # lost, or on a disk that was replaced
         return Duty.ASSIGN_WHEN_CAUGHT_UP
     if log is LocalLog.LOST:
@@ -53,7 +54,7 @@ def duty_at_start(assigned: Uuid, own: Uuid, log: LocalLog) -> Duty:
 
 
 def may_assign_now(log_end_offset: int, durable_end: int, leader_high_watermark: int) -> bool:
-    """Whether a replica that is to be assigned once it has caught up may be: all that its leader has committed is
+    """True if a replica that is to be assigned once it has caught up may be: all that its leader has committed is
     durable here, so that it is about to enter the ISR."""
     return min(log_end_offset, durable_end) >= leader_high_watermark
 

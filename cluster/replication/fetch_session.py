@@ -47,7 +47,7 @@ class PartitionKey(NamedTuple):
 
 
 class FetchLimits(NamedTuple):
-    """What each request says beside its partitions."""
+    """The values that each request states beside its partitions."""
 
     replica_id: int
     max_wait_ms: int
@@ -66,11 +66,11 @@ class FetchSession:
     def __init__(self, limits: FetchLimits) -> None:
         self._limits = limits
         self._wanted: dict[PartitionKey, Position] = {}
-        """What the leader should send, those that got data longest ago first."""
+        """The positions from which the leader should send, those that got data longest ago first."""
         self._known: dict[PartitionKey, Position] = {}
-        """What it has been told, in this session or the last request."""
+        """The positions that the leader has been told, in this session or the last request."""
         self._changed: dict[PartitionKey, None] = {}
-        """Where the two may differ."""
+        """The partitions in which the two may differ."""
         self._session_id = NO_SESSION
         self._epoch = FIRST_EPOCH
 
@@ -96,12 +96,12 @@ class FetchSession:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to ask for."""
+        """True if there is nothing to ask for."""
         return not self._wanted
 
     @property
     def is_incremental(self) -> bool:
-        """Whether the next request names changes only."""
+        """True if the next request names changes only."""
         return self._epoch != FIRST_EPOCH
 
     def asked_position(self, key: PartitionKey) -> Position | None:
@@ -155,7 +155,7 @@ class FetchSession:
         return error
 
     def lost(self) -> None:
-        """Whether the leader got the last request, or what it makes of it, is not known."""
+        """Begin anew: it is not known whether the leader got the last request, or what it makes of it."""
         self._epoch = FIRST_EPOCH
 
 

@@ -41,7 +41,7 @@ SYNC_PATIENCE_MS: Final = 200
 
 
 HELD_LOOK_MS: Final = 1000
-"""How soon partitions that are throttled are looked at again at the latest: the throttle may be another by then."""
+"""Longest time until partitions that are throttled are looked at again: the throttle may be another by then."""
 
 
 class Throttle(Protocol):
@@ -49,16 +49,16 @@ class Throttle(Protocol):
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is throttled."""
+        """True if anything is throttled."""
 
     def count(self, partition: "TopicPartition", size: int, now_ms: int) -> None:
         """So many bytes of a partition were copied."""
 
     def holds(self, partition: "TopicPartition", now_ms: int) -> bool:
-        """Whether a partition is not to be fetched now."""
+        """True if a partition is not to be fetched now."""
 
     def free_at_ms(self, now_ms: int) -> int:
-        """When it will hold nothing, unless more comes."""
+        """The time when it will hold nothing, unless more comes."""
 
 
 class Fetch(NamedTuple):
@@ -135,13 +135,13 @@ class Fetcher:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has no partitions."""
+        """True if it has no partitions."""
         return not self.replicas
 
     # Requests -------------------------------------------------------------------------------------------------------
 
     def next_step(self, now_ms: int, *, broker_epoch: int) -> Step:
-        """What to do now. `now_ms` is of the monotonic clock; `broker_epoch` is this broker's."""
+        """The step to take now. `now_ms` is of the monotonic clock; `broker_epoch` is this broker's."""
         if self._held:
             self._changed.update(dict.fromkeys(self._held))
         self._look_at_changed(now_ms)

@@ -24,7 +24,7 @@ _LOG: Final = logging.getLogger("eosin.cluster.replication")
 
 
 class FollowerConfig(NamedTuple):
-    """How this broker follows; each by its setting, with Kafka's default (cluster.md 1.2)."""
+    """The settings by which this broker follows, with Kafka's defaults (cluster.md 1.2)."""
 
     num_replica_fetchers: int = 1
     replica_fetch_wait_max_ms: int = 500
@@ -45,7 +45,7 @@ class FetcherKey(NamedTuple):
 
 
 def fetcher_index(partition: TopicPartition, count: int) -> int:
-    """Which of `count` fetchers of a leader a partition belongs to."""
+    """The index of the fetcher, among `count` of a leader, that a partition belongs to."""
     return (31 * java_hash(partition.topic) + partition.partition) % count
 
 

@@ -79,7 +79,7 @@ class FetcherTask:
         self._woken: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_cut_off = False
-        """Whether the log has a line already that says that the leader cannot be reached."""
+        """True if the log has a line already that says that the leader cannot be reached."""
 
     def start(self) -> None:
         """Begin to fetch. Harmless when started already."""

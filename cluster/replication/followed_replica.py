@@ -78,7 +78,7 @@ class FollowedReplica:
         self.changed: Changed = nobody
         """Called whenever the replica may want something else of its fetcher."""
         self.leader_high_watermark: int | None = None
-        """What the leader of this epoch has said last, of a log that this one continues; None before."""
+        """The high watermark that the leader of this epoch told last, of a log that this one continues; None before."""
         self._clock = clock
         self._start = start
         self._backoff_ms = backoff_ms
@@ -88,7 +88,7 @@ class FollowedReplica:
 
     @property
     def partition(self) -> "TopicPartition":
-        """Which partition it is."""
+        """The partition that is followed."""
         return self.log.topic_partition
 
     @property
@@ -98,26 +98,26 @@ class FollowedReplica:
 
     @property
     def waits_for_sync(self) -> bool:
-        """Whether it could be fetched, were its log durable."""
+        """True if it could be fetched, were its log durable."""
         return self.followed.may_fetch and not is_durable(self.log)
 
     def awaits(self, position: Position) -> bool:
-        """Whether it has a use for its leader's answer to a fetch from `position`."""
+        """True if it has a use for its leader's answer to a fetch from `position`."""
         return awaits(self.followed, position, self.log)
 
     @property
     def retry_at_ms(self) -> int | None:
-        """When its back-off ends, on the monotonic clock; None without one."""
+        """The time when its back-off ends, on the monotonic clock; None without one."""
         return self.followed.retry_at_ms if self.followed.phase is Phase.BACKING_OFF else None
 
     @property
     def asked_timestamp(self) -> int | None:
-        """Which offset its leader is to be asked for, as ListOffsets spells it; None for none."""
+        """The offset that its leader is to be asked for, as ListOffsets spells it; None for none."""
         return _ASKING.get(self.followed.phase)
 
     @property
     def is_cutting(self) -> bool:
-        """Whether its log is being cut."""
+        """True if its log is being cut."""
         return self._is_cutting
 
     def follow(self, leader_epoch: int) -> None:
@@ -224,7 +224,7 @@ class FollowedReplica:
 
 
 def _loss(log: "PartitionLog", cut: Truncate) -> tuple[int, str]:
-    """What may be lost by a cut, as the level and the end of its line. A leader that has crashed leaves a tail of its
+    """The possible loss by a cut, as the level and the end of its line. A leader that has crashed leaves a tail of its
     own that was never committed; whoever loses more has met a leader that lacks something."""
     if cut.below_high_watermark:
         return logging.ERROR, f": {log.high_watermark - cut.offset} COMMITTED offsets go"

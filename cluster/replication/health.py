@@ -20,7 +20,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 class InDanger(NamedTuple):
-    """How many partitions lack what."""
+    """Numbers of partitions that lack replicas, in-sync replicas or a leader."""
 
     under_replicated: int = 0
     under_min_isr: int = 0

@@ -136,8 +136,9 @@ def sentence(
     is_ours: bool,
     told: Mapping[int, int],
 ) -> str:
-    """What is known of the copies of a partition that nobody leads. `own` is the end of the copy here, None for none
-    that can be read; `is_ours` whether the cluster has it in this broker's directory; `told` are the ends of others."""
+    """Describes what is known of the copies of a partition that nobody leads. `own` is the end of the copy here, None
+    for none that can be read; `is_ours` whether the cluster has it in this broker's directory; `told` are the ends of
+    others."""
     complete = registration.isr or registration.elr
     waits = f"{_named(complete)}, known to be complete" if complete else "a complete copy"
     if own is None:

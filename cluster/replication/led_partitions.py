@@ -45,20 +45,20 @@ class IsrChanges(Protocol):
 
 
 class Throttle(Protocol):
-    """What limits how fast followers that are not in sync are sent records (`LeaderThrottle`)."""
+    """The limit on how fast followers that are not in sync are sent records (`LeaderThrottle`)."""
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is throttled."""
+        """True if anything is throttled."""
 
     def count(self, partition: "TopicPartition", size: int, now_ms: int) -> None:
         """So many bytes of a partition were copied."""
 
     def is_spent(self, partition: "TopicPartition", now_ms: int, ahead_ms: int) -> bool:
-        """Whether a partition is throttled, and more has been copied than the rate allows in another `ahead_ms`."""
+        """True if a partition is throttled, and more has been copied than the rate allows in another `ahead_ms`."""
 
     def free_at_ms(self, now_ms: int) -> int:
-        """When it will hold nothing, unless more goes."""
+        """The time when it will hold nothing, unless more goes."""
 
 
 class WaitingBatch(Protocol):
@@ -69,7 +69,7 @@ class WaitingBatch(Protocol):
 
 
 class Idle(Protocol):
-    """How a partition was found of which a follower has everything."""
+    """The state of a partition of which a follower has everything."""
 
     log: "PartitionLog"
 
@@ -115,10 +115,10 @@ class _Idle:
         self._told_epoch = follower.told_epoch
         self.log = held.log
         self.heard_ms = follower.now_ms
-        """When it fetched last."""
+        """The time of its last fetch."""
 
     def is_so(self, follower: "Follower", wanted: FollowerWants) -> bool:
-        """Whether a fetch like the last one would find and change nothing."""
+        """True if a fetch like the last one would find and change nothing."""
         log = self.log
         return (
             wanted.fetch_offset == log.log_end_offset
@@ -165,7 +165,7 @@ class LedPartitions:
 
     @property
     def look_interval_ms(self) -> int:
-        """How often `look_for_lag` is to be called."""
+        """The interval between calls of `look_for_lag`."""
         return max(1, self._max_lag_ms // 2)
 
     def __len__(self) -> int:
@@ -252,7 +252,7 @@ class LedPartitions:
         return self._clock.elapsed_ms()
 
     def refusal(self, log: "PartitionLog", fetch: FollowerFetch) -> ErrorCode:
-        """Why a follower may not fetch, else NONE. The leader epoch that it told has been checked."""
+        """The error of a follower that may not fetch, else NONE. The leader epoch that it told has been checked."""
         held = self._led.get(log)
         if held is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -270,8 +270,8 @@ class LedPartitions:
                 self._look_at_deletions(held)
 
     def idle(self, log: "PartitionLog", follower: "Follower") -> _Idle | None:
-        """What a follower that is at the log end does not have to tell again; None for one that is not in sync: each of
-        its fetches may be the one after which it is taken in."""
+        """The state that a follower at the log end does not have to tell again; None for one that is not in sync: each
+        of its fetches may be the one after which it is taken in."""
         held = self._led.get(log)
         if held is None or follower.node_id not in held.led.isr:
             return None
@@ -279,7 +279,7 @@ class LedPartitions:
         return idle
 
     def is_held(self, log: "PartitionLog", node_id: int, ahead_ms: int) -> bool:
-        """Whether the throttle keeps the records of a log from a follower for now, though what it allows in the next
+        """True if the throttle keeps the records of a log from a follower for now, though what it allows in the next
         `ahead_ms` may go at once. One in sync is never kept."""
         throttle, held = self._throttle, self._led.get(log)
         return (
@@ -291,7 +291,7 @@ class LedPartitions:
         )
 
     def held_ms(self) -> int:
-        """How long the throttle keeps records from followers."""
+        """Time in milliseconds that the throttle keeps records from followers."""
         now_ms = self.now_ms
         return 0 if self._throttle is None else self._throttle.free_at_ms(now_ms) - now_ms
 
@@ -320,20 +320,20 @@ class LedPartitions:
         return nearest_replica(held.led, offset=offset, rack=rack, endpoints=endpoints, brokers=self._brokers())
 
     def knows_its_end(self, log: "PartitionLog") -> bool:
-        """Whether the high watermark has reached the start of the leader epoch. Before, it may be lower than what an
+        """True if the high watermark has reached the start of the leader epoch. Before, it may be lower than what an
         earlier leader has told (cluster.md 4.4)."""
         held = self._led.get(log)
         return held is None or log.high_watermark >= held.led.epoch_start
 
     def state(self, log: "PartitionLog") -> LedPartition | None:
-        """What is known of a partition that is led; None for one that is not."""
+        """The state of a partition that is led; None for one that is not."""
         held = self._led.get(log)
         return None if held is None else held.led
 
     # Producers ------------------------------------------------------------------------------------------------------
 
     def has_enough_in_sync(self, log: "PartitionLog") -> bool:
-        """Whether an append may promise acks=all now. A log that is not led says what is wrong by itself."""
+        """True if an append may promise acks=all now. A log that is not led says what is wrong by itself."""
         held = self._led.get(log)
         return held is None or held.led.has_enough_in_sync(log.config.min_insync_replicas)
 
@@ -367,7 +367,7 @@ class LedPartitions:
     # Deletions ------------------------------------------------------------------------------------------------------
 
     def low_watermark(self, log: "PartitionLog") -> int:
-        """Where the log starts on every live replica: below, nobody can read any more."""
+        """The offset at which the log starts on every live replica: below, nobody can read any more."""
         held = self._led.get(log)
         return log.log_start_offset if held is None else low_watermark(held.led, log.log_start_offset, self._brokers())
 
@@ -465,7 +465,7 @@ class Follower:
         self.now_ms = led_partitions.now_ms
 
     def refusal(self, log: "PartitionLog", wanted: FollowerWants) -> ErrorCode:
-        """Why it may not fetch from `log`, else NONE."""
+        """The error if it may not fetch from `log`, else NONE."""
         return self._led_partitions.refusal(log, self._fetch(wanted))
 
     def fetched(self, log: "PartitionLog", wanted: FollowerWants) -> None:
@@ -476,7 +476,7 @@ class Follower:
                 wanted.idle = self._led_partitions.idle(log, self)
 
     def is_idle(self, wanted: FollowerWants) -> bool:
-        """Whether it still has everything, and nothing is to be said to it."""
+        """True if it still has everything, and nothing is to be said to it."""
         idle = wanted.idle
         assert isinstance(idle, _Idle)
         if not idle.is_so(self, wanted):
@@ -486,7 +486,7 @@ class Follower:
         return True
 
     def waited(self) -> None:
-        """What the fetch says of the follower has been heard."""
+        """Note that what the fetch says of the follower has been heard."""
         self._has_waited = True
         self.brokers = self._led_partitions.brokers
 
@@ -496,7 +496,7 @@ class Follower:
         return self._led_partitions.is_held(log, self.node_id, ahead_ms)
 
     def held_ms(self) -> int:
-        """How long that lasts."""
+        """Time in milliseconds that the throttle keeps records from it."""
         return self._led_partitions.held_ms()
 
     def sent(self, log: "PartitionLog", size: int) -> None:

@@ -41,13 +41,13 @@ class Assignments(Protocol):
 
 
 class Replicas(Protocol):
-    """What this broker holds: `ReplicaSet`."""
+    """The replicas that this broker holds: `ReplicaSet`."""
 
     def log(self, partition: TopicPartition) -> "PartitionLog | None":
         """The log of a partition that is held; None when it could not be opened."""
 
     def replica(self, partition: TopicPartition) -> "FollowedReplica | None":
-        """How a partition is followed; None when it is not."""
+        """The replica of a partition that is followed; None when it is not."""
 
     def open_again(self, partition: TopicPartition) -> None:
         """Try once more to open a log that could not be opened, unless the disk is still full."""
@@ -57,13 +57,13 @@ class Replicas(Protocol):
 
 
 class Copies(Protocol):
-    """What an operator says of copies that may lack something: `LostCopies`."""
+    """The operator's decisions about copies that may lack something: `LostCopies`."""
 
     def wait(self, partition: TopicPartition, elsewhere: Collection[int]) -> None:
         """Ask for a decision. `elsewhere` are brokers whose copies could count instead. Raises OSError."""
 
     def is_accepted(self, partition: TopicPartition) -> bool:
-        """Whether this copy is to count."""
+        """True if this copy is to count."""
 
     def withdraw(self, partition: TopicPartition) -> None:
         """Nothing has to be decided any more. Raises OSError."""
@@ -73,7 +73,7 @@ class Copies(Protocol):
 
 
 class ReplicaDirectories:
-    """What this broker tells of its replicas, and when."""
+    """Decides what this broker tells of its replicas, and when."""
 
     def __init__(
         self,
@@ -101,7 +101,8 @@ class ReplicaDirectories:
         self._vouched: set[TopicPartition] = set()
         """Being assigned to us, since they have what is committed: the image does not show it yet."""
         self._undecided: dict[TopicPartition, tuple[int, ...]] = {}
-        """Those among them that have no leader, with the brokers whose copies could count, as the operator was told."""
+        """The ones among them that have no leader, with the brokers whose copies could count, as the operator was
+        told."""
         self._under_way: set[asyncio.Task[None]] = set()
 
     # The start ------------------------------------------------------------------------------------------------------
@@ -367,7 +368,7 @@ def _unclean(partition: TopicPartition) -> str:
 
 
 def _found(log: "PartitionLog | None") -> LocalLog:
-    """What a start finds of a replica; None is a log that could not be opened."""
+    """The state in which a start finds a replica; None is a log that could not be opened."""
     if log is None or log.failure is not None:
         return LocalLog.LOST
     return LocalLog.SOUND if log.log_end_offset > 0 else LocalLog.NEVER_WRITTEN

@@ -39,7 +39,7 @@ class Leaderships(Protocol):
 
 
 class Handlers(Protocol):
-    """What requests of clients find."""
+    """The logs as requests of clients find them."""
 
     def take(self, partition: TopicPartition, log: "PartitionLog") -> None:
         """Serve clients from a log that this broker leads now. Harmless when it is served already."""
@@ -52,7 +52,7 @@ class Handlers(Protocol):
 
 
 class Fetchers(Protocol):
-    """Where followed partitions are fetched: `FetcherPool`."""
+    """The fetchers of followed partitions: `FetcherPool`."""
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` in the background, to its end."""
@@ -87,7 +87,7 @@ class _Held:
         self.partition_epoch = -1
         self.replica: FollowedReplica | None = None
         self.is_settling = False
-        """Whether something still works on the log that must end before anything else is done to it."""
+        """True if something still works on the log that must end before anything else is done to it."""
 
 
 class ReplicaSet:
@@ -123,7 +123,7 @@ class ReplicaSet:
         self._to_fetch: dict[TopicPartition, None] = {}
         """Followed partitions whose leader, or its address, may be another one now."""
         self._unopened: set[TopicPartition] = set()
-        """Those whose log could not be opened, which was said once."""
+        """Partitions whose log could not be opened, which was said once."""
         self._is_leaving = False
         self.on_led_late: list[Callable[[TopicPartition], None]] = []
         """Called when a partition is led whose log was not to be had yet when the image said so."""
@@ -181,20 +181,21 @@ class ReplicaSet:
         return ((partition, held.log) for partition, held in self._held.items() if not held.leads)
 
     def is_settling(self, partition: TopicPartition) -> bool:
-        """Whether a partition that the image gives to this broker to lead has no log for that yet: something still
+        """True if a partition that the image gives to this broker to lead has no log for that yet: something still
         works on the log, or the partition's turn in a large publication has not come. One that it could not open is
         wanted, and not held."""
         return partition in self._held or partition not in self._wanted
 
     def lag(self, partition: TopicPartition) -> int:
-        """How many offsets below its leader's high watermark a followed partition lacks; 0 where that is not known."""
+        """Number of offsets below its leader's high watermark that a followed partition lacks; 0 where that is not
+        known."""
         replica = self.replica(partition)
         if replica is None or replica.leader_high_watermark is None:
             return 0
         return max(0, replica.leader_high_watermark - replica.log.log_end_offset)
 
     def replica(self, partition: TopicPartition) -> FollowedReplica | None:
-        """How a partition is followed; None when it is not."""
+        """The replica of a partition that is followed; None when it is not."""
         held = self._held.get(partition)
         return None if held is None else held.replica
 
@@ -376,7 +377,7 @@ class ReplicaSet:
         self._pool.stop_idle()
 
     def _address_of(self, leader_id: int, image: ClusterImage | None = None) -> Address | None:
-        """Where a leader is reached, by the image of now or another one; None while there is none, or it is not
+        """The address of a leader, by the image of now or another one; None while there is none, or it is not
         registered or has no such listener: then the next delta tells more (cluster.md 4.5)."""
         broker = (image or self._image).brokers.get(leader_id) if leader_id != NO_LEADER else None
         endpoint = None if broker is None else broker.endpoints.get(self._listener)

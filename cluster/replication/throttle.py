@@ -43,7 +43,7 @@ class _Throttle:
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is throttled."""
+        """True if anything is throttled."""
         return bool(self._topics) and self._rate is not None
 
     def apply(self, delta: "ImageDelta") -> None:
@@ -58,11 +58,11 @@ class _Throttle:
             self._owed += size
 
     def is_spent(self, partition: "TopicPartition", now_ms: int, ahead_ms: int = 0) -> bool:
-        """Whether a partition is throttled, and more has been copied than the rate allows in another `ahead_ms`."""
+        """True if a partition is throttled, and more has been copied than the rate allows in another `ahead_ms`."""
         return self._rate is not None and self._is_listed(partition) and self.free_at_ms(now_ms) > now_ms + ahead_ms
 
     def free_at_ms(self, now_ms: int) -> int:
-        """When what went beyond the rate will be made up for, unless more goes; `now_ms` when it is."""
+        """The time when what went beyond the rate will be made up for, unless more goes; `now_ms` when it is."""
         self._pay(now_ms)
         if not self._owed or self._rate is None:
             return now_ms
@@ -105,7 +105,7 @@ class FollowerThrottle(_Throttle):
     REPLICAS = "follower.replication.throttled.replicas"
 
     def holds(self, partition: "TopicPartition", now_ms: int) -> bool:
-        """Whether a partition is not to be fetched now."""
+        """True if a partition is not to be fetched now."""
         if not self.is_spent(partition, now_ms):
             return False
         registration = self._image.partition(*partition)

@@ -1,1 +1,1 @@
-"""How a broker becomes a member of its cluster, stays one and leaves, decided purely (cluster.md 2)."""
+"""Decides purely how a broker becomes a member of its cluster, stays one and leaves (cluster.md 2)."""

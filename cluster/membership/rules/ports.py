@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class BrokerState(IntEnum):
-    """Where a broker stands between start and stop, by Kafka's numbers (cluster.md 2.6)."""
+    """The state of a broker between start and stop, by Kafka's numbers (cluster.md 2.6)."""
 
     NOT_RUNNING = 0
     """Not registered yet."""
@@ -26,7 +26,7 @@ class MembershipLost(Exception):
 
 
 class MetadataProgress(Protocol):
-    """What the membership asks the metadata follower."""
+    """The metadata follower, as far as the membership asks it."""
 
     @property
     def published_offset(self) -> int:

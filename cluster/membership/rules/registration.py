@@ -1,4 +1,4 @@
-"""What a broker registers with, and what each refusal means: pure (cluster.md 1.6 and 2.3)."""
+"""The content of a broker's registration, and the meaning of each refusal: pure (cluster.md 1.6 and 2.3)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ with kinds of groups that Eosin does not coordinate refuses it."""
 
 
 def serves_readers(features: Mapping[str, tuple[int, int]]) -> bool:
-    """Whether a broker that registered with these features answers consumers of partitions that it follows. Every
+    """True if a broker that registered with these features answers consumers of partitions that it follows. Every
     release of Apache Kafka that can be in the cluster does."""
     return EOSIN_VERSION not in features or features[EOSIN_VERSION][1] >= SERVES_READERS
 
@@ -40,7 +40,7 @@ PROTOCOL_NUMBERS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_
 
 @dataclass(frozen=True, slots=True)
 class AdvertisedListener:
-    """Where clients and brokers reach this broker."""
+    """The address at which clients and brokers reach this broker."""
 
     name: str
     host: str
@@ -60,7 +60,7 @@ class BrokerIdentity:
     listeners: tuple[AdvertisedListener, ...]
     rack: str | None = None
     is_cordoned: bool = False
-    """Whether its directory gets no new replicas (KIP-1066)."""
+    """True if its directory gets no new replicas (KIP-1066)."""
     previous_broker_epoch: int = -1
     """The epoch of the last run, if nothing of it is lost (cluster.md 2.9); else -1."""
 
@@ -88,7 +88,7 @@ def registration_request(identity: BrokerIdentity) -> BrokerRegistrationRequest:
 
 
 def lasting_refusal(error: int, *, node_id: int, cluster_id: str, levels: Mapping[str, int]) -> str | None:
-    """Why a registration was refused for good, as one sentence; None for an error that may pass.
+    """Returns why a registration was refused for good, as one sentence; None for an error that may pass.
 
     `levels` are the finalized features of the cluster as far as they are known.
     """

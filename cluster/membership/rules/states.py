@@ -39,7 +39,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberState:
-    """Where a broker stands in its cluster."""
+    """The state of a broker as a member of its cluster."""
 
     state: BrokerState = BrokerState.NOT_RUNNING
     broker_epoch: int = -1
@@ -51,24 +51,24 @@ class MemberState:
     duplicate_since_ms: int | None = None
     """Since when each try has met another incarnation of this id."""
     complaint: str = "no controller was found"
-    """Why the last try to register failed."""
+    """The reason why the last try to register failed."""
     wants_fence: bool = True
     is_fenced: bool = True
-    """What the last heartbeat was told."""
+    """True if the broker is fenced, as the last heartbeat was told."""
     offline_directories: frozenset[Uuid] = frozenset()
     shutdown_since_ms: int | None = None
     is_shutdown_heard: bool = False
-    """Whether a heartbeat that wishes to stop was answered."""
+    """True if a heartbeat that wishes to stop was answered."""
     is_asking: bool = False
-    """Whether a request is on its way."""
+    """True if a request is on its way."""
     is_in_a_hurry: bool = False
-    """Whether the next heartbeat leaves as soon as the one on its way is answered."""
+    """True if the next heartbeat leaves as soon as the one on its way is answered."""
     asked_to_unfence: bool = False
-    """Whether the heartbeat on its way does not want to be fenced."""
+    """True if the heartbeat on its way does not want to be fenced."""
 
     @property
     def is_over(self) -> bool:
-        """Whether no request leaves any more."""
+        """True if no request leaves any more."""
         return self.state is BrokerState.SHUTTING_DOWN
 
 
@@ -111,7 +111,7 @@ class HeartbeatAnswered:
     is_fenced: bool = True
     should_shut_down: bool = False
     has_image: bool = False
-    """Whether the metadata were published by then."""
+    """True if the metadata were published by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class SendHeartbeat:
     want_shut_down: bool
     offline_directories: frozenset[Uuid]
     tells_cordoned: bool
-    """Whether it names the cordoned directories: from RECOVERY on."""
+    """True if it names the cordoned directories: from RECOVERY on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,7 +409,7 @@ def _heard(member: MemberState, event: HeartbeatAnswered, now_ms: int, limits: L
 
 
 def _fencing(member: MemberState, event: HeartbeatAnswered) -> Decision:
-    """What a response says about being fenced. Only one to a heartbeat that asked to be unfenced unfences."""
+    """Apply what a response says about being fenced. Only one to a heartbeat that asked to be unfenced unfences."""
     is_fenced = event.is_fenced or not member.asked_to_unfence
     was_fenced, member = member.is_fenced, replace(member, is_fenced=is_fenced)
     if member.state is BrokerState.RECOVERY and not is_fenced:

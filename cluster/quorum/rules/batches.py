@@ -71,7 +71,7 @@ def control_records(batch: LogBatch) -> Iterator[OffsetRecord]:
 
 
 def is_whole_snapshot(found: list[LogBatch]) -> bool:
-    """Whether batches begin with the header of a snapshot and end with its footer. Raises QuorumUnreadable."""
+    """True if batches begin with the header of a snapshot and end with its footer. Raises QuorumUnreadable."""
     if not found or not found[0].is_control or not found[-1].is_control:
         return False
     first, last = list(control_records(found[0])), list(control_records(found[-1]))

@@ -1,4 +1,4 @@
-"""Why a broker cannot go on following the quorum. Each is final: the broker gets itself fenced and exits."""
+"""Reasons why a broker cannot go on following the quorum. Each is final: the broker gets itself fenced and exits."""
 
 
 class QuorumError(Exception):

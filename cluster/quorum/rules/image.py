@@ -33,7 +33,7 @@ LOST_DIRECTORY: Final[Uuid] = (2).to_bytes(16, "big")
 
 
 class ResourceType(IntEnum):
-    """Whose settings a ConfigRecord changes, by its number (cluster.md 3.8)."""
+    """The kind of resource whose settings a ConfigRecord changes, by its number (cluster.md 3.8)."""
 
     TOPIC = 2
     BROKER = 4
@@ -66,7 +66,7 @@ class RegisteredBroker:
     """The lowest and the highest level of each feature that it supports."""
     rack: str | None
     fenced: bool
-    """Whether it must not lead or be shown to clients (cluster.md 3.10)."""
+    """True if it must not lead or be shown to clients (cluster.md 3.10)."""
     in_controlled_shutdown: bool
     log_dirs: tuple[Uuid, ...]
     """The directories that are online."""
@@ -92,7 +92,7 @@ class PartitionRegistration:
     partition_epoch: int
     """One more with every change of the partition."""
     recovering: bool
-    """Whether the leader was elected uncleanly and has not said since that it has recovered (cluster.md 2.4)."""
+    """True if the leader was elected uncleanly and has not said since that it has recovered (cluster.md 2.4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class QuotaEntity(NamedTuple):
 
 
 class ScramKey(NamedTuple):
-    """Whose SCRAM credential."""
+    """The user and the mechanism of a SCRAM credential."""
 
     user: str
     mechanism: int
@@ -126,7 +126,7 @@ class ScramKey(NamedTuple):
 
 
 QuotaEntities = tuple[QuotaEntity, ...]
-"""What a quota is for, in the order of entity types."""
+"""The entities that a quota is for, in the order of entity types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class PartitionChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ImageDelta:
-    """What one publication changes.
+    """The changes of one publication.
 
     A topic that was deleted and created again under its name is in `topics_deleted`, and its partitions are in
     `partitions_changed` twice: gone first, then new (cluster.md 4.16).
@@ -198,7 +198,7 @@ class ImageDelta:
     topics_created: Sequence[TopicImage] = ()
     """As they are in `after`."""
     partitions_changed: Sequence[PartitionChange] = ()
-    """Those that are gone first; each new or changed one once, whatever happened to it in between."""
+    """Partitions that are gone come first; each new or changed one once, whatever happened to it in between."""
     configs_changed: Set[tuple[int, str]] = frozenset()
     """Resource types and names. Of a deleted topic, too."""
     brokers_changed: bool = False

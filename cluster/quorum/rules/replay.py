@@ -73,7 +73,7 @@ class Replay:
 
     @property
     def is_in_transaction(self) -> bool:
-        """Whether a transaction of the controller is open."""
+        """True if a transaction of the controller is open."""
         return self._before_transaction is not None
 
     def apply(self, offset: int, record: Message) -> None:
@@ -489,7 +489,7 @@ def _topics_changed(
 def _partition_change(
     before: ClusterImage, after: ClusterImage, topic_id: Uuid, partition: int
 ) -> PartitionChange | None:
-    """What became of a partition whose topic is not gone."""
+    """The change of a partition; None if its topic is gone or nothing changed."""
     is_now = after.topic_by_id(topic_id)
     if is_now is None:
         return None

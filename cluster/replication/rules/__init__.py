@@ -1,1 +1,1 @@
-"""What a leader and a follower of a partition decide, purely (cluster.md 4)."""
+"""Pure decisions of a leader and of a follower of a partition (cluster.md 4)."""

@@ -29,7 +29,7 @@ CORRUPT_ANSWERS_PER_LOG_LINE: Final = 10
 
 
 class Phase(Enum):
-    """What a followed partition waits for."""
+    """The phase of a followed partition: the event that it waits for."""
 
     FETCHING = "fetching"
     """It takes part in fetches, once what it has is durable."""
@@ -114,7 +114,7 @@ class LogRefused(msgspec.Struct, frozen=True, gc=False):
     error: ErrorCode
     reason: str
     is_offline: bool = False
-    """Whether the log takes nothing any more."""
+    """True if the log takes nothing any more."""
 
 
 class RetryDue(msgspec.Struct, frozen=True, gc=False):
@@ -152,7 +152,7 @@ class Truncate(msgspec.Struct, frozen=True, gc=False):
 
     offset: int
     below_high_watermark: bool
-    """Whether committed records go: after an unclean election, or a lost disk."""
+    """True if committed records go: after an unclean election, or a lost disk."""
 
 
 class StartAt(msgspec.Struct, frozen=True, gc=False):
@@ -192,12 +192,12 @@ class FollowedPartition(msgspec.Struct, frozen=True):
 
     @property
     def may_fetch(self) -> bool:
-        """Whether it takes part in fetches, as far as this state goes."""
+        """True if it takes part in fetches, as far as this state goes."""
         return self.phase is Phase.FETCHING
 
 
 class Decision(NamedTuple):
-    """What an event leads to."""
+    """The next state and the effects of an event."""
 
     followed: FollowedPartition
     effects: tuple[Effect, ...] = ()
@@ -210,7 +210,7 @@ def position_of(followed: FollowedPartition, log: ReplicaLog) -> Position:
 
 
 def is_durable(log: ReplicaLog) -> bool:
-    """Whether everything in the log is as durable as configured. Only then may it be fetched from its end, since its
+    """True if everything in the log is as durable as configured. Only then may it be fetched from its end, since its
     leader counts what lies below as safe (cluster.md 4.10.2)."""
     return log.durable_end >= log.log_end_offset
 
@@ -241,7 +241,7 @@ def carried_out(followed: FollowedPartition) -> FollowedPartition:
 
 
 def awaits(followed: FollowedPartition, position: Position, log: ReplicaLog) -> bool:
-    """Whether an answer to a fetch from `position` is of use; else it was asked in another state of things."""
+    """True if an answer to a fetch from `position` is of use; else it was asked in another state of things."""
     return (
         followed.phase is Phase.FETCHING
         and position.leader_epoch == followed.leader_epoch
@@ -287,7 +287,7 @@ def _truncate(followed: FollowedPartition, offset: int, log: ReplicaLog) -> Deci
 
 
 def _offset_told(followed: FollowedPartition, told: OffsetTold, log: ReplicaLog, *, retry_at_ms: int) -> Decision:
-    """Where the leader's log ends, or starts, for a log that it calls out of its range (cluster.md 4.7)."""
+    """Apply the end, or the start, of the leader's log, for a log that it calls out of its range (cluster.md 4.7)."""
     is_asking = followed.phase in (Phase.ASKING_LATEST, Phase.ASKING_EARLIEST)
     if not is_asking or told.leader_epoch != followed.leader_epoch:
         return Decision(followed)

@@ -1,4 +1,4 @@
-"""How far a partition is committed: the leader's high watermark (cluster.md 4.9 and 4.10). Pure."""
+"""Decides how far a partition is committed: the leader's high watermark (cluster.md 4.9 and 4.10). Pure."""
 
 from eosin.cluster.replication.rules.led_partition import LedPartition
 from eosin.cluster.replication.rules.positions import Registrations

@@ -1,4 +1,4 @@
-"""Which replicas count as in sync: when the leader asks the controller for a change, and what its answers mean
+"""Decides which replicas count as in sync: when the leader asks the controller for a change, and what its answers mean
 (cluster.md 4.9 and 4.11). Pure."""
 
 from enum import Enum
@@ -66,7 +66,7 @@ class IsrAnswer(msgspec.Struct, frozen=True, gc=False):
 
 
 class AfterAnswer(Enum):
-    """What becomes of a change that was answered."""
+    """The fate of a change that was answered."""
 
     SETTLED = "settled"
     """Another may be asked for."""

@@ -1,4 +1,4 @@
-"""What happens to a partition that this broker leads, and what follows from it (cluster.md 4.4, 4.9, 4.11). Pure.
+"""Events of a partition that this broker leads, and what follows from each (cluster.md 4.4, 4.9, 4.11). Pure.
 
 Each event gives the next state, the high watermark as it is then, and the change of the ISR that the controller is to
 be asked for, if any. Always true: the high watermark never goes back, and never passes the leader's durable end.
@@ -39,7 +39,7 @@ class LeaderLog(Protocol):
 
 
 class LeaderContext(NamedTuple):
-    """What decisions depend on beside the partition and its log."""
+    """The values that decisions depend on beside the partition and its log."""
 
     brokers: Registrations
     own_epoch: int
@@ -53,7 +53,7 @@ class LeaderContext(NamedTuple):
 
 
 class FollowerFetch(msgspec.Struct, frozen=True, gc=False):
-    """What a follower's fetch says of its replica."""
+    """The state of a follower's replica, as its fetch tells it."""
 
     node_id: int
     told_epoch: int
@@ -65,7 +65,7 @@ class FollowerFetch(msgspec.Struct, frozen=True, gc=False):
 
 
 class Next(NamedTuple):
-    """What an event leads to."""
+    """The result of an event."""
 
     led: LedPartition
     high_watermark: int
@@ -86,9 +86,9 @@ def election_or_change(
 
 
 def refusal(led: LedPartition, fetch: FollowerFetch, context: LeaderContext) -> ErrorCode:
-    """Why a fetch of a follower is not served; NONE when it is. Its leader epoch has been checked. A broker without a
-    replica is told UNKNOWN_LEADER_EPOCH if it told a leader epoch, since our image may be behind; an incarnation before
-    the registered one NOT_LEADER_OR_FOLLOWER."""
+    """The error of a follower's fetch that is not served; NONE when it is. Its leader epoch has been checked. A broker
+    without a replica is told UNKNOWN_LEADER_EPOCH if it told a leader epoch, since our image may be behind; an
+    incarnation before the registered one NOT_LEADER_OR_FOLLOWER."""
     if led.follower(fetch.node_id) is None:
         return ErrorCode.UNKNOWN_LEADER_EPOCH if fetch.leader_epoch >= 0 else ErrorCode.NOT_LEADER_OR_FOLLOWER
     registered = context.brokers.get(fetch.node_id)

@@ -85,7 +85,7 @@ class LedPartition(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, followers=followers)
 
     def has_enough_in_sync(self, min_in_sync: int) -> bool:
-        """Whether acks=all may be given (`min.insync.replicas`, but never more than there are replicas)."""
+        """True if acks=all may be given (`min.insync.replicas`, but never more than there are replicas)."""
         return len(self.isr) >= min(min_in_sync, len(self.replicas))
 
 

@@ -1,4 +1,4 @@
-"""Which replica a consumer had better read from: one in its own rack (KIP-392; cluster.md 4.20). Pure.
+"""Chooses the replica that a consumer had better read from: one in its own rack (KIP-392; cluster.md 4.20). Pure.
 
 Always true: only a replica is named that is in sync, alive, reached by the consumer's listener, and that has what the
 consumer asks for; and the leader itself is never named, since it can answer at once.
@@ -20,7 +20,7 @@ class Endpoint(Protocol):
 
     @property
     def rack(self) -> str | None:
-        """Where it is; None when it has not said."""
+        """The rack that it is in; None when it has not said."""
 
 
 def nearest_replica(

@@ -22,11 +22,11 @@ class Registration(Protocol):
 
     @property
     def fenced(self) -> bool:
-        """Whether the controller counts it as away."""
+        """True if the controller counts it as away."""
 
     @property
     def in_controlled_shutdown(self) -> bool:
-        """Whether it is leaving."""
+        """True if it is leaving."""
 
 
 Registrations = Mapping[int, Registration]
@@ -38,7 +38,7 @@ class Follower(msgspec.Struct, frozen=True, gc=False):
 
     node_id: int
     caught_up_ms: int | None = None
-    """When it last had all that the leader had; None: not in this leader epoch."""
+    """The time when it last had all that the leader had; None: not in this leader epoch."""
     offset: int = UNKNOWN_OFFSET
     """Its position: it has everything below, as durably as it promises. `UNKNOWN_OFFSET` before its first fetch."""
     log_start_offset: int = UNKNOWN_OFFSET
@@ -47,7 +47,7 @@ class Follower(msgspec.Struct, frozen=True, gc=False):
     incarnation: int = UNKNOWN_EPOCH
     """The broker epoch that the position belongs to: the one it told, or else the image's at that time."""
     fetched_ms: int = 0
-    """When it fetched last, if it did."""
+    """The time of its last fetch, if there was one."""
     leader_end: int | None = None
     """The leader's log end at its last fetch; None before the first."""
 
@@ -76,12 +76,12 @@ class Follower(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, caught_up_ms=now_ms, fetched_ms=now_ms)
 
     def is_known(self, brokers: Registrations) -> bool:
-        """Whether its position still counts: it has fetched, and has not registered again since."""
+        """True if its position still counts: it has fetched, and has not registered again since."""
         registered = brokers.get(self.node_id)
         return registered is not None and self.offset >= 0 and self.incarnation >= registered.epoch
 
     def is_eligible(self, brokers: Registrations) -> bool:
-        """Whether the controller would take it into the ISR: it is live, stays, and is the incarnation that fetches."""
+        """True if the controller would take it into the ISR: it is live, stays, and is the incarnation that fetches."""
         registered = brokers.get(self.node_id)
         return (
             registered is not None
@@ -91,5 +91,5 @@ class Follower(msgspec.Struct, frozen=True, gc=False):
         )
 
     def is_caught_up(self, log_end: int, now_ms: int, max_lag_ms: int) -> bool:
-        """Whether it has all that the leader has, or had it at most `max_lag_ms` ago."""
+        """True if it has all that the leader has, or had it at most `max_lag_ms` ago."""
         return self.offset == log_end or (self.caught_up_ms is not None and now_ms - self.caught_up_ms <= max_lag_ms)

@@ -1,4 +1,4 @@
-"""Where a follower cuts its log when the leader's history is another one (cluster.md 4.8, KIP-320).
+"""Decides where a follower cuts its log when the leader's history is another one (cluster.md 4.8, KIP-320).
 
 Pure. A follower tells in each Fetch the epoch of its last batch; a leader whose log ends that epoch earlier, or never
 had it, answers with the end of the largest epoch at or below it that it knows. Always true: what stays is a prefix of
@@ -14,12 +14,12 @@ UNDEFINED_OFFSET: Final = -1
 
 
 class Divergence(NamedTuple):
-    """What a leader answers to a follower whose log is not a prefix of its own."""
+    """The answer of a leader to a follower whose log is not a prefix of its own."""
 
     epoch: int
     """The largest epoch of the leader at or below the one that it was asked for, -1 if it has none."""
     end_offset: int
-    """Where that epoch ends in the leader's log, -1 if that is unknown."""
+    """The end of that epoch in the leader's log, -1 if that is unknown."""
 
 
 class LogEpochs(NamedTuple):
@@ -32,16 +32,16 @@ class LogEpochs(NamedTuple):
 
 
 class Truncation(NamedTuple):
-    """Where a log is cut."""
+    """The place where a log is cut."""
 
     offset: int
     """The log end afterwards. It may be the present one: then only epochs that begin there are forgotten."""
     is_final: bool
-    """Whether both logs agree below `offset`; otherwise the next Fetch tells."""
+    """True if both logs agree below `offset`; otherwise the next Fetch tells."""
 
 
 def truncation_for(divergence: Divergence, log: LogEpochs) -> Truncation:
-    """Where to cut a log for this answer of its leader (cluster.md 4.8)."""
+    """The place to cut a log for this answer of its leader (cluster.md 4.8)."""
     if divergence.end_offset == UNDEFINED_OFFSET:
         return Truncation(min(log.high_watermark, log.log_end_offset), is_final=True)
     ours, our_end = _end_of(divergence.epoch, log)
