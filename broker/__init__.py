@@ -1,1 +1,1 @@
-"""What a broker answers: one handler per API, and what they have in common."""
+"""The responses of a broker: one handler per API, and what they have in common."""

@@ -136,7 +136,7 @@ class HangingTransactions:
         return ErrorCode.NONE
 
     def _coordinator_epoch(self, found: "TransactionDescription | ErrorCode", entry: "ProducerEntry") -> int:
-        """That of the id's coordinator now. Without an id, one that fences no coordinator which may come."""
+        """The epoch of the id's coordinator now. Without an id, one that fences no coordinator which may come."""
         if not isinstance(found, ErrorCode):
             log = self._partitions.transaction_state_logs.log(self._transactions.partition_for(found.transactional_id))
             if not isinstance(log, ErrorCode):
@@ -145,7 +145,7 @@ class HangingTransactions:
 
 
 def _will_end(found: "TransactionDescription", partition: TopicPartition, entry: "ProducerEntry") -> bool:
-    """Whether the coordinator is going to write a marker for it. One that is being ended may have a newer epoch by now
+    """True if the coordinator is going to write a marker for it. One that is being ended may have a newer epoch by now
     than its records (KIP-890); one that is ongoing with another epoch is another transaction."""
     if partition not in found.partitions:
         return False
@@ -155,7 +155,7 @@ def _will_end(found: "TransactionDescription", partition: TopicPartition, entry:
 def _facts(
     partition: TopicPartition, entry: "ProducerEntry", found: "TransactionDescription | ErrorCode"
 ) -> dict[str, Any]:
-    """What an operator must know of the transaction."""
+    """Facts about the transaction that an operator must know."""
     facts: dict[str, Any] = {
         "event": "hanging_transaction_aborted",
         "partition": str(partition),

@@ -48,7 +48,8 @@ class Replicas(Protocol):
         """Every log that this broker holds and does not lead."""
 
     def lag(self, partition: TopicPartition) -> int:
-        """How many offsets below its leader's high watermark a followed partition lacks; 0 where that is not known."""
+        """Number of offsets below its leader's high watermark that a followed partition lacks; 0 where that is not
+        known."""
 
     def log(self, partition: TopicPartition) -> "PartitionLog | None":
         """The log of a replica that this broker holds, led or followed."""
@@ -57,7 +58,7 @@ class Replicas(Protocol):
         """The log of a followed partition from which consumers may read; None for any other."""
 
     def is_settling(self, partition: TopicPartition) -> bool:
-        """Whether a log is not ready yet for the role that the cluster gives it."""
+        """True if a log is not ready yet for the role that the cluster gives it."""
 
 
 class Partitions:
@@ -172,13 +173,13 @@ class Partitions:
         return [*self._logs.values(), *followed]
 
     def follower_lag(self, partition: TopicPartition) -> int:
-        """How many offsets below its leader's high watermark a partition that this broker follows still lacks, as far
-        as the leader has told; 0 for any other."""
+        """Number of offsets below its leader's high watermark that a partition followed by this broker still lacks, as
+        far as the leader has told; 0 for any other."""
         return 0 if self._replicas is None else self._replicas.lag(partition)
 
     @property
     def compacted(self) -> "Compacted":
-        """What compaction has done."""
+        """The work that compaction has done."""
         return self._log_manager.cleaner.compacted
 
     def watch_flushes(self, watch: "Callable[[int], None]", watch_bytes: "Callable[[int], None]") -> None:
@@ -195,7 +196,7 @@ class Partitions:
 
     @property
     def is_disk_full(self) -> bool:
-        """Whether records of clients are refused for want of space."""
+        """True if records of clients are refused for want of space."""
         return self._log_manager.space.refuses_records or self._log_manager.space.is_full
 
     async def free_bytes(self) -> "FreeBytes | None":
@@ -219,7 +220,7 @@ class Partitions:
         return NO_LEADER if leader is None else leader, -1 if log is None else log.leader_epoch
 
     def leads(self, partition: TopicPartition) -> bool:
-        """Whether this broker leads a partition and has its log."""
+        """True if this broker leads a partition and has its log."""
         return partition in self._logs
 
     # Replicas -------------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ class Services:
     unserved_groups: UnservedGroups = field(init=False)
     large_batches: LargeBatches = field(init=False)
     timestamp_searches: RoundRobin = field(default_factory=RoundRobin)
-    """Whose turn it is to look for a record by its timestamp."""
+    """Turns to look for a record by its timestamp."""
     gone_partitions: GonePartitions = field(init=False)
     response_memory: ResponseMemory = field(default_factory=ResponseMemory)
     coordinator_connections: CoordinatorConnections = field(default_factory=CoordinatorConnections)
@@ -59,13 +59,13 @@ class Services:
     led_partitions: "LedPartitions | None" = None
     """In a cluster of several machines: what followers and acks=all depend on. None for a broker that is alone."""
     authorizer: Authorizer | None = None
-    """What sessions are made with; None where every peer may do everything."""
+    """The authorizer that sessions are made with; None where every peer may do everything."""
     group_shares: "GroupShares | None" = None
     """Limits the memory of groups by user; None without such a limit."""
     new_producers: "NewProducers | None" = None
     """Limits the transactional ids and producers that clients may add."""
     acls: "AclEntries | None" = None
-    """What the authorizer decides by; None without one."""
+    """The entries that the authorizer decides by; None without one."""
     reload_stores: "ReloadStores | None" = None
     """Loads the key store and the trust store of a listener again; None without TLS."""
 

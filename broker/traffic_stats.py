@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class TopicTraffic:
-    """What was written to one topic and read from it."""
+    """The counts of what was written to one topic and read from it."""
 
     __slots__ = ("bytes_in", "bytes_out", "failed_fetches", "failed_produces", "fetches", "messages_in", "produces")
 

@@ -26,7 +26,7 @@ _logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 MAX_GROUPS: Final = 1000
-"""How many groups are remembered as told in the log; beyond, the one that asked the longest ago is forgotten."""
+"""Number of groups that are remembered as told in the log; beyond, the one that asked the longest ago is forgotten."""
 
 
 class GroupProtocol(Enum):
@@ -53,13 +53,13 @@ MOST_TOLD: Final = 100
 def refused_groups(
     names: Sequence[str], protocol: GroupProtocol, refused: Callable[[str, ErrorCode, str | None], _T]
 ) -> Iterator[_T]:
-    """What `refused` makes of each of the groups of a request: its name, the error and the sentence."""
+    """The results of `refused` for each of the groups of a request: its name, the error and the sentence."""
     texts = chain(repeat(protocol.value, MOST_TOLD), repeat(None))
     return (refused(name, ErrorCode.UNSUPPORTED_VERSION, text) for name, text in zip(names, texts, strict=False))
 
 
 class UnservedGroups:
-    """Which groups have asked for a protocol that is not served. Always true: at most `MAX_GROUPS` are kept."""
+    """The groups that have asked for a protocol that is not served. Always true: at most `MAX_GROUPS` are kept."""
 
     def __init__(self, clock: Clock) -> None:
         self._budget = LogBudget(clock, _tell_left_out)

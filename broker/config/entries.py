@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, by its number on the wire."""
+    """The source of a value, by its number on the wire."""
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -54,7 +54,7 @@ class ConfigEntry:
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether its value is told to nobody (security.md 6.3.1)."""
+        """True if its value is told to nobody (security.md 6.3.1)."""
         return self.kind is Kind.PASSWORD
 
 

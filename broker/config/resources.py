@@ -1,4 +1,4 @@
-"""What a config request can be about, which broker a resource name means, and the rights that it asks for: they follow
+"""The subject of a config request, the broker that a resource name means, and the rights that it asks for: they follow
 the kind of resource (security.md 4.6)."""
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _KINDS: Final[Mapping[int, ResourceType]] = {
     ConfigResourceType.CLIENT_METRICS: ResourceType.CLUSTER,
     ConfigResourceType.GROUP: ResourceType.GROUP,
 }
-"""What a right is about, by what the settings are of."""
+"""The subject of a right, by the kind of resource that the settings are of."""
 
 
 def broker_of(resource_name: str, cluster: Cluster) -> int | Outcome | None:

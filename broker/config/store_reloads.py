@@ -21,7 +21,7 @@ ReloadStores = Callable[[str], Awaitable[str | None]]
 
 
 def is_store(name: str) -> bool:
-    """Whether a setting says where a listener's store is."""
+    """True if a setting is the location of a listener's store."""
     return _STORE.fullmatch(name) is not None
 
 

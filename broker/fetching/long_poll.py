@@ -83,7 +83,7 @@ class LongPolls:
             poll.wake()
 
     def waiting(self, log: "PartitionLog") -> int:
-        """How many polls wait for `log`."""
+        """Number of polls that wait for `log`."""
         return len(self._by_log.get(log, ()))
 
     async def wait(

@@ -40,7 +40,7 @@ MAX_BYTES: Final = 128 << 20
 SHARES: Final = 2
 """One user has this part of all bytes at most."""
 PARTITION_BYTES: Final = 1024
-"""What a partition of a session takes, with its name."""
+"""Bytes that a partition of a session takes, with its name."""
 
 IDLE_MS: Final = 600_000
 """A session that was not used for so long is forgotten."""
@@ -78,7 +78,8 @@ class Wanted:
         self.name = TopicPartition(topic.topic, request.partition)
         """With the topic's name, or what it was when it was last looked up."""
         self.key = key
-        """What tells it from the session's other partitions: its topic, as the fetcher names it, and its number."""
+        """The key that tells it from the session's other partitions: its topic, as the fetcher names it, and its
+        number."""
         self.last_sent_high_watermark = -1
         self.last_sent_log_start_offset = -1
         self.current_leader_epoch = request.current_leader_epoch
@@ -155,7 +156,7 @@ class FullFetch:
     ) -> None:
         self.connection = connection
         self.is_follower = False
-        """Whether a broker of the cluster asks, which may want any number of partitions."""
+        """True if a broker of the cluster asks, which may want any number of partitions."""
         self.wanted = wanted
         self.owner = owner
         self.wants_session = wants_session
@@ -170,7 +171,7 @@ class IncrementalFetch:
     def __init__(self, session: FetchSession, added: Sequence[Wanted] = ()) -> None:
         self.session = session
         self.added = added
-        """What the session did not hold before."""
+        """The partitions that the session did not hold before."""
         self.wanted: Sequence[Wanted] = tuple(session.partitions.values())
 
 
@@ -199,8 +200,8 @@ class FetchSessions:
         owner: Hashable = None,
         connection: "ClientConnection | None" = None,
     ) -> FullFetch | IncrementalFetch | ErrorCode:
-        """What a request of `owner` wants, with the help of its session if it has one; or the error of the whole
-        request."""
+        """The fetch that a request of `owner` wants, with the help of its session if it has one; or the error of the
+        whole request."""
         epoch = request.session_epoch  # below the initial one: a full fetch that closes its session and wants none
         if epoch > INITIAL_EPOCH:
             session = self._continue(request, uses_topic_ids=uses_topic_ids, owner=owner, connection=connection)
@@ -296,7 +297,7 @@ class FetchSessions:
             self._held[session.owner] = held
 
     def _fits(self, session: FetchSession) -> bool:
-        """Whether a session may hold its partitions; those of whoever holds most end for it."""
+        """True if a session may hold its partitions; those of whoever holds most end for it."""
         more = len(session.partitions) * PARTITION_BYTES - session.held_bytes
         if session.is_follower:
             return True
@@ -337,7 +338,7 @@ class FetchSessions:
         return session
 
     def _changed(self, session: FetchSession, added: Sequence[Wanted]) -> FullFetch | IncrementalFetch | ErrorCode:
-        """What a request wants whose changes its session has taken over."""
+        """The fetch that a request wants whose changes its session has taken over."""
         if not session.partitions:
             self.drop(session.session_id)
             return FullFetch((), wants_session=False, uses_topic_ids=session.uses_topic_ids)
@@ -348,7 +349,7 @@ class FetchSessions:
         return IncrementalFetch(session, added)
 
     def _make_room(self, size: int) -> bool:
-        """Whether a session of `size` partitions may open; drops another one for it if that is fair."""
+        """True if a session of `size` partitions may open; drops another one for it if that is fair."""
         if len(self._sessions) < self._slots:
             return True
         oldest = next(iter(self._sessions.values()), None)

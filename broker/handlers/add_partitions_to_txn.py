@@ -181,7 +181,8 @@ def _check(request: AddPartitionsToTxnRequest, context: RequestContext) -> Error
 
 
 def _fault(partition: TopicPartition, context: RequestContext, services: Services) -> ErrorCode:
-    """Why no client may add a partition. Leaders of the others, and whether these can be written, do not matter."""
+    """The error of a partition that no client may add, else NONE. Leaders of the others, and whether these can be
+    written, do not matter."""
     topic = partition.topic
     if topic in INTERNAL_TOPICS or not context.session.may(Operation.WRITE, ResourceType.TOPIC, topic):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED

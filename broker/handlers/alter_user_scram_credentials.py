@@ -60,7 +60,7 @@ async def handle(
 
 
 def _is_overheard(session: Session) -> bool:
-    """Whether others may read what this peer sends."""
+    """True if others may read what this peer sends."""
     from ipaddress import ip_address
 
     if session.security_protocol.is_encrypted:

@@ -52,7 +52,7 @@ class _Deletion:
 
     @property
     def target(self) -> int:
-        """Where every replica is to start, as far as the log has come."""
+        """The offset at which every replica is to start, as far as the log has come."""
         start = self.log.log_start_offset
         return start if self.offset < 0 else min(self.offset, start)
 

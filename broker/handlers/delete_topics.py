@@ -29,7 +29,7 @@ PARTITIONS_AT_ONCE: Final = 100
 """Of topics whose records share a sync: their logs are put away in one turn of the event loop."""
 
 _Wanted = tuple[DeleteTopicState, str | Outcome]
-"""What the request says of a topic, and its name, or why it has none."""
+"""The part of the request that names a topic, and the topic's name, or why it has none."""
 
 
 async def handle(request: DeleteTopicsRequest, context: RequestContext, services: Services) -> DeleteTopicsResponse:

@@ -21,7 +21,7 @@ from eosin.protocol.schemas.describe_client_quotas import (
 from eosin.security.access import Access, on_the_cluster
 
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
-"""How a filter matches a name."""
+"""The ways in which a filter matches a name."""
 _MATCHES: Final = {_EXACT: "MATCH_TYPE_EXACT", _DEFAULT: "MATCH_TYPE_DEFAULT", _ANY: "MATCH_TYPE_SPECIFIED"}
 
 
@@ -44,7 +44,7 @@ def respond(
 
 
 def _refused_filter(components: Iterable[ComponentData]) -> Outcome | None:
-    """Why a filter of DescribeClientQuotas makes no sense, in Kafka's words; None when it does."""
+    """Returns why a filter of DescribeClientQuotas makes no sense, in Kafka's words; None when it does."""
     seen: set[str] = set()
     for each in components:
         kind = each.entity_type
@@ -67,7 +67,7 @@ def _refused_filter(components: Iterable[ComponentData]) -> Outcome | None:
 
 
 def _is_meant(names: Mapping[str, str | None], request: DescribeClientQuotasRequest) -> bool:
-    """Whether a filter of DescribeClientQuotas names the entity of these parts, None for the default of a type."""
+    """True if a filter of DescribeClientQuotas names the entity of these parts, None for the default of a type."""
     wanted = request.components
     if request.strict and len(names) != len(wanted):
         return False

@@ -30,7 +30,7 @@ from eosin.protocol.schemas.describe_configs import (
 from eosin.security.access import Access
 
 _Asked = tuple[int, str, tuple[str, ...] | None]
-"""What a request says of a resource."""
+"""The resource that a request asks for: its type, its name and the settings wanted."""
 
 
 async def handle(

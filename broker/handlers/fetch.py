@@ -176,7 +176,7 @@ def _limits(request: FetchRequest, context: RequestContext, services: Services) 
 
 
 class _Nearest:
-    """Where one consumer had better read (`Nearest`)."""
+    """The choice of the replica that one consumer had better read from (`Nearest`)."""
 
     def __init__(self, rack: str, context: RequestContext, services: Services, led: "LedPartitions") -> None:
         self._rack = rack
@@ -189,7 +189,7 @@ class _Nearest:
 
 
 _Topics = dict[str | Uuid, list[PartitionData]]
-"""What a response says so far, by topic as the fetcher names it."""
+"""The response so far, by topic as the fetcher names it."""
 
 
 def _response(

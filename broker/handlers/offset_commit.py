@@ -76,10 +76,10 @@ class _Look:
         self.refused = refused
         """The error of every partition; None where it depends on the partition."""
         self.count = count
-        """How many partitions may be committed."""
+        """Number of partitions that may be committed."""
 
     def offsets(self, expires: int) -> Iterator[OffsetToCommit]:
-        """Those of the partitions that exist."""
+        """The offsets of the partitions that exist."""
         for each in self.topic.partitions:
             if 0 <= each.partition_index < self.count:
                 yield OffsetToCommit(
@@ -92,7 +92,7 @@ class _Look:
                 )
 
     def answers(self, error_of: Callable[[TopicPartition], ErrorCode]) -> Iterator[OffsetCommitResponsePartition]:
-        """That of each partition; `error_of` tells those of the partitions that exist."""
+        """The response for each partition; `error_of` tells the errors of the partitions that exist."""
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if self.refused is None else self.refused
         for each in self.topic.partitions:
             index = each.partition_index

@@ -71,8 +71,8 @@ async def _refused(request: OffsetFetchRequest, context: RequestContext, error: 
 async def _fetch_groups(
     request: OffsetFetchRequest, context: RequestContext, services: Services
 ) -> list[OffsetFetchResponseGroup]:
-    """What each group has committed. One that is named again and again is answered once, as it is named first: the
-    response would be many times what there is."""
+    """The offsets that each group has committed. One that is named again and again is answered once, as it is named
+    first: the response would be many times what there is."""
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
     fetch = _fetch_group_by_id if by_id else _fetch_group
     answered: dict[str, OffsetFetchResponseGroup] = {}

@@ -76,12 +76,12 @@ class _Look:
     def __init__(self, topic: TxnOffsetCommitRequestTopic, count: int, unknown: ErrorCode) -> None:
         self.topic = topic
         self.count = count
-        """How many partitions may be committed."""
+        """Number of partitions that may be committed."""
         self.unknown = unknown
         """The error of the others."""
 
     def offsets(self) -> Iterator[OffsetToCommit]:
-        """Those of the partitions that exist and may be read."""
+        """The offsets of the partitions that exist and may be read."""
         for each in self.topic.partitions:
             if 0 <= each.partition_index < self.count:
                 yield OffsetToCommit(
@@ -92,7 +92,7 @@ class _Look:
                 )
 
     def answers(self, error_of: Callable[[TopicPartition], ErrorCode]) -> Iterator[TxnOffsetCommitResponsePartition]:
-        """That of each partition; `error_of` tells those of the partitions that exist."""
+        """The response for each partition; `error_of` tells the errors of the partitions that exist."""
         for each in self.topic.partitions:
             index = each.partition_index
             exists = 0 <= index < self.count

@@ -45,7 +45,7 @@ def respond(request: UpdateFeaturesRequest, context: RequestContext, services: S
 
 
 def _problem(update: FeatureUpdateKey, level: int) -> str | None:
-    """Why this level cannot be had; None when it is in force."""
+    """Returns why this level cannot be had; None when it is in force."""
     wanted = update.max_version_level
     if update.upgrade_type not in _UPGRADE_TYPES:
         return "There is no such upgrade type."

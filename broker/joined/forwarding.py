@@ -88,7 +88,7 @@ FORWARDED: Final = frozenset(
         ApiKey.REMOVE_RAFT_VOTER,
     }
 )
-"""What the controller answers, of the APIs that Eosin has (cluster.md 5.1)."""
+"""The APIs that the controller answers, of those that Eosin has (cluster.md 5.1)."""
 
 
 KRAFT_VERSION: Final = "kraft.version"
@@ -320,7 +320,8 @@ class Forwarding:
     def _tell_versions(
         self, request: ApiVersionsRequest, context: RequestContext, services: Services
     ) -> ApiVersionsResponse:
-        """What a broker alone says, with the controller's versions and the cluster's features (cluster.md 5.1)."""
+        """The response of a broker alone, with the controller's versions and the cluster's features
+        (cluster.md 5.1)."""
         response = api_versions.respond(request, context, services)
         if response.error_code != ErrorCode.NONE:
             return response

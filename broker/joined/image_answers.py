@@ -55,7 +55,7 @@ class ImageAnswers:
     def tell_cluster(
         self, request: DescribeClusterRequest, context: RequestContext, services: Services
     ) -> DescribeClusterResponse:
-        """What a broker alone says, with the fenced brokers if they are asked for (KIP-1073)."""
+        """The response of a broker alone, with the fenced brokers if they are asked for (KIP-1073)."""
         response = describe_cluster.respond(request, context, services)
         if response.error_code != ErrorCode.NONE or not request.include_fenced_brokers:
             return response
@@ -70,7 +70,7 @@ class ImageAnswers:
     def list_resources(
         self, request: ListConfigResourcesRequest, context: RequestContext, services: Services
     ) -> ListConfigResourcesResponse:
-        """What a broker alone lists, and the groups and subscriptions that were given settings (KIP-1142)."""
+        """The list of a broker alone, and the groups and subscriptions that were given settings (KIP-1142)."""
         response = list_config_resources.respond(request, context, services)
         if response.error_code != ErrorCode.NONE:
             return response
@@ -88,7 +88,7 @@ class ImageAnswers:
     async def tell_configs(
         self, request: DescribeConfigsRequest, context: RequestContext, services: Services
     ) -> DescribeConfigsResponse:
-        """What a broker alone says, with the settings that groups and subscriptions were given."""
+        """The response of a broker alone, with the settings that groups and subscriptions were given."""
         response = await describe_configs.handle(request, context, services)
         results = (
             _with_configs(result, self._cluster.image, asked.configuration_keys, synonyms=request.include_synonyms)

@@ -48,12 +48,12 @@ class LargeBatches:
         self.quick = Budget()
         """For who checks a request's batches in one step: he sets what is left of it first."""
         self.checks = RoundRobin()
-        """Whose turn it is to have what takes long computed in a thread: of batches here, and of others who read
+        """Turns to have what takes long computed in a thread: of batches here, and of others who read
         them."""
         self._first_batches = TurnQueue(clock, steps_per_turn=FIRST_BATCHES_AT_ONCE)
 
     def takes_first_batch(self) -> bool:
-        """Whether the first batch of a partition may be appended in this turn of the loop: the caller does it now."""
+        """True if the first batch of a partition may be appended in this turn of the loop: the caller does it now."""
         return self._first_batches.take()
 
     async def append(

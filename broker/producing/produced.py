@@ -31,7 +31,7 @@ class ProducedBatch:
         """The batch, until it is appended."""
         self.guard: VerificationGuard | None = None
         self.outcome: AppendResult | None = None
-        """What the response says; None for a batch that is still to be appended."""
+        """The result that the response tells; None for a batch that is still to be appended."""
 
 
 class ProducedTopic:
@@ -61,7 +61,7 @@ class Produced:
         self.producer: tuple[int, int] | None = None
         """The id and epoch of the transactional batches, if there are any."""
         self.whole: Refused | None = None
-        """Why the request is refused as a whole."""
+        """The reason why the request is refused as a whole."""
 
     def refuse(self, refused: Refused) -> None:
         """Refuse the request as a whole."""

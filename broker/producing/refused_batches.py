@@ -55,7 +55,7 @@ class RefusedBatches:
     def __init__(self, clock: "Clock") -> None:
         self._clock = clock
         self._is_counting = False
-        """Whether the deadline of the batches runs."""
+        """True if the deadline of the batches runs."""
         self._recent: dict[_Key, AwaitedBatch] = {}
         self._older: dict[_Key, AwaitedBatch] = {}
 
@@ -80,8 +80,8 @@ class RefusedBatches:
         self._recent[key] = awaited
 
     def refusal(self, batch: "ProducedBatch") -> Refused | None:
-        """Why a batch may not be appended yet: it comes behind one that was refused, and that its log lacks. To be
-        asked only while there are any."""
+        """Returns why a batch may not be appended yet: it comes behind one that was refused, and that its log lacks. To
+        be asked only while there are any."""
         header = batch.header
         key = (batch.topic, batch.index, header.producer_id)
         awaited = self._recent.get(key) or self._older.get(key)

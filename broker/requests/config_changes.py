@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs have in common: each resource is changed on its own, all or nothing."""
+"""The common part of AlterConfigs and IncrementalAlterConfigs: each resource is changed on its own, all or nothing."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

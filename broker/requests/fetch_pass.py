@@ -39,8 +39,8 @@ partitions that have little each, and one of them in an answer would be far belo
 UNKNOWN: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 """There is no such partition."""
 WAITING_ERRORS: Final = UNKNOWN | {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
-"""What a consumer hears when the wait for its other partitions is over: a client that goes on to ask for what is gone
-or denied would else spin."""
+"""Errors that a consumer is told when the wait for its other partitions is over: a client that goes on to ask for what
+is gone or denied would else spin."""
 READS_PER_TURN: Final = 50
 """Each takes some 20 us, of what the system has in memory."""
 UNREAD_BYTES: Final = 131_072
@@ -48,14 +48,14 @@ UNREAD_BYTES: Final = 131_072
 
 
 class Nearest(Protocol):
-    """Where a consumer had better read (KIP-392)."""
+    """The choice of the replica that a consumer had better read from (KIP-392)."""
 
     def replica(self, log: "PartitionLog", offset: int) -> int | None:
         """The broker that it is sent to; None for this one."""
 
 
 class FetchLimits:
-    """What a request says for all its partitions."""
+    """The parameters of a request that hold for all its partitions."""
 
     __slots__ = ("api_version", "follower", "isolation", "max_bytes", "min_bytes", "nearest", "refusal", "session")
 
@@ -99,15 +99,15 @@ class PartitionFetch:
         self.diverging: tuple[int, int] | None = None
         """The largest epoch not above the fetcher's, and where it ends, when that shows that the logs part."""
         self.is_held = False
-        """Whether a throttle keeps its records from the follower for now."""
+        """True if a throttle keeps its records from the follower for now."""
         self.preferred = NO_REPLICA
         """The broker that the consumer is sent to, without records."""
         self.result: ReadResult | None = None
-        """What was read; None for an error, or where there is nothing to read within the limits."""
+        """The result of the read; None for an error, or where there is nothing to read within the limits."""
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether there is nothing to say of the partition that its fetcher has not heard (KIP-227)."""
+        """True if there is nothing to say of the partition that its fetcher has not heard (KIP-227)."""
         wanted = self.wanted
         return (
             self.result is None
@@ -145,7 +145,7 @@ class FetchPass:
         self.available = 0
         """Bytes that could be read; no longer counted once there are `min_bytes`."""
         self.settled = False
-        """Whether there is something to say that cannot wait: an error, or logs that part."""
+        """True if there is something to say that cannot wait: an error, or logs that part."""
         self._hopeless = 0
         """Partitions whose error waits with the others."""
         self._idle: list[Wanted] = []
@@ -165,7 +165,7 @@ class FetchPass:
 
     @property
     def has_hopeless(self) -> bool:
-        """Whether any partition does not exist, or is denied to the consumer."""
+        """True if any partition does not exist, or is denied to the consumer."""
         return self._hopeless > 0
 
     def is_hopeless(self, some: Sequence[Wanted]) -> bool:
@@ -177,11 +177,11 @@ class FetchPass:
 
     @property
     def has_enough(self) -> bool:
-        """Whether the fetch may be answered now."""
+        """True if the fetch may be answered now."""
         return self.settled or self.available >= self._limits.min_bytes
 
     def watches(self) -> list[Watch]:
-        """What to wait for."""
+        """The logs and offsets to wait for."""
         found = [
             Watch(each.log, offset=each.wanted.fetch_offset, limit=each.wanted.max_bytes)
             for each in self.partitions
@@ -193,7 +193,7 @@ class FetchPass:
         return found
 
     async def watches_in_turns(self) -> list[Watch]:
-        """What to wait for, each log once: a partition that is named again and again is one."""
+        """The logs and offsets to wait for, each log once: a partition that is named again and again is one."""
         if self._idle:
             return self.watches()  # a follower names each partition once
         found: dict[PartitionLog, Watch] = {}
@@ -206,7 +206,7 @@ class FetchPass:
         return list(found.values())
 
     def wait_ms(self, max_wait_ms: int) -> int:
-        """How long to wait at most, where the fetcher would wait for `max_wait_ms`."""
+        """Longest time to wait, in milliseconds, where the fetcher would wait for `max_wait_ms`."""
         follower = self._limits.follower
         if follower is None or not any(each.is_held for each in self.partitions):
             return max_wait_ms
@@ -239,7 +239,7 @@ class FetchPass:
         return partition
 
     def _is_sent_away(self, partition: PartitionFetch) -> bool:
-        """Whether the consumer is sent to a replica that is nearer."""
+        """True if the consumer is sent to a replica that is nearer."""
         nearest = self._limits.nearest
         if nearest is not None:
             found = nearest.replica(partition.log, partition.wanted.fetch_offset)
@@ -281,7 +281,7 @@ class FetchPass:
         return ErrorCode.NONE
 
     def _check(self, partition: PartitionFetch) -> ErrorCode:
-        """Whether the log can serve what is wanted: epochs first, then the offset (storage.md 15.1 and 17)."""
+        """Check that the log can serve what is wanted: epochs first, then the offset (storage.md 15.1 and 17)."""
         wanted, log = partition.wanted, partition.log
         is_led = self._services.partitions.leads(wanted.name)
         if wanted.current_leader_epoch >= 0:
@@ -395,9 +395,9 @@ class FetchPass:
 def compare_histories(
     found: tuple[int, int], *, last_fetched_epoch: int, fetch_offset: int
 ) -> tuple[int, int] | ErrorCode | None:
-    """Whether a fetcher's log is a prefix of this one (storage.md section 17). `found` is our largest epoch at or below
-    its last one, and where that ends. Returns None if it is; `found` if the logs part; the error if nothing is known of
-    an epoch as old."""
+    """Check that a fetcher's log is a prefix of this one (storage.md section 17). `found` is our largest epoch at or
+    below its last one, and where that ends. Returns None if it is; `found` if the logs part; the error if nothing is
+    known of an epoch as old."""
     epoch, end_offset = found
     if end_offset < 0:
         return ErrorCode.OFFSET_OUT_OF_RANGE
@@ -405,7 +405,7 @@ def compare_histories(
 
 
 def check_leader_epoch(log: "PartitionLog", epoch: int) -> ErrorCode:
-    """Whether the client speaks of this leader: an older one is fenced, a newer one unknown, -1 does not ask
+    """Check that the client speaks of this leader: an older one is fenced, a newer one unknown, -1 does not ask
     (storage.md section 17)."""
     return ErrorCode.NONE if epoch < 0 else _compare_epochs(epoch, log.leader_epoch)
 

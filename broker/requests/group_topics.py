@@ -1,4 +1,4 @@
-"""Which topics and partitions a group request names: committed offsets are only taken for those that exist
+"""Finds the topics and partitions that a group request names: committed offsets are only taken for those that exist
 (groups.md 8)."""
 
 from eosin.broker.services import Services
@@ -6,7 +6,7 @@ from eosin.protocol.names import Uuid
 
 
 def partition_count(services: Services, topic: str) -> int:
-    """How many partitions a topic has; 0 when there is no such topic."""
+    """Number of partitions that a topic has; 0 when there is no such topic."""
     known = services.cluster.topics.get(topic)
     return 0 if known is None else known.partitions
 

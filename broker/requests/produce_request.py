@@ -101,7 +101,7 @@ async def read_in_turns(request: "ProduceRequest", context: "RequestContext", se
 
 
 def _may_write(session: "Session", transactional_id: str | None) -> bool:
-    """Whether the client may write transactional batches under this id. Every batch of the request was looked at, not
+    """True if the client may write transactional batches under this id. Every batch of the request was looked at, not
     the first alone (CVE-2018-17196)."""
     if transactional_id is None:
         return True  # `_producer_error` tells

@@ -1,1 +1,1 @@
-"""Who may connect and who may do what."""
+"""Decides who may connect and who may do what."""

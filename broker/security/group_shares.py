@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from eosin.settings.broker import BrokerConfig
 
 MEMBER_BYTES: Final = 1000
-"""What a member takes beside its metadata and its assignment; and so a group without members."""
+"""Bytes that a member takes beside its metadata and its assignment; and so a group without members."""
 COUNT_AGAIN_MS: Final = 10_000
 """Between two counts of one user's groups that found little room: each of them takes time."""
 LITTLE: Final = 8
@@ -38,11 +38,11 @@ class _Share:
     def __init__(self) -> None:
         self.groups: dict[str, None] = {}
         self.held_bytes = 0
-        """What the groups hold, or more: of members that are gone until they are counted again."""
+        """Bytes that the groups hold, or more: of members that are gone until they are counted again."""
         self.full_ms: int | None = None
-        """When a count found little room."""
+        """The time when a count found little room."""
         self.used_ms = 0
-        """When something was counted last."""
+        """The time when something was counted last."""
 
 
 class GroupShares:
@@ -58,11 +58,11 @@ class GroupShares:
         self._budget = LogBudget(clock, _tell_left_out, lines=1)
 
     def __len__(self) -> int:
-        """How many users are remembered."""
+        """Number of users that are remembered."""
         return len(self._shares)
 
     def admits(self, context: "RequestContext", group_id: str, size: int) -> bool:
-        """Whether the user may bring so many bytes more to a group, as far as is known; counts them if it may."""
+        """True if the user may bring so many bytes more to a group, as far as is known; counts them if it may."""
         principal = context.session.principal
         share = self._shares.get(principal) or _Share()
         size += MEMBER_BYTES + 2 * len(group_id)
@@ -112,7 +112,7 @@ class GroupShares:
         return False
 
     def held_bytes(self, principal: "Principal") -> int:
-        """What a user's groups are counted with."""
+        """Bytes that a user's groups are counted with."""
         share = self._shares.get(principal)
         return 0 if share is None else share.held_bytes
 

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 AT_ONCE_S: Final = 100
 """So many seconds' worth of a rate may be used in a moment: many clients start together after a deployment."""
 PAUSE_MS: Final = 1000
-"""How long a connection is not read after a producer beyond the rate."""
+"""Time that a connection is not read after a producer beyond the rate."""
 LOOK_INTERVAL_MS: Final = 30_000
 """Between two counts of the producers that partitions really know."""
 _FORGET_MS: Final = 3_600_000
@@ -34,7 +34,7 @@ _REPEAT_MS: Final = 10_000
 
 
 class _Allowance:
-    """What one user may add: it comes back at a rate."""
+    """The number that one user may add: it comes back at a rate."""
 
     __slots__ = ("_filled_ms", "_rate", "_tokens")
 
@@ -67,7 +67,7 @@ class _Producers:
         self.counted: dict[int, None] = {}
 
     def count(self, producer_id: int, most: int, now_ms: int) -> bool:
-        """Whether this one is within the rate."""
+        """True if this one is within the rate; counts it then."""
         if producer_id in self.counted:
             return True
         if not self.allowance.take(now_ms):
@@ -99,13 +99,13 @@ class NewProducers:
         self._of_ids: dict[Principal, _Allowance] = {}
         self._of_producers: dict[Principal, _Producers] = {}
         self._told: dict[tuple[Principal, str], int] = {}
-        """When the log was told of a user and a reason last."""
+        """The time when the log was told of a user and a reason last."""
         self.entries = 0
         """Producers that partitions know, each counted for each of its partitions: as of the last look, and those that
         came since."""
 
     def refusal_of_id(self, context: "RequestContext", *, known: int) -> ErrorCode:
-        """Whether a transactional id that is not among the `known` ones may be added by this user: NONE, or
+        """Returns NONE if a transactional id that is not among the `known` ones may be added by this user, else
         POLICY_VIOLATION."""
         if known >= self._transactional_ids_max:
             self._tell(context, f"eosin.transactional.ids.max is {self._transactional_ids_max}")

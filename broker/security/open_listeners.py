@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 def is_open(config: "BrokerConfig", listener: str) -> bool:
-    """Whether a peer of this listener may do something without a proof of who it is."""
+    """True if a peer of this listener may do something without a proof of who it is."""
     protocol = config.protocols[listener]
     if protocol in SASL_PROTOCOLS:
         return False
@@ -30,12 +30,12 @@ def is_open(config: "BrokerConfig", listener: str) -> bool:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine reaches the address, as the system tells it after the bind."""
+    """True if only this machine reaches the address, as the system tells it after the bind."""
     return address == "::1" or address.removeprefix("::ffff:").startswith("127.")
 
 
 def check_open(config: "BrokerConfig", bound: Iterable[tuple[str, str]]) -> bool:
-    """Whether a listener is open to others than this machine, which is warned of. `bound` has names and addresses.
+    """True if a listener is open to others than this machine, which is warned of. `bound` has names and addresses.
     Raises `StartError` if it was not asked for."""
     found = [(name, address) for name, address in bound if not is_loopback(address) and is_open(config, name)]
     for name, address in found:

@@ -1,4 +1,4 @@
-"""What AlterUserScramCredentials does to the users: which changes are good, and what each user is answered.
+"""Decides what AlterUserScramCredentials does to the users: which changes are good, and what each user is answered.
 
 Pure, and Kafka's rules (security.md 4.1.3): whatever is wrong with one user, the others are changed all the same. The
 salted password of a request is as good as the password, so it goes no further than the two keys that come out of it.
@@ -30,7 +30,7 @@ _SALT_BYTES: Final = range(8, 257)
 
 
 class Refusal(NamedTuple):
-    """Why a user is not changed."""
+    """The reason why a user is not changed."""
 
     error: ErrorCode
     message: str
@@ -41,7 +41,7 @@ _NOBODY: Final = Refusal(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user
 
 
 class Decision(NamedTuple):
-    """What becomes of a request."""
+    """The result of a request."""
 
     changes: tuple[CredentialChange, ...]
     answers: Mapping[str, Refusal | None]

@@ -9,7 +9,7 @@ from typing import Final
 
 PATTERN_MAX_CHARACTERS: Final = 4096
 PATTERN_MAX_MEMORY_BYTES: Final = 1 << 20
-"""What a compiled pattern may take; one that needs more is refused."""
+"""Memory that a compiled pattern may take; one that needs more is refused."""
 
 
 class InvalidPattern(ValueError):

@@ -52,8 +52,8 @@ class TwoPhaseReplicas:
 
 
 def refused_move(image: "ClusterImage", partition: int, replicas: Sequence[int]) -> Outcome | None:
-    """Why a partition of `__transaction_state` must not get these replicas while there are two-phase commits; None when
-    it may: no broker is among them that is not Eosin's and has no replica of it yet."""
+    """Returns why a partition of `__transaction_state` must not get these replicas while there are two-phase commits;
+    None when it may: no broker is among them that is not Eosin's and has no replica of it yet."""
     registered = image.partition(TRANSACTION_STATE_TOPIC, partition)
     present = () if registered is None else registered.replicas
     strangers = sorted(each for each in _strangers(image, replicas) if each not in present)

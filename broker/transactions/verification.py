@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 RETRY_BACKOFF_MS: Final = 20
 """Between two questions while the coordinator is busy (Kafka's `add.partitions.to.txn.retry.backoff.ms`)."""
 RETRY_MAX_MS: Final = 100
-"""How long to go on asking (Kafka's `add.partitions.to.txn.retry.backoff.max.ms`)."""
+"""Longest time to go on asking (Kafka's `add.partitions.to.txn.retry.backoff.max.ms`)."""
 MOST_QUESTIONS: Final = 3
 """Asked again at once when a marker has come meanwhile: each transaction of a producer has one."""
 
@@ -74,7 +74,8 @@ class TransactionalBatch(Protocol):
 
 
 class VerificationRequest:
-    """What one Produce request asks the coordinator: one producer, all its batches that may start a transaction."""
+    """The question of one Produce request to the coordinator: one producer, all its batches that may start a
+    transaction."""
 
     __slots__ = ("adds_partitions", "api_version", "batches", "is_put_off", "producer", "transactional_id", "trying")
 
@@ -86,9 +87,9 @@ class VerificationRequest:
         self.adds_partitions = api_version >= FIRST_ADDING_VERSION
         self.producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
         self.trying: asyncio.Task[bool] | None = None
-        """What `verify_now` has begun, when that has to be waited for."""
+        """The task that `verify_now` has begun, when that has to be waited for."""
         self.is_put_off = False
-        """Whether the coordinator was asked just now and is busy: it is asked again after a pause."""
+        """True if the coordinator was asked just now and is busy: it is asked again after a pause."""
 
 
 def translated(refused: Refused, api_version: int) -> Refused:
@@ -261,7 +262,7 @@ def _is_busy(batches: Sequence[TransactionalBatch]) -> bool:
 
 
 def _is_outdated(batches: Sequence[TransactionalBatch]) -> bool:
-    """Whether the marker of the producer's transaction before has taken a guard away while the coordinator was asked:
+    """True if the marker of the producer's transaction before has taken a guard away while the coordinator was asked:
     its answer may be older than the marker, so it is asked again."""
     return any(
         batch.outcome is None
@@ -272,7 +273,7 @@ def _is_outdated(batches: Sequence[TransactionalBatch]) -> bool:
 
 
 def _is_early(batch: TransactionalBatch) -> bool:
-    """Whether something is still under way that the batch has to wait for."""
+    """True if something is still under way that the batch has to wait for."""
     return isinstance(batch.outcome, Refused) and batch.outcome.error == ErrorCode.CONCURRENT_TRANSACTIONS
 
 
