@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from eosin.storage.log.partition_log import PartitionLog
     from eosin.storage.producers.entry import ProducerEntry
 
-_LOG: Final = logging.getLogger("eosin.broker.transactions.hanging")
+_LOG: Final = logging.getLogger("eosin.broker.hanging_transactions")
 
 GRACE_MS: Final = 5 * 60_000
 """On top of transaction.max.timeout.ms: how long nothing must have been written for a transaction to be late."""
@@ -118,7 +118,7 @@ class HangingTransactions:
             commit=False,
             coordinator_epoch=self._coordinator_epoch(found, entry),
         )
-        answers = await self._partitions.markers.write_markers([MarkersForPartitions(marker, (partition,))])
+        answers = await self._services.markers.write_markers([MarkersForPartitions(marker, (partition,))])
         error = answers[entry.producer_id, partition]
         if error:
             _LOG.error("a hanging transaction could not be aborted: %s", error.name, extra=fields(**facts))

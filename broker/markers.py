@@ -62,10 +62,6 @@ class MarkerRoutes:
         self._local = local
         self._others = others or NoOtherBrokers()
 
-    def reach(self, others: OtherBrokers) -> None:
-        """Write markers of other brokers' partitions through `others` from now on."""
-        self._others = others
-
     def target(self, partition: TopicPartition) -> MarkerTarget | ErrorCode:
         """The target of the partition's leader: this broker's own partitions, or another broker."""
         leader = self._cluster.leader_of(partition)
@@ -83,19 +79,23 @@ def _in_order() -> None:
 class LocalMarkers:
     """The marker target of this broker's own partitions (`MarkerTarget`)."""
 
-    def __init__(self, partitions: "Partitions", *, clock: Clock) -> None:
+    def __init__(
+        self,
+        partitions: "Partitions",
+        *,
+        clock: Clock,
+        has_enough_in_sync: "Callable[[PartitionLog], bool] | None" = None,
+    ) -> None:
+        """Markers are acks=all: `has_enough_in_sync` says which partitions may take them (cluster.md 4.10); None: all
+        of them."""
         self._partitions = partitions
         self._clock = clock
         self._groups: GroupCoordinator | None = None
-        self._has_enough_in_sync: Callable[[PartitionLog], bool] | None = None
-
-    def require(self, has_enough_in_sync: "Callable[[PartitionLog], bool]") -> None:
-        """Write markers from now on only into partitions with enough replicas in sync: they are acks=all (cluster.md
-        4.10)."""
         self._has_enough_in_sync = has_enough_in_sync
 
     def bind(self, groups: "GroupCoordinator") -> None:
-        """The owner of the offsets in `__consumer_offsets`, from now on."""
+        """The owner of the offsets in `__consumer_offsets`. It comes after its transaction coordinator, which comes
+        after this object."""
         self._groups = groups
 
     async def write_markers(

@@ -18,10 +18,12 @@ from eosin.security.session import Authorizer
 if TYPE_CHECKING:
     from eosin.broker.config.store_reloads import ReloadStores
     from eosin.broker.fetching.sessions import FetchSessions
+    from eosin.broker.markers import LocalMarkers
     from eosin.broker.partitions import Partitions
     from eosin.broker.security.group_shares import GroupShares
     from eosin.broker.security.new_producers import NewProducers
     from eosin.broker.traffic_stats import TrafficStats
+    from eosin.broker.transactions.verification import TransactionVerification
     from eosin.cluster.metadata.answers import MetadataAnswers
     from eosin.cluster.replication.led_partitions import LedPartitions
     from eosin.coordinator.groups.coordinator import GroupCoordinator
@@ -41,6 +43,9 @@ class Services:
     chance: Chance
     cluster: "Cluster"
     partitions: "Partitions"
+    markers: "LocalMarkers"
+    """Writes markers into this broker's own partitions."""
+    verification: "TransactionVerification"
     fetch_sessions: "FetchSessions"
     transactions: "TransactionCoordinator"
     groups: "GroupCoordinator"

@@ -24,7 +24,7 @@ from eosin.model.close_connection import CloseConnection
 from eosin.model.principals import Principal
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, Gate, RequestContext
-from eosin.network.exchange import Exchange
+from eosin.network.exchange import Exchange, exchange_of
 from eosin.network.fetch_in_flight import FetchInFlight
 from eosin.network.hang_up import unacknowledged_bytes
 from eosin.network.host import ConnectionHost
@@ -32,10 +32,8 @@ from eosin.network.pause import HELD
 from eosin.network.response_queue import ResponseQueue
 from eosin.network.stalls import note_stall
 from eosin.network.transaction_order import TransactionOrder
-from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import DecodeError
-from eosin.protocol.wire.codec import ManyElements, decode_request_header, encode_response
 from eosin.protocol.wire.frame_memory import FrameMemory
 from eosin.protocol.wire.frames import FrameError
 from eosin.runtime.clock import Timer, stopwatch_ns
@@ -61,7 +59,6 @@ class Connection(asyncio.BufferedProtocol):
         "_begin_later",
         "_close_when_sent",
         "_closing",
-        "_contexts",
         "_decoder",
         "_ends",
         "_exchanges",
@@ -75,10 +72,10 @@ class Connection(asyncio.BufferedProtocol):
         "_order",
         "_pause",
         "_reading",
-        "_refusal",
         "_responses",
         "_transport",
         "_write_blocked",
+        "contexts",
         "idle_rounds",
         "listener",
         "number",
@@ -123,13 +120,11 @@ class Connection(asyncio.BufferedProtocol):
         self._ends = False
         """Whether the last of `_exchanges` is the last of the connection."""
         self._gate = None if new_gate is None else new_gate(self)
-        self._contexts: dict[int, RequestContext] = {}
+        self.contexts: dict[int, RequestContext] = {}
         """Requests of one API and version share their context: by both in one number."""
         self._begin_later: asyncio.Handle | None = None
         self._flush_later: asyncio.Handle | None = None
         self._active = False
-        self._refusal: asyncio.TimerHandle | None = None
-        """Closes the connection of a refused peer."""
         self._pause: Timer | None = None
         """Until it fires, a hook or the gate keeps the connection from being read."""
         self._in_turns = 0  # requests of many items: while they are worked on, no other one begins
@@ -198,14 +193,13 @@ class Connection(asyncio.BufferedProtocol):
                 handle.cancel()
         if self._gate is not None:
             self._gate.closed()
-        if self._refusal is not None:
-            self._end_refusal()
+        self._host.refused_peers.lost(self)
         self._fetch.drop()
         self._responses.drop()
         self._decoder.drop_large()
         if not self._exchanges:
             self._decoder.release()
-        for each in (self._frames, self._exchanges, self._contexts):
+        for each in (self._frames, self._exchanges, self.contexts):
             each.clear()
 
     @property
@@ -246,7 +240,7 @@ class Connection(asyncio.BufferedProtocol):
     def adopt(self, session: Session) -> None:
         """The client is this one from the next request on. No context carries the session before (security.md 1.2)."""
         self.session = session
-        self._contexts.clear()
+        self.contexts.clear()
         self._decoder.belongs_to()
 
     def limit_frames(self, max_bytes: int, memory: FrameMemory) -> None:
@@ -338,7 +332,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def client_id(self) -> str | None:
         """What the client calls itself in its requests; None before its first one since it proved who it is."""
-        return next((each.client_id for each in reversed(self._contexts.values())), None)
+        return next((each.client_id for each in reversed(self.contexts.values())), None)
 
     @property
     def begun(self) -> "list[tuple[ApiKey, int]]":
@@ -459,7 +453,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             if self._gate is not None and not self._gate.admits(frame):
                 return
-            exchange = self._decode(frame)
+            exchange = exchange_of(frame, self, self._host)
             if exchange is not None:
                 self.begin_exchange(exchange, len(frame))
         except DecodeError as error:
@@ -488,34 +482,9 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._wait(exchange, waiting)
 
-    def _decode(self, frame: memoryview) -> Exchange | None:
-        """The exchange for a frame; None for a frame that begins none and has been dealt with."""
-        header = decode_request_header(frame)
-        version = header.api_version
-        api = self._host.apis.get(header.api_key)
-        if api is None:
-            self.refuse_peer("a request with an unknown api key", str(header.api_key))
-            return None
-        if version in api.versions:
-            try:
-                request = self._host.decode_request(api.key, version, frame, header.body_offset)
-            except ManyElements:
-                self._host.large_requests.begin(self, frame, header, api)
-                return None
-            context = self._contexts.get(api.key << 16 | version)
-            if context is None or context.client_id != header.client_id:
-                context = self.context(api, version, header.client_id)
-            return Exchange(api, context, header.correlation_id, request)
-        if api.key is not _API_VERSIONS:
-            self.refuse_peer("a request in a version that is not served", f"{version} of {api.key.name}")
-            return None
-        context = self.context(api, 0, header.client_id)
-        exchange = Exchange(api, context, header.correlation_id, None)
-        exchange.answer = encode_response(
-            api.key, 0, header.correlation_id, api.refuse(None, context, ErrorCode.UNSUPPORTED_VERSION)
-        )
+    def answered(self, exchange: Exchange) -> None:
+        """The exchange has its response, and is the last that came."""
         (self._append if self._exchanges else self._queue)(exchange)
-        return None
 
     def context(self, api: Api, version: int, client_id: str | None) -> RequestContext:
         """The context of such requests from now on."""
@@ -523,14 +492,14 @@ class Connection(asyncio.BufferedProtocol):
         context = RequestContext(
             version, client_id, "/" + session.host, self.listener, *self.software, session, self.peer, self
         )
-        self._contexts[api.key << 16 | version] = context
+        self.contexts[api.key << 16 | version] = context
         return context
 
     def _keep_software(self, context: RequestContext) -> None:
         software = (context.client_software_name, context.client_software_version)
         if software != self.software:
             self.software = software
-            self._contexts.clear()
+            self.contexts.clear()
 
     # Respond
 
@@ -612,21 +581,9 @@ class Connection(asyncio.BufferedProtocol):
             self._write_blocked = True
 
     def refuse_peer(self, reason: str, detail: str = "") -> None:
-        """Close the connection of a peer whose request cannot be served. A peer that repeats it would reconnect at
-        once, so its connection is closed only after a delay, unless too many wait so already."""
-        host = self._host
-        again = host.refusals.closing(self, reason, detail)
-        if not again or not host.refused_delay_ms or host.refused >= host.max_refused or self._transport is None:
-            self.close()
-            return
-        self.stop_beginning()
-        self._flush()
-        host.refused += 1
-        self._refusal = self._loop.call_later(host.refused_delay_ms / 1000, self._end_refusal)
-
-    def _end_refusal(self) -> None:
-        if self._refusal is not None:
-            self._refusal.cancel()
-            self._refusal = None
-            self._host.refused -= 1
+        """Close the connection of a peer whose request cannot be served; `RefusedPeers` closes some of them later."""
+        if self._host.refused_peers.hold(self, reason, detail):
+            self.stop_beginning()
+            self._flush()
+        else:
             self.close()

@@ -1,4 +1,4 @@
-"""`Exchange`: one decoded request, its handler, and the bytes of its response.
+"""`Exchange`: one decoded request, its handler, and the bytes of its response. `exchange_of` decodes it.
 
 `RequestHooks` may observe it, refuse it or delay its response; without hooks that costs nothing. This is the broker's
 edge, one of the few places that may catch Exception: a fault of the broker is logged with its traceback, the response
@@ -8,7 +8,7 @@ is UNKNOWN_SERVER_ERROR, and no other request is harmed.
 import logging
 from asyncio import Future, Task
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
@@ -16,14 +16,21 @@ from eosin.model.close_connection import CloseConnection
 from eosin.network.api import Api, RequestContext
 from eosin.network.request_hooks import ObservedRequest, RequestHooks
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.wire.codec import Buffer, encode_response
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.wire.codec import Buffer, ManyElements, decode_request_header, encode_response
 from eosin.runtime.clock import Clock
 from eosin.runtime.drivers import IDLE, go_on, new_driver
 from eosin.runtime.logging_format import fields
 from eosin.settings.settings import INT_MAX
 from eosin.storage.results.file_range import as_range
 
+if TYPE_CHECKING:
+    from eosin.network.connection import Connection
+    from eosin.network.host import ConnectionHost
+
 log = logging.getLogger(__name__)
+
+_API_VERSIONS: Final = ApiKey.API_VERSIONS
 
 
 class Exchange:
@@ -162,3 +169,35 @@ class Exchange:
 
     def _facts(self) -> Mapping[str, Any]:
         return fields(api=self.api.key.name, version=self.context.api_version, peer=self.context.client_host)
+
+
+def exchange_of(frame: memoryview, connection: "Connection", host: "ConnectionHost") -> Exchange | None:
+    """The exchange for the frame of a request; None for a frame that begins none and has been dealt with. Raises
+    DecodeError. What is not served ends the connection, but for ApiVersions in an unknown version: its response is in
+    version 0."""
+    header = decode_request_header(frame)
+    version = header.api_version
+    api = host.apis.get(header.api_key)
+    if api is None:
+        connection.refuse_peer("a request with an unknown api key", str(header.api_key))
+        return None
+    if version in api.versions:
+        try:
+            request = host.decode_request(api.key, version, frame, header.body_offset)
+        except ManyElements:
+            host.large_requests.begin(connection, frame, header, api)
+            return None
+        context = connection.contexts.get(api.key << 16 | version)
+        if context is None or context.client_id != header.client_id:
+            context = connection.context(api, version, header.client_id)
+        return Exchange(api, context, header.correlation_id, request)
+    if api.key is not _API_VERSIONS:
+        connection.refuse_peer("a request in a version that is not served", f"{version} of {api.key.name}")
+        return None
+    context = connection.context(api, 0, header.client_id)
+    exchange = Exchange(api, context, header.correlation_id, None)
+    exchange.answer = encode_response(
+        api.key, 0, header.correlation_id, api.refuse(None, context, ErrorCode.UNSUPPORTED_VERSION)
+    )
+    connection.answered(exchange)
+    return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from eosin.network.api import Api
 from eosin.network.large_requests import LargeRequests
 from eosin.network.places import Places
-from eosin.network.refusal_log import RefusalLog
+from eosin.network.refusal_log import RefusalLog, RefusedPeers
 from eosin.network.request_hooks import RequestHooks
 from eosin.network.response_memory import ResponseMemory
 from eosin.protocol.keys import ApiKey
@@ -90,6 +90,8 @@ class ConnectionHost:
     """Makes room when there is none."""
     refused: int = 0
     """Connections of refused peers that are not closed yet."""
+    refused_peers: RefusedPeers = field(init=False)
+    """Closes those of peers that repeat themselves."""
     running: "dict[asyncio.Future[Any], ApiKey]" = field(default_factory=dict)
     """Requests that wait, also those of clients that are gone: a lost client undoes nothing."""
 
@@ -102,6 +104,7 @@ class ConnectionHost:
 
     def __post_init__(self) -> None:
         self.places = Places(self)
+        self.refused_peers = RefusedPeers(self)
         self.loop_watch = LoopWatch(self.clock)
         self.elapsed_ns = elapsed_ns(self.clock)
         self.large_requests = LargeRequests(self)

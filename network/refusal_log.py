@@ -1,15 +1,20 @@
-"""`RefusalLog`: what the log says of peers that are refused.
+"""`RefusalLog`: what the log says of peers that are refused. `RefusedPeers`: how long some of them are held.
 
 A client that is refused and comes again at once must not fill the log. Always true: of one peer and one reason there is
 a line when it happens first, and then at most one for each `report`, with a count; the peers that are remembered are
 bounded, and those beyond are counted together.
 """
 
+import asyncio
 import logging
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.runtime.logging_format import fields
+
+if TYPE_CHECKING:
+    from eosin.network.connection import Connection
+    from eosin.network.host import ConnectionHost
 
 log = logging.getLogger(__name__)
 
@@ -71,3 +76,35 @@ class RefusalLog:
             if kind.more:
                 log.warning("closed more connections: %s", reason, extra=fields(peer=host, connections=kind.more))
                 self._kinds[host, reason] = _Kind()
+
+
+class RefusedPeers:
+    """The connections of peers that repeat a refused request. Such a peer would reconnect at once, so its connection is
+    closed only after a delay, unless too many wait so already."""
+
+    def __init__(self, host: "ConnectionHost") -> None:
+        self._host = host
+        self._ends: dict[Connection, asyncio.TimerHandle] = {}
+
+    def hold(self, connection: "Connection", reason: str, detail: str) -> bool:
+        """Log the refusal. Returns True if the connection is closed later, by this object."""
+        host = self._host
+        again = host.refusals.closing(connection, reason, detail)
+        if not again or not host.refused_delay_ms or host.refused >= host.max_refused or connection.is_gone:
+            return False
+        if connection not in self._ends:
+            host.refused += 1
+            loop = asyncio.get_running_loop()
+            self._ends[connection] = loop.call_later(host.refused_delay_ms / 1000, self._end, connection)
+        return True
+
+    def lost(self, connection: "Connection") -> None:
+        """The client is gone: nothing is to be closed any more."""
+        end = self._ends.pop(connection, None)
+        if end is not None:
+            end.cancel()
+            self._host.refused -= 1
+
+    def _end(self, connection: "Connection") -> None:
+        self.lost(connection)
+        connection.close()

@@ -8,13 +8,13 @@ that can be a member no longer says why through `lost`, once, and its heartbeats
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.broker.handlers.api_versions import TRANSACTION_VERSION
-from eosin.broker.joined.forwarding import Forwarding, decode
+from eosin.broker.joined.forwarding import FORWARDED, Forwarding, decode
 from eosin.broker.joined.version_follower import TransactionVersionFollower
 from eosin.broker.transactions.two_phase_replicas import TwoPhaseReplicas
 from eosin.client.addresses import Address
@@ -52,6 +52,7 @@ from eosin.cluster.replication.replica_directories import ReplicaDirectories
 from eosin.cluster.replication.replica_set import ReplicaSet
 from eosin.cluster.replication.throttle import FollowerThrottle, LeaderThrottle
 from eosin.model.cluster import ClusterListener, Topic
+from eosin.node.assembly import OffsetsFollowTopics, Replication
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition, Uuid
 from eosin.protocol.schemas.elect_leaders import ElectLeadersRequest, TopicPartitions
@@ -60,11 +61,13 @@ from eosin.runtime.logging_format import fields
 from eosin.settings.start_error import StartError
 
 if TYPE_CHECKING:
-    from eosin.broker.partitions import Partitions
+    from eosin.broker.partitions import LedLogs
     from eosin.broker.services import Services
-    from eosin.network.host import ConnectionHost
+    from eosin.coordinator.transactions.ports import TransactionVerifier
+    from eosin.network.api import Api
     from eosin.runtime.chance import Chance
     from eosin.runtime.clock import Clock
+    from eosin.runtime.loop_watch import LoopWatch
     from eosin.settings.broker import BrokerConfig
     from eosin.settings.listeners import Listener
     from eosin.storage.manager import LogManager
@@ -83,7 +86,12 @@ PREFERRED_ELECTION: Final = 0
 
 
 class JoinedNode:
-    """One broker's part in a cluster of several machines."""
+    """One broker's part in a cluster of several machines (`ClusterPart`)."""
+
+    confirms_answers: Final = True
+    keeps_metadata: Final = False
+    unguarded: Final[Collection[int]] = FORWARDED
+    decode_request: Final[Callable[..., Any]] = staticmethod(decode)
 
     def __init__(
         self,
@@ -102,11 +110,14 @@ class JoinedNode:
         self._clock = clock
         self._pool: FetcherPool | None = None
         self._led: LedPartitions | None = None
+        self._throttles: tuple[FollowerThrottle, LeaderThrottle] | None = None
         self._replicas: ReplicaSet | None = None
         self._directories: ReplicaDirectories | None = None
         self._declared_lost: list[asyncio.Future[None]] = []
         """Done when the controller knows which replicas this broker must not lead."""
         self._disk: DiskWatch | None = None
+        self._health: ReplicationHealth | None = None
+        self._leaderless: LeaderlessPartitions | None = None
         self._noted_offset = -1
         self._following: asyncio.Task[None] | None = None
         self._follower = MetadataFollower(
@@ -139,7 +150,7 @@ class JoinedNode:
         self._follower.on_publication.append(self.cluster.publish_in_steps)
         self._forwarding = Forwarding(self.cluster, self._envelopes, controller=heartbeat)
         self._peers = self._new_peers()
-        self._other_brokers = RemoteBrokers(self._peers)
+        self.other_brokers = RemoteBrokers(self._peers)
         self._coordinators: CoordinatorRoutes | None = None
         self._isr_changes = IsrChanges(
             self._new_channel("isr-changes"),
@@ -147,12 +158,15 @@ class JoinedNode:
             broker_epoch=lambda: self._membership.broker_epoch,
             clock=clock,
         )
-        self._assignments = DirectoryAssignments(
+        self._assignments = self._new_assignments(chance)
+
+    def _new_assignments(self, chance: "Chance") -> DirectoryAssignments:
+        return DirectoryAssignments(
             self._new_channel("directories"),
-            node_id=config.node_id,
+            node_id=self._config.node_id,
             broker_epoch=lambda: self._membership.broker_epoch,
             is_wanted=self._is_elsewhere,
-            clock=clock,
+            clock=self._clock,
             chance=chance,
         )
 
@@ -196,8 +210,8 @@ class JoinedNode:
             why_unknown=lambda: self._follower.why_unknown,
         )
 
-    async def start(self) -> "tuple[JoinedCluster, BrokerConfig]":
-        """Register, and wait for the metadata; the cluster, and the settings with what its features decide. Raises
+    async def start(self) -> "BrokerConfig":
+        """Register, and wait for the metadata; the settings with what the cluster's features decide. Raises
         StartError."""
         self._following = asyncio.get_running_loop().create_task(self._follower.run())
         await self._or_lost(self._membership.start())
@@ -209,7 +223,7 @@ class JoinedNode:
             extra=fields(node=self._config.node_id, epoch=self._membership.broker_epoch),
         )
         level = self.cluster.image.features.get(TRANSACTION_VERSION, 0)
-        return self.cluster, replace(self._config, eosin_transaction_version=level)
+        return replace(self._config, eosin_transaction_version=level)
 
     async def _has_seen(self, offset: int) -> None:
         """Wait until the metadata are there as far as this broker has known them: with less it would set aside
@@ -217,12 +231,12 @@ class JoinedNode:
         while self._follower.published_offset < offset:
             await self._clock.sleep(SEEN_LOOK_MS)
 
-    def hold_replicas(self, partitions: "Partitions") -> None:
-        """Lead and follow what the metadata give to this broker, from the image of now on. Raises OSError."""
+    def hold(self, led_logs: "LedLogs") -> Replication:
+        """Make the replicas. `begin` follows in the same step, so no image is missed."""
         config = self._config
         throttle = FollowerThrottle(config.node_id, self.cluster.image)
         leader_throttle = LeaderThrottle(config.node_id, self.cluster.image)
-        self.cluster.on_image += [throttle.apply, leader_throttle.apply]
+        self._throttles = throttle, leader_throttle
         self._pool = FetcherPool(
             config.node_id,
             FollowerConfig(
@@ -244,7 +258,7 @@ class JoinedNode:
             brokers=lambda: self.cluster.image.brokers,
             own_epoch=lambda: self._membership.broker_epoch,
             isr_changes=self._isr_changes,
-            appended=partitions.long_polls.progress,
+            appended=led_logs.long_polls.progress,
             clock=self._clock,
             max_lag_ms=config.replica_lag_time_max_ms,
             throttle=leader_throttle,
@@ -256,14 +270,10 @@ class JoinedNode:
             log_config=self.cluster.log_config,
             pool=self._pool,
             leaderships=led,
-            handlers=partitions,
+            handlers=led_logs,
             clock=self._clock,
             backoff_ms=config.replica_fetch_backoff_ms,
         )
-        partitions.hold(self._replicas)
-        partitions.guard = lambda log: ReplicatedCoordinatorLog(log, led.has_enough_in_sync)
-        self._replicas.begin(self.cluster.image)
-        self.cluster.on_image.append(self._replicas.apply)
         self._directories = ReplicaDirectories(
             config.node_id,
             directory_id=self._logs.directory_id,
@@ -272,93 +282,111 @@ class JoinedNode:
             copies=self._logs.lost_copies,
             elect=self._elect,
         )
-        self._declared_lost = self._directories.begin(self.cluster.image)
-        self.cluster.on_image.append(self._directories.apply)
+        return Replication(
+            self._replicas,
+            self.cluster.leader_epoch,
+            led,
+            guard=lambda log: ReplicatedCoordinatorLog(log, led.has_enough_in_sync),
+            has_enough_in_sync=led.has_enough_in_sync,
+        )
+
+    def verifier(self, transactions: "TransactionVerifier") -> CoordinatorRoutes:
+        """Every coordinator of the cluster: this broker's own is `transactions`."""
+        self._coordinators = CoordinatorRoutes(self.cluster, local=transactions, peers=self._peers)
+        return self._coordinators
+
+    def apis(self, apis: "Mapping[int, Api]") -> "Mapping[int, Api]":
+        """These APIs, but for those that the controller decides."""
+        return self._forwarding.apis(apis)
+
+    def begin(self, services: "Services") -> None:
+        """Lead and follow what the metadata give to this broker, from the image of now on. Raises OSError."""
+        cluster, replicas, directories = self.cluster, self._replicas, self._directories
+        assert replicas is not None, "replicas are held before anything begins"
+        assert directories is not None
+        replicas.begin(cluster.image)
+        self._declared_lost = directories.begin(cluster.image)
         self._disk = DiskWatch(
             self._logs,
             self._membership,
-            declare_lost=self._directories.log_failed,
-            max_failures=config.eosin_log_failures_max,
-            full_fence_ms=config.eosin_disk_full_fence_ms,
-            report_timeout_ms=config.log_dir_failure_timeout_ms,
+            declare_lost=directories.log_failed,
+            max_failures=self._config.eosin_log_failures_max,
+            full_fence_ms=self._config.eosin_disk_full_fence_ms,
+            report_timeout_ms=self._config.log_dir_failure_timeout_ms,
             clock=self._clock,
         )
+        self._subscribe(services, replicas, directories)
 
-    def serve(self, services: "Services", host: "ConnectionHost", background: Background) -> None:
-        """Let requests and elections reach the rooms that were built on the cluster. What is done again and again is
-        left to `background`."""
-        led, replicas = self._led, self._replicas
-        assert led is not None, "replicas are held before anything is served"
-        assert replicas is not None
-        services.led_partitions = led
-        services.partitions.marker_routes.reach(self._other_brokers)
-        services.partitions.markers.require(led.has_enough_in_sync)
-        coordinators = self._coordinators = CoordinatorRoutes(
-            self.cluster, local=services.transactions, peers=self._peers
-        )
-        services.partitions.verification.bind(coordinators)
-        services.groups.offsets.verify_with(coordinators)
-        self.cluster.on_image += [self._other_brokers.apply, coordinators.apply, self._peers.apply]
-        self.cluster.subscribe(_LedPartitionsFollow(led, self._logs))
-        background.every(led.look_interval_ms, "the search for replicas that lag", led.look_for_lag)
-        assert self._directories is not None
-        assert self._disk is not None
-        background.every(DISK_LOOK_MS, "the look at replicas in other directories", self._directories.look)
-        background.every(DISK_LOOK_MS, "the look at a full disk", self._disk.look)
-        listeners = PeerListeners(self._config.node_id, self._config.inter_broker_listener, self.cluster.image)
-        self.cluster.on_image.append(listeners.apply)
-        self._look_at_danger(replicas, background)
-        host.loop_watch.begin(background)
-        if not self._links.are_plain and self._config.eosin_ssl_reload_interval_ms > 0:
-            interval_ms = self._config.eosin_ssl_reload_interval_ms
-            background.every(interval_ms, "the look for changed certificates of links", self._links.look)
-        background.every(NOTE_OFFSET_MS, "the note of the metadata's offset", self._note_offset)
-        host.apis, host.decode_request = self._forwarding.apis(host.apis), decode
-        cluster, groups, transactions = self.cluster, services.groups, services.transactions
-        groups.confirm_answers()
-        transactions.confirm_answers()
-        cluster.subscribe(TransactionVersionFollower(transactions, cluster))
-        if self._config.transaction_two_phase_commit_enable:
-            cluster.on_image.append(TwoPhaseReplicas(transactions, cluster.image).apply)
-        for elections in (
-            CoordinatorElections(
-                CONSUMER_OFFSETS_TOPIC,
-                node_id=cluster.node_id,
-                elect=lambda partition: groups.elect(partition, lambda: cluster.topics),
-                resign=groups.resign,
-            ),
-            CoordinatorElections(
-                TRANSACTION_STATE_TOPIC,
-                node_id=cluster.node_id,
-                elect=transactions.elect,
-                resign=transactions.resign,
-            ),
-        ):
-            cluster.subscribe(elections)
-            replicas.on_led_late.append(elections.led_late)
-
-    def _look_at_danger(self, replicas: ReplicaSet, background: Background) -> None:
-        """Log what partitions lack."""
-        health = ReplicationHealth(
+    def _subscribe(self, services: "Services", replicas: ReplicaSet, directories: ReplicaDirectories) -> None:
+        """Tell whoever follows the cluster of each change. All of them are listed here, in the order of their calls:
+        of the image first, then of what clients see of it."""
+        cluster, led, coordinators = self.cluster, self._led, self._coordinators
+        assert led is not None
+        assert coordinators is not None, "the verifier is made before anything begins"
+        assert self._throttles is not None
+        follower_throttle, leader_throttle = self._throttles
+        transactions = services.transactions
+        elections = _elections(services, cluster)
+        listeners = PeerListeners(self._config.node_id, self._config.inter_broker_listener, cluster.image)
+        self._health = ReplicationHealth(
             self._config.node_id,
-            self.cluster.image,
-            min_in_sync=lambda topic: self.cluster.log_config(topic).min_insync_replicas,
+            cluster.image,
+            min_in_sync=lambda topic: cluster.log_config(topic).min_insync_replicas,
         )
-        leaderless = LeaderlessPartitions(
+        self._leaderless = LeaderlessPartitions(
             self._config.node_id,
-            self.cluster.image,
+            cluster.image,
             directory_id=self._logs.directory_id,
             log=replicas.log,
             ends=PeerLogEnds(self._peers),
             clock=self._clock,
         )
-        self.cluster.on_image += [health.apply, leaderless.apply]
+        cluster.on_image += [
+            follower_throttle.apply,
+            leader_throttle.apply,
+            replicas.apply,
+            directories.apply,
+            self.other_brokers.apply,
+            coordinators.apply,
+            self._peers.apply,
+            listeners.apply,
+            self._health.apply,
+            self._leaderless.apply,
+        ]
+        if self._config.transaction_two_phase_commit_enable:
+            cluster.on_image.append(TwoPhaseReplicas(transactions, cluster.image).apply)
+        for listener in (
+            services.partitions,
+            _LedPartitionsFollow(led, self._logs),
+            TransactionVersionFollower(transactions, cluster),
+            *elections,
+            OffsetsFollowTopics(services.groups),
+            services.metadata_answers,
+        ):
+            cluster.subscribe(listener)
+        replicas.on_led_late += [each.led_late for each in elections]
 
-        async def look() -> None:
-            health.tell()
-            await leaderless.look()
+    def schedule(self, background: Background, watch: "LoopWatch") -> None:
+        """Begin what is done again and again."""
+        assert self._led is not None
+        assert self._directories is not None
+        assert self._disk is not None
+        background.every(self._led.look_interval_ms, "the search for replicas that lag", self._led.look_for_lag)
+        background.every(DISK_LOOK_MS, "the look at replicas in other directories", self._directories.look)
+        background.every(DISK_LOOK_MS, "the look at a full disk", self._disk.look)
+        background.every(HEALTH_LOOK_MS, "the look at partitions in danger", self._look_at_danger)
+        watch.begin(background)
+        if not self._links.are_plain and self._config.eosin_ssl_reload_interval_ms > 0:
+            interval_ms = self._config.eosin_ssl_reload_interval_ms
+            background.every(interval_ms, "the look for changed certificates of links", self._links.look)
+        background.every(NOTE_OFFSET_MS, "the note of the metadata's offset", self._note_offset)
 
-        background.every(HEALTH_LOOK_MS, "the look at partitions in danger", look)
+    async def _look_at_danger(self) -> None:
+        """Log what partitions lack."""
+        assert self._health is not None
+        assert self._leaderless is not None
+        self._health.tell()
+        await self._leaderless.look()
 
     async def unfence(self) -> None:
         """Everything is set up: become a broker that leads and that clients see, once the controller knows what it must
@@ -425,7 +453,7 @@ class JoinedNode:
         await self._membership.close()
         if self._coordinators is not None:
             await self._coordinators.close()
-        await self._other_brokers.close()
+        await self.other_brokers.close()
         await self._peers.close()
         await self._isr_changes.close()
         if self._disk is not None:
@@ -472,6 +500,25 @@ class _LedPartitionsFollow(ClusterListener):
     def brokers_changed(self) -> None:
         """Positions may be void, and replicas eligible."""
         self._led.brokers_changed()
+
+
+def _elections(services: "Services", cluster: JoinedCluster) -> tuple[CoordinatorElections, CoordinatorElections]:
+    """Let this broker's coordinators follow who leads the partitions of the internal topics."""
+    groups, transactions = services.groups, services.transactions
+    return (
+        CoordinatorElections(
+            CONSUMER_OFFSETS_TOPIC,
+            node_id=cluster.node_id,
+            elect=lambda partition: groups.elect(partition, lambda: cluster.topics),
+            resign=groups.resign,
+        ),
+        CoordinatorElections(
+            TRANSACTION_STATE_TOPIC,
+            node_id=cluster.node_id,
+            elect=transactions.elect,
+            resign=transactions.resign,
+        ),
+    )
 
 
 async def _all_done(futures: "Sequence[asyncio.Future[None]]") -> None:

@@ -8,10 +8,12 @@ import asyncio
 import logging
 import platform
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from eosin.broker.security.open_listeners import is_open
+from eosin.node.assembly import Watchers
 from eosin.observe.explain.notable_log import NotableLog
 from eosin.observe.recorder.events import Notable
 from eosin.observe.recorder.group_recorder import GroupRecorder
@@ -27,6 +29,7 @@ from eosin.settings.tracing import traces_url
 if TYPE_CHECKING:
     from eosin.broker.services import Services
     from eosin.broker.traffic_stats import TrafficStats
+    from eosin.model.cluster import Cluster
     from eosin.network.acceptor import BoundSocket
     from eosin.network.host import ConnectionHost
     from eosin.network.request_stats import RequestStats
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     from eosin.observe.http.knowledge import Knowledge
     from eosin.observe.metrics.exposition import MetricsExposition
     from eosin.observe.metrics.loop_timer import LoopTimer
-    from eosin.observe.metrics.work_stats import FlushStats, StartStats
+    from eosin.observe.metrics.work_stats import FlushStats, StartStats, VerificationStats
     from eosin.observe.tracing.tracing import Tracing
     from eosin.runtime.background import Background
     from eosin.security.tls.contexts import BuiltContext
@@ -60,21 +63,23 @@ NEEDS_EXTRA: Final = 'eosin.http.listener needs: pip install "eosin[http]"'
 class Observability:
     """The parts that `config` asks for."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+    def __init__(self, config: BrokerConfig, clock: Clock, disk: "Disk") -> None:
         self._config = config
         self._clock = clock
         limit = config.eosin_recorder_max_bytes
         is_needed = config.eosin_http_listener or config.eosin_tracing_endpoint
         size = (DEFAULT_BYTES if is_needed else 0) if limit < 0 else limit
         for_groups = size // GROUPS_SHARE
-        self.recorder = FlightRecorder(clock, max_bytes=size - for_groups) if size else None
+        self._disk = disk
+        self._file = NotableFile(disk, config.data_dir) if size and config.data_dir is not None else None
+        self._tell = NotableLog(clock).tell
+        self.recorder = FlightRecorder(clock, max_bytes=size - for_groups, on_notable=self._noted) if size else None
         self.groups = GroupRecorder(clock, max_bytes=for_groups) if size else None
+        self._feed = None if self.recorder is None else _feed(config, self.recorder)
         self._bound: BoundSocket | None = None
         self._http: HttpHost | None = None
         self.exposition: MetricsExposition | None = None
-        self._file: NotableFile | None = None
         self._loop_timer: LoopTimer | None = None
-        self._feed: Feed | None = None
         self.console: Console | None = None
         self._tracing = _tracing(config)
         self._is_private = True
@@ -83,7 +88,23 @@ class Observability:
         self._token = _token(config)
         self.address = ""
         """HOST:PORT of the HTTP listener; empty without one."""
-        self._started = _start_stats(config)
+        self._measures = _measures(config)
+
+    @property
+    def watchers(self) -> Watchers:
+        """Whoever is told of what the parts of the broker do."""
+        measures = self._measures
+        if measures is None:
+            return Watchers(recorder=self.recorder, group_recorder=self.groups)
+        return Watchers(
+            recorder=self.recorder,
+            group_recorder=self.groups,
+            requests=measures.requests,
+            traffic=measures.traffic,
+            verified=measures.verifications.answered,
+            flushed=measures.flushes.took,
+            made_durable=measures.flushes.made_durable,
+        )
 
     @property
     def listener(self) -> Listener | None:
@@ -97,59 +118,38 @@ class Observability:
         self._is_private = is_loopback(listener)
         self._own_names = own_names(self._config, listener)
 
-    def observe(self, services: "Services", disk: "Disk", background: "Background") -> None:
-        """Begin to record. What an earlier start has kept is taken back in the background."""
-        if self._started is not None:
-            self._started.opened()
-        recorder = services.recorder = self.recorder
-        if recorder is None:
+    def begin(self, cluster: "Cluster", background: "Background") -> None:
+        """The logs are open, and what happens is recorded from now on. What an earlier start has kept is taken back in
+        the background."""
+        if self._measures is not None:
+            self._measures.start.opened()
+        if self.recorder is None:
             return
-        services.transactions.observe(recorder)
-        if self.groups is not None:
-            services.groups.observe(self.groups)
-        tell = NotableLog(self._clock).tell
-        if self._config.data_dir is None:
-            recorder.on_notable = tell
-            self._feed = self._begin_feed(recorder)
-            self._trace(recorder, services)
-            return
-        file = NotableFile(disk, self._config.data_dir)
-
-        def noted(transactional_id: str, notable: Notable) -> None:
-            tell(transactional_id, notable)
-            file.add(transactional_id, notable)
-
-        async def restore() -> None:
-            for number, kept in enumerate(await disk.off_loop(file.read), start=1):
-                recorder.restore(kept.id, kept.event)
-                if feed is not None:
-                    feed.noted(kept.id, kept.event)
-                if number % RESTORED_PER_TURN == 0:
-                    await asyncio.sleep(0)
-
-        recorder.on_notable = noted
-        feed = self._feed = self._begin_feed(recorder)
-        self._trace(recorder, services)
-        background.once("taking back what was notable before the start", restore)
-        background.every(WRITE_MS, "keeping what is notable of transactions", file.write)
-        self._file = file
-
-    def _begin_feed(self, recorder: FlightRecorder) -> "Feed | None":
-        if not self._config.eosin_console_enable:
-            return None
-        from eosin.observe.console.feed import Feed
-
-        return Feed(recorder)
-
-    def _trace(self, recorder: FlightRecorder, services: "Services") -> None:
         if self._tracing is not None:
-            self._tracing.hear(recorder)
-            self._tracing.start(self._clock, cluster_id=services.cluster.cluster_id, node_id=self._config.node_id)
+            self._tracing.hear(self.recorder)
+            self._tracing.start(self._clock, cluster_id=cluster.cluster_id, node_id=self._config.node_id)
+        if self._file is not None:
+            restore = partial(self._restore, self.recorder, self._file)
+            background.once("taking back what was notable before the start", restore)
+            background.every(WRITE_MS, "keeping what is notable of transactions", self._file.write)
+
+    def _noted(self, transactional_id: str, notable: Notable) -> None:
+        self._tell(transactional_id, notable)
+        if self._file is not None:
+            self._file.add(transactional_id, notable)
+
+    async def _restore(self, recorder: FlightRecorder, file: NotableFile) -> None:
+        for number, kept in enumerate(await self._disk.off_loop(file.read), start=1):
+            recorder.restore(kept.id, kept.event)
+            if self._feed is not None:
+                self._feed.noted(kept.id, kept.event)
+            if number % RESTORED_PER_TURN == 0:
+                await asyncio.sleep(0)
 
     def loaded(self, _: "asyncio.Task[None]") -> None:
         """The coordinators have read their logs."""
-        if self._started is not None:
-            self._started.reached("load")
+        if self._measures is not None:
+            self._measures.start.reached("load")
 
     async def start(
         self,
@@ -161,12 +161,10 @@ class Observability:
         is_stopping: Callable[[], bool],
     ) -> None:
         """Answer HTTP requests. Raises `StartError`."""
-        if self._bound is None or self._started is None:
+        if self._bound is None or self._measures is None:
             return
-        start = self._started
-        start.reached("listen")
-        from eosin.broker.traffic_stats import TrafficStats
-        from eosin.network.request_stats import RequestStats
+        measures = self._measures
+        measures.start.reached("listen")
         from eosin.observe.http.application import application
         from eosin.observe.http.health import Health
         from eosin.observe.http.host import HttpHost
@@ -174,25 +172,19 @@ class Observability:
         from eosin.observe.metrics.collector import Collector
         from eosin.observe.metrics.exposition import MetricsExposition
         from eosin.observe.metrics.loop_timer import LoopTimer
-        from eosin.observe.metrics.work_stats import FlushStats, VerificationStats
 
-        host.stats = requests = RequestStats()
-        services.traffic = traffic = TrafficStats()
-        flushes, verifications = FlushStats(), VerificationStats()
-        services.partitions.watch_flushes(flushes.took, flushes.made_durable)
-        services.partitions.verification.watch = verifications.answered
         self._loop_timer = LoopTimer(self._clock)
         self._loop_timer.start()
         collector = Collector(
             services,
             self.recorder,
-            requests=requests,
-            traffic=traffic,
+            requests=measures.requests,
+            traffic=measures.traffic,
             loop=self._loop_timer,
             watch=host.loop_watch,
-            flushes=flushes,
-            verifications=verifications,
-            start=start,
+            flushes=measures.flushes,
+            verifications=measures.verifications,
+            start=measures.start,
             connections=lambda: host.connections,
             spans=None if self._tracing is None else self._tracing.queue,
         )
@@ -201,7 +193,7 @@ class Observability:
         knowledge = Knowledge(services, self.recorder, self.groups, host.loop_watch)
         sessions = self._sessions() if config.eosin_console_enable else None
         if sessions is not None:
-            history = self._history(services, background, requests, traffic, flushes)
+            history = self._history(services, background, measures)
             self.console = self._console(services, knowledge, history, sessions, host)
         told = application(
             Health(services, is_loading=is_loading, is_stopping=is_stopping),
@@ -229,19 +221,17 @@ class Observability:
             knows_session=None if sessions is None else sessions.knows,
         )
 
-    def _history(
-        self,
-        services: "Services",
-        background: "Background",
-        requests: "RequestStats",
-        traffic: "TrafficStats",
-        flushes: "FlushStats",
-    ) -> "History":
+    def _history(self, services: "Services", background: "Background", measures: "_Measures") -> "History":
         """What the console draws, counted from now on."""
         from eosin.observe.console.history import EVERY_MS, History
 
         history = History(
-            services.partitions, self.recorder, self._clock, requests=requests, traffic=traffic, flushes=flushes
+            services.partitions,
+            self.recorder,
+            self._clock,
+            requests=measures.requests,
+            traffic=measures.traffic,
+            flushes=measures.flushes,
         )
         asking = "asking the disk how much room there is"
         background.once(asking, history.look_at_disk)
@@ -301,7 +291,7 @@ class Observability:
             self._bound.close()
 
 
-def observability_of(config: BrokerConfig, clock: Clock) -> Observability:
+def observability_of(config: BrokerConfig, clock: Clock, disk: "Disk") -> Observability:
     """What `config` asks for. Raises `StartError` when its libraries, or its token, are missing."""
     if config.eosin_http_listener:
         try:
@@ -310,7 +300,7 @@ def observability_of(config: BrokerConfig, clock: Clock) -> Observability:
             import uvicorn  # noqa: F401
         except ImportError:
             raise StartError(NEEDS_EXTRA) from None
-    return Observability(config, clock)
+    return Observability(config, clock, disk)
 
 
 def _stores(config: BrokerConfig, clock: Clock) -> "StoreWatch[TlsSettings, BuiltContext] | None":
@@ -334,13 +324,34 @@ def own_names(config: BrokerConfig, listener: Listener) -> Collection[str]:
     return {platform.node().lower(), listener.host.lower(), *map(str.lower, advertised)} - {""}
 
 
-def _start_stats(config: BrokerConfig) -> "StartStats | None":
-    """What times the start, where somebody may ask for it."""
+class _Measures(NamedTuple):
+    """What is counted for the HTTP listener."""
+
+    start: "StartStats"
+    requests: "RequestStats"
+    traffic: "TrafficStats"
+    flushes: "FlushStats"
+    verifications: "VerificationStats"
+
+
+def _measures(config: BrokerConfig) -> _Measures | None:
+    """What counts, where somebody may ask for it."""
     if not config.eosin_http_listener:
         return None
-    from eosin.observe.metrics.work_stats import StartStats
+    from eosin.broker.traffic_stats import TrafficStats
+    from eosin.network.request_stats import RequestStats
+    from eosin.observe.metrics.work_stats import FlushStats, StartStats, VerificationStats
 
-    return StartStats()
+    return _Measures(StartStats(), RequestStats(), TrafficStats(), FlushStats(), VerificationStats())
+
+
+def _feed(config: BrokerConfig, recorder: FlightRecorder) -> "Feed | None":
+    """What the console shows as it happens, where there is one."""
+    if not config.eosin_console_enable:
+        return None
+    from eosin.observe.console.feed import Feed
+
+    return Feed(recorder)
 
 
 def _tracing(config: BrokerConfig) -> "Tracing | None":

@@ -21,7 +21,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.listeners import SASL_PROTOCOLS
 
-log = logging.getLogger("eosin.network.secured_listeners")
+log = logging.getLogger("eosin.node.secured_listeners")
 
 if TYPE_CHECKING:
     from eosin.model.cluster import Cluster
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
 
 
 async def open_sasl(
-    config: BrokerConfig, host: "ConnectionHost", cluster: "Cluster", chance: "Chance"
+    config: BrokerConfig, host: "ConnectionHost", cluster: "Cluster", chance: "Chance", *, keeps_users: bool
 ) -> "SaslListeners":
-    """The listeners with SASL, ready for connections. Raises OSError when what they need cannot be stored."""
+    """The listeners with SASL, ready for connections. `keeps_users`: no controller keeps the users. Raises OSError when
+    what they need cannot be stored."""
     from eosin.network.sasl.listeners import SaslListeners
 
     if (await cluster.keep_secret(secrets.token_bytes(SECRET_BYTES))).error is not ErrorCode.NONE:
@@ -47,7 +48,7 @@ async def open_sasl(
 
             tokens[name] = await open_tokens(config, host.clock, name)
     listeners = SaslListeners(config, host, cluster.credentials, chance, names, tokens)
-    if listeners.need_users and not cluster.credentials and not config.is_joined:
+    if listeners.need_users and not cluster.credentials and keeps_users:
         log.warning(
             "there are no users yet, so nobody can log in: stop the broker, and make the first one with"
             " eosin users add NAME --data-dir %s",

@@ -149,7 +149,7 @@ async def _append(produced: Produced, context: RequestContext, services: Service
     for batch in produced.refused:
         services.partitions.refused_batches.add(batch)
     if produced.transactional and produced.transactional_id is not None:
-        verification = services.partitions.verification
+        verification = services.verification
         question = VerificationRequest(
             produced.transactional_id, produced.transactional, api_version=context.api_version
         )

@@ -86,7 +86,7 @@ async def handle(
 ) -> WriteTxnMarkersResponse:
     check_order = partial(_check_order, context, services)
     check_order()
-    write = services.partitions.markers.write_markers
+    write = services.markers.write_markers
     results: list[tuple[int, list[WritableTxnMarkerTopicResult]]] = []
     for number, portion in enumerate(_portions(request.markers)):
         if number:

@@ -107,19 +107,22 @@ def translated(refused: Refused, api_version: int) -> Refused:
 class TransactionVerification:
     """The partitions' side of verification, for all producers."""
 
-    def __init__(self, *, clock: Clock, config: "BrokerConfig") -> None:
+    def __init__(
+        self,
+        verifier: TransactionVerifier,
+        *,
+        clock: Clock,
+        config: "BrokerConfig",
+        watch: Callable[[ErrorCode, int], None] | None = None,
+    ) -> None:
+        """`watch` is told each answer of a coordinator, and when (`stopwatch_ns`) it was asked."""
+        self._verifier = verifier
         self._clock = clock
         self._enabled = config.transaction_partition_verification_enable
         self._retry_for_ms = min(RETRY_MAX_MS, config.request_timeout_ms)
-        self._verifier: TransactionVerifier | None = None
-        self.watch: Callable[[ErrorCode, int], None] | None = None
-        """Told each answer of a coordinator, and when (`stopwatch_ns`) it was asked."""
+        self._watch = watch
         # Of each producer with waiting requests: done when the last of them is settled.
         self._queues: dict[ProducerIdAndEpoch, asyncio.Future[None]] = {}
-
-    def bind(self, verifier: TransactionVerifier) -> None:
-        """The verifier that is asked from now on."""
-        self._verifier = verifier
 
     def verify_now(self, request: VerificationRequest) -> bool:
         """Settle every batch of `request`, if that takes no wait; else the caller goes on, at once, with `verify`."""
@@ -180,11 +183,11 @@ class TransactionVerification:
         if len(unknown) < len(request.batches):
             await self._recognise(request)
         if unknown and request.adds_partitions:
-            began_ns = 0 if self.watch is None else stopwatch_ns()
+            began_ns = 0 if self._watch is None else stopwatch_ns()
             asked = self._add(request, unknown)
             error = (asked.reply or await asked).error
-            if self.watch is not None:
-                self.watch(error, began_ns)
+            if self._watch is not None:
+                self._watch(error, began_ns)
             _take_answer(request, error)
         elif unknown and self._enabled:
             for batch, error in await self._verified(request, unknown):
@@ -194,17 +197,16 @@ class TransactionVerification:
     async def _verified(
         self, request: VerificationRequest, batches: Sequence[TransactionalBatch]
     ) -> list[tuple[TransactionalBatch, ErrorCode]]:
-        assert self._verifier is not None, "a transactional batch before the coordinator is bound"
         producer_id, producer_epoch = request.producer
-        began_ns = 0 if self.watch is None else stopwatch_ns()
+        began_ns = 0 if self._watch is None else stopwatch_ns()
         answers = await self._verifier.verify(
             request.transactional_id,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             partitions=[batch.partition for batch in batches],
         )
-        if self.watch is not None:
-            self.watch(next((each for each in answers.values() if each), ErrorCode.NONE), began_ns)
+        if self._watch is not None:
+            self._watch(next((each for each in answers.values() if each), ErrorCode.NONE), began_ns)
         return [(batch, answers[batch.partition]) for batch in batches]
 
     async def _recognise(self, request: VerificationRequest) -> None:
@@ -218,7 +220,6 @@ class TransactionVerification:
                 batch.outcome = Refused(error)
 
     def _add(self, request: VerificationRequest, unknown: Sequence[TransactionalBatch]) -> PendingRequest:
-        assert self._verifier is not None, "a transactional batch before the coordinator is bound"
         producer_id, producer_epoch = request.producer
         return self._verifier.add_partitions(
             request.transactional_id,

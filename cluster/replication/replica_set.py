@@ -180,6 +180,10 @@ class ReplicaSet:
         """Every log that this broker follows, or holds until its partition is settled."""
         return ((partition, held.log) for partition, held in self._held.items() if not held.leads)
 
+    def opened(self, partition: TopicPartition) -> "PartitionLog | None":
+        """None: logs are opened as the image comes, and none waits to be asked for."""
+        return None
+
     def is_settling(self, partition: TopicPartition) -> bool:
         """True if a partition that the image gives to this broker to lead has no log for that yet: something still
         works on the log, or the partition's turn in a large publication has not come. One that it could not open is

@@ -64,25 +64,22 @@ class GroupCoordinator:
         clock: Clock,
         chance: Chance,
         config: GroupConfig,
+        observer: GroupObserver | None = None,
+        confirms_answers: bool = False,
     ) -> None:
+        """`observer` is told of every decision (console.md 2.2). `confirms_answers`: others may coordinate the same
+        groups, so nobody is told stable offsets before the log has shown that they are the latest (cluster.md
+        6.10)."""
         self._clock = clock
         self._chance = chance
         self._config = config
-        self._shards = Shards(logs, clock=clock, config=config)
+        self._shards = Shards(logs, clock=clock, config=config, observer=observer, confirms=confirms_answers)
         self._expiry: Timer | None = None
         self._loads: dict[asyncio.Task[None], None] = {}
         """The loads under way, which nobody waits for."""
-        self.offsets = OffsetRequests(shards=self._shards, verifier=verifier, clock=clock, config=config)
-
-    def confirm_answers(self) -> None:
-        """Be one of several from now on: tell nobody stable offsets before the log has shown that they are the latest
-        (cluster.md 6.10)."""
-        self._shards.confirms = True
-
-    def observe(self, observer: GroupObserver) -> None:
-        """Tell `observer` of every decision from now on (console.md 2.2)."""
-        self._shards.observe(observer)
-        self.offsets.observer = observer
+        self.offsets = OffsetRequests(
+            shards=self._shards, verifier=verifier, clock=clock, config=config, observer=observer
+        )
 
     # Life
 

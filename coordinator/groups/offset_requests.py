@@ -58,16 +58,20 @@ class FetchedOffset(NamedTuple):
 class OffsetRequests:
     """The offset APIs of the group coordinator."""
 
-    def __init__(self, *, shards: Shards, verifier: TransactionVerifier, clock: Clock, config: GroupConfig) -> None:
+    def __init__(
+        self,
+        *,
+        shards: Shards,
+        verifier: TransactionVerifier,
+        clock: Clock,
+        config: GroupConfig,
+        observer: GroupObserver | None = None,
+    ) -> None:
         self._shards = shards
         self._verifier = verifier
         self._clock = clock
         self._config = config
-        self.observer: GroupObserver | None = None
-
-    def verify_with(self, verifier: TransactionVerifier) -> None:
-        """Ask `verifier` about transactions from now on."""
-        self._verifier = verifier
+        self.observer = observer
 
     # Plain commits
 

@@ -54,7 +54,16 @@ _REFUSALS: Final = {
 class Shard:
     """One partition's groups and offsets."""
 
-    def __init__(self, partition: int, log: CoordinatorLog, *, clock: Clock, config: GroupConfig) -> None:
+    def __init__(
+        self,
+        partition: int,
+        log: CoordinatorLog,
+        *,
+        clock: Clock,
+        config: GroupConfig,
+        observer: GroupObserver | None = None,
+    ) -> None:
+        """`observer` is told of every decision."""
         self.partition = partition
         self.state = ShardState.LOADING
         self.log = log
@@ -64,6 +73,7 @@ class Shard:
         self._confirmations = Confirmations(writer=self._writer, clock=clock, config=config)
         self.commits = Commits(writer=self._writer, clock=clock, config=config, group_appears=self._group_appears)
         self.runner = EffectRunner(writer=self._writer, clock=clock, config=config, holds_offsets=self.commits.holds)
+        self.runner.observer = self.commits.observer = observer
         self._deleted_topics: dict[str, None] = {}
 
     @property
@@ -75,10 +85,6 @@ class Shard:
     def groups(self) -> dict[str, Group]:
         """The groups by id."""
         return self.runner.groups
-
-    def observe(self, observer: GroupObserver | None) -> None:
-        """Tell `observer` of every decision from now on."""
-        self.runner.observer = self.commits.observer = observer
 
     # Life
 
@@ -222,14 +228,22 @@ remembered_partition: Final = lru_cache(maxsize=_REMEMBERED_GROUPS)(partition_fo
 class Shards:
     """The shards by partition. One comes into being with its log: at the start, or when the topic is created."""
 
-    def __init__(self, logs: CoordinatorLogs, *, clock: Clock, config: GroupConfig) -> None:
+    def __init__(
+        self,
+        logs: CoordinatorLogs,
+        *,
+        clock: Clock,
+        config: GroupConfig,
+        observer: GroupObserver | None = None,
+        confirms: bool = False,
+    ) -> None:
         self._logs = logs
         self._clock = clock
         self._config = config
         self._shards: dict[int, Shard] = {}
-        self.confirms = False
+        self.confirms = confirms
         """True if others may coordinate the same partitions without this broker's hearing of it."""
-        self._observer: GroupObserver | None = None
+        self._observer = observer
         self._running = False
 
     @property
@@ -252,12 +266,6 @@ class Shards:
         count = self._logs.partition_count
         remembers = len(group_id) <= REMEMBERED_CHARS
         return remembered_partition(group_id, count) if remembers else partition_for(group_id, count)
-
-    def observe(self, observer: GroupObserver) -> None:
-        """Tell `observer` of every decision from now on."""
-        self._observer = observer
-        for shard in self:
-            shard.observe(observer)
 
     async def load(self) -> None:
         """Read every partition that this broker leads, one after the other."""
@@ -306,8 +314,9 @@ class Shards:
         log = self._logs.log(partition)
         if isinstance(log, ErrorCode):
             return None
-        shard = self._shards[partition] = Shard(partition, log, clock=self._clock, config=self._config)
-        shard.observe(self._observer)
+        shard = self._shards[partition] = Shard(
+            partition, log, clock=self._clock, config=self._config, observer=self._observer
+        )
         return shard
 
     def _open_new(self, partition: int) -> Shard | None:

@@ -78,7 +78,12 @@ class TransactionCoordinator:
         clock: Clock,
         config: TransactionConfig,
         chance: Chance,
+        observer: TransactionObserver | None = None,
+        confirms_answers: bool = False,
     ) -> None:
+        """`observer` is told of every decision (console.md 2.2). `confirms_answers`: another broker may have become the
+        coordinator, in a cluster, so no final answer is given from memory before the log has shown that it has not
+        (cluster.md 6.5)."""
         self._logs = logs
         self._clock = clock
         self._config = config
@@ -109,7 +114,9 @@ class TransactionCoordinator:
         self._loading: dict[int, OwnedPartition] = {}
         self._never_loaded = True
         self._observer: TransactionObserver | None = None
-        self._confirmations: Confirmations | None = None
+        self.observe(observer)
+        self._confirmations: Confirmations | None = _confirmations(clock) if confirms_answers else None
+        self._effect_runner.confirmations = self._confirmations
         self.allows_two_phase = True
         """True if every broker that may have to coordinate an id knows two-phase commits (cluster.md 6.9)."""
         self._publications = 0
@@ -122,13 +129,6 @@ class TransactionCoordinator:
     def observe(self, observer: TransactionObserver | None) -> None:
         """Tell `observer` of every decision from now on (console.md 2.2); None: nobody."""
         self._observer = self._effect_runner.observer = self._markers.observer = observer
-
-    def confirm_answers(self) -> None:
-        """From now on give no final answer from memory before the log has shown that this is the coordinator still:
-        another broker may be it, in a cluster (cluster.md 6.5)."""
-        from eosin.coordinator.transactions.confirmations import Confirmations
-
-        self._confirmations = self._effect_runner.confirmations = Confirmations(self._clock)
 
     def use_transaction_version(self, level: int) -> None:
         """From now on the cluster's finalized level of `transaction.version` is this one: transactions that the
@@ -587,3 +587,9 @@ class TransactionCoordinator:
             return True
         self.elect(index)
         return False
+
+
+def _confirmations(clock: Clock) -> "Confirmations":
+    from eosin.coordinator.transactions.confirmations import Confirmations
+
+    return Confirmations(clock)

@@ -19,10 +19,17 @@ class QuotaSwitch:
     """Follows the quotas of a cluster."""
 
     def __init__(
-        self, host: "ConnectionHost", config: "BrokerConfig", cluster: "Cluster", sessions: "DropsSessions"
+        self,
+        host: "ConnectionHost",
+        config: "BrokerConfig",
+        cluster: "Cluster",
+        sessions: "DropsSessions",
+        topics: "Cluster | None",
     ) -> None:
-        """`sessions`: the fetch sessions, of which one that is held back too long is dropped."""
+        """`sessions`: the fetch sessions, of which one that is held back too long is dropped. `topics`: where changes
+        of topics are counted; None where controllers count them."""
         self._host = host
+        self._topics = topics
         self._config = config
         self._cluster = cluster
         self._sessions = sessions
@@ -49,12 +56,12 @@ class QuotaSwitch:
     def _new(self) -> "QuotaEnforcement":
         from eosin.network.quotas.enforcement import QuotaEnforcement, QuotaSettings
 
-        config, cluster = self._config, self._cluster
+        config = self._config
         return QuotaEnforcement(
-            cluster.quotas,
+            self._cluster.quotas,
             self._host.clock,
             self._sessions,
-            None if config.is_joined else cluster,  # controllers count the changes of topics
+            self._topics,
             QuotaSettings(
                 window_num=config.quota_window_num,
                 sample_ms=config.quota_window_size_seconds * 1000,

@@ -76,7 +76,7 @@ and the time."""
 class FlightRecorder:
     """The tracks of this broker's transactional ids (`TransactionObserver`)."""
 
-    def __init__(self, clock: Clock, *, max_bytes: int = DEFAULT_BYTES) -> None:
+    def __init__(self, clock: Clock, *, max_bytes: int = DEFAULT_BYTES, on_notable: OnNotable | None = None) -> None:
         self._clock = clock
         self._max_bytes = max_bytes
         self._open: dict[str, Track] = {}
@@ -91,7 +91,7 @@ class FlightRecorder:
         self.events = 0
         self.stats = TransactionStats()
         self._uncounted = self.stats.uncounted
-        self.on_notable: OnNotable | None = None
+        self.on_notable = on_notable
         self.on_ended: OnEnded | None = None
         self.on_ending: OnEnding | None = None
 

@@ -11,7 +11,7 @@ from data_broker import DataBroker, batch
 from manual_clock import ManualClock
 from waiting import settled
 
-from eosin.broker import partitions
+from eosin.broker import local_replicas, partitions
 from eosin.broker.markers import MARKERS_AT_ONCE, LocalMarkers, MarkerRoutes
 from eosin.coordinator.transactions.ports import MarkersForPartitions
 from eosin.model.cluster import ConfigChange, PartitionState
@@ -56,14 +56,14 @@ async def test_a_partition_that_another_broker_leads_from_now_on_ends_the_fetche
     waiting = asyncio.ensure_future(broker.fetch(0, max_wait_ms=60_000))
     await settled()
     assert not waiting.done()
-    broker.partitions.partition_changed(ORDERS, before, before._replace(leader_id=2, leader_epoch=9))
+    broker.replicas.partition_changed(ORDERS, before, before._replace(leader_id=2, leader_epoch=9))
     assert (await waiting).error_code != ErrorCode.NONE
     assert ORDERS not in dict(broker.partitions.hosted())
 
 
 async def opened_in_turns(monkeypatch: pytest.MonkeyPatch) -> DataBroker:
     """A broker that opens two logs per turn of the event loop."""
-    monkeypatch.setattr(partitions, "OPENED_PER_TURN", 2)
+    monkeypatch.setattr(local_replicas, "OPENED_PER_TURN", 2)
     return await DataBroker.started()
 
 
@@ -193,7 +193,7 @@ async def test_a_partition_led_by_another_broker_is_not_served(monkeypatch: pyte
     monkeypatch.setattr(broker.cluster, "_state_here", lambda: PartitionState(2, 0, (2,), (2,), ()))
     await broker.create_topic()
     assert broker.partitions.get(ORDERS) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert broker.partitions.marker_routes.target(ORDERS) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert broker.marker_routes.target(ORDERS) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert broker.partitions.leader(ORDERS) == (2, -1)
 
 
@@ -208,8 +208,8 @@ async def test_a_marker_for_a_partition_that_another_broker_leads_goes_to_that_b
         def marker_target(self, node_id: int) -> LocalMarkers | ErrorCode:
             return remote if node_id == 2 else ErrorCode.LEADER_NOT_AVAILABLE
 
-    routes = MarkerRoutes(broker.cluster, local=broker.partitions.markers, others=Others())
-    assert routes.target(ORDERS) is broker.partitions.markers
+    routes = MarkerRoutes(broker.cluster, local=broker.services.markers, others=Others())
+    assert routes.target(ORDERS) is broker.services.markers
     monkeypatch.setattr(broker.cluster, "leader_of", lambda _: 2)
     assert routes.target(ORDERS) is remote
 

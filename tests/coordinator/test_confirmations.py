@@ -13,8 +13,7 @@ pytestmark = pytest.mark.virtual
 
 async def committed(version: int = 0) -> tuple[FakeBroker, Producer]:
     """A coordinator of a cluster, and a producer that has committed one transaction."""
-    broker = FakeBroker()
-    broker.transactions.confirm_answers()
+    broker = FakeBroker(confirms_answers=True)
     await broker.start()
     producer = Producer(broker, client_transaction_version=version)
     assert await producer.init() is ErrorCode.NONE
@@ -99,9 +98,7 @@ async def test_transactions_that_nobody_repeats_write_no_record_more(version: in
     """The cost is that of repetitions and refusals, which follow a failover or a fencing."""
 
     async def appends(*, confirms: bool) -> int:
-        broker = FakeBroker()
-        if confirms:
-            broker.transactions.confirm_answers()
+        broker = FakeBroker(confirms_answers=confirms)
         await broker.start()
         producer = Producer(broker, client_transaction_version=version)
         assert await producer.init() is ErrorCode.NONE

@@ -147,7 +147,7 @@ async def test_a_batch_with_invalid_rows_is_aborted(broker: Server, version: int
 
 async def test_a_successor_waits_for_a_decided_commit_and_skips_its_batch(broker: Server, version: int) -> None:
     job = await Job(broker.addresses[0], version).create()
-    markers = broker.services.partitions.markers
+    markers = broker.services.markers
     released = asyncio.Event()
     write_markers = markers.write_markers
 

@@ -292,8 +292,14 @@ class FakeBroker:
     """A coordinator with all that it stands on; what it stands on survives `restart`."""
 
     def __init__(
-        self, config: TransactionConfig | None = None, *, partition_count: int = 1, clock: ManualClock | None = None
+        self,
+        config: TransactionConfig | None = None,
+        *,
+        partition_count: int = 1,
+        clock: ManualClock | None = None,
+        confirms_answers: bool = False,
     ) -> None:
+        self.confirms_answers = confirms_answers
         self.config = config or TransactionConfig()
         self.logs = StateLogs(partition_count)
         self.partitions = FakePartitions()
@@ -333,6 +339,7 @@ class FakeBroker:
             clock=self.clock,
             config=self.config,
             chance=SeededChance(7),
+            confirms_answers=self.confirms_answers,
         )
 
 

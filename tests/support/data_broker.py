@@ -10,8 +10,11 @@ from waiting import settled
 
 from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.handlers import fetch, produce
-from eosin.broker.partitions import Partitions
+from eosin.broker.local_replicas import LocalReplicas
+from eosin.broker.markers import LocalMarkers, MarkerRoutes
+from eosin.broker.partitions import LedLogs, Partitions
 from eosin.broker.services import Services
+from eosin.broker.transactions.verification import TransactionVerification
 from eosin.cluster.metadata.answers import MetadataAnswers
 from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
 from eosin.coordinator.groups.coordinator import GroupCoordinator
@@ -127,10 +130,23 @@ class DataBroker:
             verification_enabled=config.transaction_partition_verification_enable,
         )
         self.cluster = EmbeddedCluster(config=config, log_manager=self.logs, clock=clock, chance=chance)
-        self.partitions = Partitions(cluster=self.cluster, log_manager=self.logs, clock=clock, config=config)
+        self.led_logs = LedLogs(clock)
+        self.replicas = LocalReplicas(self.cluster, self.led_logs, self.logs, clock)
+        self.partitions = Partitions(
+            cluster=self.cluster,
+            led_logs=self.led_logs,
+            replicas=self.replicas,
+            log_manager=self.logs,
+            clock=clock,
+            config=config,
+            leader_epoch=self.replicas.leader_epoch,
+            guard=lambda log: log,
+        )
+        markers = LocalMarkers(self.partitions, clock=clock)
+        self.marker_routes = MarkerRoutes(self.cluster, local=markers)
         self.transactions = TransactionCoordinator(
             logs=self.partitions.transaction_state_logs,
-            markers=self.partitions.marker_routes,
+            markers=self.marker_routes,
             producer_ids=self.cluster,
             clock=clock,
             config=transaction_config(config),
@@ -143,13 +159,15 @@ class DataBroker:
             chance=chance,
             config=group_config(config),
         )
-        self.partitions.bind(groups=self.groups, transactions=self.transactions)
+        markers.bind(self.groups)
         self.services = Services(
             config=config,
             clock=clock,
             chance=chance,
             cluster=self.cluster,
             partitions=self.partitions,
+            markers=markers,
+            verification=TransactionVerification(self.transactions, clock=clock, config=config),
             fetch_sessions=FetchSessions(slots=10, clock=clock, chance=chance),
             transactions=self.transactions,
             groups=self.groups,
@@ -168,7 +186,9 @@ class DataBroker:
         await broker.logs.open()
         await broker.cluster.start()
         broker.cluster.advertise("PLAINTEXT", "localhost", 9092)
-        broker.partitions.open()
+        broker.replicas.open()
+        broker.cluster.subscribe(broker.replicas)
+        broker.cluster.subscribe(broker.partitions)
         await broker.groups.load()
         await broker.transactions.load()
         broker.transactions.start()

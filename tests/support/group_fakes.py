@@ -179,7 +179,9 @@ class Broker:
         *,
         log: FakeOffsetsLog | None = None,
         clock: ManualClock | None = None,
+        confirms_answers: bool = False,
     ) -> None:
+        self.confirms_answers = confirms_answers
         self.clock = clock or ManualClock()
         self.logs = FakeOffsetsLogs()
         if log is not None:
@@ -199,6 +201,7 @@ class Broker:
             clock=self.clock,
             chance=CountingChance(),
             config=self.config,
+            confirms_answers=self.confirms_answers,
         )
 
     async def started(self) -> "Broker":

@@ -134,7 +134,7 @@ async def committed(broker: DataBroker, partition: int = 0) -> list[str]:
 
 def hold_markers(broker: DataBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """No partition has a leader for markers, until the test undoes it."""
-    monkeypatch.setattr(type(broker.partitions.marker_routes), "target", lambda _, __: ErrorCode.LEADER_NOT_AVAILABLE)
+    monkeypatch.setattr(type(broker.marker_routes), "target", lambda _, __: ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 # What readers see
@@ -177,7 +177,7 @@ async def test_the_last_stable_offset_waits_for_the_marker_to_be_durable() -> No
     broker.flusher.held = True
     marker = Marker(producer.producer_id, producer.producer_epoch + 1, True, 0, 2)
     writing = asyncio.create_task(
-        broker.partitions.markers.write_markers((MarkersForPartitions(marker, (TopicPartition("orders", 0),)),))
+        broker.services.markers.write_markers((MarkersForPartitions(marker, (TopicPartition("orders", 0),)),))
     )
     await settle()
     log = broker.log()
@@ -345,7 +345,7 @@ async def test_b7_a_late_copy_of_the_last_marker_does_not_end_the_next_transacti
     copy = Marker(producer.producer_id, producer.producer_epoch, True, 0, 2)
     await producer.send("second")
     partition = TopicPartition("orders", 0)
-    answers = await broker.partitions.markers.write_markers((MarkersForPartitions(copy, (partition,)),))
+    answers = await broker.services.markers.write_markers((MarkersForPartitions(copy, (partition,)),))
     assert answers == {(producer.producer_id, partition): ErrorCode.INVALID_PRODUCER_EPOCH}
     assert broker.log().last_stable_offset == 2
     await producer.abort()
@@ -488,7 +488,7 @@ async def test_b30_every_partition_answers_for_itself() -> None:
         await first.send("a", partition=partition)
     await second.send("b", partition=1)
     broker.log(partition=2).fail(OSError("gone"))
-    answers = await broker.partitions.markers.write_markers(
+    answers = await broker.services.markers.write_markers(
         markers(
             (first.producer_id, first.producer_epoch + 1, (0, 1, 2, 7)),
             (second.producer_id, second.producer_epoch - 1, (1,)),
@@ -506,7 +506,7 @@ async def test_b30_every_partition_answers_for_itself() -> None:
 async def test_all_markers_are_written_before_any_is_waited_for() -> None:
     broker = await broker_with_topic(partitions=3)
     broker.flusher.held = True
-    target = broker.partitions.marker_routes.target(TopicPartition("orders", 0))
+    target = broker.marker_routes.target(TopicPartition("orders", 0))
     assert not isinstance(target, ErrorCode)
     writing = asyncio.create_task(write(target, markers((7, 0, (0, 1, 2)), (8, 0, (0,)))))
     await settle()
@@ -524,7 +524,7 @@ async def test_a_partition_that_is_gone_from_the_cluster_is_told_from_one_withou
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broker = await broker_with_topic()
-    target = broker.partitions.marker_routes.target
+    target = broker.marker_routes.target
     assert target(TopicPartition("orders", 9)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     monkeypatch.setattr(broker.cluster, "leader_of", lambda _: -1)
     assert target(TopicPartition("orders", 0)) is ErrorCode.LEADER_NOT_AVAILABLE

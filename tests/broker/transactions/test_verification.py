@@ -48,9 +48,7 @@ def question(*batches: Batch, version: int) -> VerificationRequest:
 
 
 def verification(verifier: FakeVerifier, clock: ManualClock | None = None, **config: Any) -> TransactionVerification:
-    made = TransactionVerification(clock=clock or ManualClock(), config=BrokerConfig(**config))
-    made.bind(verifier)
-    return made
+    return TransactionVerification(verifier, clock=clock or ManualClock(), config=BrokerConfig(**config))
 
 
 async def settle() -> None:

@@ -11,6 +11,7 @@ from data_broker import DataBroker, batch, settle
 from registrations import Broker, Partition
 
 from eosin.broker.handlers import delete_records, fetch, list_offsets
+from eosin.broker.markers import LocalMarkers
 from eosin.cluster.replication.coordinator_log import ReplicatedCoordinatorLog
 from eosin.cluster.replication.led_partitions import LOOKS_PER_TURN, LedPartitions
 from eosin.cluster.replication.rules.isr import IsrAnswer
@@ -654,8 +655,8 @@ async def test_an_answer_of_the_controller_that_comes_after_a_new_election_chang
 
 async def test_a_marker_is_written_only_while_enough_replicas_are_in_sync() -> None:
     leads = await leader(min_in_sync=2)
-    markers = leads.broker.partitions.markers
-    markers.require(leads.leading.has_enough_in_sync)
+    broker = leads.broker
+    markers = LocalMarkers(broker.partitions, clock=broker.clock, has_enough_in_sync=leads.leading.has_enough_in_sync)
     orders = TopicPartition("orders", 0)
     wanted = (MarkersForPartitions(Marker(7, 0, True, 0, 2), (orders,)),)
     leads.lead(1)

@@ -9,6 +9,7 @@ from data_broker import DataBroker, batch, settle
 from registrations import Broker, Partition
 
 from eosin.broker.handlers import describe_producers, fetch
+from eosin.broker.partitions import Partitions
 from eosin.cluster.replication.led_partitions import LedPartitions
 from eosin.cluster.replication.rules.isr import IsrAnswer
 from eosin.cluster.replication.rules.leading import FollowerFetch
@@ -82,18 +83,30 @@ class Following:
     def is_settling(self, partition: TopicPartition) -> bool:
         return True
 
+    def opened(self, partition: TopicPartition) -> PartitionLog | None:
+        return None
+
 
 async def following(monkeypatch: pytest.MonkeyPatch, *, leader_epoch: int = 7) -> tuple[DataBroker, Following]:
     """Follows `orders-0` in an epoch of which it has no record yet."""
     broker = await DataBroker.started()
     await broker.create_topic()
     log = broker.log()
-    broker.partitions.let_go(ORDERS)
+    broker.led_logs.let_go(ORDERS)
     log.become_follower()
     log.on_durable = lambda _: None  # the leader says what is committed
-    broker.partitions.follow(log)
+    broker.led_logs.follow(log)
     replicas = Following(log)
-    broker.partitions.hold(replicas)
+    broker.partitions = broker.services.partitions = Partitions(
+        cluster=broker.cluster,
+        led_logs=broker.led_logs,
+        replicas=replicas,
+        log_manager=broker.logs,
+        clock=broker.clock,
+        config=broker.config,
+        leader_epoch=broker.cluster.leader_epoch,
+        guard=lambda log: log,
+    )
     monkeypatch.setattr(broker.cluster, "leader_epoch", lambda _: leader_epoch)
     return broker, replicas
 

@@ -8,7 +8,7 @@ from observed_broker import ObservedBroker, observed_broker
 
 from eosin.observe.explain.broker_sentences import explain_brokers
 from eosin.observe.explain.facts import BrokerFacts, StallFacts
-from eosin.observe.explain.wording import LONGEST_SENTENCE
+from eosin.observe.recorder.wording import LONGEST_SENTENCE
 from eosin.runtime.clock import stopwatch_ns
 from eosin.runtime.loop_watch import STALL_MS
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from eosin.cluster.membership.envelopes import LANES
 from eosin.network.connection import Connection
+from eosin.node.joined_node import JoinedNode
 from eosin.node.server import Server
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
@@ -113,13 +114,13 @@ class JoinedMachine(Machine):
     def sends_markers_to(self) -> list[int]:
         """The brokers to which markers of this one are on their way."""
         node = self.server._node if isinstance(self.server, JoinedServer) else None
-        targets = {} if node is None else node._other_brokers._targets
+        targets = node.other_brokers._targets if isinstance(node, JoinedNode) else {}
         return [node_id for node_id, target in targets.items() if target._sending]
 
     def passes_on(self) -> bool:
         """Whether a client's request is on its way from this broker to the controllers."""
         node = self.server._node if isinstance(self.server, JoinedServer) else None
-        return node is not None and len(node._envelopes._idle) < LANES
+        return isinstance(node, JoinedNode) and len(node._envelopes._idle) < LANES
 
     def _startup(self, process: Process, server: Server) -> None:
         task = process.create_task(self._serve(server))

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import msgspec
 
 from eosin.broker.markers import LocalMarkers, MarkerKey
-from eosin.broker.partitions import Partitions
+from eosin.broker.partitions import LedLogs
 from eosin.broker.requests import fetch_pass
 from eosin.cluster.joined.coordinator_elections import CoordinatorElections
 from eosin.cluster.membership.failing_disk import DiskFullFence
@@ -382,7 +382,7 @@ def recovery_forgotten_over_a_failover() -> Iterator[None]:
 def _followed() -> Iterator[set[Any]]:
     """The logs from which consumers read at followers."""
     followed: set[Any] = set()
-    readable, take = ReplicaSet.readable, Partitions.take
+    readable, take = ReplicaSet.readable, LedLogs.take
 
     def remember(self: ReplicaSet, partition: TopicPartition) -> PartitionLog | None:
         log = readable(self, partition)
@@ -390,11 +390,11 @@ def _followed() -> Iterator[set[Any]]:
             followed.add(log)
         return log
 
-    def forget(self: Partitions, partition: TopicPartition, log: PartitionLog) -> None:
+    def forget(self: LedLogs, partition: TopicPartition, log: PartitionLog) -> None:
         followed.discard(log)
         take(self, partition, log)
 
-    with patch.object(ReplicaSet, "readable", remember), patch.object(Partitions, "take", forget):
+    with patch.object(ReplicaSet, "readable", remember), patch.object(LedLogs, "take", forget):
         yield followed
 
 
