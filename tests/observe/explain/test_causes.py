@@ -18,7 +18,7 @@ from waiting import HANG_S, wait_until
 from wire import unique
 from wire_producer import RawProducer
 
-from eosin.broker import hanging
+from eosin.broker import hanging_transactions
 from eosin.coordinator.transactions.log.encoder import encode_batch
 from eosin.coordinator.transactions.rules.state import LAST_CLIENT_EPOCH, Txn
 from eosin.node.server import Server
@@ -203,9 +203,9 @@ async def test_a_producer_whose_late_batch_hung_is_told_that_it_was_healed(monke
         if entry is not None and entry.producer_epoch == late.producer_epoch:
             late.sequences[ORDERS_0] = entry.last_sequence + 1
         assert (await late.send(ORDERS_0)).error_code == ErrorCode.NONE
-        monkeypatch.setattr(hanging, "GRACE_MS", -services.config.transaction_max_timeout_ms)
+        monkeypatch.setattr(hanging_transactions, "GRACE_MS", -services.config.transaction_max_timeout_ms)
         await services.clock.sleep(5)
-        assert await hanging.HangingTransactions(services).round() == 1
+        assert await hanging_transactions.HangingTransactions(services).round() == 1
         found = await broker.explain("orders")
         assert found.cause == "healed"
         assert found.sentence.startswith("a hanging transaction of orders was aborted at")
