@@ -15,6 +15,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import ApiVersionsResponse
 from eosin.protocol.schemas.metadata import MetadataRequest
 
+pytestmark = pytest.mark.process
 TIMEOUT_MS = 30_000
 
 
