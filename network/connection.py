@@ -26,7 +26,7 @@ from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, Gate, RequestContext
 from eosin.network.exchange import Exchange, exchange_of
 from eosin.network.fetch_in_flight import FetchInFlight
-from eosin.network.hang_up import unacknowledged_bytes
+from eosin.network.hang_up import has_hung_up, unacknowledged_bytes
 from eosin.network.host import ConnectionHost
 from eosin.network.pause import HELD
 from eosin.network.response_queue import ResponseQueue
@@ -353,6 +353,11 @@ class Connection(asyncio.BufferedProtocol):
         without a response run all the same."""
         if not self._reading and self._transport is not None:
             self._fetch.look_for_end(self._transport)
+
+    def end_if_gone(self) -> None:
+        """End it if its client has closed. The socket does not tell, since nothing is read from it any more."""
+        if self._transport is not None and has_hung_up(self._transport):
+            self.abort()
 
     def unread(self) -> object | None:
         """What the client has not taken of its responses, as a value that changes with each byte; None for nothing."""

@@ -394,6 +394,8 @@ class Server:
             await acceptor.close()
         for connection in list(host.connections):
             connection.stop_beginning()
+            connection.end_if_gone()
+        services.large_batches.stop()
         for _, held in services.partitions.hosted():
             services.partitions.long_polls.interrupt(held)
         await self._stop_loading()

@@ -221,7 +221,8 @@ async def _append_large(
             waiting.append(batch)
         batch.records = None
 
-    await services.large_batches.append(large, append, now_ms=now_ms, owner=context.session.owner)
+    owner, connection = context.session.owner, context.connection
+    await services.large_batches.append(large, append, now_ms=now_ms, owner=owner, connection=connection)
     return waiting
 
 

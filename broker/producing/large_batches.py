@@ -8,13 +8,15 @@ turn of the loop, however many connections they come from, and none of them wait
 Always true: a log's batches are appended in the order in which their requests came, since whatever comes for a log
 while one of its batches waits here waits behind it; one batch is checked by a thread at a time, so what is decompressed
 in memory is one batch's; and users who have batches to be checked take turns, so one who sends many waits for himself.
-A check that nobody waits for any more ends.
+A check that nobody waits for any more ends. What was read whole is appended though its client is gone, but not by a
+broker that stops: nobody was answered, so it is as if the request had come after the stop.
 """
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from eosin.model.close_connection import CloseConnection
 from eosin.protocol.records.budget import Budget
 from eosin.runtime.clock import Clock
 from eosin.runtime.round_robin import RoundRobin
@@ -24,6 +26,7 @@ from eosin.storage.log.validation import validate_client_batch
 
 if TYPE_CHECKING:
     from eosin.broker.producing.produced import ProducedBatch
+    from eosin.network.api import ClientConnection
     from eosin.storage.log.partition_log import PartitionLog
     from eosin.storage.log.validation import ValidBatch
     from eosin.storage.results.log_results import Refused
@@ -40,7 +43,7 @@ FIRST_BATCHES_AT_ONCE: Final = 25
 class LargeBatches:
     """The requests with batches that wait, by log."""
 
-    __slots__ = ("_first_batches", "checks", "quick", "waiting")
+    __slots__ = ("_first_batches", "_is_stopping", "checks", "quick", "waiting")
 
     def __init__(self, clock: Clock) -> None:
         self.waiting: dict[PartitionLog, asyncio.Future[None]] = {}
@@ -51,15 +54,27 @@ class LargeBatches:
         """Turns to have what takes long computed in a thread: of batches here, and of others who read
         them."""
         self._first_batches = TurnQueue(clock, steps_per_turn=FIRST_BATCHES_AT_ONCE)
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """The broker stops: from now on, batches whose clients are gone are dropped instead of checked."""
+        self._is_stopping = True
 
     def takes_first_batch(self) -> bool:
         """True if the first batch of a partition may be appended in this turn of the loop: the caller does it now."""
         return self._first_batches.take()
 
     async def append(
-        self, batches: "Sequence[Checked]", append: "Append", *, now_ms: int, owner: Hashable = None
+        self,
+        batches: "Sequence[Checked]",
+        append: "Append",
+        *,
+        now_ms: int,
+        owner: Hashable = None,
+        connection: "ClientConnection | None" = None,
     ) -> None:
-        """Check and append `batches` of one request of `owner`, behind what their logs have waiting already."""
+        """Check and append `batches` of one request of `owner`, behind what their logs have waiting already. Raises
+        CloseConnection when the rest of them is dropped."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         logs = {batch.log for batch, _ in batches}
         earlier = {self.waiting[log] for log in logs if log in self.waiting}
@@ -68,8 +83,9 @@ class LargeBatches:
             if earlier:
                 await asyncio.wait(earlier)
             for batch, checked in batches:
+                self._end_if_unwanted(connection)
                 if checked is None:
-                    checked = await self._check(batch, now_ms, owner)
+                    checked = await self._check(batch, now_ms, owner, connection)
                 if batch.log.segments.active is None:
                     await self._append_first(batch, checked, append)
                 else:
@@ -90,10 +106,19 @@ class LargeBatches:
             if self.waiting[log] is turn:
                 del self.waiting[log]
 
-    async def _check(self, batch: "ProducedBatch", now_ms: int, owner: Hashable) -> "ValidBatch | Refused":
+    def _end_if_unwanted(self, connection: "ClientConnection | None") -> None:
+        """Raises CloseConnection. Once it does so for a connection, it does for all that comes behind, so no batch of
+        a client that is gone is appended without those before it."""
+        if self._is_stopping and connection is not None and connection.is_gone:
+            raise CloseConnection("the broker stops, and the client is gone")
+
+    async def _check(
+        self, batch: "ProducedBatch", now_ms: int, owner: Hashable, connection: "ClientConnection | None"
+    ) -> "ValidBatch | Refused":
         assert batch.records is not None
         rest = ThreadRest()
         async with self.checks.turn(owner):
+            self._end_if_unwanted(connection)
             try:
                 return await batch.log.context.disk.compute(
                     validate_client_batch, batch.records, batch.log.config, now_ms, batch.header, rest.take

@@ -200,6 +200,50 @@ async def test_a_check_that_nobody_waits_for_ends_at_its_next_rest() -> None:
     assert broker.log().log_end_offset == 0
 
 
+async def test_a_stopping_broker_drops_what_waits_of_clients_that_are_gone() -> None:
+    broker, disk = await held_broker()
+    host = host_of(produce.API, services=broker.services)
+    gone = [FakePeer(host) for _ in range(20)]
+    there = FakePeer(host)
+    large = broker.produce_request(many_records(), version=11)
+    small = broker.produce_request(batch("b", timestamp=T), version=11)
+    for peer in gone:
+        peer.send(ApiKey.PRODUCE, 11, large, small)
+    there.send(ApiKey.PRODUCE, 11, large)
+    for peer in gone:
+        peer.transport.lose()
+    await settle()
+    assert disk.held is not None
+    assert len(disk.held) == 1
+    assert len(host.running) == 41, "a lost client undoes nothing"
+    broker.services.large_batches.stop()
+    disk.held[0].set_result(None)
+    await settle()
+    assert len(disk.held) == 2, "the first was being checked, and the client of the last is there"
+    assert len(host.running) == 1
+    disk.held[1].set_result(None)
+    await settle()
+    assert host.running == {}
+    assert broker.log().log_end_offset == 1 + 2 * (QUICK_RECORDS + 1)
+    (answer,) = there.answers()
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    assert broker.services.large_batches.waiting == {}
+
+
+async def test_what_a_client_sent_that_is_gone_is_appended_while_the_broker_runs() -> None:
+    broker, disk = await held_broker()
+    peer = FakePeer(host_of(produce.API, services=broker.services))
+    large = broker.produce_request(many_records(), version=11)
+    peer.send(ApiKey.PRODUCE, 11, large, large)
+    peer.transport.lose()
+    assert disk.held is not None
+    for done in range(2):
+        await settle()
+        disk.held[done].set_result(None)
+    await settle()
+    assert broker.log().log_end_offset == 1 + 2 * (QUICK_RECORDS + 1)
+
+
 async def test_an_idempotent_producer_keeps_its_sequences() -> None:
     broker, disk = await held_broker()
     count = QUICK_RECORDS + 1
