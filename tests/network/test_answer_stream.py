@@ -287,6 +287,7 @@ def test_real_sockets_take_large_answers(
             await client.ask(*fetches(*sizes))
             await until(client.is_answered)  # and it goes in the middle of that
         assert host.response_memory.held_bytes == 0
+        shelf.file.close()
 
     if sendfile is not None:
         monkeypatch.setattr(os, "sendfile", counted)
