@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from eosin.storage.log.partition_log import PartitionLog
     from eosin.storage.producers.entry import ProducerEntry
 
-_LOG: Final = logging.getLogger("eosin.broker.hanging_transactions")
+_LOG: Final = logging.getLogger(__name__)
 
 GRACE_MS: Final = 5 * 60_000
 """On top of transaction.max.timeout.ms: how long nothing must have been written for a transaction to be late."""

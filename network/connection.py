@@ -45,7 +45,6 @@ log = logging.getLogger(__name__)
 TURN_MS: Final = 2
 """How long one connection begins requests in one turn of the event loop, but for the last of them."""
 TURN_NS: Final = TURN_MS * 1_000_000
-NO_FRAME: Final = memoryview(b"")
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _FETCH: Final = ApiKey.FETCH
 _FETCH_BYTES: Final = ApiKey.FETCH.to_bytes(2, "big")
@@ -205,7 +204,8 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def frame_owner(self) -> Principal | str:
         """On whose account they are held: its user, or the group of its address."""
-        return address_group(owner) if isinstance(owner := self.session.owner, str) else owner
+        owner = self.session.owner
+        return address_group(owner) if isinstance(owner, str) else owner
 
     def frame_admitted(self) -> None:
         """There is memory for what comes next of the large frame that has begun."""
@@ -391,7 +391,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def close_idle(self) -> None:
         """Close, but do not wait for a client that reads none of its responses either."""
-        (self.abort if self._write_blocked else self.close)()
+        if self._write_blocked:
+            self.abort()
+        else:
+            self.close()
 
     def abort(self) -> None:
         """Close now, and drop what is unsent."""
@@ -416,7 +419,7 @@ class Connection(asyncio.BufferedProtocol):
             if took_ns >= TURN_NS:
                 note_stall(self._host, self, frame, took_ns)
                 turn = 0
-            frame = NO_FRAME  # nothing views it any more, so its memory can be released
+            del frame  # nothing views it any more, so its memory can be released
         self._flush()
         if self._decoder.complete is not None and not (frames and (self._write_blocked or self._pause)):
             self._decoder.begun()
@@ -451,7 +454,10 @@ class Connection(asyncio.BufferedProtocol):
         if wanted is self._reading or self._transport is None or self._transport.is_closing():
             return
         self._reading = wanted
-        (self._transport.resume_reading if wanted else self._transport.pause_reading)()
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
 
     def _begin(self, frame: memoryview) -> None:
         """Decode one request and run its handler up to its first wait."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from eosin.cluster.metadata.joined_cluster import JoinedCluster
     from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 
-_LOG: Final = logging.getLogger("eosin.broker.joined.version_follower")
+_LOG: Final = logging.getLogger(__name__)
 
 
 class TransactionVersionFollower(ClusterListener):

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from eosin.cluster.metadata.acl_entries import OwnAclEntries
     from eosin.storage.manager import LogManager
 
-_LOG: Final = logging.getLogger("eosin.model.cluster")
+_LOG: Final = logging.getLogger("eosin.cluster.metadata")
 
 PRODUCER_IDS_PER_BLOCK: Final = 1000
 _START: Final = "the start"  # turns that no topic's changes can wait for: these are no topic names

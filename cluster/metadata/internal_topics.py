@@ -15,7 +15,7 @@ from eosin.runtime.chance import Chance
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.topics import INTERNAL_SEGMENT_BYTES, TOPIC_CONFIGS
 
-_LOG: Final = logging.getLogger("eosin.model.cluster")
+_LOG: Final = logging.getLogger("eosin.cluster.metadata")
 
 
 def missing(config: BrokerConfig, topics: Mapping[str, Topic], chance: Chance) -> Iterator[Topic]:

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from eosin.settings.broker import BrokerConfig
     from eosin.storage.log.config import LogConfig
 
-_LOG: Final = logging.getLogger("eosin.model.cluster")
+_LOG: Final = logging.getLogger("eosin.cluster.metadata")
 
 SHOWN_WITHIN_MS: Final = 500
 """Longest time that a client that changed something waits until this broker shows it too (cluster.md 5.3)."""

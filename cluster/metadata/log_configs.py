@@ -10,7 +10,7 @@ from eosin.model.cluster import Topic
 from eosin.settings.broker import BrokerConfig
 from eosin.storage.log.config import LogConfig
 
-_LOG: Final = logging.getLogger("eosin.model.cluster")
+_LOG: Final = logging.getLogger("eosin.cluster.metadata")
 
 
 class LogConfigs:

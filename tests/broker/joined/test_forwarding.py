@@ -199,7 +199,7 @@ async def test_settings_of_loggers_and_bad_ones_of_brokers_never_reach_the_contr
     )
     request = incremental.IncrementalAlterConfigsRequest(
         resources=(
-            resource(BROKER_LOGGER, "1", "eosin.model.cluster", "DEBUG"),
+            resource(BROKER_LOGGER, "1", "eosin.cluster.metadata", "DEBUG"),
             resource(BROKER, "2", "log.retention.ms", "1"),
             resource(BROKER, "1", "num.partitions", "1"),
             resource(BROKER, "", "log.retention.ms", "never"),
@@ -214,7 +214,7 @@ async def test_settings_of_loggers_and_bad_ones_of_brokers_never_reach_the_contr
     assert set(answers.values()) == {ErrorCode.INVALID_REQUEST}
     ((frame, _),) = world.controller.envelopes
     assert b"orders" in frame
-    assert b"eosin.model.cluster" not in frame
+    assert b"eosin.cluster.metadata" not in frame
     assert decode_request_header(frame).correlation_id == 5
 
 
