@@ -12,7 +12,7 @@ from eosin.broker.unserved_groups import UnservedGroups
 from eosin.network.response_memory import ResponseMemory
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
-from eosin.runtime.round_robin import RoundRobin
+from eosin.runtime.thread_turns import ThreadTurns
 from eosin.security.session import Authorizer
 
 if TYPE_CHECKING:
@@ -52,8 +52,9 @@ class Services:
     metadata_answers: "MetadataAnswers"
     unserved_groups: UnservedGroups = field(init=False)
     large_batches: LargeBatches = field(init=False)
-    timestamp_searches: RoundRobin = field(default_factory=RoundRobin)
-    """Turns to look for a record by its timestamp."""
+    timestamp_searches: ThreadTurns = field(default_factory=lambda: ThreadTurns(1))
+    """Turns to look for a record by its timestamp. One at a time: between two batches a search waits for the disk, and
+    another one would wait for it."""
     gone_partitions: GonePartitions = field(init=False)
     response_memory: ResponseMemory = field(default_factory=ResponseMemory)
     coordinator_connections: CoordinatorConnections = field(default_factory=CoordinatorConnections)

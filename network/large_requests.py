@@ -16,8 +16,8 @@ from eosin.network.many_items import items_in
 from eosin.network.stalls import note_stall
 from eosin.protocol.types import DecodeError
 from eosin.protocol.wire.headers import RequestHeader
-from eosin.runtime.round_robin import RoundRobin
 from eosin.runtime.thread_rest import GivenUp, ThreadRest
+from eosin.runtime.thread_turns import ThreadTurns
 
 if TYPE_CHECKING:
     from eosin.network.connection import Connection
@@ -31,7 +31,7 @@ class LargeRequests:
 
     def __init__(self, host: "ConnectionHost") -> None:
         self._host = host
-        self._turns = RoundRobin()
+        self._turns = ThreadTurns()
 
     def begin(self, connection: "Connection", frame: memoryview, header: RequestHeader, api: Api) -> None:
         """Begin a request, of which only the header is decoded, before any other one of its connection."""
@@ -42,8 +42,8 @@ class LargeRequests:
 
     async def _begin(self, connection: "Connection", frame: memoryview, header: RequestHeader, api: Api) -> None:
         try:
-            async with self._turns.turn(connection.session.owner):
-                request, items = await self._decoded(connection, frame, header)
+            async with self._turns.turn(connection.session.owner) as rests:
+                request, items = await self._decoded(connection, frame, header, rests)
             if not connection.is_closing:
                 context = replace(connection.context(api, header.api_version, header.client_id), is_large=True)
                 exchange = LargeExchange(api, context, header.correlation_id, request, frame, items)
@@ -60,9 +60,10 @@ class LargeRequests:
         finally:
             connection.end_turns()
 
-    async def _decoded(self, connection: "Connection", frame: memoryview, header: RequestHeader) -> tuple[Any, int]:
+    async def _decoded(
+        self, connection: "Connection", frame: memoryview, header: RequestHeader, rests: ThreadRest
+    ) -> tuple[Any, int]:
         """The request, and how many items it has, where hooks want to know."""
-        rests = ThreadRest()
 
         def rest() -> None:
             if connection.is_gone:

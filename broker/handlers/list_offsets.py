@@ -182,16 +182,17 @@ async def _look_up(
         return -1, log.log_start_offset, log.epoch_at_start()
     if wanted.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOT_FOUND
-    async with services.timestamp_searches.turn(context.session.owner):
-        found = await _search(log, wanted.timestamp, isolation)
+    async with services.timestamp_searches.turn(context.session.owner) as rest:
+        found = await _search(log, wanted.timestamp, isolation, rest)
     if isinstance(found, ErrorCode):
         return found
     return _NOT_FOUND if found is None or found[1] >= end else found
 
 
-async def _search(log: "PartitionLog", timestamp: int, isolation: Isolation | None) -> _Found | ErrorCode | None:
+async def _search(
+    log: "PartitionLog", timestamp: int, isolation: Isolation | None, rest: ThreadRest
+) -> _Found | ErrorCode | None:
     """Look at records, in a thread and for as long as the budget lasts."""
-    rest = ThreadRest()
     budget = Budget(SEARCH_WORK, rest.take)
     try:
         if timestamp == MAX_TIMESTAMP:
@@ -204,8 +205,6 @@ async def _search(log: "PartitionLog", timestamp: int, isolation: Isolation | No
     except CorruptRecords as error:
         LOG.error("%s: cannot be searched by time: %s", log.topic_partition, error)
         return ErrorCode.KAFKA_STORAGE_ERROR
-    finally:
-        rest.give_up()
 
 
 def refuse(request: ListOffsetsRequest, context: RequestContext, error: ErrorCode) -> ListOffsetsResponse:

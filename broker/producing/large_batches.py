@@ -6,8 +6,9 @@ partition creates a directory and files, and a thousand of them hold up others a
 turn of the loop, however many connections they come from, and none of them waits for a check of others.
 
 Always true: a log's batches are appended in the order in which their requests came, since whatever comes for a log
-while one of its batches waits here waits behind it; one batch is checked by a thread at a time, so what is decompressed
-in memory is one batch's; and users who have batches to be checked take turns, so one who sends many waits for himself.
+while one of its batches waits here waits behind it; two batches of different users are checked by threads at a time, so what
+is decompressed in memory is two batches'; and users who have batches to be checked take turns, so one who sends many, or
+long ones, waits for himself.
 A check that nobody waits for any more ends. What was read whole is appended though its client is gone, but not by a
 broker that stops: nobody was answered, so it is as if the request had come after the stop.
 """
@@ -19,8 +20,7 @@ from typing import TYPE_CHECKING, Final
 from eosin.model.close_connection import CloseConnection
 from eosin.protocol.records.budget import Budget
 from eosin.runtime.clock import Clock
-from eosin.runtime.round_robin import RoundRobin
-from eosin.runtime.thread_rest import ThreadRest
+from eosin.runtime.thread_turns import ThreadTurns
 from eosin.runtime.turns import TurnQueue
 from eosin.storage.log.validation import validate_client_batch
 
@@ -50,9 +50,8 @@ class LargeBatches:
         """The last request that each log has waiting. For readers: almost always empty."""
         self.quick = Budget()
         """For who checks a request's batches in one step: he sets what is left of it first."""
-        self.checks = RoundRobin()
-        """Turns to have what takes long computed in a thread: of batches here, and of others who read
-        them."""
+        self.checks = ThreadTurns()
+        """Turns to have a batch checked in a thread."""
         self._first_batches = TurnQueue(clock, steps_per_turn=FIRST_BATCHES_AT_ONCE)
         self._is_stopping = False
 
@@ -116,15 +115,11 @@ class LargeBatches:
         self, batch: "ProducedBatch", now_ms: int, owner: Hashable, connection: "ClientConnection | None"
     ) -> "ValidBatch | Refused":
         assert batch.records is not None
-        rest = ThreadRest()
-        async with self.checks.turn(owner):
+        async with self.checks.turn(owner) as rest:
             self._end_if_unwanted(connection)
-            try:
-                return await batch.log.context.disk.compute(
-                    validate_client_batch, batch.records, batch.log.config, now_ms, batch.header, rest.take
-                )
-            finally:
-                rest.give_up()
+            return await batch.log.context.disk.compute(
+                validate_client_batch, batch.records, batch.log.config, now_ms, batch.header, rest.take
+            )
 
     async def _append_first(self, batch: "ProducedBatch", checked: "ValidBatch | Refused", append: "Append") -> None:
         appended: asyncio.Future[None] = asyncio.get_running_loop().create_future()

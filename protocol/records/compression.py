@@ -71,7 +71,7 @@ class Compression(IntEnum):
         return "uncompressed" if self is Compression.NONE else self.name.lower()
 
 
-_WORK_PER_BYTE_IN: Final = (0, 45, 2, 2, 25)
+_WORK_PER_BYTE_IN: Final = (0, 110, 2, 2, 25)
 """By codec, for the worst that can be sent: blocks that hold nothing but a table of their own."""
 _WORK_PER_BYTE_OUT: Final = (0, 2, 1, 1, 1)
 

@@ -152,24 +152,46 @@ async def test_more_headers_than_a_thread_may_look_at_are_too_many() -> None:
     assert answer_of(begun) == ("MESSAGE_TOO_LARGE", -1)
 
 
-async def test_who_sends_one_large_batch_waits_for_one_of_another_users_at_most() -> None:
-    disk = HeldDisk()
-    broker = await DataBroker.started(disk=disk)
-    await broker.create_topic(partitions=12)
-    for partition in range(12):
-        await broker.produce(batch("first", timestamp=T), partition=partition)
-    disk.held = []
-    mallory, other = (Session(principal=Principal("User", name)) for name in ("mallory", "other"))
-    bombs = [broker.begin_produce(many_records(), partition=each, session=mallory) for each in range(10)]
-    mine = [broker.begin_produce(many_records(), partition=10 + each, session=other) for each in range(2)]
-    for done in range(4):
+async def test_who_sends_large_batches_does_not_wait_for_those_of_another_user() -> None:
+    broker, disk, (bombs, mine) = await large_batches_of("mallory", "other")
+    for number, each in enumerate(mine):
         await settle()
-        assert len(disk.held) == done + 1
-        assert [isinstance(each, asyncio.Future) and each.done() for each in mine] == [done > 1, done > 3]
+        assert len(disk.held) == number + 2
+        disk.held[number + 1].set_result(None)
+        await settle()
+        assert answer_of(each) == ("NONE", 1)
+    assert not any(each.done() for each in bombs)
+
+
+async def test_of_three_users_with_large_batches_two_are_served_at_a_time_and_in_turns() -> None:
+    broker, disk, sent = await large_batches_of("mallory", "eve", "other")
+    *bombs, mine = sent
+    for done in range(2):
+        await settle()
+        assert len(disk.held) == done + 2
+        assert not mine[0].done()
         disk.held[done].set_result(None)
     await settle()
-    assert [answer_of(each) for each in mine] == [("NONE", 1), ("NONE", 1)]
-    assert sum(each.done() for each in bombs) == 2
+    assert [sum(each.done() for each in users) for users in bombs] == [1, 1]
+    disk.held[2].set_result(None)
+    await settle()
+    assert answer_of(mine[0]) == ("NONE", 1)
+
+
+async def large_batches_of(*users: str) -> tuple[DataBroker, HeldDisk, list[list[Any]]]:
+    """A broker whose threads have just begun on the first of two large batches of each user."""
+    disk = HeldDisk()
+    broker = await DataBroker.started(disk=disk)
+    await broker.create_topic(partitions=2 * len(users))
+    for partition in range(2 * len(users)):
+        await broker.produce(batch("first", timestamp=T), partition=partition)
+    disk.held = []
+    begun = []
+    for number, name in enumerate(users):
+        session = Session(principal=Principal("User", name))
+        pair = (2 * number, 2 * number + 1)
+        begun.append([broker.begin_produce(many_records(), partition=each, session=session) for each in pair])
+    return broker, disk, begun
 
 
 async def test_a_check_that_nobody_waits_for_ends_at_its_next_rest() -> None:
