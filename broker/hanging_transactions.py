@@ -7,7 +7,6 @@ Always true: between the coordinator's answer and the marker in the log nothing 
 coordinator loads or does not own every partition, means no marker.
 """
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +16,7 @@ from eosin.coordinator.transactions.rules.state import STATE_NAMES, TransactionS
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.logging_format import fields
+from eosin.runtime.turns import next_turn
 from eosin.storage.results.log_results import Marker
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class HangingTransactions:
                 for entry in [entry for entry in log.producer_state if self._is_late(entry)]:
                     healed += await self._heal(partition, log, entry)
             if number % PARTITIONS_PER_TURN == 0:
-                await asyncio.sleep(0)
+                await next_turn()
         return healed
 
     def _is_late(self, entry: "ProducerEntry") -> bool:

@@ -17,6 +17,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from eosin.runtime.clock import Clock
 from eosin.runtime.start_now import start_now
+from eosin.runtime.turns import next_turn
 from eosin.storage.results.log_results import Marker, Refused
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class LocalMarkers:
         for each in markers:
             for partition in each.partitions:
                 if not left:
-                    await asyncio.sleep(0)
+                    await next_turn()
                     check_order()
                     left = MARKERS_AT_ONCE
                 left -= 1

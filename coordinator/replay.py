@@ -1,6 +1,5 @@
 """Reads an internal log from its start in pieces: a load takes long, and requests come in meanwhile."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -9,6 +8,7 @@ from eosin.coordinator.ports import CoordinatorLog
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.scan import Head, sound_batches
 from eosin.runtime.clock import Clock
+from eosin.runtime.turns import next_turn
 
 _LOG: Final = logging.getLogger("eosin.coordinator")
 
@@ -52,7 +52,7 @@ async def replay(log: CoordinatorLog, take: Callable[[memoryview, Head], None], 
             left -= 1
             if not left:
                 left = BATCHES_PER_TURN
-                await asyncio.sleep(0)
+                await next_turn()
     return log.log_end_offset
 
 
@@ -60,4 +60,4 @@ async def exhaust(steps: Iterable[object]) -> None:
     """Take all of these steps."""
     for count, _ in enumerate(steps, start=1):
         if not count % BATCHES_PER_TURN:
-            await asyncio.sleep(0)
+            await next_turn()

@@ -18,6 +18,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
 from eosin.protocol.wire.codec import EncodedBody, encode_body
 from eosin.runtime.clock import Clock
+from eosin.runtime.turns import next_turn
 
 if TYPE_CHECKING:
     from eosin.network.api import Refuse, RequestContext
@@ -104,7 +105,7 @@ async def taken(items: Iterable[_T], clock: Clock, *, per_turn: int = ITEMS_PER_
         made.append(each)
         left -= 1
         if left <= 0 or clock.elapsed_ms() >= until_ms:
-            await asyncio.sleep(0)
+            await next_turn()
             left, until_ms = per_turn, clock.elapsed_ms() + TURN_MS
     return made
 
@@ -134,7 +135,7 @@ async def once(names: Sequence[_T]) -> list[_T]:
     seen: dict[_T, None] = {}
     for start in range(0, len(names), NAMES_PER_TURN):
         if start:
-            await asyncio.sleep(0)
+            await next_turn()
         seen.update(dict.fromkeys(names[start : start + NAMES_PER_TURN]))
     return list(seen)
 
@@ -153,10 +154,10 @@ async def dropped(whole: list[Any]) -> None:
             for inner in _lists_of(part):
                 lists.append(list(inner))
                 if len(inner) > ITEMS_PER_DROP:
-                    await asyncio.sleep(0)
+                    await next_turn()
         left -= 1
         if not left:
-            await asyncio.sleep(0)
+            await next_turn()
             left = ITEMS_PER_DROP
 
 

@@ -20,6 +20,7 @@ from eosin.observe.recorder.group_recorder import GroupRecorder
 from eosin.observe.recorder.notable_file import WRITE_MS, NotableFile
 from eosin.observe.recorder.recorder import DEFAULT_BYTES, FlightRecorder
 from eosin.runtime.clock import Clock
+from eosin.runtime.turns import next_turn
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.http import http_listener, is_loopback
 from eosin.settings.listeners import Listener
@@ -144,7 +145,7 @@ class Observability:
             if self._feed is not None:
                 self._feed.noted(kept.id, kept.event)
             if number % RESTORED_PER_TURN == 0:
-                await asyncio.sleep(0)
+                await next_turn()
 
     def loaded(self, _: "asyncio.Task[None]") -> None:
         """The coordinators have read their logs."""

@@ -4,13 +4,58 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
+from weakref import WeakKeyDictionary
 
 from eosin.runtime.clock import Clock
 
 _T = TypeVar("_T")
 
-TURN_MS: Final = 5
+TURN_MS: Final = 2
 """Length of one turn of such work, but for its last item."""
+
+
+class _Waiting:
+    """Work that waits for its next turn of one event loop."""
+
+    __slots__ = ("_is_scheduled", "_loop", "_queue")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._is_scheduled = False
+
+    def add(self) -> asyncio.Future[None]:
+        """A place in the queue: done when it is this work's turn."""
+        place = self._loop.create_future()
+        self._queue.append(place)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._let_one_go_on)
+        return place
+
+    def _let_one_go_on(self) -> None:
+        queue = self._queue
+        while queue:
+            place = queue.popleft()
+            if not place.done():  # else its work was cancelled
+                place.set_result(None)
+                break
+        self._is_scheduled = bool(queue)
+        if queue:
+            self._loop.call_soon(self._let_one_go_on)
+
+
+_WAITING: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Waiting]] = WeakKeyDictionary()
+
+
+async def next_turn() -> None:
+    """Let the event loop turn. Of all work that waits here one goes on in each turn of the loop, so that a hundred long
+    requests hold up everybody else for as long as one of them does."""
+    loop = asyncio.get_running_loop()
+    waiting = _WAITING.get(loop)
+    if waiting is None:
+        waiting = _WAITING[loop] = _Waiting(loop)
+    await waiting.add()
 
 
 async def in_turns(items: Iterable[_T], do: Callable[[_T], None], clock: Clock) -> None:
@@ -20,7 +65,7 @@ async def in_turns(items: Iterable[_T], do: Callable[[_T], None], clock: Clock) 
     for item in items:
         do(item)
         if clock.elapsed_ms() >= until_ms:
-            await asyncio.sleep(0)
+            await next_turn()
             until_ms = clock.elapsed_ms() + TURN_MS
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from eosin.runtime.clock import Clock
+from eosin.runtime.turns import next_turn
 from eosin.storage.results.log_results import Isolation
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class LongPolls:
                     poll.count(log)  # what does not suffice alone, or came since the caller's own look
                 left -= 1
                 if not left:
-                    await asyncio.sleep(0)
+                    await next_turn()
                     left = WATCHES_PER_TURN
             await poll.woken
         finally:

@@ -7,7 +7,6 @@ a session's epoch moves on when a request is accepted, not when it is answered, 
 and a partition's place in its session is its turn: whoever was answered with data goes to the end.
 """
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from itertools import chain
@@ -20,6 +19,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock, Timer
+from eosin.runtime.turns import next_turn
 
 if TYPE_CHECKING:
     from eosin.cluster.replication.led_partitions import Idle
@@ -236,7 +236,7 @@ class FetchSessions:
             wanted: list[Wanted] = []
             for piece in pieces(request.topics, "partitions"):
                 wanted += _wanted(piece, uses_topic_ids=uses_topic_ids)
-                await asyncio.sleep(0)
+                await next_turn()
             fetch.wanted = wanted
             return fetch
         session = self._continue(request, uses_topic_ids=uses_topic_ids, owner=owner, connection=connection)
@@ -251,7 +251,7 @@ class FetchSessions:
             added += _apply(topics, forgotten, session)
             if len(session.partitions) > MAX_PARTITIONS and not session.is_follower:
                 break  # it ends
-            await asyncio.sleep(0)
+            await next_turn()
         if self._sessions.get(session.session_id) is not session:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND  # it has ended meanwhile
         return self._changed(session, added)

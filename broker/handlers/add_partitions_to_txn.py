@@ -33,6 +33,7 @@ from eosin.protocol.schemas.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from eosin.runtime.start_now import start_now
+from eosin.runtime.turns import next_turn
 from eosin.security.access import Access, Right, on_each
 
 FIRST_BROKER_VERSION: Final = 4
@@ -73,7 +74,7 @@ async def _handle_many(
                     at_fault[each] = fault
                 else:
                     partitions[each] = None
-            await asyncio.sleep(0)
+            await next_turn()
         error = ErrorCode.OPERATION_NOT_ATTEMPTED
         if not at_fault:
             error = (
@@ -83,7 +84,7 @@ async def _handle_many(
         for piece in pieces(topics, "partitions"):
             for topic in piece:
                 results += _results(topic, error, at_fault)
-            await asyncio.sleep(0)
+            await next_turn()
         return AddPartitionsToTxnResponse(
             results_by_topic_v3_and_below=await by_topic(topics, "partitions", results, _topic, services.clock)
         )

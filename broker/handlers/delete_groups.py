@@ -4,7 +4,6 @@ A group with members is 68, one that does not exist 69. The offsets that open tr
 Answers once that is durable.
 """
 
-import asyncio
 from itertools import compress
 
 from eosin.broker.services import Services
@@ -14,6 +13,7 @@ from eosin.network.many_items import in_parts, made_for_each, once
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from eosin.runtime.turns import next_turn
 from eosin.security.access import Access, on_each
 
 
@@ -26,7 +26,7 @@ async def handle(request: DeleteGroupsRequest, context: RequestContext, services
     errors: dict[str, ErrorCode] = {}
     for some in in_parts(mine):
         if errors:
-            await asyncio.sleep(0)
+            await next_turn()
         errors.update(zip(some, await services.groups.delete_groups(some), strict=True))
     denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
     results = (DeletableGroupResult(name, errors.get(name, denied)) for name in names)

@@ -23,6 +23,7 @@ from eosin.protocol.schemas.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from eosin.runtime.turns import next_turn
 from eosin.security.access import Access, on_each, or_the_next
 
 PARTITIONS_AT_ONCE: Final = 100
@@ -47,7 +48,7 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext, services
         times.update(name for name in some if isinstance(name, str))
         names += some
         if start:
-            await asyncio.sleep(0)
+            await next_turn()
     results: list[DeletableTopicResult] = []
     for group in _groups(zip(wanted, names, strict=True), services.cluster):
         results += await asyncio.gather(

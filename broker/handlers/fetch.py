@@ -18,7 +18,6 @@ denied to it wait with the others. `broker/requests/fetch_pass.py` reads. Record
 uncopied. A response without records holds empty records, never null: librdkafka breaks on null.
 """
 
-import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from itertools import starmap
 from typing import TYPE_CHECKING, Final, cast
@@ -45,6 +44,7 @@ from eosin.protocol.schemas.fetch import (
     PartitionData,
 )
 from eosin.protocol.types import Buffer
+from eosin.runtime.turns import next_turn
 from eosin.security.access import Access, of_a_replica, on_each
 from eosin.settings.quorum import RACK_AWARE
 from eosin.storage.results.log_results import NO_RECORDS, Isolation
@@ -230,7 +230,7 @@ async def _response_in_turns(
         for name, partitions in piece.items():
             topics.setdefault(name, []).extend(partitions)
         del some
-        await asyncio.sleep(0)
+        await next_turn()
     responses = await taken(starmap(_topic, topics.items()), services.clock)
     return _of_topics(tuple(responses), leaders, session, context, services)
 

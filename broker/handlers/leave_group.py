@@ -5,7 +5,6 @@ member id with an instance id removes a static member (an administrator's doing)
 flight recorder keeps.
 """
 
-import asyncio
 from typing import Final
 
 from eosin.broker.services import Services
@@ -15,6 +14,7 @@ from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from eosin.runtime.turns import next_turn
 from eosin.security.access import Access, on_the_group
 
 LONGEST_REASON: Final = 120
@@ -29,7 +29,7 @@ async def handle(request: LeaveGroupRequest, context: RequestContext, services: 
     members: list[MemberResponse] = []
     for first in range(0, len(request.members) or 1, MEMBERS_AT_ONCE):
         if first:
-            await asyncio.sleep(0)
+            await next_turn()
         leaving = [
             LeavingMember(member.member_id, member.group_instance_id, (member.reason or "")[:LONGEST_REASON])
             for member in request.members[first : first + MEMBERS_AT_ONCE]

@@ -17,7 +17,6 @@ A search by time looks at records, of which a batch may hold a million: a thread
 turns, and gives up after `SEARCH_WORK` (REQUEST_TIMED_OUT).
 """
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -42,6 +41,7 @@ from eosin.protocol.schemas.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from eosin.runtime.thread_rest import ThreadRest
+from eosin.runtime.turns import next_turn
 from eosin.security.access import Access, of_a_replica, on_each
 from eosin.storage.log.timestamp_search import SEARCH_WORK
 from eosin.storage.results.log_results import Isolation
@@ -106,11 +106,11 @@ async def _handle_many(
     with in_turns(context):
         for piece in pieces(request.topics, "partitions"):
             asked.update((topic.name, each.partition_index) for topic in piece for each in topic.partitions)
-            await asyncio.sleep(0)
+            await next_turn()
         for piece in pieces(request.topics, "partitions"):
             for topic in piece:
                 answers += await _answered(topic, asked, isolation, context, services, any_replica=any_replica)
-            await asyncio.sleep(0)
+            await next_turn()
         return ListOffsetsResponse(topics=await by_topic(request.topics, "partitions", answers, _topic, services.clock))
 
 

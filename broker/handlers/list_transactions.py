@@ -7,7 +7,6 @@ than `duration_filter` ms, -1 for no such filter: unlike Apache Kafka's, it leav
 The whole request is refused while the coordinator loads, and for a pattern that is none (transactions.md 10.3).
 """
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -26,7 +25,7 @@ from eosin.protocol.schemas.list_transactions import (
     TransactionState,
 )
 from eosin.protocol.wire.codec import EncodedBody, encode_body
-from eosin.runtime.turns import in_turns
+from eosin.runtime.turns import in_turns, next_turn
 from eosin.security.access import Access, silently
 
 IDS_PER_TURN: Final = 1000
@@ -87,7 +86,7 @@ async def _encoded(listing: TransactionListing, api_version: int) -> EncodedBody
     count = len(listing.transactions)
     parts = [head[:-2], uvarint(count + 1)]
     for first in range(0, count, IDS_PER_TURN):
-        await asyncio.sleep(0)
+        await next_turn()
         some = listing.transactions[first : first + IDS_PER_TURN]
         piece = encode_body(ApiKey.LIST_TRANSACTIONS, api_version, _response((), some))
         parts.append(piece[len(empty) - 2 + len(uvarint(len(some) + 1)) : -1])

@@ -39,7 +39,7 @@ from eosin.protocol.schemas.metadata import (
 )
 from eosin.protocol.types import Message
 from eosin.protocol.wire.codec import EncodedBody, encode_body
-from eosin.runtime.turns import in_turns
+from eosin.runtime.turns import in_turns, next_turn
 from eosin.security.access import Access, on_each, or_the_next, silently
 from eosin.security.authorized_operations import NOT_ASKED, cluster_operations
 
@@ -60,7 +60,7 @@ async def handle(request: MetadataRequest, context: RequestContext, services: Se
         ids.update(dict.fromkeys(topic.topic_id for topic in some if topic.topic_id != ZERO_UUID))
         named.update(dict.fromkeys(topic.name for topic in some if topic.name is not None))
         if start:
-            await asyncio.sleep(0)
+            await next_turn()
     if ids:
         by_id = (_by_id(topic_id, request, context, services.cluster) for topic_id in ids)
         return _answer(request, context, services, await made_for_each(by_id, len(ids), context, services))

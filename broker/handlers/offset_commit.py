@@ -6,7 +6,6 @@ leader epochs, v7 static members. In v9 an absent group answers 69 where it was 
 that no topic has is 100 for each of its partitions. (v0 stored offsets in ZooKeeper.)
 """
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -27,6 +26,7 @@ from eosin.protocol.schemas.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from eosin.runtime.turns import next_turn
 from eosin.security.access import Access, on_each, on_the_group
 from eosin.settings.settings import LONG_MAX
 
@@ -57,7 +57,7 @@ async def _handle_many(
             for topic in piece:
                 looks.append(_look(topic, context, services))
                 wanted.update((each.partition, each) for each in looks[-1].offsets(expires))
-            await asyncio.sleep(0)
+            await next_turn()
         committed = await _committed(request, list(wanted.values()), context, services)
         errors = dict(zip(wanted, committed, strict=True))
         answers = (each for look in looks for each in look.answers(errors.__getitem__))

@@ -9,7 +9,6 @@ member in v9 matters to groups of the newer protocol only. v10 names topics by i
 of its partitions, and is left out of everything. (v0 read offsets from ZooKeeper.)
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import Final, TypeVar
@@ -36,6 +35,7 @@ from eosin.protocol.schemas.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from eosin.runtime.turns import next_turn
 from eosin.security.access import Access, on_each, silently
 
 FIRST_TOPIC_ID_VERSION: Final = 10
@@ -78,7 +78,7 @@ async def _fetch_groups(
     answered: dict[str, OffsetFetchResponseGroup] = {}
     for number, group in enumerate(request.groups, 1):
         if number % GROUPS_PER_TURN == 0:
-            await asyncio.sleep(0)
+            await next_turn()
         if group.group_id in answered:
             continue
         if context.session.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
@@ -117,7 +117,7 @@ async def _fetch_topics(
                 return error, ()
             for each in fetched:
                 found.setdefault(each.partition.topic, []).append(partition_of(each))
-            await asyncio.sleep(0)
+            await next_turn()
         made = (topic_of(name, tuple(partitions)) for name, partitions in found.items())
         return ErrorCode.NONE, tuple(await taken(made, services.clock))
 
@@ -202,7 +202,7 @@ async def _fetch_group_by_id(
             elif named is not None:
                 named.append(msgspec.structs.replace(each, name=name))
         if context.is_large:
-            await asyncio.sleep(0)
+            await next_turn()
     answer = await _fetch_group(group_id, named, require_stable, context, services)
     if answer.error_code:
         return answer

@@ -23,7 +23,6 @@ as in Kafka: an error for written records would make a client without idempotenc
 response; an error closes the connection.
 """
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.producing.produced import Produced, ProducedBatch, ProducedTopic
@@ -49,6 +48,7 @@ from eosin.protocol.schemas.produce import (
     TopicProduceResponse,
 )
 from eosin.runtime.clock import stopwatch_ns
+from eosin.runtime.turns import next_turn
 from eosin.security.access import Access, Right, on_each
 from eosin.storage.log.validation import QUICK_WORK, ValidBatch, validate_quickly
 from eosin.storage.results.log_results import Appended, Refused
@@ -100,7 +100,7 @@ async def _handle_many(request: ProduceRequest, context: RequestContext, service
         pieces = await read_in_turns(request, context, services)
         for piece in pieces:
             waiting.append(await _append(piece, context, services))
-            await asyncio.sleep(0)
+            await next_turn()
     if acks == 0:
         await _end_without_response(pieces, waiting, services)
         return None
@@ -108,7 +108,7 @@ async def _handle_many(request: ProduceRequest, context: RequestContext, service
     for some in waiting:
         if some:
             await _until_durable(some, acks, max(0, until_ms - clock.elapsed_ms()), services)
-        await asyncio.sleep(0)
+        await next_turn()
     waiting.clear()
     answers: list[PartitionProduceResponse] = []
     endpoints: dict[int, NodeEndpoint] = {}
@@ -123,7 +123,7 @@ async def _handle_many(request: ProduceRequest, context: RequestContext, service
         for topic in response.responses:
             answers += topic.partition_responses
         endpoints.update((each.node_id, each) for each in response.node_endpoints)
-        await asyncio.sleep(0)
+        await next_turn()
     topics = await by_topic(request.topic_data, "partition_data", answers, _topic, clock)
     return ProduceResponse(topics, node_endpoints=tuple(endpoints.values()))
 
@@ -135,11 +135,11 @@ def _topic(topic: TopicProduceData, answers: tuple[PartitionProduceResponse, ...
 async def _end_without_response(pieces: list[Produced], waiting: list[list[ProducedBatch]], services: Services) -> None:
     for piece in pieces:
         _close_on_error(piece)
-        await asyncio.sleep(0)
+        await next_turn()
     for some in waiting:
         if services.partitions.unflushed_bytes > FLUSH_BACKLOG_MAX_BYTES:
             await _durable(some)
-        await asyncio.sleep(0)
+        await next_turn()
     waiting.clear()
     await dropped(pieces)
 

@@ -5,7 +5,6 @@ group's offsets partition must already be in the transaction (AddOffsetsToTxn); 
 that does not exist is 3 for itself; the others are committed.
 """
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -28,6 +27,7 @@ from eosin.protocol.schemas.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from eosin.runtime.turns import next_turn
 from eosin.security.access import Access, on_each, on_the_group, on_the_transactional_id
 
 UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -58,7 +58,7 @@ async def _handle_many(
             for topic in piece:
                 looks.append(_look(topic, context, services))
                 wanted.update((each.partition, each) for each in looks[-1].offsets())
-            await asyncio.sleep(0)
+            await next_turn()
         committed = await _committed(request, list(wanted.values()), context, services)
         errors = dict(zip(wanted, committed, strict=True))
         answers = (each for look in looks for each in look.answers(errors.__getitem__))

@@ -16,7 +16,6 @@ line for each marker (security.md 7). In a cluster, where coordinators send them
 level DEBUG.
 """
 
-import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -44,6 +43,7 @@ from eosin.protocol.schemas.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from eosin.runtime.turns import next_turn
 from eosin.security.access import Access, Right, or_the_next
 from eosin.storage.results.log_results import Marker
 
@@ -90,7 +90,7 @@ async def handle(
     results: list[tuple[int, list[WritableTxnMarkerTopicResult]]] = []
     for number, portion in enumerate(_portions(request.markers)):
         if number:
-            await asyncio.sleep(0)
+            await next_turn()
             check_order()
         _note(portion, context, services)
         written = await write([_for_partitions(piece) for piece, _ in portion], check_order=check_order)

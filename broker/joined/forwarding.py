@@ -61,6 +61,7 @@ from eosin.protocol.wire.codec import (
     response_body,
 )
 from eosin.protocol.wire.headers import SIZE_BYTES
+from eosin.runtime.turns import next_turn
 from eosin.security.acl_requests import new_acl, removed_acl
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ class Forwarding:
         for each in asked.resources:
             outcomes.append(await self._altered_here(each, asked.validate_only, context, services))
             if len(outcomes) % ITEMS_PER_TURN == 0:
-                await asyncio.sleep(0)
+                await next_turn()
         if not any(outcomes):
             return await self._pass_on(api, request, context, services)
         rest = tuple(each for each, outcome in zip(asked.resources, outcomes, strict=True) if outcome is None)

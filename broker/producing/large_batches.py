@@ -6,11 +6,10 @@ partition creates a directory and files, and a thousand of them hold up others a
 turn of the loop, however many connections they come from, and none of them waits for a check of others.
 
 Always true: a log's batches are appended in the order in which their requests came, since whatever comes for a log
-while one of its batches waits here waits behind it; two batches of different users are checked by threads at a time, so what
-is decompressed in memory is two batches'; and users who have batches to be checked take turns, so one who sends many, or
-long ones, waits for himself.
-A check that nobody waits for any more ends. What was read whole is appended though its client is gone, but not by a
-broker that stops: nobody was answered, so it is as if the request had come after the stop.
+while one of its batches waits here waits behind it; threads check two batches of different users at a time, so what is
+decompressed in memory is two batches'; and users who have batches to be checked take turns, so one who sends many, or
+long ones, waits for himself. A check that nobody waits for any more ends. What was read whole is appended though its
+client is gone, but not by a broker that stops: nobody was answered, so it is as if the request had come after the stop.
 """
 
 import asyncio

@@ -7,7 +7,6 @@ are; all later ones keep to them. Large stretches of records are only located, a
 read into memory keeps to the answer's share of `ResponseMemory`, and the rest comes with the next fetch.
 """
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -18,7 +17,7 @@ from eosin.network.many_items import taken
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.header import HEADER_BYTES
-from eosin.runtime.turns import in_turns
+from eosin.runtime.turns import in_turns, next_turn
 from eosin.storage.results.file_range import as_range
 from eosin.storage.results.log_results import Isolation, ReadResult
 
@@ -329,7 +328,7 @@ class FetchPass:
         while self._at < end:
             until = min(end, self._at + READS_PER_TURN)
             await self._finish(self._advance(until), until)
-            await asyncio.sleep(0)
+            await next_turn()
 
     def _advance(self, end: int) -> Awaitable[ReadResult] | None:
         """Read on, up to `end` of the partitions, until a log has to fetch its bytes from the disk."""

@@ -5,7 +5,6 @@ need a log's configuration or state and belong to the log. Nothing here changes 
 before the first batch of it is appended, since some errors are those of the whole request.
 """
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -17,6 +16,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition
 from eosin.protocol.records.compression import Compression, CorruptRecords
 from eosin.protocol.records.header import COMPRESSION_MASK, MAGIC, BatchHeader, peek_magic, read_header
+from eosin.runtime.turns import next_turn
 from eosin.storage.results.log_results import Refused
 
 if TYPE_CHECKING:
@@ -92,11 +92,11 @@ async def read_in_turns(request: "ProduceRequest", context: "RequestContext", se
             whole = whole or piece.whole or _TWO_PRODUCERS
         producer = producer or piece.producer
         whole = whole if piece.whole is None else piece.whole
-        await asyncio.sleep(0)
+        await next_turn()
     if whole is not None:
         for piece in read:
             piece.refuse(whole)
-            await asyncio.sleep(0)
+            await next_turn()
     return read
 
 

@@ -16,7 +16,7 @@ from eosin.model.cluster import Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
 from eosin.protocol.schemas.records.cluster_metadata import AclKey, AclRecord
-from eosin.runtime.turns import TURN_MS, in_turns
+from eosin.runtime.turns import TURN_MS, in_turns, next_turn
 
 if TYPE_CHECKING:
     from eosin.cluster.metadata.image import MetadataImage
@@ -93,7 +93,7 @@ class OwnAclEntries:
         for each in filters:
             matched.append(await self.found(each))
             if self._clock.elapsed_ms() >= until_ms:
-                await asyncio.sleep(0)
+                await next_turn()
                 until_ms = self._clock.elapsed_ms() + TURN_MS
         return matched
 

@@ -32,6 +32,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock, Timer
+from eosin.runtime.turns import next_turn
 from eosin.storage.results.log_results import Marker
 
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
@@ -325,7 +326,7 @@ class GroupCoordinator:
             for number, group_id in enumerate(offsets.group_ids(), start=1):
                 count += len(offsets.committed(group_id))
                 if number % GROUPS_PER_TURN == 0:
-                    await asyncio.sleep(0)
+                    await next_turn()
         return count
 
     def committed_offsets(self) -> Iterator[tuple[str, TopicPartition, int]]:

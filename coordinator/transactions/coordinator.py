@@ -50,6 +50,7 @@ from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import CorruptRecords
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
+from eosin.runtime.turns import next_turn
 
 if TYPE_CHECKING:
     from eosin.coordinator.transactions.confirmations import Confirmations
@@ -385,7 +386,7 @@ class TransactionCoordinator:
         found: list[ListedTransaction] = []
         for entries in self._in_pieces():
             found += wanted.listed((entry.txn for entry in entries), now_ms=self._clock.now_ms())
-            await asyncio.sleep(0)
+            await next_turn()
         return TransactionListing(wanted.unknown_states, tuple(found))
 
     async def find_producer(self, producer_id: int) -> TransactionDescription | ErrorCode:
@@ -398,7 +399,7 @@ class TransactionCoordinator:
             for entry in entries:
                 if entry.txn.producer_id == producer_id and self._entries.get(entry.txn.transactional_id) is entry:
                     return describe(entry.txn)
-            await asyncio.sleep(0)
+            await next_turn()
         if self._never_loaded or self._loading or self._publications != publications:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if len(self._owned) < self._logs.partition_count:
@@ -425,7 +426,7 @@ class TransactionCoordinator:
                 found[txn.state] = found.get(txn.state, 0) + 1
                 if txn.state is TransactionState.ONGOING and (oldest_ms == NO_TIMESTAMP or txn.start_ms < oldest_ms):
                     oldest_ms = txn.start_ms
-            await asyncio.sleep(0)
+            await next_turn()
         return found, oldest_ms
 
     def txns(self) -> Iterator[Sequence[Txn]]:

@@ -3,7 +3,6 @@
 Always true: a look takes at most `PER_TURN` connections in a turn of the event loop, and shows at most `MOST_SHOWN`.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from eosin.runtime.clock import Clock, stopwatch_ns
+from eosin.runtime.turns import next_turn
 
 if TYPE_CHECKING:
     from eosin.network.connection import Connection
@@ -80,7 +80,7 @@ class ConnectionSurvey:
         counts: Counter[str] = Counter()
         for number, each in enumerate(everyone, start=1):
             if number % PER_TURN == 0:
-                await asyncio.sleep(0)
+                await next_turn()
             named = (each.peer, each.listener, str(each.session.principal), each.client_id or "", *each.software)
             if text and not any(text in part.lower() for part in named):
                 continue

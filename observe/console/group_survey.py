@@ -11,6 +11,7 @@ from eosin.observe.console.rows import GroupRow
 from eosin.observe.console.tables import Table
 from eosin.observe.explain.facts import GroupPartition
 from eosin.protocol.errors import ErrorCode
+from eosin.runtime.turns import next_turn
 
 MOST_GROUPS: Final = 2000
 PER_ROUND: Final = 50
@@ -43,7 +44,7 @@ class GroupSurvey:
         for number in range(min(PER_ROUND, len(self._waiting))):
             name = self._waiting.pop()
             if number % PER_TURN == 0:
-                await asyncio.sleep(0)
+                await next_turn()
             row = await self._row(name)
             if row is not None and self._rows.get(name) != row:
                 self._rows[name] = row

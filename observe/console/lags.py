@@ -6,7 +6,6 @@ Counted from the headers of the batches between what is committed and the last s
 that is counted in one turn has at most `PIECE` bytes.
 """
 
-import asyncio
 import inspect
 from typing import Final
 
@@ -16,6 +15,7 @@ from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import batches
+from eosin.runtime.turns import next_turn
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.results.file_range import FileRange
 from eosin.storage.results.log_results import Isolation
@@ -81,5 +81,5 @@ async def _between(log: PartitionLog, start: int, end: int) -> tuple[int, int]:
         if fetched.next_offset <= position:
             return UNCOUNTED
         position = fetched.next_offset
-        await asyncio.sleep(0)
+        await next_turn()
     return records, controls

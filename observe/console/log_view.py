@@ -4,7 +4,6 @@ Only headers are read, and of markers their one small record. Always true: an an
 the log is: at most `MOST_BATCHES` batches, or `MOST_BINS` bins of which each has looked at a few.
 """
 
-import asyncio
 from itertools import pairwise
 from typing import Final
 
@@ -24,6 +23,7 @@ from eosin.observe.console.survey import Survey
 from eosin.observe.console.worker_threads import WorkerThreads, rest
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
+from eosin.runtime.turns import next_turn
 from eosin.storage.log.batch_scan import Read, scan_markers
 from eosin.storage.log.partition_log import PartitionLog
 
@@ -94,7 +94,7 @@ class LogView:
         found: list[GroupHere] = []
         for number, each in enumerate(groups.list_groups()[1][:MOST_GROUPS_ASKED], start=1):
             if number % GROUPS_PER_TURN == 0:
-                await asyncio.sleep(0)
+                await next_turn()
             error, committed = await groups.offsets.fetch(each.group_id, [partition], require_stable=False)
             if error is ErrorCode.NONE and committed and committed[0].offset >= 0:
                 found.append(GroupHere(each.group_id, committed[0].offset))
@@ -118,7 +118,7 @@ class LogView:
                     batch.outcome = outcomes.of(batch.producer_id, batch.base_offset)
             found += part.found
             at = max(part.next_offset, at + 1)
-            await asyncio.sleep(0)
+            await next_turn()
         return found, at
 
     async def _bins(self, log: PartitionLog, first: int, end: int, outcomes: Outcomes) -> list[Bin]:

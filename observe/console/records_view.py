@@ -4,7 +4,6 @@ Always true: one question looks at no more than `MOST_LOOKED_AT` records, decomp
 `LARGEST_BATCH` bytes, and shows no more than about `MOST_SHOWN` bytes; where that ended tells `next`.
 """
 
-import asyncio
 from collections.abc import Iterator
 from enum import Enum
 from typing import Final, NamedTuple
@@ -20,6 +19,7 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import BatchHeader, CorruptRecords, Record, iter_records
 from eosin.protocol.records.budget import Budget
 from eosin.runtime.thread_rest import ThreadRest
+from eosin.runtime.turns import next_turn
 from eosin.storage.log.batch_scan import Read, scan_batches
 from eosin.storage.log.partition_log import PartitionLog
 
@@ -104,7 +104,7 @@ class RecordsView:
                         break
                     found.append(seen)
                     room -= _size(seen)
-            await asyncio.sleep(0)
+            await next_turn()
         known = {each.producer_id for each in found if each.producer_id >= 0}
         return RecordsAnswer(
             str(partition),

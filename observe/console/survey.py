@@ -4,7 +4,6 @@ Always true: what has not changed since the last round costs a look, and no row;
 rest, but every id with something open (up to twice as many rows), and tells how many it has left out.
 """
 
-import asyncio
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -19,6 +18,7 @@ from eosin.observe.console.tables import Table
 from eosin.observe.recorder.recorder import FlightRecorder
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition
+from eosin.runtime.turns import next_turn
 from eosin.storage.log.partition_log import PartitionLog
 
 _ONGOING: Final = TransactionState.ONGOING
@@ -134,7 +134,7 @@ class Survey:
         self._left -= amount
         if self._left <= 0:
             self._left = WORK_PER_TURN
-            await asyncio.sleep(0)
+            await next_turn()
 
     # Transactions ---------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,6 @@ Always true: a look takes a millisecond of the event loop at a time, and shows a
 `MOST_PRODUCERS` and `MOST_GROUPS`; what is left out is counted.
 """
 
-import asyncio
 from itertools import islice
 from typing import Final
 
@@ -18,6 +17,7 @@ from eosin.model.cluster import Topic
 from eosin.observe.console.survey import Survey
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, uuid_text
+from eosin.runtime.turns import next_turn
 from eosin.storage.log.partition_log import PartitionLog
 
 MOST_PARTITIONS: Final = 1000
@@ -130,7 +130,7 @@ class TopicView:
             )
             for each in topic_entries(topic, services.cluster, services.config)
         ]
-        await asyncio.sleep(0)
+        await next_turn()
         replicas, led = await self._replicas(topic)
         producers, known = await self._producers(led)
         groups, left_out = await self._groups(name)
@@ -162,7 +162,7 @@ class TopicView:
             if not isinstance(log, ErrorCode) and services.partitions.get(partition) is log:
                 led.append(log)
             if index % PER_TURN == PER_TURN - 1:
-                await asyncio.sleep(0)
+                await next_turn()
         return found, led
 
     async def _producers(self, led: list[PartitionLog]) -> tuple[list[ProducerSeen], int]:
@@ -185,7 +185,7 @@ class TopicView:
                     )
                 )
             if number % PER_TURN == 0:
-                await asyncio.sleep(0)
+                await next_turn()
         found.sort(key=lambda each: (each.first_offset < 0, -each.last_ms))
         return found[:MOST_PRODUCERS], known
 
@@ -197,7 +197,7 @@ class TopicView:
         left_out = max(0, len(listed) - MOST_GROUPS_ASKED)
         for number, name in enumerate(listed[:MOST_GROUPS_ASKED], start=1):
             if number % GROUPS_PER_TURN == 0:
-                await asyncio.sleep(0)
+                await next_turn()
             error, committed = await services.groups.offsets.fetch(name, None, require_stable=False)
             if error is not ErrorCode.NONE or not any(each.partition.topic == topic for each in committed):
                 continue

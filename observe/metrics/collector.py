@@ -3,7 +3,6 @@
 It runs in the event loop and copies numbers, a family or a piece of a long list in a turn.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from eosin.observe.metrics.transaction_metrics import TransactionMetrics
 from eosin.observe.metrics.work_stats import FlushStats, StartStats, VerificationStats
 from eosin.observe.recorder.recorder import FlightRecorder
 from eosin.runtime.loop_watch import LoopWatch
+from eosin.runtime.turns import next_turn
 
 if TYPE_CHECKING:
     from eosin.observe.tracing.span_queue import SpanQueue
@@ -65,5 +65,5 @@ class Collector:
         for part in self._parts:
             async for family in part.families():
                 found.append(family)
-                await asyncio.sleep(0)
+                await next_turn()
         return found

@@ -1,10 +1,10 @@
 """Long lists, a piece at a time, so that a scrape of a large broker holds nobody up (console.md 4.1)."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, TypeVar
 
 from eosin.runtime.clock import Clock
+from eosin.runtime.turns import next_turn
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ class Pace:
     async def keep(self) -> None:
         """Called between two pieces of work."""
         if self._clock.elapsed_ms() - self._began_ms >= TURN_MS:
-            await asyncio.sleep(0)
+            await next_turn()
             self._began_ms = self._clock.elapsed_ms()
 
 

@@ -153,7 +153,7 @@ async def test_more_headers_than_a_thread_may_look_at_are_too_many() -> None:
 
 
 async def test_who_sends_large_batches_does_not_wait_for_those_of_another_user() -> None:
-    broker, disk, (bombs, mine) = await large_batches_of("mallory", "other")
+    _, disk, (bombs, mine) = await large_batches_of("mallory", "other")
     for number, each in enumerate(mine):
         await settle()
         assert len(disk.held) == number + 2
@@ -164,7 +164,7 @@ async def test_who_sends_large_batches_does_not_wait_for_those_of_another_user()
 
 
 async def test_of_three_users_with_large_batches_two_are_served_at_a_time_and_in_turns() -> None:
-    broker, disk, sent = await large_batches_of("mallory", "eve", "other")
+    _, disk, sent = await large_batches_of("mallory", "eve", "other")
     *bombs, mine = sent
     for done in range(2):
         await settle()
