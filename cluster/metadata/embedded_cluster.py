@@ -44,6 +44,7 @@ from eosin.model.cluster import (
     Voter,
 )
 from eosin.model.credentials import CredentialChange, Credentials
+from eosin.model.features import Features, features_alone
 from eosin.model.principals import ANONYMOUS, Principal
 from eosin.model.quota_table import QuotaChange, QuotaTable
 from eosin.protocol.errors import ErrorCode
@@ -171,8 +172,9 @@ class EmbeddedCluster:
         return False
 
     @property
-    def features_epoch(self) -> int:
-        return self._start_epoch  # the settings decide the features, and only a start changes them
+    def features(self) -> Features:
+        # The settings decide the levels, and only a start changes them.
+        return features_alone(transaction_version=self._config.eosin_transaction_version, epoch=self._start_epoch)
 
     @property
     def topics(self) -> Mapping[str, Topic]:

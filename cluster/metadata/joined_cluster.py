@@ -49,6 +49,7 @@ from eosin.model.credentials import (
     secret_of,
     secret_text,
 )
+from eosin.model.features import KRAFT_VERSION, SUPPORTED_JOINED, Features
 from eosin.model.principals import ANONYMOUS, Principal
 from eosin.model.quota_table import QuotaChange, QuotaTable
 from eosin.protocol.errors import ErrorCode
@@ -100,9 +101,10 @@ class JoinedCluster(ControllerRequests):
         envelopes: "Envelopes",
         find_leader: "Callable[[], ActiveController | None]",
         own_epoch: Callable[[], int],
+        controller_levels: Callable[[], Mapping[str, int]],
     ) -> None:
         """`channel` is for this broker's own requests to the controller, `envelopes` for those of clients; `own_epoch`
-        is this broker's present epoch."""
+        is this broker's present epoch; `controller_levels` are those of features as the controller told them last."""
         super().__init__(channel, envelopes)
         self.node_id: int = config.node_id
         self.cluster_id = cluster_id
@@ -110,6 +112,7 @@ class JoinedCluster(ControllerRequests):
         """The cluster at the last published offset."""
         self._config = config
         self._find_leader = find_leader
+        self._controller_levels = controller_levels
         self._producer_ids = QuorumProducerIds(channel, node_id=config.node_id, broker_epoch=own_epoch)
         self._inter_broker_listener = config.inter_broker_listener
         self._endpoints: dict[str, Endpoint] = {}
@@ -269,9 +272,12 @@ class JoinedCluster(ControllerRequests):
         return self.node_id
 
     @property
-    def features_epoch(self) -> int:
-        """See `Cluster.features_epoch`: the offset of the metadata."""
-        return self.image.offset
+    def features(self) -> Features:
+        """See `Cluster.features`: their epoch is the offset of the metadata."""
+        finalized = self.image.features
+        if kraft := self._controller_levels().get(KRAFT_VERSION, 0):
+            finalized = {**finalized, KRAFT_VERSION: kraft}
+        return Features(SUPPORTED_JOINED, finalized, self.image.offset)
 
     @property
     def metadata_version(self) -> int:
