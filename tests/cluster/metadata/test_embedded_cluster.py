@@ -357,7 +357,7 @@ async def test_all_listeners_hear_of_the_partitions_before_any_hears_of_their_to
     first.events.clear()
     await cluster.delete_topic("orders")
     one, two = ("deleted", "orders", 0), ("deleted", "orders", 1)
-    assert first.events == [one, one, two, two, ("topic deleted", "orders"), ("topic deleted", "orders")]
+    assert first.events == [one, two, one, two, ("topic deleted", "orders"), ("topic deleted", "orders")]
 
 
 async def test_another_address_is_an_event() -> None:
