@@ -145,11 +145,9 @@ class EmbeddedCluster:
                 log.topic_id in deleted for partition, log in logs.items() if partition.topic == name
             ):
                 self._log_manager.delete_logs(name)
-        known = {
-            METADATA_PARTITION,
-            *(TopicPartition(each.name, i) for each in self.topics.values() for i in range(each.partitions)),
-        }
-        for stray in self._log_manager.set_aside_strays(known):
+        # Few partitions may have logs, of very many that there are.
+        known = {partition for partition in logs if self.leader_of(partition) is not None}
+        for stray in self._log_manager.set_aside_strays(known | {METADATA_PARTITION}):
             _LOG.warning("%s belongs to no topic: its files are set aside as a directory named ...-stray", stray)
 
     def advertise(self, listener: str, host: str, port: int) -> None:
