@@ -40,7 +40,7 @@ SUPPORTED_ALONE: Final[Mapping[str, LevelRange]] = {
 """Levels that a broker alone works with: its metadata have no records that the other features are about. Features of
 Kafka that are not built are at level 0, and named so that `kafka-features describe` shows them."""
 
-SETTINGS: Final[Mapping[str, str]] = {TRANSACTION_VERSION: "eosin.transaction.version"}
+LEVEL_SETTINGS: Final[Mapping[str, str]] = {TRANSACTION_VERSION: "eosin.transaction.version"}
 """The settings by which a broker alone finalizes levels."""
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from eosin.broker.services import Services
 from eosin.model.cluster import Outcome
-from eosin.model.features import SETTINGS, Features
+from eosin.model.features import LEVEL_SETTINGS, Features
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
@@ -55,7 +55,7 @@ def _problem(update: FeatureUpdateKey, features: Features) -> str | None:
         return None
     low, high = features.supported[name]
     if low <= wanted <= high:
-        return f"Set {SETTINGS[name]}={wanted} and restart the broker."
+        return f"Set {LEVEL_SETTINGS[name]}={wanted} and restart the broker."
     levels = f"version {low}" if low == high else f"versions {low}-{high}"
     return f"This broker only supports {levels}."
 
