@@ -29,6 +29,7 @@ NAMES = (
     "recovery",
     "compaction",
     "state_log",
+    "metadata",
     "scale",
     "recorder",
     "seeing",

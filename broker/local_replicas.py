@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.partitions import LedLogs
-from eosin.model.cluster import METADATA_PARTITION, Cluster, ClusterListener, PartitionState, Topic
+from eosin.model.cluster import Cluster, ClusterListener, PartitionState, Topic
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import TurnQueue
@@ -37,14 +37,8 @@ class LocalReplicas(ClusterListener):
         """Partitions of this broker whose logs are still to be opened, in order."""
 
     def open(self) -> None:
-        """Take every partition that the cluster gives to this broker. What else is in the data directory belongs to
-        topics that were deleted when this broker was not looking: it is set aside. Raises OSError."""
+        """Take every partition that the cluster gives to this broker."""
         cluster = self._cluster
-        known = {METADATA_PARTITION}
-        for topic in cluster.topics.values():
-            known.update(TopicPartition(topic.name, index) for index in range(topic.partitions))
-        for stray in self._log_manager.set_aside_strays(known):
-            _LOG.warning("%s is in the data directory, but not in the cluster: it is set aside", stray)
         for topic in cluster.topics.values():
             for index in range(topic.partitions):
                 partition = TopicPartition(topic.name, index)

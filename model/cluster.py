@@ -13,6 +13,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from eosin.model.features import Features
 from eosin.model.principals import ANONYMOUS, Principal
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import METADATA_TOPIC, TopicPartition, Uuid
@@ -156,7 +157,7 @@ class ClusterListener(Protocol):
         return
 
     def features_changed(self) -> None:
-        """A feature has another finalized level, and `Cluster.features_epoch` has grown."""
+        """A feature has another finalized level: ask `Cluster.features` again."""
         return
 
 
@@ -206,9 +207,8 @@ class Cluster(Protocol):
         """True if brokers of several machines share the cluster; a quorum of controllers keeps its metadata then."""
 
     @property
-    def features_epoch(self) -> int:
-        """Clients keep the finalized features that they were sent with the highest epoch: it grows with each change of
-        them, and never goes back."""
+    def features(self) -> Features:
+        """The features of the cluster, with the levels that are in force now."""
 
     @property
     def metadata_version(self) -> int:

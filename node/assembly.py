@@ -23,6 +23,7 @@ from eosin.cluster.metadata.answers import MetadataAnswers
 from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.model.cluster import ClusterListener, Topic
+from eosin.model.features import TRANSACTION_VERSION
 from eosin.network.host import ConnectionHost
 from eosin.network.quotas.switch import QuotaSwitch
 from eosin.network.request_hooks import HookChain, RequestHooks, SlowRequestLog
@@ -207,7 +208,7 @@ def assemble(config: BrokerConfig, part: ClusterPart, logs: "LogManager", outsid
         markers=routes if outside.markers is None else outside.markers(routes),
         producer_ids=cluster,
         clock=clock,
-        config=transaction_config(config),
+        config=transaction_config(config, transaction_version=cluster.features.level(TRANSACTION_VERSION)),
         chance=chance,
         observer=watchers.recorder,
         confirms_answers=part.confirms_answers,

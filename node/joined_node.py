@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from eosin.broker.handlers.api_versions import TRANSACTION_VERSION
 from eosin.broker.joined.forwarding import FORWARDED, Forwarding, decode
 from eosin.broker.joined.version_follower import TransactionVersionFollower
 from eosin.broker.transactions.two_phase_replicas import TwoPhaseReplicas
@@ -29,7 +28,7 @@ from eosin.cluster.membership.ignored_acls import check_acls
 from eosin.cluster.membership.isr_changes import IsrChanges, TopicIdPartition
 from eosin.cluster.membership.lifecycle import Membership
 from eosin.cluster.membership.rules.ports import MembershipLost
-from eosin.cluster.membership.rules.registration import FEATURES, AdvertisedListener, BrokerIdentity
+from eosin.cluster.membership.rules.registration import AdvertisedListener, BrokerIdentity
 from eosin.cluster.membership.rules.states import Limits
 from eosin.cluster.metadata.joined_cluster import JoinedCluster
 from eosin.cluster.peers.connections import Peers
@@ -52,6 +51,7 @@ from eosin.cluster.replication.replica_directories import ReplicaDirectories
 from eosin.cluster.replication.replica_set import ReplicaSet
 from eosin.cluster.replication.throttle import FollowerThrottle, LeaderThrottle
 from eosin.model.cluster import ClusterListener, Topic
+from eosin.model.features import SUPPORTED_JOINED, TRANSACTION_VERSION
 from eosin.node.assembly import OffsetsFollowTopics, Replication
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition, Uuid
@@ -124,7 +124,7 @@ class JoinedNode:
             _observer_config(config, logs),
             clock=clock,
             dial=LinkDialer(f"broker-{config.node_id}-metadata", links.controllers),
-            supported=FEATURES,
+            supported=SUPPORTED_JOINED,
         )
         self._envelopes = Envelopes(lambda: self._new_channel("forwarding"), clock)
         self._channel = self._new_channel("own")
@@ -144,6 +144,7 @@ class JoinedNode:
             envelopes=self._envelopes,
             find_leader=lambda: self._follower.leader,
             own_epoch=lambda: self._membership.broker_epoch,
+            controller_levels=lambda: heartbeat.features,
         )
         for listener in listeners:
             self.cluster.advertise(listener.name, listener.host, listener.port)
@@ -222,8 +223,8 @@ class JoinedNode:
             "this broker is registered, and fenced until it is set up",
             extra=fields(node=self._config.node_id, epoch=self._membership.broker_epoch),
         )
-        level = self.cluster.image.features.get(TRANSACTION_VERSION, 0)
-        return replace(self._config, eosin_transaction_version=level)
+        # What DescribeConfigs shows: the setting has no say here.
+        return replace(self._config, eosin_transaction_version=self.cluster.features.level(TRANSACTION_VERSION))
 
     async def _has_seen(self, offset: int) -> None:
         """Wait until the metadata are there as far as this broker has known them: with less it would set aside

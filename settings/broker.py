@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
+from eosin.model.features import SUPPORTED_ALONE, TRANSACTION_VERSION
 from eosin.settings.connections import connections_by_address
 from eosin.settings.listeners import Listener, parse_listeners, protocol_map, protocols_of
 from eosin.settings.quorum import (
@@ -305,7 +306,11 @@ class BrokerConfig(SaslSettings):
         choices=DURABILITIES,
     )
     eosin_transaction_version: int = setting(
-        2, "The highest transaction protocol offered to clients: 2 is KIP-890 in full.", kind=INT, at_least=0, at_most=2
+        2,
+        "The highest transaction protocol offered to clients: 2 is KIP-890 in full.",
+        kind=INT,
+        at_least=SUPPORTED_ALONE[TRANSACTION_VERSION][0],
+        at_most=SUPPORTED_ALONE[TRANSACTION_VERSION][1],
     )
     eosin_end_txn_marker_wait_ms: int = setting(
         5,

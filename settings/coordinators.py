@@ -7,8 +7,8 @@ from eosin.settings.broker import BrokerConfig
 from eosin.storage.compaction.cleaner import CleanerConfig
 
 
-def transaction_config(config: BrokerConfig) -> TransactionConfig:
-    """The transaction coordinator's part of the settings."""
+def transaction_config(config: BrokerConfig, *, transaction_version: int) -> TransactionConfig:
+    """The transaction coordinator's part of the settings, and the level of `transaction.version` that is in force."""
     return TransactionConfig(
         transaction_max_timeout_ms=config.transaction_max_timeout_ms,
         transactional_id_expiration_ms=config.transactional_id_expiration_ms,
@@ -20,7 +20,7 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
         ),
         transaction_timeout_recovery=config.recovers_from_timeouts,
         transaction_two_phase_commit_enable=config.transaction_two_phase_commit_enable,
-        transaction_version=config.eosin_transaction_version,
+        transaction_version=transaction_version,
         # Where markers wait for no disk, they are written before anything that follows the answer could be read.
         end_txn_marker_wait_ms=config.eosin_end_txn_marker_wait_ms if config.durability == "fsync" else 0,
         concurrent_transactions_wait_ms=config.eosin_concurrent_transactions_wait_ms,

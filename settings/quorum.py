@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from eosin.model.features import LEVEL_SETTINGS
 from eosin.protocol.names import is_usable_uuid
 from eosin.settings.listeners import PROTOCOL_MAP, PROTOCOLS
 from eosin.settings.settings import INT_MAX, Kind, Setting, SettingError, setting, settings_of
@@ -173,7 +174,7 @@ JOINED_DEFAULTS: Final = {
 }
 """Kafka's defaults where a broker that runs alone has others."""
 
-STANDALONE_ONLY: Final = {"eosin.transaction.version": "the finalized transaction.version of the cluster"}
+STANDALONE_ONLY: Final = {key: f"the finalized {feature} of the cluster" for feature, key in LEVEL_SETTINGS.items()}
 """Settings that choose what the quorum decides for a broker that joins one, and what counts instead."""
 
 

@@ -2,11 +2,9 @@
 
 The response is made from the registry, so it cannot differ from what is served, but for the ranges that an `Api` says
 are announced otherwise. From v3 on the request has the client's name and version (KIP-511), and the response has
-features (KIP-584): the finalized level of `transaction.version` makes clients use the protocol of KIP-890. Features
-that are not built are supported at level 0 alone, so that `kafka-features describe` shows them. A row of supported
-features that starts at 0 is left out below v4, where older clients fail on it (KAFKA-17011); a feature at level 0 is
-not listed as finalized (transactions.md 6.5). A version that is not served is answered as version 0 with
-UNSUPPORTED_VERSION.
+features (KIP-584), which are those of `Cluster.features`: the finalized level of `transaction.version` makes clients
+use the protocol of KIP-890. A row of supported features that starts at 0 is left out below v4, where older clients fail
+on it (KAFKA-17011). A version that is not served is answered as version 0 with UNSUPPORTED_VERSION.
 """
 
 import re
@@ -28,13 +26,8 @@ from eosin.security.access import open_to_all
 if TYPE_CHECKING:
     from eosin.settings.broker import BrokerConfig
 
-TRANSACTION_VERSION: Final = "transaction.version"
-HIGHEST_TRANSACTION_VERSION: Final = 2
-AT_LEVEL_0: Final = ("group.version", "share.version", "streams.version")
-"""Features of Kafka that are not built: level 0 is in force, and all that is supported."""
-
 _FEATURES_FROM: Final = 3
-FEATURES_FROM_ZERO_FROM: Final = 4
+_FEATURES_FROM_ZERO_FROM: Final = 4
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -45,16 +38,19 @@ def respond(request: ApiVersionsRequest, context: RequestContext, services: Serv
         if not all(_SOFTWARE.fullmatch(text) for text in software):
             return refuse(request, context, ErrorCode.INVALID_REQUEST)
         context.client_software_name, context.client_software_version = software
-    level = services.config.eosin_transaction_version
+    features = services.cluster.features
+    lowest = 0 if context.api_version >= _FEATURES_FROM_ZERO_FROM else 1
     return ApiVersionsResponse(
         api_keys=announced(services.config),
-        supported_features=_supported(context.api_version),
-        # Clients keep the features with the highest epoch they saw, so a level changed by a restart needs a new one.
-        finalized_features_epoch=services.cluster.features_epoch,
-        finalized_features=(
-            (FinalizedFeatureKey(name=TRANSACTION_VERSION, max_version_level=level, min_version_level=level),)
-            if level
-            else ()
+        supported_features=tuple(
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in features.supported.items()
+            if low >= lowest
+        ),
+        finalized_features_epoch=features.epoch,
+        finalized_features=tuple(
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in features.finalized.items()
         ),
     )
 
@@ -67,15 +63,6 @@ def announced(config: "BrokerConfig") -> tuple[ApiVersion, ...]:
         ApiVersion(api_key=api.key, min_version=versions.start, max_version=versions.stop - 1)
         for api in sorted(APIS, key=lambda api: api.key)
         for versions in (api.announced(config),)
-    )
-
-
-def _supported(version: int) -> tuple[SupportedFeatureKey, ...]:
-    if version < FEATURES_FROM_ZERO_FROM:
-        return ()
-    return (
-        *(SupportedFeatureKey(name=name, min_version=0, max_version=0) for name in AT_LEVEL_0),
-        SupportedFeatureKey(name=TRANSACTION_VERSION, min_version=0, max_version=HIGHEST_TRANSACTION_VERSION),
     )
 
 

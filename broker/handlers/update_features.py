@@ -2,14 +2,14 @@
 
 v1 has upgrade_type in place of allow_downgrade and adds validate_only; v2 drops the results: one error is that of all.
 What is in force already is done; no level changes while the broker runs, so any other is refused (95), and nothing is
-changed. `transaction.version` follows the setting `eosin.transaction.version`.
+changed.
 """
 
 from typing import Final
 
-from eosin.broker.handlers.api_versions import AT_LEVEL_0, HIGHEST_TRANSACTION_VERSION, TRANSACTION_VERSION
 from eosin.broker.services import Services
 from eosin.model.cluster import Outcome
+from eosin.model.features import LEVEL_SETTINGS, Features
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
@@ -31,9 +31,9 @@ def respond(request: UpdateFeaturesRequest, context: RequestContext, services: S
     if len(request.feature_updates) > MOST_UPDATES:
         text = f"A request updates at most {MOST_UPDATES} features"
         return _refused(request, Outcome(ErrorCode.INVALID_REQUEST, text))
-    level = services.config.eosin_transaction_version
+    features = services.cluster.features
     for update in request.feature_updates:
-        problem = _problem(update, level)
+        problem = _problem(update, features)
         if problem is not None:
             text = (
                 "The update failed for all features since the following feature had an error: "
@@ -44,20 +44,20 @@ def respond(request: UpdateFeaturesRequest, context: RequestContext, services: S
     return UpdateFeaturesResponse(results=results)
 
 
-def _problem(update: FeatureUpdateKey, level: int) -> str | None:
+def _problem(update: FeatureUpdateKey, features: Features) -> str | None:
     """Returns why this level cannot be had; None when it is in force."""
-    wanted = update.max_version_level
+    name, wanted = update.feature, update.max_version_level
     if update.upgrade_type not in _UPGRADE_TYPES:
         return "There is no such upgrade type."
-    if update.feature == TRANSACTION_VERSION:
-        if wanted == level:
-            return None
-        if 0 <= wanted <= HIGHEST_TRANSACTION_VERSION:
-            return f"Set eosin.transaction.version={wanted} and restart the broker."
-        return f"This broker only supports versions 0-{HIGHEST_TRANSACTION_VERSION}."
-    if update.feature not in AT_LEVEL_0:
+    if name not in features.supported:
         return "This broker does not support this feature."
-    return None if wanted == 0 else "This broker only supports version 0."
+    if wanted == features.level(name):
+        return None
+    low, high = features.supported[name]
+    if low <= wanted <= high:
+        return f"Set {LEVEL_SETTINGS[name]}={wanted} and restart the broker."
+    levels = f"version {low}" if low == high else f"versions {low}-{high}"
+    return f"This broker only supports {levels}."
 
 
 def _refused(request: UpdateFeaturesRequest, outcome: Outcome) -> UpdateFeaturesResponse:

@@ -24,7 +24,6 @@ from eosin.broker.services import Services
 from eosin.broker.transactions.two_phase_replicas import refused_move
 from eosin.cluster.membership.channel import ControllerChannel
 from eosin.cluster.membership.envelopes import Envelopes, principal_data
-from eosin.cluster.membership.rules.registration import FEATURES
 from eosin.cluster.metadata.config_changes import MOST_CHANGES, changed_configs, check_broker_configs, is_list_setting
 from eosin.cluster.metadata.controller_requests import packed_host
 from eosin.cluster.metadata.topics import check_more_partitions
@@ -42,13 +41,7 @@ from eosin.protocol.schemas.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from eosin.protocol.schemas.api_versions import (
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    FinalizedFeatureKey,
-    SupportedFeatureKey,
-)
+from eosin.protocol.schemas.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from eosin.protocol.schemas.create_partitions import CreatePartitionsTopicResult
 from eosin.protocol.schemas.incremental_alter_configs import AlterConfigsResource, AlterConfigsResourceResponse
 from eosin.protocol.types import Message
@@ -90,9 +83,6 @@ FORWARDED: Final = frozenset(
     }
 )
 """The APIs that the controller answers, of those that Eosin has (cluster.md 5.1)."""
-
-
-KRAFT_VERSION: Final = "kraft.version"
 
 
 class ForwardedRequest(NamedTuple):
@@ -321,34 +311,12 @@ class Forwarding:
     def _tell_versions(
         self, request: ApiVersionsRequest, context: RequestContext, services: Services
     ) -> ApiVersionsResponse:
-        """The response of a broker alone, with the controller's versions and the cluster's features
-        (cluster.md 5.1)."""
+        """The response of a broker alone, with the controller's versions (cluster.md 5.1)."""
         response = api_versions.respond(request, context, services)
         if response.error_code != ErrorCode.NONE:
             return response
-        lowest = 1 if context.api_version < api_versions.FEATURES_FROM_ZERO_FROM else 0
-        told: ApiVersionsResponse = with_fields(
-            response,
-            api_keys=self._announced(services.config),
-            supported_features=tuple(
-                SupportedFeatureKey(name=name, min_version=low, max_version=high)
-                for name, (low, high) in FEATURES.items()
-                if low >= lowest
-            ),
-            finalized_features_epoch=self._cluster.image.offset,
-            finalized_features=tuple(
-                FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-                for name, level in self._finalized().items()
-            ),
-        )
+        told: ApiVersionsResponse = with_fields(response, api_keys=self._announced(services.config))
         return told
-
-    def _finalized(self) -> Mapping[str, int]:
-        """The levels of the cluster's features; that of kraft.version is not in the image, but the controller says
-        it."""
-        levels = self._cluster.image.features
-        kraft = self._controller.features.get(KRAFT_VERSION, 0)
-        return {**levels, KRAFT_VERSION: kraft} if kraft else levels
 
     def _announced(self, config: "BrokerConfig") -> tuple[ApiVersion, ...]:
         announced = []

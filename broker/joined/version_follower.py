@@ -5,11 +5,10 @@ while the broker runs (cluster.md 1.6). Only joined mode imports this.
 import logging
 from typing import TYPE_CHECKING, Final
 
-from eosin.broker.handlers.api_versions import TRANSACTION_VERSION
-from eosin.model.cluster import ClusterListener
+from eosin.model.cluster import Cluster, ClusterListener
+from eosin.model.features import TRANSACTION_VERSION
 
 if TYPE_CHECKING:
-    from eosin.cluster.metadata.joined_cluster import JoinedCluster
     from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 
 _LOG: Final = logging.getLogger(__name__)
@@ -18,7 +17,7 @@ _LOG: Final = logging.getLogger(__name__)
 class TransactionVersionFollower(ClusterListener):
     """Tells the coordinator of each change of the level."""
 
-    def __init__(self, transactions: "TransactionCoordinator", cluster: "JoinedCluster") -> None:
+    def __init__(self, transactions: "TransactionCoordinator", cluster: Cluster) -> None:
         self._transactions = transactions
         self._cluster = cluster
         self._level = -1
@@ -26,7 +25,7 @@ class TransactionVersionFollower(ClusterListener):
 
     def features_changed(self) -> None:
         """The level may be another. A cluster that has not finalized one is at level 0."""
-        level = self._cluster.image.features.get(TRANSACTION_VERSION, 0)
+        level = self._cluster.features.level(TRANSACTION_VERSION)
         if level == self._level:
             return
         if self._level >= 0:

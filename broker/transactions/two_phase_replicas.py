@@ -9,8 +9,8 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from eosin.cluster.membership.rules.registration import EOSIN_VERSION
 from eosin.model.cluster import Outcome
+from eosin.model.features import EOSIN_VERSION
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC
 

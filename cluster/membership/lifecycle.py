@@ -12,7 +12,7 @@ from typing import Any, Final, assert_never
 from eosin.client.errors import ClientError
 from eosin.cluster.membership.channel import ControllerChannel, ControllerUnavailable
 from eosin.cluster.membership.rules.ports import BrokerState, MembershipLost, MetadataProgress
-from eosin.cluster.membership.rules.registration import METADATA_VERSION, BrokerIdentity, registration_request
+from eosin.cluster.membership.rules.registration import BrokerIdentity, registration_request
 from eosin.cluster.membership.rules.states import (
     Begin,
     Closed,
@@ -38,6 +38,7 @@ from eosin.cluster.membership.rules.states import (
     Wake,
     decide,
 )
+from eosin.model.features import METADATA_VERSION
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import Uuid

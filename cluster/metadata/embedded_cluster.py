@@ -24,6 +24,7 @@ from eosin.cluster.metadata.image import (
     credential_records,
     topic_record,
 )
+from eosin.cluster.metadata.listeners import ClusterListeners, PartitionEvent
 from eosin.cluster.metadata.log import METADATA_LOG_CONFIG, METADATA_TOPIC_ID, MetadataLog
 from eosin.cluster.metadata.log_configs import LogConfigs
 from eosin.cluster.metadata.writer import MetadataWriter
@@ -44,6 +45,7 @@ from eosin.model.cluster import (
     Voter,
 )
 from eosin.model.credentials import CredentialChange, Credentials
+from eosin.model.features import Features, features_alone
 from eosin.model.principals import ANONYMOUS, Principal
 from eosin.model.quota_table import QuotaChange, QuotaTable
 from eosin.protocol.errors import ErrorCode
@@ -93,7 +95,7 @@ class EmbeddedCluster:
         self._clock = clock
         self._chance = chance
         self._image = MetadataImage()
-        self._listeners: list[ClusterListener] = []
+        self._listeners = ClusterListeners()
         self._endpoints: dict[str, Endpoint] = {}
         self._log_configs = LogConfigs(config, self._image.topics)
         self._start_epoch = 0
@@ -143,18 +145,15 @@ class EmbeddedCluster:
                 log.topic_id in deleted for partition, log in logs.items() if partition.topic == name
             ):
                 self._log_manager.delete_logs(name)
-        known = {
-            METADATA_PARTITION,
-            *(TopicPartition(each.name, i) for each in self.topics.values() for i in range(each.partitions)),
-        }
-        for stray in self._log_manager.set_aside_strays(known):
+        # Few partitions may have logs, of very many that there are.
+        known = {partition for partition in logs if self.leader_of(partition) is not None}
+        for stray in self._log_manager.set_aside_strays(known | {METADATA_PARTITION}):
             _LOG.warning("%s belongs to no topic: its files are set aside as a directory named ...-stray", stray)
 
     def advertise(self, listener: str, host: str, port: int) -> None:
         """Tell clients of `listener` this address from now on."""
         self._endpoints[listener] = Endpoint(self.node_id, host, port)
-        for each in self._listeners:
-            each.brokers_changed()
+        self._listeners.changed(brokers=True)
 
     # Reads ---------------------------------------------------------------------------------------------------------
 
@@ -171,8 +170,9 @@ class EmbeddedCluster:
         return False
 
     @property
-    def features_epoch(self) -> int:
-        return self._start_epoch  # the settings decide the features, and only a start changes them
+    def features(self) -> Features:
+        # The settings decide the levels, and only a start changes them.
+        return features_alone(transaction_version=self._config.eosin_transaction_version, epoch=self._start_epoch)
 
     @property
     def topics(self) -> Mapping[str, Topic]:
@@ -249,15 +249,7 @@ class EmbeddedCluster:
         )
 
     def subscribe(self, listener: ClusterListener) -> None:
-        self._listeners.append(listener)
-
-    def _tell_partitions(
-        self, topic: Topic, indexes: range, *, before: PartitionState | None, after: PartitionState | None
-    ) -> None:
-        for index in indexes:
-            partition = TopicPartition(topic.name, index)
-            for listener in self._listeners:
-                listener.partition_changed(partition, before, after)
+        self._listeners.add(listener)
 
     # Topics --------------------------------------------------------------------------------------------------------
 
@@ -300,7 +292,7 @@ class EmbeddedCluster:
             return Outcome(ErrorCode.NONE, topic=topic)
 
         def created() -> None:
-            self._tell_partitions(topic, range(topic.partitions), before=None, after=self._state_here())
+            self._listeners.changed(partitions=_events(topic, 0, before=None, after=self._state_here()))
 
         return await self._writer.change(turn, TopicKey(name), topic_record(topic), created, topic)
 
@@ -329,9 +321,8 @@ class EmbeddedCluster:
 
         def deleted() -> None:
             self._log_configs.forget(name)
-            self._tell_partitions(gone, range(gone.partitions), before=self._state_here(), after=None)
-            for listener in self._listeners:
-                listener.topic_deleted(gone)
+            events = _events(gone, 0, before=self._state_here(), after=None)
+            self._listeners.changed(partitions=events, topics_deleted=(gone,))
 
         return await self._writer.change(turn, TopicKey(name), None, deleted, gone)
 
@@ -356,7 +347,7 @@ class EmbeddedCluster:
             return Outcome(ErrorCode.NONE, topic=grown)
 
         def added() -> None:
-            self._tell_partitions(grown, range(first_new, grown.partitions), before=None, after=self._state_here())
+            self._listeners.changed(partitions=_events(grown, first_new, before=None, after=self._state_here()))
 
         return await self._writer.change(turn, TopicKey(name), topic_record(grown), added, grown)
 
@@ -388,8 +379,7 @@ class EmbeddedCluster:
 
         def altered() -> None:
             self._log_configs.forget(name)
-            for listener in self._listeners:
-                listener.configs_changed(changed)
+            self._listeners.changed(configs=(changed,))
 
         return await self._writer.change(turn, TopicKey(name), topic_record(changed), altered, changed)
 
@@ -418,9 +408,7 @@ class EmbeddedCluster:
             for name in DYNAMIC_UNUSED.intersection(change.name for change in changes) & configs.keys():
                 _LOG.warning("the broker setting %s is kept, and has no effect: Eosin does not have it", name)
             self._take_broker_configs()
-            for topic in self.topics.values():
-                for listener in self._listeners:
-                    listener.configs_changed(topic)
+            self._listeners.changed(configs=self.topics.values())
 
         key = BrokerConfigsKey(ALL_BROKERS if node_id is None else node_id)
         return await self._writer.change(_BROKER_CONFIGS, key, broker_configs_record(configs), altered)
@@ -490,3 +478,12 @@ class EmbeddedCluster:
         if outcome.error != ErrorCode.NONE:
             raise OSError(errno.EIO, "cannot store a block of producer ids", str(METADATA_PARTITION))
         return range(start, end)
+
+
+def _events(
+    topic: Topic, first: int, *, before: PartitionState | None, after: PartitionState | None
+) -> Sequence[PartitionEvent]:
+    """The same change of each of the topic's partitions from `first` on."""
+    return [
+        PartitionEvent(TopicPartition(topic.name, index), before, after) for index in range(first, topic.partitions)
+    ]

@@ -9,7 +9,7 @@ partitions: there each partition has its own one step, soon after. Nothing here 
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +18,7 @@ from eosin.cluster.membership.producer_ids import QuorumProducerIds
 from eosin.cluster.membership.rules.registration import serves_readers
 from eosin.cluster.metadata.controller_requests import ControllerRequests, packed_host
 from eosin.cluster.metadata.internal_topics import joined_configs
+from eosin.cluster.metadata.listeners import ClusterListeners, PartitionEvent
 from eosin.cluster.metadata.log_configs import LogConfigs
 from eosin.cluster.quorum.rules.image import (
     MIGRATING_DIRECTORY,
@@ -49,6 +50,7 @@ from eosin.model.credentials import (
     secret_of,
     secret_text,
 )
+from eosin.model.features import KRAFT_VERSION, SUPPORTED_JOINED, Features
 from eosin.model.principals import ANONYMOUS, Principal
 from eosin.model.quota_table import QuotaChange, QuotaTable
 from eosin.protocol.errors import ErrorCode
@@ -100,9 +102,10 @@ class JoinedCluster(ControllerRequests):
         envelopes: "Envelopes",
         find_leader: "Callable[[], ActiveController | None]",
         own_epoch: Callable[[], int],
+        controller_levels: Callable[[], Mapping[str, int]],
     ) -> None:
         """`channel` is for this broker's own requests to the controller, `envelopes` for those of clients; `own_epoch`
-        is this broker's present epoch."""
+        is this broker's present epoch; `controller_levels` are those of features as the controller told them last."""
         super().__init__(channel, envelopes)
         self.node_id: int = config.node_id
         self.cluster_id = cluster_id
@@ -110,10 +113,11 @@ class JoinedCluster(ControllerRequests):
         """The cluster at the last published offset."""
         self._config = config
         self._find_leader = find_leader
+        self._controller_levels = controller_levels
         self._producer_ids = QuorumProducerIds(channel, node_id=config.node_id, broker_epoch=own_epoch)
         self._inter_broker_listener = config.inter_broker_listener
         self._endpoints: dict[str, Endpoint] = {}
-        self._listeners: list[ClusterListener] = []
+        self._listeners = ClusterListeners()
         self._topics: dict[str, Topic] = {}
         self.topics: Mapping[str, Topic] = MappingProxyType(self._topics)
         self._log_configs = LogConfigs(config, self.topics)
@@ -172,8 +176,13 @@ class JoinedCluster(ControllerRequests):
                 yield
             for follow in self.on_image:
                 follow(part)
-            self._tell_of_partitions(part)
-        self._tell(delta, changed)
+            self._listeners.changed(partitions=_events(part))
+        self._listeners.changed(
+            topics_deleted=map(_as_deleted, delta.topics_deleted),
+            configs=changed,
+            brokers=delta.brokers_changed,
+            features=delta.features_changed,
+        )
         for true, shown in self._waiting:
             if not shown.done() and true():
                 shown.set_result(None)
@@ -222,33 +231,6 @@ class JoinedCluster(ControllerRequests):
     def _take_broker_configs(self) -> None:
         self._log_configs.take_broker_configs(self.broker_configs(None), self.broker_configs(self.node_id))
 
-    def _tell_of_partitions(self, delta: ImageDelta) -> None:
-        states = [
-            (
-                each.partition,
-                None if each.before is None else _state(each.before, delta.before),
-                None if each.after is None else _state(each.after, delta.after),
-            )
-            for each in delta.partitions_changed
-        ]
-        for listener in self._listeners:
-            for partition, before, after in states:
-                listener.partition_changed(partition, before, after)
-
-    def _tell(self, delta: ImageDelta, changed: Iterable[Topic]) -> None:
-        """Of everything but partitions."""
-        for gone in delta.topics_deleted:
-            topic = Topic(gone.name, gone.topic_id, len(gone.partitions), internal=gone.name in INTERNAL_TOPICS)
-            for listener in self._listeners:
-                listener.topic_deleted(topic)
-        for topic in changed:
-            for listener in self._listeners:
-                listener.configs_changed(topic)
-        for listener in self._listeners if delta.brokers_changed else ():
-            listener.brokers_changed()
-        for listener in self._listeners if delta.features_changed else ():
-            listener.features_changed()
-
     async def shown(self, true: Callable[[], bool], *, within_ms: int = SHOWN_WITHIN_MS) -> bool:
         """Wait until `true` holds after a publication; whether it did in time."""
         if true():
@@ -269,9 +251,12 @@ class JoinedCluster(ControllerRequests):
         return self.node_id
 
     @property
-    def features_epoch(self) -> int:
-        """See `Cluster.features_epoch`: the offset of the metadata."""
-        return self.image.offset
+    def features(self) -> Features:
+        """See `Cluster.features`: their epoch is the offset of the metadata."""
+        finalized = self.image.features
+        if kraft := self._controller_levels().get(KRAFT_VERSION, 0):
+            finalized = {**finalized, KRAFT_VERSION: kraft}
+        return Features(SUPPORTED_JOINED, finalized, self.image.offset)
 
     @property
     def metadata_version(self) -> int:
@@ -389,7 +374,7 @@ class JoinedCluster(ControllerRequests):
 
     def subscribe(self, listener: ClusterListener) -> None:
         """See `Cluster.subscribe`."""
-        self._listeners.append(listener)
+        self._listeners.add(listener)
 
     # Changes -------------------------------------------------------------------------------------------------------
 
@@ -496,6 +481,22 @@ def _parts(delta: ImageDelta, node_id: int) -> Iterator[ImageDelta]:
     for start in range(PARTITIONS_A_STEP, len(ordered), PARTITIONS_A_STEP):
         part = ordered[start : start + PARTITIONS_A_STEP]
         yield ImageDelta(delta.before, delta.after, partitions_changed=part)
+
+
+def _events(delta: ImageDelta) -> Sequence[PartitionEvent]:
+    return [
+        PartitionEvent(
+            each.partition,
+            None if each.before is None else _state(each.before, delta.before),
+            None if each.after is None else _state(each.after, delta.after),
+        )
+        for each in delta.partitions_changed
+    ]
+
+
+def _as_deleted(gone: TopicImage) -> Topic:
+    """The topic that is gone, as far as its followers need it: without settings."""
+    return Topic(gone.name, gone.topic_id, len(gone.partitions), internal=gone.name in INTERNAL_TOPICS)
 
 
 def _state(found: PartitionRegistration, image: ClusterImage) -> PartitionState:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -418,7 +419,11 @@ async def test_a_stopped_broker_leaves_no_task_behind() -> None:
 
 @pytest.mark.parametrize(
     ("make", "kind"),
-    [(transaction_config, TransactionConfig), (group_config, GroupConfig), (cleaner_config, CleanerConfig)],
+    [
+        (partial(transaction_config, transaction_version=2), TransactionConfig),
+        (group_config, GroupConfig),
+        (cleaner_config, CleanerConfig),
+    ],
 )
 def test_the_defaults_of_other_rooms_are_the_brokers(make: Any, kind: Any) -> None:
     assert make(BrokerConfig()) == kind()

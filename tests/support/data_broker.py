@@ -149,7 +149,7 @@ class DataBroker:
             markers=self.marker_routes,
             producer_ids=self.cluster,
             clock=clock,
-            config=transaction_config(config),
+            config=transaction_config(config, transaction_version=config.eosin_transaction_version),
             chance=chance,
         )
         self.groups = GroupCoordinator(

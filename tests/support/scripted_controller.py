@@ -86,6 +86,7 @@ class ScriptedCluster:
             envelopes=channel,
             find_leader=lambda: self.leader,
             own_epoch=lambda: 77,
+            controller_levels=lambda: self.controller.features,
         )
         self._replay = Replay()
 

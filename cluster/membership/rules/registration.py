@@ -4,31 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from eosin.model.features import (
+    EOSIN_VERSION,
+    METADATA_VERSION,
+    SERVES_READERS,
+    SUPPORTED_JOINED,
+    LevelRange,
+)
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
 from eosin.protocol.schemas.broker_registration import BrokerRegistrationRequest, Feature, Listener
 
-METADATA_VERSION: Final = "metadata.version"
-EOSIN_VERSION: Final = "eosin.version"
-"""Tells brokers of Eosin from others; its range holds 0, the level of a feature that nobody has finalized, and goes up
-to `SERVES_READERS` since followers answer consumers (cluster.md 4.20)."""
-SERVES_READERS: Final = 2
 
-FEATURES: Final[Mapping[str, tuple[int, int]]] = {
-    METADATA_VERSION: (25, 30),
-    "kraft.version": (0, 1),
-    "transaction.version": (0, 2),
-    "eligible.leader.replicas.version": (0, 1),
-    "group.version": (0, 0),
-    "share.version": (0, 0),
-    "streams.version": (0, 0),
-    EOSIN_VERSION: (0, SERVES_READERS),
-}
-"""The levels of each feature that this broker can work with. One that is not named counts as 0 to 0, so that a cluster
-with kinds of groups that Eosin does not coordinate refuses it."""
-
-
-def serves_readers(features: Mapping[str, tuple[int, int]]) -> bool:
+def serves_readers(features: Mapping[str, LevelRange]) -> bool:
     """True if a broker that registered with these features answers consumers of partitions that it follows. Every
     release of Apache Kafka that can be in the cluster does."""
     return EOSIN_VERSION not in features or features[EOSIN_VERSION][1] >= SERVES_READERS
@@ -80,7 +68,7 @@ def registration_request(identity: BrokerIdentity) -> BrokerRegistrationRequest:
             Listener(each.name.upper(), each.host, each.port, PROTOCOL_NUMBERS[each.security_protocol])
             for each in identity.listeners
         ),
-        features=tuple(Feature(name, low, high) for name, (low, high) in FEATURES.items()),
+        features=tuple(Feature(name, low, high) for name, (low, high) in SUPPORTED_JOINED.items()),
         rack=identity.rack,
         log_dirs=(identity.directory_id,),
         previous_broker_epoch=identity.previous_broker_epoch,
@@ -116,7 +104,7 @@ def lasting_refusal(error: int, *, node_id: int, cluster_id: str, levels: Mappin
 def unsupported_feature(levels: Mapping[str, int]) -> str:
     """The feature of the cluster that this broker cannot work with, its level and our range."""
     for name, level in sorted(levels.items()):
-        low, high = FEATURES.get(name, (0, 0))
+        low, high = SUPPORTED_JOINED.get(name, (0, 0))
         if level == 0 and low == 0:
             continue
         if not low <= level <= high:
@@ -130,6 +118,6 @@ def _remedy(name: str, level: int, low: int) -> str:
         return "raise it with kafka-features.sh upgrade"
     if name == METADATA_VERSION:
         return "a later version of Eosin is needed"
-    return f"format the controllers with --feature {name}={FEATURES.get(name, (0, 0))[1]}, or lower it with" + (
+    return f"format the controllers with --feature {name}={SUPPORTED_JOINED.get(name, (0, 0))[1]}, or lower it with" + (
         " kafka-features.sh downgrade"
     )

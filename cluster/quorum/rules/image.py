@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from eosin.cluster.quorum.rules.sorted_map import SortedMap
+from eosin.model.features import METADATA_VERSION
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.protocol.schemas.records.metadata import (
     AccessControlEntryRecord,
@@ -23,8 +24,6 @@ NO_LEADER: Final = -1
 NO_OFFSET: Final = -1
 """The offset of an image that holds nothing yet."""
 NO_EPOCH: Final = -1
-
-METADATA_VERSION: Final = "metadata.version"
 
 MIGRATING_DIRECTORY: Final[Uuid] = ZERO_UUID
 """In place of a directory id: the record was written by a release that knew none (cluster.md 1.4)."""

@@ -10,9 +10,9 @@ from scripted_controller import HERE, ScriptedCluster, broker, partition, topic,
 
 from eosin.broker.handlers.registry import BY_KEY
 from eosin.broker.joined.forwarding import FORWARDED, Forwarding, decode
-from eosin.cluster.membership.rules.registration import FEATURES
 from eosin.model.close_connection import CloseConnection
 from eosin.model.cluster import NO_LEADER
+from eosin.model.features import SUPPORTED_JOINED
 from eosin.model.principals import Principal
 from eosin.network.api import RequestContext
 from eosin.protocol.errors import ErrorCode
@@ -245,7 +245,7 @@ async def test_forwarded_apis_are_announced_as_far_as_the_controller_serves_them
         "transaction.version": 1,
     }
     assert told.finalized_features_epoch == world.cluster.image.offset
-    assert {each.name for each in told.supported_features} == set(FEATURES)
+    assert {each.name for each in told.supported_features} == set(SUPPORTED_JOINED)
 
 
 async def test_the_level_of_kraft_version_is_told_as_the_controller_told_it() -> None:

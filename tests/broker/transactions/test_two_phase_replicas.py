@@ -7,8 +7,8 @@ from typing import Any
 from cluster_images import broker, delta, image, partition, topic
 
 from eosin.broker.transactions.two_phase_replicas import TwoPhaseReplicas, refused_move, strangers_of
-from eosin.cluster.membership.rules.registration import EOSIN_VERSION
 from eosin.cluster.quorum.rules.image import RegisteredBroker
+from eosin.model.features import EOSIN_VERSION
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
 

@@ -3,12 +3,12 @@
 import pytest
 
 from eosin.cluster.membership.rules.registration import (
-    FEATURES,
     AdvertisedListener,
     BrokerIdentity,
     lasting_refusal,
     registration_request,
 )
+from eosin.model.features import SUPPORTED_JOINED
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.broker_registration import Feature, Listener
 
@@ -51,7 +51,7 @@ def test_every_feature_is_named_with_its_range() -> None:
     assert features["eosin.version"] == Feature("eosin.version", 0, 2)
     for name in ("group.version", "share.version", "streams.version"):
         assert features[name] == Feature(name, 0, 0)
-    assert set(features) == set(FEATURES)
+    assert set(features) == set(SUPPORTED_JOINED)
 
 
 def test_only_a_cordoned_directory_is_told_as_one() -> None:

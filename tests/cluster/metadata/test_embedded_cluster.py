@@ -132,7 +132,7 @@ async def test_every_start_raises_the_leader_epoch() -> None:
         cluster, _ = await started(logs)
         epochs.append(cluster.leader_epoch(OFFSETS))
         assert cluster.leader_epoch(TopicPartition("nothing", 0)) == NO_LEADER_EPOCH
-        assert cluster.features_epoch == epochs[-1]
+        assert cluster.features.epoch == epochs[-1]
     assert epochs == [0, 1, 2]
     assert logs.leader_epochs == epochs
 
@@ -357,7 +357,7 @@ async def test_all_listeners_hear_of_the_partitions_before_any_hears_of_their_to
     first.events.clear()
     await cluster.delete_topic("orders")
     one, two = ("deleted", "orders", 0), ("deleted", "orders", 1)
-    assert first.events == [one, one, two, two, ("topic deleted", "orders"), ("topic deleted", "orders")]
+    assert first.events == [one, two, one, two, ("topic deleted", "orders"), ("topic deleted", "orders")]
 
 
 async def test_another_address_is_an_event() -> None:

@@ -11,10 +11,10 @@ from fake_controller import FakeController
 from image_records import image_records
 from quorum_log import QuorumLog
 
-from eosin.cluster.membership.rules.registration import FEATURES
 from eosin.cluster.quorum.rules.batches import data_records, whole_batches
 from eosin.cluster.quorum.rules.image import LOST_DIRECTORY, NO_LEADER, PartitionRegistration
 from eosin.cluster.quorum.rules.replay import Replay
+from eosin.model.features import SUPPORTED_JOINED
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas import alter_partition, assign_replicas_to_dirs, schema_of
@@ -59,7 +59,7 @@ class Cluster:
                 cluster_id=self.log.cluster_id,
                 incarnation_id=bytes((node_id, life)).ljust(16, b"i"),
                 listeners=(Listener("PLAINTEXT", "127.0.0.1", 19092, 0),),
-                features=tuple(Feature(name, low, high) for name, (low, high) in FEATURES.items()),
+                features=tuple(Feature(name, low, high) for name, (low, high) in SUPPORTED_JOINED.items()),
                 log_dirs=(directory(node_id),),
                 previous_broker_epoch=previous_epoch,
             ),

@@ -1,0 +1,66 @@
+"""Features of a cluster and their levels (KIP-584): which there are, which levels brokers work with, and `Features`, by
+which `Cluster` shows what is in force.
+
+A level is finalized for the whole cluster: by the settings of a broker that runs alone, at its start, and by the
+controllers of several machines, at any time (cluster.md 1.6). Always true: whatever depends on a level reads it from
+`Cluster.features`.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+METADATA_VERSION: Final = "metadata.version"
+KRAFT_VERSION: Final = "kraft.version"
+"""Finalized by a control record of the quorum, and by no record of its metadata."""
+TRANSACTION_VERSION: Final = "transaction.version"
+EOSIN_VERSION: Final = "eosin.version"
+"""Tells brokers of Eosin from others; its range holds 0, the level of a feature that nobody has finalized, and goes up
+to `SERVES_READERS` since followers answer consumers (cluster.md 4.20)."""
+SERVES_READERS: Final = 2
+
+LevelRange = tuple[int, int]
+"""The lowest and the highest level of a feature that a broker works with."""
+
+SUPPORTED_JOINED: Final[Mapping[str, LevelRange]] = {
+    METADATA_VERSION: (25, 30),
+    KRAFT_VERSION: (0, 1),
+    TRANSACTION_VERSION: (0, 2),
+    "eligible.leader.replicas.version": (0, 1),
+    "group.version": (0, 0),
+    "share.version": (0, 0),
+    "streams.version": (0, 0),
+    EOSIN_VERSION: (0, SERVES_READERS),
+}
+"""Levels that one broker of several works with. A feature that is not named counts as 0 to 0, so that a cluster with
+kinds of groups that Eosin does not coordinate refuses it."""
+
+SUPPORTED_ALONE: Final[Mapping[str, LevelRange]] = {
+    name: SUPPORTED_JOINED[name] for name in ("group.version", "share.version", "streams.version", TRANSACTION_VERSION)
+}
+"""Levels that a broker alone works with: its metadata have no records that the other features are about. Features of
+Kafka that are not built are at level 0, and named so that `kafka-features describe` shows them."""
+
+LEVEL_SETTINGS: Final[Mapping[str, str]] = {TRANSACTION_VERSION: "eosin.transaction.version"}
+"""The settings by which a broker alone finalizes levels."""
+
+
+class Features(NamedTuple):
+    """The features of a cluster as one of its brokers knows them."""
+
+    supported: Mapping[str, LevelRange]
+    """Levels that this broker works with; a feature that is not here is unknown to it."""
+    finalized: Mapping[str, int]
+    """Levels in force. A feature at level 0 is not here (transactions.md 6.5)."""
+    epoch: int
+    """Grows with each change of `finalized`, and never goes back: clients keep the levels that they were sent with the
+    highest."""
+
+    def level(self, name: str) -> int:
+        """The level in force of a feature; 0 for one that is not finalized."""
+        return self.finalized.get(name, 0)
+
+
+def features_alone(*, transaction_version: int, epoch: int) -> Features:
+    """The features of a broker alone whose settings choose this level of `transaction.version`."""
+    finalized = {TRANSACTION_VERSION: transaction_version} if transaction_version else {}
+    return Features(SUPPORTED_ALONE, finalized, epoch)
