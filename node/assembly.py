@@ -79,7 +79,23 @@ class Replication(NamedTuple):
 
 
 class ClusterPart(Protocol):
-    """The part of one broker in its cluster."""
+    """The part of one broker in its cluster, whose metadata are known."""
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The settings with what the metadata decide."""
+
+    @property
+    def logs(self) -> "LogManager":
+        """What is on this broker's disk."""
+
+    @property
+    def led_logs(self) -> LedLogs:
+        """The logs that requests find."""
+
+    @property
+    def replication(self) -> Replication:
+        """The replicas, which hand out what they lead in `led_logs`. Nothing is opened before `begin`."""
 
     @property
     def cluster(self) -> "Cluster":
@@ -104,12 +120,6 @@ class ClusterPart(Protocol):
     @property
     def decode_request(self) -> Callable[..., Any]:
         """See `ConnectionHost.decode_request`."""
-
-    async def start(self) -> BrokerConfig:
-        """Get the cluster's metadata; the settings with what they decide. Raises StartError and OSError."""
-
-    def hold(self, led_logs: LedLogs) -> Replication:
-        """Make the replicas, which hand out what they lead in `led_logs`. Nothing is opened yet."""
 
     def verifier(self, transactions: "TransactionVerifier") -> "TransactionVerifier":
         """Whoever knows of all transactions in the cluster, where `transactions` coordinates this broker's."""
@@ -185,16 +195,15 @@ class Parts(NamedTuple):
     host: ConnectionHost
 
 
-def assemble(config: BrokerConfig, part: ClusterPart, logs: "LogManager", outside: Outside) -> Parts:
+def assemble(part: ClusterPart, outside: Outside) -> Parts:
     """The parts of a broker whose cluster is known and whose logs are open. Raises OSError."""
-    clock, chance, watchers, cluster = outside.clock, outside.chance, outside.watchers, part.cluster
-    led_logs = LedLogs(clock)
-    held = part.hold(led_logs)
+    clock, chance, watchers = outside.clock, outside.chance, outside.watchers
+    config, cluster, held = part.config, part.cluster, part.replication
     partitions = Partitions(
         cluster=cluster,
-        led_logs=led_logs,
+        led_logs=part.led_logs,
         replicas=held.replicas,
-        log_manager=logs,
+        log_manager=part.logs,
         clock=clock,
         config=config,
         leader_epoch=held.leader_epoch,

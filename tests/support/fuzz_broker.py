@@ -37,7 +37,7 @@ from waiting import until
 
 from eosin.broker.handlers.registry import APIS
 from eosin.model.principals import Principal
-from eosin.node.server import Server
+from eosin.node.running import RunningNode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 from eosin.protocol.wire.codec import decode_response, encode_request
@@ -169,7 +169,7 @@ def _damaged(seed: int, chance: random.Random) -> Iterator[bytes]:
         yield chance.randbytes(4) + frame if chance.randrange(50) == 0 else sized(frame)
 
 
-def _connect(server: Server, outcome: Outcome) -> FakePeer:
+def _connect(server: RunningNode, outcome: Outcome) -> FakePeer:
     outcome.connections += 1
     peer = FakePeer(server.host)
     if server.services.authorizer is not None:

@@ -59,7 +59,7 @@ async def test_an_older_eosin_refuses_a_directory_with_entries(tmp_path: Path, m
 async def test_the_entries_of_a_request_are_one_batch(tmp_path: Path) -> None:
     """Case 49 of security.md 9.3: a crash leaves all of them or none."""
     async with guarded_broker(**on_disk(tmp_path)) as broker:
-        logs = broker.server._log_manager.logs  # type: ignore[union-attr]
+        logs = broker.server.logs.logs
         before = logs[METADATA_PARTITION].log_end_offset
         creations = tuple(AclCreation(2, f"t{number}", 3, ALICE, "*", 3, 3) for number in range(10_000))
         response = await broker.ask(ADMIN, ApiKey.CREATE_ACLS, CreateAclsRequest(creations))

@@ -13,7 +13,7 @@ from simulation.machine import Pace, SimulatedFlusher
 from virtual_time import VirtualLoop
 from waiting import until
 
-from eosin.node.server import Server
+from eosin.node.node import Node
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
@@ -97,10 +97,9 @@ async def syncs_of_transactions(transaction_version: int, *, journal_bytes: int)
     )
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
-    server = Server(
+    server = await Node.alone(
         config, clock=loop.clock, disk=disk, flusher=SimulatedFlusher(loop, random.Random(1), Pace(sync_ms=2))
-    )
-    await server.startup()
+    ).start()
     server.cluster.advertise("PLAINTEXT", "localhost", 9092)
     producer = _Producer(FakePeer(server.host), transaction_version=transaction_version)
     await producer.init()
