@@ -218,7 +218,9 @@ async def test_a_broker_with_a_page_that_reads_nothing_stops() -> None:
         await writer.drain()
         observation = broker.server.observability
         assert observation is not None
-        await until(lambda: observation.console is not None and observation.console.streams.count)
+        console = observation.served.console
+        assert console is not None
+        await until(lambda: console.streams.count)
     writer.close()
 
 

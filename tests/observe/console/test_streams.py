@@ -158,9 +158,9 @@ async def test_for_a_browser_that_does_not_read_a_broker_buffers_a_frame_at_most
     async with observed_broker(eosin_console_enable=True) as broker:
         observation = broker.server.observability
         assert observation is not None
-        assert observation.console is not None
+        assert observation.served.console is not None
         survey = Counting(rows=2000)
-        observation.console.streams.survey = survey  # type: ignore[assignment]
+        observation.served.console.streams.survey = survey  # type: ignore[assignment]
         host, _, port = broker.http.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
         writer.write(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
