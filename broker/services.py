@@ -13,7 +13,7 @@ from eosin.network.response_memory import ResponseMemory
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
 from eosin.runtime.round_robin import RoundRobin
-from eosin.security.session import Authorizer
+from eosin.security.session import EVERYBODY_MAY, Authorizer
 
 if TYPE_CHECKING:
     from eosin.broker.config.store_reloads import ReloadStores
@@ -63,8 +63,8 @@ class Services:
     """Counts what is written and read, where somebody wants to know."""
     led_partitions: "LedPartitions | None" = None
     """In a cluster of several machines: what followers and acks=all depend on. None for a broker that is alone."""
-    authorizer: Authorizer | None = None
-    """The authorizer that sessions are made with; None where every peer may do everything."""
+    authorizer: Authorizer = EVERYBODY_MAY
+    """The authorizer that sessions are made with."""
     group_shares: "GroupShares | None" = None
     """Limits the memory of groups by user; None without such a limit."""
     new_producers: "NewProducers | None" = None

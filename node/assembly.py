@@ -32,7 +32,7 @@ from eosin.node.memory_limit import frame_memory_of
 from eosin.protocol.wire.frames import SpareBuffers
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
-from eosin.security.session import Authorizer
+from eosin.security.session import EVERYBODY_MAY, Authorizer
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.coordinators import group_config, transaction_config
 from eosin.settings.settings import INT_MAX
@@ -233,7 +233,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
     )
     markers.bind(groups)
     acls = cluster.acl_entries(clock) if config.has_authorizer else None
-    authorizer = None if acls is None else _authorizer(config, acls, clock)
+    authorizer = EVERYBODY_MAY if acls is None else _authorizer(config, acls, clock)
     services = Services(
         config=config,
         clock=clock,
@@ -274,7 +274,7 @@ def _authorizer(config: BrokerConfig, acls: "AclEntries", clock: Clock) -> Autho
 
 def _host(services: Services, part: ClusterPart, outside: Outside) -> ConnectionHost:
     config, apis = services.config, part.apis(BY_KEY)
-    if services.authorizer is not None:
+    if services.authorizer is not EVERYBODY_MAY:
         from eosin.network.guarded import guarded
 
         apis = guarded(apis, but=part.unguarded)
