@@ -5,7 +5,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from fake_disk import FakeDisk
+from lying_disk import LyingDisk
 from manual_clock import ManualClock
 from waiting import settled, until
 from wire import EARLIEST, Wire, data_offsets, now_ms, unique
@@ -35,7 +35,7 @@ class Broker:
 
     def __init__(self) -> None:
         self.clock = ManualClock(now_ms())
-        self.disk = FakeDisk(self.clock.now_ms)
+        self.disk = LyingDisk(self.clock.now_ms)
         self.server: RunningNode | None = None
         self.ticking: asyncio.Task[None] | None = None
 

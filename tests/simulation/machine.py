@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from endpoints import NoSockets
+from lying_disk import LyingDisk
 
 from eosin.network.connection import Connection
 from eosin.node.node import Node
@@ -20,9 +21,9 @@ from eosin.settings.start_error import StartError
 from eosin.storage.disk.flusher import Ended, Work, outcome
 from eosin.storage.journal.flusher import JournalFlusher
 from simulation.clock import SimulatedClock
-from simulation.disk import SimulatedDisk
 from simulation.gate import Gate
 from simulation.loop import Process, Scheduler
+from simulation.tuning import SECTOR_BYTES
 
 LISTENER = "PLAINTEXT"
 
@@ -83,7 +84,7 @@ class Machine:
         self.pace = pace
         self.clock = SimulatedClock(scheduler)
         self.chance = random.Random(f"{seed}/machine")
-        self.disk = SimulatedDisk(random.Random(f"{seed}/disk"), self.clock.now_ms)
+        self.disk = LyingDisk(self.clock.now_ms, chance=random.Random(f"{seed}/disk"), sector_bytes=SECTOR_BYTES)
         self.gate = Gate()
         """Between clients and this machine."""
         self.server: RunningNode | None = None

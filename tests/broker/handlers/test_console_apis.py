@@ -4,7 +4,7 @@ import os
 
 import pytest
 from data_broker import DataBroker, refused
-from fake_disk import FakeDisk
+from lying_disk import LyingDisk
 
 from eosin.broker.handlers import (
     describe_acls,
@@ -55,7 +55,7 @@ async def test_there_are_no_reassignments() -> None:
 
 async def with_logs(config: BrokerConfig | None = None) -> DataBroker:
     """Topic `a` with two logs, of which the second has failed, and topic `b` with one."""
-    broker = await DataBroker.started(config, disk=FakeDisk())
+    broker = await DataBroker.started(config, disk=LyingDisk())
     for name, count in (("a", 2), ("b", 1)):
         await broker.create_topic(name, partitions=count)
     batch = bytes(build_batch([NewRecord(b"k", b"v")], timestamp=0))

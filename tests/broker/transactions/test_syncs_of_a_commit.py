@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from batches import data
-from fake_disk import FakeDisk
 from fake_peer import FakePeer
+from lying_disk import LyingDisk
 from simulation.machine import Pace, SimulatedFlusher
 from virtual_time import VirtualLoop
 from waiting import until
@@ -89,7 +89,7 @@ class _Producer:
 async def syncs_of_transactions(transaction_version: int, *, journal_bytes: int) -> Counter[str]:
     """How often what was synced while some transactions were committed one after another, by the name of a log or of a
     file at the top."""
-    disk = FakeDisk()
+    disk = LyingDisk()
     few = {"transaction_state_log_num_partitions": 1, "offsets_topic_num_partitions": 1}
     # However slow the disk is, answers wait for markers: the next transaction would share its syncs with them.
     config = BrokerConfig(
