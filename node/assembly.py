@@ -16,7 +16,6 @@ from eosin.broker.handlers.registry import BY_KEY
 from eosin.broker.markers import LocalMarkers, MarkerRoutes
 from eosin.broker.partitions import LedLogs, Partitions
 from eosin.broker.security.group_shares import group_shares_of
-from eosin.broker.security.new_producers import new_producers_of
 from eosin.broker.services import Services
 from eosin.broker.transactions.verification import TransactionVerification
 from eosin.cluster.metadata.answers import MetadataAnswers
@@ -254,7 +253,6 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         led_partitions=held.led,
         authorizer=authorizer,
         group_shares=group_shares_of(config, clock, groups),
-        new_producers=new_producers_of(config, clock),
         acls=acls,
         reload_stores=outside.reload_stores,
     )

@@ -126,7 +126,6 @@ class RunningNode:
         background.every(REPORT_INTERVAL_MS, "the report of refused clients", self._report_refusals)
         ConnectionWatch(self.host, self.config).begin(background)
         limits = self.services.new_producers
-        assert limits is not None
         count = partial(loading.unless_loading, lambda: limits.look(self.logs.logs.values()))
         background.every(LOOK_INTERVAL_MS, "the count of producers", count)
         if self.tls is not None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from fake_peer import FakePeer, host_of, turns
+from local_broker import running
 from waiting import until
 
 from eosin.model.principals import Principal
 from eosin.network.limits import BROKER, ConnectionLimits, Limits, close_if_too_many, limits_of
 from eosin.node.configuration import load_config
-from eosin.node.node import Node
 from eosin.node.running import RunningNode
 from eosin.security.session import Session
 from eosin.settings.connections import connections_by_address
@@ -25,11 +25,8 @@ FEW = ("eosin.durability=memory", "transaction.state.log.num.partitions=2", "off
 
 @asynccontextmanager
 async def serving(*settings: str, listeners: str = "PLAINTEXT://127.0.0.1:0") -> AsyncIterator[RunningNode]:
-    server = await Node.alone(load_config(assignments=[*FEW, f"listeners={listeners}", *settings]).config).start()
-    try:
+    async with running(load_config(assignments=[*FEW, f"listeners={listeners}", *settings]).config) as server:
         yield server
-    finally:
-        await server.shutdown()
 
 
 class Clients:

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
 
+import local_broker
 import pytest
 from fake_peer import turns
 from manual_clock import ManualClock
@@ -81,10 +82,8 @@ class Client:
 
 @asynccontextmanager
 async def running(config: BrokerConfig, **given: Any) -> AsyncIterator[RunningNode]:
-    server = await Node.alone(config, **given).start()
-    try:
+    async with local_broker.running(config, **given) as server:
         yield server
-    finally:
         if not server.is_stopping:
             assert await server.shutdown()
 
