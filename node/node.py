@@ -114,15 +114,19 @@ class Node:
 
     async def start(self) -> RunningNode:
         """Get ready and accept connections. Raises `StartError`, after which nothing is left open."""
+        opened = AsyncExitStack()
         try:
-            async with AsyncExitStack() as opened:
-                running = await self._start(opened)
-                opened.pop_all()
-                return running
+            return await self._start(opened)
+        except GeneratorExit:  # the event loop is gone, and nobody is left to wait for anything
+            raise
         except (OSError, UnreadableMetadata) as error:
+            await opened.aclose()
             from eosin.node.unusable_directory import cannot_use
 
             raise cannot_use(self.config.data_dir, error) from error
+        except BaseException:
+            await opened.aclose()
+            raise
 
     async def _start(self, opened: AsyncExitStack) -> RunningNode:
         """Open one part after the other. What has to be closed if a later one fails is put into `opened`."""
@@ -270,6 +274,8 @@ async def _joined(site: _Site) -> ClusterPart:
     )
     try:
         return JoinedNode(await joining.start(), joining, site.chance)
+    except GeneratorExit:
+        raise
     except BaseException:
         await joining.close()
         raise
