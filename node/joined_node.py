@@ -93,12 +93,7 @@ class JoinedNode:
         self._peers = self._new_peers()
         self.other_brokers: Final = RemoteBrokers(self._peers)
         self._coordinators = RemoteCoordinators(self.cluster, self._peers)
-        self._isr_changes = IsrChanges(
-            joining.new_channel("isr-changes"),
-            node_id=config.node_id,
-            broker_epoch=lambda: self._membership.broker_epoch,
-            clock=self._clock,
-        )
+        self._isr_changes = self._new_isr_changes()
         self._assignments = self._new_assignments(chance)
         self._noted_offset = -1
         self.led_logs: Final = LedLogs(self._clock)
@@ -106,16 +101,7 @@ class JoinedNode:
         self._follower_throttle = FollowerThrottle(config.node_id, image)
         self._leader_throttle = LeaderThrottle(config.node_id, image)
         self._pool = self._new_pool()
-        self._led = LedPartitions(
-            config.node_id,
-            brokers=lambda: self.cluster.image.brokers,
-            own_epoch=lambda: self._membership.broker_epoch,
-            isr_changes=self._isr_changes,
-            appended=self.led_logs.long_polls.progress,
-            clock=self._clock,
-            max_lag_ms=config.replica_lag_time_max_ms,
-            throttle=self._leader_throttle,
-        )
+        self._led = self._new_led_partitions()
         self._replicas = ReplicaSet(
             config.node_id,
             inter_broker_listener=config.inter_broker_listener,
@@ -144,15 +130,7 @@ class JoinedNode:
         )
         self._declared_lost: list[asyncio.Future[None]] = []
         """Done when the controller knows which replicas this broker must not lead."""
-        self._disk = DiskWatch(
-            self.logs,
-            self._membership,
-            declare_lost=self._directories.log_failed,
-            max_failures=config.eosin_log_failures_max,
-            full_fence_ms=config.eosin_disk_full_fence_ms,
-            report_timeout_ms=config.log_dir_failure_timeout_ms,
-            clock=self._clock,
-        )
+        self._disk = self._new_disk_watch()
         self._health = ReplicationHealth(
             config.node_id, image, min_in_sync=lambda topic: self.cluster.log_config(topic).min_insync_replicas
         )
@@ -162,6 +140,37 @@ class JoinedNode:
             directory_id=self.logs.directory_id,
             log=self._replicas.log,
             ends=PeerLogEnds(self._peers),
+            clock=self._clock,
+        )
+
+    def _new_isr_changes(self) -> IsrChanges:
+        return IsrChanges(
+            self._joining.new_channel("isr-changes"),
+            node_id=self.config.node_id,
+            broker_epoch=lambda: self._membership.broker_epoch,
+            clock=self._clock,
+        )
+
+    def _new_led_partitions(self) -> LedPartitions:
+        return LedPartitions(
+            self.config.node_id,
+            brokers=lambda: self.cluster.image.brokers,
+            own_epoch=lambda: self._membership.broker_epoch,
+            isr_changes=self._isr_changes,
+            appended=self.led_logs.long_polls.progress,
+            clock=self._clock,
+            max_lag_ms=self.config.replica_lag_time_max_ms,
+            throttle=self._leader_throttle,
+        )
+
+    def _new_disk_watch(self) -> DiskWatch:
+        return DiskWatch(
+            self.logs,
+            self._membership,
+            declare_lost=self._directories.log_failed,
+            max_failures=self.config.eosin_log_failures_max,
+            full_fence_ms=self.config.eosin_disk_full_fence_ms,
+            report_timeout_ms=self.config.log_dir_failure_timeout_ms,
             clock=self._clock,
         )
 
@@ -195,7 +204,7 @@ class JoinedNode:
         )
 
     def _is_elsewhere(self, partition: TopicIdPartition, directory_id: Uuid) -> bool:
-        """Whether the image has a replica of this broker in another directory than that one."""
+        """True if the image has a replica of this broker in another directory than that one."""
         topic = self.cluster.image.topic_by_id(partition.topic_id)
         registration = None if topic is None else topic.partitions.get(partition.partition)
         if registration is None or self.config.node_id not in registration.replicas:
@@ -213,7 +222,7 @@ class JoinedNode:
         return self.cluster.image.metadata_version
 
     def _address_of(self, node_id: int) -> Address | None:
-        """Where another broker is reached."""
+        """The address at which another broker is reached."""
         endpoint = self.cluster.inter_broker_endpoint(node_id)
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 

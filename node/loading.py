@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOAD_BEFORE_LISTENING_MS: Final = 500
-"""How long the coordinators may read their logs before the broker listens anyway."""
+"""The time after which the broker listens although the coordinators still read their logs."""
 
 
 class Loading:

@@ -1,4 +1,4 @@
-"""`Node`: what one broker is to be, `Node.alone` or `Node.joined`, before it starts.
+"""`Node`: one broker before its start, `Node.alone` or `Node.joined`.
 
 `start` builds the rooms from the disk up and listens last; only coordinators with much to read go on loading while
 requests come in. Ports are bound before anything else, so a broker that no client could reach never touches its data.
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Given(TypedDict, total=False):
-    """What stands in for a broker's own clock, disk and so on: whoever stands one up may give any of these."""
+    """Parts that stand in for a broker's own: whoever stands one up may give any of these."""
 
     clock: Clock | None
     chance: Chance | None
@@ -59,7 +59,7 @@ class Given(TypedDict, total=False):
 
 
 class _Site(NamedTuple):
-    """Where a broker takes its part in a cluster."""
+    """The surroundings in which a broker takes its part in a cluster."""
 
     config: BrokerConfig
     listeners: Sequence[Listener]
@@ -183,7 +183,7 @@ class Node:
         return running
 
     async def _observability(self, opened: AsyncExitStack) -> "Observability | None":
-        """What lets others see into this broker, where that is asked for."""
+        """The way for others to see into this broker, where that is asked for."""
         if not self.config.is_observed:
             return None
         from eosin.node.observability import open_observability

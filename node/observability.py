@@ -70,7 +70,7 @@ class BoundHttp(NamedTuple):
 
 
 class ServedHttp(NamedTuple):
-    """What the HTTP listener serves."""
+    """The HTTP listener, once it serves."""
 
     http: "HttpHost"
     exposition: "MetricsExposition"
@@ -130,7 +130,7 @@ class Observability:
 
     @property
     def served(self) -> "ServedHttp":
-        """What the HTTP listener serves, once that has started."""
+        """The HTTP listener, which has started."""
         assert self._served is not None, "a broker with an HTTP listener has started"
         return self._served
 
@@ -309,7 +309,8 @@ class Observability:
 
 
 async def open_observability(config: BrokerConfig, clock: Clock, disk: "Disk") -> Observability:
-    """What `config` asks for, its address bound. Raises `StartError` when its libraries, or its token, are missing."""
+    """The parts that `config` asks for, with a bound address. Raises `StartError` when their libraries, or a token, are
+    missing."""
     if config.eosin_http_listener:
         try:
             import prometheus_client  # noqa: F401

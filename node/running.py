@@ -40,17 +40,17 @@ _WAIT_FOR_OTHERS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """Requests that end only with requests of other clients, which a stopping broker does not begin."""
 
 _DRAIN_MS: Final = 1000
-"""How long a closing connection may take to send its responses."""
+"""The time that a closing connection may take to send its responses."""
 
 
 class Secured(NamedTuple):
-    """What proves who is at the other end; None where nobody has to."""
+    """Proofs of who is at the other end; None where nobody has to prove it."""
 
     tls: "TlsListeners | None"
     """The listeners with TLS."""
     sasl: "SaslListeners | None"
     links: "Links | None"
-    """How other nodes of the cluster are reached, where that is not plain."""
+    """The way to other nodes of the cluster, where that is not plain."""
 
 
 class Entrance(NamedTuple):
@@ -92,7 +92,7 @@ class RunningNode:
         self.tls: Final = secured.tls
         """The listeners with TLS; None if there are none."""
         self.observability: Final = observability
-        """What lets others see into this broker; None where nobody asked for that."""
+        """The way for others to see into this broker; None where nobody asked for that."""
         self.is_stopping = False
         self._background: Final = background
         self._secured: Final = secured
@@ -135,7 +135,7 @@ class RunningNode:
             background.every(interval_ms, "the look for changed certificates of HTTP", seen.look)
 
     def entrances(self, loop: asyncio.AbstractEventLoop) -> Mapping[str, Entrance]:
-        """What makes the connections of each listener, by its name."""
+        """The makers of the connections of each listener, by its name."""
         host, secured = self.host, self._secured
         entrances = {name: Entrance(partial(Connection, host, name, loop)) for name in self.config.protocols}
         if secured.tls is None and secured.sasl is None:
