@@ -1,9 +1,9 @@
 """`assemble`: makes one broker of its parts, in the order in which they depend on each other. What differs between a
 broker that runs alone and one of several machines is behind `ClusterPart` (`AloneNode`, `JoinedNode`).
 
-Always true: each object is whole when it is made. Two things stand in circles and are set once, here: markers need the
-group coordinator, which needs the transaction coordinator, which needs markers; and the flusher, which comes with the
-logs, is told who watches it. Nothing is awaited, so no change of the cluster falls between a part and its subscription.
+Always true: each object is whole when it is made. One thing stands in a circle and is set once, here: markers need the
+group coordinator, which needs the transaction coordinator, which needs markers. Nothing is awaited, so no change of the
+cluster falls between a part and its subscription.
 """
 
 import asyncio
@@ -258,8 +258,6 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
     )
     host = _host(services, part, outside)
     QuotaSwitch(host, config, cluster, services.fetch_sessions, cluster if part.keeps_metadata else None)
-    if watchers.flushed is not None and watchers.made_durable is not None:
-        partitions.watch_flushes(watchers.flushed, watchers.made_durable)
     part.begin(services)
     return Parts(services, host)
 

@@ -3,7 +3,7 @@ requests come in, which get COORDINATOR_LOAD_IN_PROGRESS (transactions.md 8.2, g
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from eosin.runtime.background import Background, Work
@@ -21,10 +21,10 @@ LOAD_BEFORE_LISTENING_MS: Final = 500
 class Loading:
     """One broker's. Before it begins it is not done."""
 
-    def __init__(self, services: "Services", *, loaded: Callable[[], None]) -> None:
-        """`loaded` is called at its end."""
+    def __init__(self, services: "Services", then: Iterable[Callable[[], None]]) -> None:
+        """`then` are called at its end."""
         self._services = services
-        self._loaded = loaded
+        self._then = then
         self._task: asyncio.Task[None] | None = None
         self.is_done = False
 
@@ -49,7 +49,8 @@ class Loading:
 
     def _ended(self, _: "asyncio.Task[None]") -> None:
         self.is_done = True
-        self._loaded()
+        for each in self._then:
+            each()
 
     def unless_loading(self, run: Work) -> Awaitable[object] | object:
         """Do some work, but not while the coordinators read their logs: they share the one event loop."""

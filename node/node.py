@@ -135,6 +135,7 @@ class Node:
         observability = await self._observability(opened)
         config = self.config if observability is None else observability.config
         is_open = check_open(config, [(each.listener.name, each.address) for each in bound])
+        watchers = Watchers() if observability is None else observability.watchers
         tls = self._tls(config)
         links = self._links(config)
         self._share_descriptors(0)
@@ -145,16 +146,17 @@ class Node:
             chance=self.chance,
             disk=self._disk,
             links=links,
-            open_logs=partial(self._opened_logs, opened),
+            open_logs=partial(self._opened_logs, opened, watchers),
         )
         part = await self._take_part(site)
         opened.push_async_callback(part.close)
-        services, host = assemble(part, self._outside(bound, observability, tls))
+        services, host = assemble(part, self._outside(bound, watchers, tls))
         background = Background(self.clock)
         opened.push_async_callback(background.stop)
         if observability is not None:
             opened.push_async_callback(observability.stop)
             observability.begin(services.cluster, background)
+        secured = Secured(tls, await self._users(part, host), links)
         running = RunningNode(
             endpoints=self._endpoints,
             bound=bound,
@@ -163,13 +165,14 @@ class Node:
             services=services,
             host=host,
             background=background,
-            loading=Loading(services, loaded=lambda: None if observability is None else observability.loaded()),
-            secured=Secured(tls, await self._users(part, host), links),
+            loading=Loading(services, () if observability is None else (observability.loaded,)),
+            secured=secured,
             observability=observability,
         )
         running.schedule()
         opened.push_async_callback(running.loading.stop)
         await running.loading.begin(background)
+        opened.push_async_callback(self._endpoints.close)  # before anything that requests need
         self._endpoints.listen(running)
         if observability is not None:
             await observability.start(
@@ -206,21 +209,27 @@ class Node:
 
         return open_links(config, self.clock)
 
-    async def _opened_logs(self, opened: AsyncExitStack, config: BrokerConfig) -> LogManager:
-        logs = open_logs(config, clock=self.clock, chance=self.chance, disk=self._disk, flusher=self._flusher)
+    async def _opened_logs(self, opened: AsyncExitStack, watchers: Watchers, config: BrokerConfig) -> LogManager:
+        logs = open_logs(
+            config,
+            clock=self.clock,
+            chance=self.chance,
+            disk=self._disk,
+            flusher=self._flusher,
+            flushed=watchers.flushed,
+            made_durable=watchers.made_durable,
+        )
         opened.push_async_callback(logs.close, clean=False)
         await logs.open()
         return logs
 
-    def _outside(
-        self, bound: Sequence[BoundListener], observability: "Observability | None", tls: "TlsListeners | None"
-    ) -> Outside:
+    def _outside(self, bound: Sequence[BoundListener], watchers: Watchers, tls: "TlsListeners | None") -> Outside:
         return Outside(
             clock=self.clock,
             chance=self.chance,
             hooks=self._hooks,
             markers=self._markers,
-            watchers=Watchers() if observability is None else observability.watchers,
+            watchers=watchers,
             reload_stores=None if tls is None else tls.reload_one,
             descriptors=self._descriptors,
             connections_changed=self._share_descriptors,
