@@ -19,7 +19,6 @@ from eosin.model.cluster import NO_LEADER, Cluster, PartitionState, Topic
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.runtime.clock import Clock
-from eosin.storage.disk.flusher import ThreadFlusher
 
 if TYPE_CHECKING:
     from eosin.settings.broker import BrokerConfig
@@ -193,13 +192,6 @@ class Partitions:
     def compacted(self) -> "Compacted":
         """The work that compaction has done."""
         return self._log_manager.cleaner.compacted
-
-    def watch_flushes(self, watch: "Callable[[int], None]", watch_bytes: "Callable[[int], None]") -> None:
-        """Tell `watch` how long each flush takes (ns), in the thread that makes it, and `watch_bytes` how much it has
-        made durable, in the event loop. At durability `os` and `memory` there is none."""
-        flusher = self._log_manager.flusher
-        if isinstance(flusher, ThreadFlusher):
-            flusher.watch, flusher.watch_bytes = watch, watch_bytes
 
     @property
     def unflushed_bytes(self) -> int:

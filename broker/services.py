@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from eosin.broker.fetching.gone import GonePartitions
 from eosin.broker.producing.large_batches import LargeBatches
-from eosin.broker.security.group_shares import group_shares_of
 from eosin.broker.security.new_producers import new_producers_of
 from eosin.broker.transactions.coordinator_connections import CoordinatorConnections
 from eosin.broker.unserved_groups import UnservedGroups
@@ -13,7 +12,7 @@ from eosin.network.response_memory import ResponseMemory
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
 from eosin.runtime.thread_turns import ThreadTurns
-from eosin.security.session import Authorizer
+from eosin.security.session import EVERYBODY_MAY, Authorizer
 
 if TYPE_CHECKING:
     from eosin.broker.config.store_reloads import ReloadStores
@@ -64,11 +63,11 @@ class Services:
     """Counts what is written and read, where somebody wants to know."""
     led_partitions: "LedPartitions | None" = None
     """In a cluster of several machines: what followers and acks=all depend on. None for a broker that is alone."""
-    authorizer: Authorizer | None = None
-    """The authorizer that sessions are made with; None where every peer may do everything."""
+    authorizer: Authorizer = EVERYBODY_MAY
+    """The authorizer that sessions are made with."""
     group_shares: "GroupShares | None" = None
     """Limits the memory of groups by user; None without such a limit."""
-    new_producers: "NewProducers | None" = None
+    new_producers: "NewProducers" = field(init=False)
     """Limits the transactional ids and producers that clients may add."""
     acls: "AclEntries | None" = None
     """The entries that the authorizer decides by; None without one."""
@@ -77,12 +76,6 @@ class Services:
 
     def __post_init__(self) -> None:
         self.unserved_groups = UnservedGroups(self.clock)
+        self.new_producers = new_producers_of(self.config, self.clock)
         self.large_batches = LargeBatches(self.clock)
         self.gone_partitions = GonePartitions(self.clock)
-
-
-def limit_users(services: Services) -> "NewProducers":
-    """Limit what single users may add: producers, which are returned, and members of groups."""
-    services.group_shares = group_shares_of(services.config, services.clock, services.groups)
-    limits = services.new_producers = new_producers_of(services.config, services.clock)
-    return limits

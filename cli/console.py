@@ -96,18 +96,18 @@ def _loopback(text: str) -> str:
 async def _show(config: BrokerConfig) -> int:
     from eosin.cli.demo_traffic import DemoTraffic
     from eosin.client.errors import ClientError
-    from eosin.node.server import Server
+    from eosin.node.node import Node
     from eosin.settings.start_error import StartError
 
     stop = stop_on_signals()
     with contextlib.suppress(NotImplementedError, AttributeError):  # Windows has no such signal
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, stop.set)
-    server = Server(config)
     try:
-        if not await started(server, stop):
-            return OK
+        server = await started(Node.alone(config), stop)
     except StartError as refused:
         return fail("console", str(refused))
+    if server is None:
+        return OK
     (address,) = server.addresses
     traffic = DemoTraffic(address, server.clock)
     lost: str | None = None

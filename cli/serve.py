@@ -36,7 +36,8 @@ from eosin.settings.sources import LoadedConfig
 
 if TYPE_CHECKING:
     from eosin.broker.security.first_users import FirstUser
-    from eosin.node.server import Server
+    from eosin.node.node import Node
+    from eosin.node.running import RunningNode
     from eosin.runtime.background import Background
 
 log = logging.getLogger(__name__)
@@ -217,16 +218,16 @@ def loop_factory(choice: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(config: BrokerConfig, first_users: "Sequence[FirstUser]") -> int:
-    from eosin.node.server import Server
+    from eosin.node.node import Node
     from eosin.settings.start_error import StartError
 
     stop = stop_on_signals()
-    server = Server(config, first_users=first_users)
     try:
-        if not await started(server, stop):
-            return OK
+        server = await started(Node.of(config, first_users=first_users), stop)
     except StartError as refused:
         return fail("serve", str(refused))
+    if server is None:
+        return OK
     if server.has_certificates:
         with contextlib.suppress(NotImplementedError, AttributeError):  # Windows has no such signal
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.reload)
@@ -293,19 +294,18 @@ def ready_line(
     return f"eosin {VERSION} ready on {', '.join(addresses)} in {seconds:.2f} s ({where})"
 
 
-async def started(server: "Server", stop: asyncio.Event) -> bool:
-    """Start the server, unless `stop` is set meanwhile."""
-    starting = asyncio.ensure_future(server.startup())
+async def started(node: "Node", stop: asyncio.Event) -> "RunningNode | None":
+    """Start the broker; None if `stop` is set meanwhile. Raises StartError."""
+    starting = asyncio.ensure_future(node.start())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     if not starting.done():
         starting.cancel()
     try:
-        await starting
+        return await starting
     except asyncio.CancelledError:
-        return False
-    return True
+        return None
 
 
 def stop_on_signals() -> asyncio.Event:

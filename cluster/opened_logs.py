@@ -1,5 +1,6 @@
 """`open_logs`: the logs of a broker, or of a command beside it, as the settings ask for them."""
 
+from collections.abc import Callable
 from typing import Final
 
 from eosin.runtime.chance import Chance
@@ -17,12 +18,20 @@ MEMORY_DIR: Final = "memory"
 
 
 def open_logs(
-    config: BrokerConfig, *, clock: Clock, chance: Chance, disk: Disk, flusher: Flusher | None = None
+    config: BrokerConfig,
+    *,
+    clock: Clock,
+    chance: Chance,
+    disk: Disk,
+    flusher: Flusher | None = None,
+    flushed: Callable[[int], None] | None = None,
+    made_durable: Callable[[int], None] | None = None,
 ) -> LogManager:
-    """The logs as `eosin.durability` asks for them, not yet opened."""
+    """The logs as `eosin.durability` asks for them, not yet opened. Unless `flusher` is given, the one of the logs
+    tells `flushed` how long each flush takes (ns), in a thread, and `made_durable` the bytes of each."""
     durability = Durability(config.durability)
     if flusher is None and durability is Durability.FSYNC:
-        flusher = JournalFlusher(threads=config.eosin_flush_threads)
+        flusher = JournalFlusher(threads=config.eosin_flush_threads, watch=flushed, watch_bytes=made_durable)
     return LogManager(
         disk,
         config.data_dir or MEMORY_DIR,

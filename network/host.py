@@ -16,7 +16,7 @@ from eosin.protocol.wire.codec import decode_request
 from eosin.protocol.wire.frames import FrameDecoder, SpareBuffers
 from eosin.runtime.clock import Clock, elapsed_ns
 from eosin.runtime.loop_watch import LoopWatch
-from eosin.security.session import Authorizer
+from eosin.security.session import EVERYBODY_MAY, Authorizer
 
 if TYPE_CHECKING:
     from eosin.network.connection import Connection
@@ -75,7 +75,7 @@ class ConnectionHost:
     quota limits connections (security.md 5.7)."""
     stats: "RequestStats | None" = None
     """Counts requests, where somebody wants to know."""
-    authorizer: Authorizer | None = None
+    authorizer: Authorizer = EVERYBODY_MAY
     """That of `services`."""
     response_memory: ResponseMemory = field(default_factory=ResponseMemory)
     connections: "dict[Connection, None]" = field(default_factory=dict)

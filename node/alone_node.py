@@ -5,16 +5,16 @@ Always true: it leads every partition, follows nobody, and asks no other machine
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from eosin.broker.local_replicas import LocalReplicas
 from eosin.broker.markers import NoOtherBrokers, OtherBrokers
+from eosin.broker.partitions import LedLogs
 from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
 from eosin.node.assembly import OffsetsFollowTopics, Replication
 from eosin.protocol.wire.codec import decode_request
 
 if TYPE_CHECKING:
-    from eosin.broker.partitions import LedLogs
     from eosin.broker.services import Services
     from eosin.coordinator.transactions.ports import TransactionVerifier
     from eosin.network.api import Api
@@ -36,33 +36,32 @@ class AloneNode:
     unguarded: Final[Collection[int]] = ()
     decode_request: Final[Callable[..., Any]] = staticmethod(decode_request)
 
-    def __init__(
-        self,
+    def __init__(self, config: "BrokerConfig", *, cluster: EmbeddedCluster, logs: "LogManager", clock: "Clock") -> None:
+        """`cluster` has started on `logs`."""
+        self.config: Final = config
+        self.cluster: Final = cluster
+        self.logs: Final = logs
+        self.led_logs: Final = LedLogs(clock)
+        self._replicas = LocalReplicas(cluster, self.led_logs, logs, clock)
+        self.replication: Final = Replication(self._replicas, self._replicas.leader_epoch)
+
+    @classmethod
+    async def started(
+        cls,
         config: "BrokerConfig",
         *,
         listeners: "Sequence[Listener]",
         logs: "LogManager",
         clock: "Clock",
         chance: "Chance",
-    ) -> None:
-        """`listeners` are as clients are told them; `logs` is open."""
-        self._config = config
-        self._logs = logs
-        self._clock = clock
-        self._replicas: LocalReplicas | None = None
-        self.cluster = EmbeddedCluster(config=config, log_manager=logs, clock=clock, chance=chance)
+    ) -> Self:
+        """Read the cluster's metadata. `listeners` are as clients are told them; `logs` is open. Raises OSError and
+        UnreadableMetadata."""
+        cluster = EmbeddedCluster(config=config, log_manager=logs, clock=clock, chance=chance)
         for listener in listeners:
-            self.cluster.advertise(listener.name, listener.host, listener.port)
-
-    async def start(self) -> "BrokerConfig":
-        """Read the cluster's metadata. Raises OSError and UnreadableMetadata."""
-        await self.cluster.start()
-        return self._config
-
-    def hold(self, led_logs: "LedLogs") -> Replication:
-        """Everything is led, and nothing has to be in sync."""
-        replicas = self._replicas = LocalReplicas(self.cluster, led_logs, self._logs, self._clock)
-        return Replication(replicas, replicas.leader_epoch)
+            cluster.advertise(listener.name, listener.host, listener.port)
+        await cluster.start()
+        return cls(config, cluster=cluster, logs=logs, clock=clock)
 
     def verifier(self, transactions: "TransactionVerifier") -> "TransactionVerifier":
         """Its own coordinator, which knows every transaction."""
@@ -74,7 +73,6 @@ class AloneNode:
 
     def begin(self, services: "Services") -> None:
         """Open the logs, and tell whoever follows the cluster of each change, in this order."""
-        assert self._replicas is not None, "replicas are held before anything begins"
         self._replicas.open()
         for listener in (
             self._replicas,

@@ -1,9 +1,9 @@
 """`assemble`: makes one broker of its parts, in the order in which they depend on each other. What differs between a
 broker that runs alone and one of several machines is behind `ClusterPart` (`AloneNode`, `JoinedNode`).
 
-Always true: each object is whole when it is made. Two things stand in circles and are set once, here: markers need the
-group coordinator, which needs the transaction coordinator, which needs markers; and the flusher, which comes with the
-logs, is told who watches it. Nothing is awaited, so no change of the cluster falls between a part and its subscription.
+Always true: each object is whole when it is made. One thing stands in a circle and is set once, here: markers need the
+group coordinator, which needs the transaction coordinator, which needs markers. Nothing is awaited, so no change of the
+cluster falls between a part and its subscription.
 """
 
 import asyncio
@@ -16,7 +16,6 @@ from eosin.broker.handlers.registry import BY_KEY
 from eosin.broker.markers import LocalMarkers, MarkerRoutes
 from eosin.broker.partitions import LedLogs, Partitions
 from eosin.broker.security.group_shares import group_shares_of
-from eosin.broker.security.new_producers import new_producers_of
 from eosin.broker.services import Services
 from eosin.broker.transactions.verification import TransactionVerification
 from eosin.cluster.metadata.answers import MetadataAnswers
@@ -33,7 +32,7 @@ from eosin.node.memory_limit import frame_memory_of
 from eosin.protocol.wire.frames import SpareBuffers
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
-from eosin.security.session import Authorizer
+from eosin.security.session import EVERYBODY_MAY, Authorizer
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.coordinators import group_config, transaction_config
 from eosin.settings.settings import INT_MAX
@@ -80,7 +79,23 @@ class Replication(NamedTuple):
 
 
 class ClusterPart(Protocol):
-    """The part of one broker in its cluster."""
+    """The part of one broker in its cluster, whose metadata are known."""
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The settings with what the metadata decide."""
+
+    @property
+    def logs(self) -> "LogManager":
+        """What is on this broker's disk."""
+
+    @property
+    def led_logs(self) -> LedLogs:
+        """The logs that requests find."""
+
+    @property
+    def replication(self) -> Replication:
+        """The replicas, which hand out what they lead in `led_logs`. Nothing is opened before `begin`."""
 
     @property
     def cluster(self) -> "Cluster":
@@ -105,12 +120,6 @@ class ClusterPart(Protocol):
     @property
     def decode_request(self) -> Callable[..., Any]:
         """See `ConnectionHost.decode_request`."""
-
-    async def start(self) -> BrokerConfig:
-        """Get the cluster's metadata; the settings with what they decide. Raises StartError and OSError."""
-
-    def hold(self, led_logs: LedLogs) -> Replication:
-        """Make the replicas, which hand out what they lead in `led_logs`. Nothing is opened yet."""
 
     def verifier(self, transactions: "TransactionVerifier") -> "TransactionVerifier":
         """Whoever knows of all transactions in the cluster, where `transactions` coordinates this broker's."""
@@ -186,16 +195,15 @@ class Parts(NamedTuple):
     host: ConnectionHost
 
 
-def assemble(config: BrokerConfig, part: ClusterPart, logs: "LogManager", outside: Outside) -> Parts:
+def assemble(part: ClusterPart, outside: Outside) -> Parts:
     """The parts of a broker whose cluster is known and whose logs are open. Raises OSError."""
-    clock, chance, watchers, cluster = outside.clock, outside.chance, outside.watchers, part.cluster
-    led_logs = LedLogs(clock)
-    held = part.hold(led_logs)
+    clock, chance, watchers = outside.clock, outside.chance, outside.watchers
+    config, cluster, held = part.config, part.cluster, part.replication
     partitions = Partitions(
         cluster=cluster,
-        led_logs=led_logs,
+        led_logs=part.led_logs,
         replicas=held.replicas,
-        log_manager=logs,
+        log_manager=part.logs,
         clock=clock,
         config=config,
         leader_epoch=held.leader_epoch,
@@ -225,7 +233,7 @@ def assemble(config: BrokerConfig, part: ClusterPart, logs: "LogManager", outsid
     )
     markers.bind(groups)
     acls = cluster.acl_entries(clock) if config.has_authorizer else None
-    authorizer = None if acls is None else _authorizer(config, acls, clock)
+    authorizer = EVERYBODY_MAY if acls is None else _authorizer(config, acls, clock)
     services = Services(
         config=config,
         clock=clock,
@@ -246,14 +254,11 @@ def assemble(config: BrokerConfig, part: ClusterPart, logs: "LogManager", outsid
         led_partitions=held.led,
         authorizer=authorizer,
         group_shares=group_shares_of(config, clock, groups),
-        new_producers=new_producers_of(config, clock),
         acls=acls,
         reload_stores=outside.reload_stores,
     )
     host = _host(services, part, outside)
     QuotaSwitch(host, config, cluster, services.fetch_sessions, cluster if part.keeps_metadata else None)
-    if watchers.flushed is not None and watchers.made_durable is not None:
-        partitions.watch_flushes(watchers.flushed, watchers.made_durable)
     part.begin(services)
     return Parts(services, host)
 
@@ -266,7 +271,7 @@ def _authorizer(config: BrokerConfig, acls: "AclEntries", clock: Clock) -> Autho
 
 def _host(services: Services, part: ClusterPart, outside: Outside) -> ConnectionHost:
     config, apis = services.config, part.apis(BY_KEY)
-    if services.authorizer is not None:
+    if services.authorizer is not EVERYBODY_MAY:
         from eosin.network.guarded import guarded
 
         apis = guarded(apis, but=part.unguarded)

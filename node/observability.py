@@ -8,12 +8,14 @@ import asyncio
 import logging
 import platform
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from eosin.broker.security.open_listeners import is_open
 from eosin.node.assembly import Watchers
+from eosin.node.sockets import bound_socket
 from eosin.observe.explain.notable_log import NotableLog
 from eosin.observe.recorder.events import Notable
 from eosin.observe.recorder.group_recorder import GroupRecorder
@@ -61,11 +63,36 @@ RESTORED_PER_TURN: Final = 200
 NEEDS_EXTRA: Final = 'eosin.http.listener needs: pip install "eosin[http]"'
 
 
+class BoundHttp(NamedTuple):
+    """The address of the HTTP listener, which nobody else can have any more."""
+
+    listener: Listener
+    socket: "BoundSocket"
+
+
+class ServedHttp(NamedTuple):
+    """The HTTP listener, once it serves."""
+
+    http: "HttpHost"
+    exposition: "MetricsExposition"
+    timer: "LoopTimer"
+    console: "Console | None"
+
+    async def stop(self) -> None:
+        """End."""
+        if self.console is not None:
+            await self.console.stop()
+        self.timer.stop()
+        await self.http.stop()
+
+
 class Observability:
     """The parts that `config` asks for."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock, disk: "Disk") -> None:
-        self._config = config
+    def __init__(self, config: BrokerConfig, clock: Clock, disk: "Disk", http: BoundHttp | None) -> None:
+        """Raises `StartError`."""
+        self.config: Final = config if http is None else replace(config, eosin_http_listener=http.listener.address)
+        """The settings, with the port that was bound: DescribeConfigs tells it, so that `eosin explain` finds it."""
         self._clock = clock
         limit = config.eosin_recorder_max_bytes
         is_needed = config.eosin_http_listener or config.eosin_tracing_endpoint
@@ -77,17 +104,12 @@ class Observability:
         self.recorder = FlightRecorder(clock, max_bytes=size - for_groups, on_notable=self._noted) if size else None
         self.groups = GroupRecorder(clock, max_bytes=for_groups) if size else None
         self._feed = None if self.recorder is None else _feed(config, self.recorder)
-        self._bound: BoundSocket | None = None
-        self._http: HttpHost | None = None
-        self.exposition: MetricsExposition | None = None
-        self._loop_timer: LoopTimer | None = None
-        self.console: Console | None = None
+        self._bound = http
+        self._served: ServedHttp | None = None
         self._tracing = _tracing(config)
-        self._is_private = True
-        self._own_names: Collection[str] = ()
         self._stores = _stores(config, clock)
         self._token = _token(config)
-        self.address = ""
+        self.address: Final = "" if http is None else http.listener.address
         """HOST:PORT of the HTTP listener; empty without one."""
         self._measures = _measures(config)
 
@@ -108,16 +130,10 @@ class Observability:
         )
 
     @property
-    def listener(self) -> Listener | None:
-        """Where to listen for HTTP."""
-        return http_listener(self._config.eosin_http_listener)
-
-    def bound(self, listener: Listener, bound: "BoundSocket") -> None:
-        """The HTTP listener's socket, which is bound and closed by this object from now on."""
-        self._bound = bound
-        self.address = listener.address
-        self._is_private = is_loopback(listener)
-        self._own_names = own_names(self._config, listener)
+    def served(self) -> "ServedHttp":
+        """The HTTP listener, which has started."""
+        assert self._served is not None, "a broker with an HTTP listener has started"
+        return self._served
 
     def begin(self, cluster: "Cluster", background: "Background") -> None:
         """The logs are open, and what happens is recorded from now on. What an earlier start has kept is taken back in
@@ -128,7 +144,7 @@ class Observability:
             return
         if self._tracing is not None:
             self._tracing.hear(self.recorder)
-            self._tracing.start(self._clock, cluster_id=cluster.cluster_id, node_id=self._config.node_id)
+            self._tracing.start(self._clock, cluster_id=cluster.cluster_id, node_id=self.config.node_id)
         if self._file is not None:
             restore = partial(self._restore, self.recorder, self._file)
             background.once("taking back what was notable before the start", restore)
@@ -147,7 +163,7 @@ class Observability:
             if number % RESTORED_PER_TURN == 0:
                 await next_turn()
 
-    def loaded(self, _: "asyncio.Task[None]") -> None:
+    def loaded(self) -> None:
         """The coordinators have read their logs."""
         if self._measures is not None:
             self._measures.start.reached("load")
@@ -164,7 +180,7 @@ class Observability:
         """Answer HTTP requests. Raises `StartError`."""
         if self._bound is None or self._measures is None:
             return
-        measures = self._measures
+        measures, bound = self._measures, self._bound
         measures.start.reached("listen")
         from eosin.observe.http.application import application
         from eosin.observe.http.health import Health
@@ -174,14 +190,14 @@ class Observability:
         from eosin.observe.metrics.exposition import MetricsExposition
         from eosin.observe.metrics.loop_timer import LoopTimer
 
-        self._loop_timer = LoopTimer(self._clock)
-        self._loop_timer.start()
+        timer = LoopTimer(self._clock)
+        timer.start()
         collector = Collector(
             services,
             self.recorder,
             requests=measures.requests,
             traffic=measures.traffic,
-            loop=self._loop_timer,
+            loop=timer,
             watch=host.loop_watch,
             flushes=measures.flushes,
             verifications=measures.verifications,
@@ -189,36 +205,37 @@ class Observability:
             connections=lambda: host.connections,
             spans=None if self._tracing is None else self._tracing.queue,
         )
-        config = self._config
-        self.exposition = MetricsExposition(collector, self._clock)
+        exposition = MetricsExposition(collector, self._clock)
         knowledge = Knowledge(services, self.recorder, self.groups, host.loop_watch)
-        sessions = self._sessions() if config.eosin_console_enable else None
+        sessions = self._sessions() if self.config.eosin_console_enable else None
+        console: Console | None = None
         if sessions is not None:
             history = self._history(services, background, measures)
-            self.console = self._console(services, knowledge, history, sessions, host)
+            console = self._console(services, knowledge, history, sessions, host)
         told = application(
             Health(services, is_loading=is_loading, is_stopping=is_stopping),
             knowledge,
-            self.exposition,
-            () if self.console is None else self.console.routes(),
+            exposition,
+            () if console is None else console.routes(),
         )
         stores = self._stores
-        guard = self._guard(told, sessions)
-        self._http = HttpHost(guard, self._bound, None if stores is None else lambda: stores.built.context)
-        await self._http.start()
+        guard = self._guard(told, sessions, bound.listener)
+        http = HttpHost(guard, bound.socket, None if stores is None else lambda: stores.built.context)
+        self._served = ServedHttp(http, exposition, timer, console)
+        await http.start()
 
-    def _guard(self, told: "Application", sessions: "Sessions | None") -> "Guard":
+    def _guard(self, told: "Application", sessions: "Sessions | None", listener: Listener) -> "Guard":
         """What stands before the paths, and lets nobody else in."""
         from eosin.observe.http.guard import Guard
 
-        config = self._config
+        config, is_private = self.config, is_loopback(listener)
         return Guard(
             told,
             clock=self._clock,
-            allowed_hosts=(*config.eosin_http_allowed_hosts, *self._own_names),
+            allowed_hosts=(*config.eosin_http_allowed_hosts, *own_names(config, listener)),
             token=self._token,
-            public_metrics=config.eosin_http_public_metrics or (self._is_private and self._token is None),
-            is_private=self._is_private and any(is_open(config, name) for name in config.protocols),
+            public_metrics=config.eosin_http_public_metrics or (is_private and self._token is None),
+            is_private=is_private and any(is_open(config, name) for name in config.protocols),
             knows_session=None if sessions is None else sessions.knows,
         )
 
@@ -264,7 +281,7 @@ class Observability:
     def _sessions(self) -> "Sessions":
         from eosin.observe.console.sessions import Sessions
 
-        return Sessions(self._clock, port=self.address.rpartition(":")[2], is_secure=self._config.eosin_http_ssl_enable)
+        return Sessions(self._clock, port=self.address.rpartition(":")[2], is_secure=self.config.eosin_http_ssl_enable)
 
     @property
     def has_certificates(self) -> bool:
@@ -278,22 +295,23 @@ class Observability:
 
     async def stop(self) -> None:
         """End."""
-        if self.console is not None:
-            await self.console.stop()
-        if self._loop_timer is not None:
-            self._loop_timer.stop()
-        if self._http is not None:
-            await self._http.stop()
+        if self._served is not None:
+            await self._served.stop()
         if self._file is not None:
             await self._file.write()
         if self._tracing is not None:
             await self._tracing.stop()
+        self.close_socket()
+
+    def close_socket(self) -> None:
+        """Give the address of the HTTP listener back."""
         if self._bound is not None:
-            self._bound.close()
+            self._bound.socket.close()
 
 
-def observability_of(config: BrokerConfig, clock: Clock, disk: "Disk") -> Observability:
-    """What `config` asks for. Raises `StartError` when its libraries, or its token, are missing."""
+async def open_observability(config: BrokerConfig, clock: Clock, disk: "Disk") -> Observability:
+    """The parts that `config` asks for, with a bound address. Raises `StartError` when their libraries, or a token, are
+    missing."""
     if config.eosin_http_listener:
         try:
             import prometheus_client  # noqa: F401
@@ -301,7 +319,14 @@ def observability_of(config: BrokerConfig, clock: Clock, disk: "Disk") -> Observ
             import uvicorn  # noqa: F401
         except ImportError:
             raise StartError(NEEDS_EXTRA) from None
-    return Observability(config, clock, disk)
+    listener = http_listener(config.eosin_http_listener)
+    http = None if listener is None else BoundHttp(*await bound_socket(listener, config))
+    try:
+        return Observability(config, clock, disk, http)
+    except StartError:
+        if http is not None:
+            http.socket.close()
+        raise
 
 
 def _stores(config: BrokerConfig, clock: Clock) -> "StoreWatch[TlsSettings, BuiltContext] | None":

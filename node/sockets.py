@@ -1,12 +1,84 @@
 """The sockets of a broker, bound before anything else: one that no client could reach never touches its data."""
 
 import asyncio
+import logging
 import os
 import socket
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from eosin.network.acceptor import Acceptor, longest_backlog
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.listeners import Listener
 from eosin.settings.start_error import cannot_listen
+
+if TYPE_CHECKING:
+    from eosin.node.running import RunningNode
+
+log = logging.getLogger(__name__)
+
+
+class BoundListener(NamedTuple):
+    """A listener at which nobody else can listen any more."""
+
+    listener: Listener
+    """With the port that it got."""
+    address: str
+    """The IP address, as the system tells it."""
+
+
+class Endpoints(Protocol):
+    """The way from clients to one broker: sockets, unless whoever stands it up has another."""
+
+    async def bind(self) -> Sequence[BoundListener]:
+        """Take the addresses of the listeners. Raises `StartError`."""
+
+    def listen(self, broker: "RunningNode") -> None:
+        """Accept connections from now on. Raises `StartError`."""
+
+    async def close(self) -> None:
+        """Accept no more, whether or not it was begun. Connections that are open stay."""
+
+
+class Sockets:
+    """`Endpoints` of the listeners in the settings."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._bound: list[tuple[Listener, socket.socket]] = []
+        self._acceptors: list[Acceptor] = []
+
+    async def bind(self) -> Sequence[BoundListener]:
+        for listener in self._config.bound_listeners:
+            self._bound.append(await bound_socket(listener, self._config))
+        return [BoundListener(listener, bound.getsockname()[0]) for listener, bound in self._bound]
+
+    def listen(self, broker: "RunningNode") -> None:
+        backlog = self._config.socket_listen_backlog_size
+        entrances = broker.entrances(asyncio.get_running_loop())
+        for listener, bound in self._bound:
+            try:
+                bound.listen(backlog)
+            except OSError as error:  # somebody else bound the address at the same time, and was first here
+                raise cannot_listen(listener, error) from error
+            entrance = entrances[listener.name]
+            self._acceptors.append(
+                Acceptor(bound, entrance.connect, broker.host, listener.name, entrance.unauthenticated_peers)
+            )
+        most = longest_backlog()
+        if most is not None and most < backlog:
+            log.info(
+                "the kernel holds at most %d connections that wait to be accepted, not the %d of"
+                " socket.listen.backlog.size: raise net.core.somaxconn if many clients connect at once",
+                most,
+                backlog,
+            )
+
+    async def close(self) -> None:
+        for acceptor in self._acceptors:
+            await acceptor.close()
+        for _, bound in self._bound:
+            bound.close()
 
 
 async def bound_socket(listener: Listener, config: BrokerConfig) -> tuple[Listener, socket.socket]:

@@ -1,6 +1,6 @@
 """The format of log lines: one line per event on stderr, as text to be read or as JSON to be collected.
 
-    2026-05-17T08:30:00.123Z INFO  node.server: stopping signal=SIGTERM
+    2026-05-17T08:30:00.123Z INFO  cli.serve: stopping signal=SIGTERM
 
 Facts of an event go into `extra=fields(key=value)`, so that both forms can show them. A value with a blank, `=` or a
 quote stands in quotes, so that none of what a peer sent passes for another field.

@@ -4,7 +4,8 @@ A session never changes, but for its cache of decisions: who authenticates again
 then forgets every context that carries the old one. What a peer merely says of itself (client id, software) is no part
 of a session, so no decision of security can depend on it (security.md 1.4).
 
-Handlers ask `context.session.may(...)` and its kin. Without an authorizer each of them is one test of an attribute.
+Handlers ask `context.session.may(...)` and its kin. Without an authorizer `EVERYBODY_MAY` refuses nothing; what would
+ask it for each of many names, or for each request on the path of a transaction, tests for it instead.
 """
 
 from collections.abc import Collection
@@ -46,6 +47,20 @@ class Authorizer(Protocol):
         """True if `session` may do this to at least one resource of the kind (security.md 4.3.5)."""
 
 
+class _EverybodyMay:
+    """The authorizer of a broker without one."""
+
+    def may(self, session: "Session", operation: Operation, kind: ResourceType, name: str, *, quiet: bool) -> bool:
+        return True
+
+    def may_any(self, session: "Session", operation: Operation, kind: ResourceType, *, quiet: bool) -> bool:
+        return True
+
+
+EVERYBODY_MAY: Final[Authorizer] = _EverybodyMay()
+"""Of brokers where every peer may do everything."""
+
+
 @dataclass(slots=True, eq=False, kw_only=True, weakref_slot=True)
 class Session:
     """The peer of one connection from one authentication to the next."""
@@ -62,8 +77,7 @@ class Session:
     """By `Clock.elapsed_ms`; None: it never expires (security.md 3.3)."""
     is_super: bool = False
     """True if `super.users` names it."""
-    authorizer: Authorizer | None = None
-    """None where every peer may do everything."""
+    authorizer: Authorizer = EVERYBODY_MAY
     decisions: Any = field(default=None, init=False)
     """The authorizer's own memory of what it answered (security.md 4.4.2); nobody else touches it, and a session made
     of another one does not inherit it."""
@@ -78,22 +92,20 @@ class Session:
 
     def asking(self, api: str, client_id: str | None) -> "Session":
         """The session as the log of decisions sees it in requests of one API."""
-        return self if self.authorizer is None else replace(self, api=api, client_id=client_id)
+        return self if self.authorizer is EVERYBODY_MAY else replace(self, api=api, client_id=client_id)
 
     def may(self, operation: Operation, kind: ResourceType, name: str, *, quiet: bool = False) -> bool:
         """True if the peer may do this to the resource `name`. `quiet`: a denial is not logged."""
-        authorizer = self.authorizer
-        return authorizer is None or authorizer.may(self, operation, kind, name, quiet=quiet)
+        return self.authorizer.may(self, operation, kind, name, quiet=quiet)
 
     def may_any(self, operation: Operation, kind: ResourceType, *, quiet: bool = False) -> bool:
         """True if the peer may do this to at least one resource of the kind."""
-        authorizer = self.authorizer
-        return authorizer is None or authorizer.may_any(self, operation, kind, quiet=quiet)
+        return self.authorizer.may_any(self, operation, kind, quiet=quiet)
 
     def filter(self, operation: Operation, kind: ResourceType, names: Collection[str]) -> Collection[str]:
         """The members of `names` that the peer may do this to, in their order. Denials are not logged."""
         authorizer = self.authorizer
-        if authorizer is None:
+        if authorizer is EVERYBODY_MAY:
             return names
         return [name for name in names if authorizer.may(self, operation, kind, name, quiet=True)]
 
@@ -101,7 +113,7 @@ class Session:
         """The operations that the peer may do on the resource, as the set of bits of KIP-430. Denials are not
         logged."""
         known, authorizer = OF_RESOURCE[kind], self.authorizer
-        if authorizer is None:
+        if authorizer is EVERYBODY_MAY:
             return known
         return sum(
             1 << operation

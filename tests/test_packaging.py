@@ -104,7 +104,7 @@ def test_a_broker_starts_answers_and_stops_from_the_wheel_alone(environment: Pat
 
 
 def test_a_broker_run_from_the_wheel_is_that_of_the_wheel(environment: Path, tmp_path: Path) -> None:
-    code = "import eosin.node.server as s; print(s.__file__)"
+    code = "import eosin.node.node as s; print(s.__file__)"
     where, _ = run(environment / "python", "-c", code, cwd=tmp_path).communicate(timeout=HANG_S)
     assert Path(where.strip()).is_relative_to(environment.parent)
 

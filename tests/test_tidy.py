@@ -76,7 +76,7 @@ RESERVED = (
         rule="only the server and the client touch sockets",
         imported="socket|ssl|selectors|socketserver",
         owners=(
-            *("node/server.py", "node/sockets.py", "network/acceptor.py", "client/"),
+            *("node/sockets.py", "network/acceptor.py", "client/"),
             *("network/tls/layer.py", "network/tls/listeners.py", "security/tls/contexts.py", "security/tls/reload.py"),
             *("cluster/links/contexts.py", "cluster/links/link.py"),
             # The HTTP listener, and who hands its certificates on.

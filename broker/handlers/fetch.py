@@ -46,6 +46,7 @@ from eosin.protocol.schemas.fetch import (
 from eosin.protocol.types import Buffer
 from eosin.runtime.turns import next_turn
 from eosin.security.access import Access, of_a_replica, on_each
+from eosin.security.session import EVERYBODY_MAY
 from eosin.settings.quorum import RACK_AWARE
 from eosin.storage.results.log_results import NO_RECORDS, Isolation
 
@@ -171,7 +172,7 @@ def _limits(request: FetchRequest, context: RequestContext, services: Services) 
         max_bytes=max_bytes,
         min_bytes=min(request.min_bytes, max_bytes),
         nearest=None if led is None or not is_sent_away else _Nearest(request.rack_id, context, services, led),
-        session=None if context.session.authorizer is None else context.session,
+        session=None if context.session.authorizer is EVERYBODY_MAY else context.session,
     )
 
 

@@ -39,7 +39,7 @@ NO_PAIR: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_EPOCH)
 
 async def handle(request: InitProducerIdRequest, context: RequestContext, services: Services) -> InitProducerIdResponse:
     limits, transactional_id = services.new_producers, request.transactional_id
-    if limits is not None and transactional_id is not None and services.transactions.would_add(transactional_id):
+    if transactional_id is not None and services.transactions.would_add(transactional_id):
         refused = limits.refusal_of_id(context, known=services.transactions.ids)
         if refused is not ErrorCode.NONE:
             return refuse(request, context, refused)

@@ -27,6 +27,7 @@ from eosin.protocol.schemas.list_transactions import (
 from eosin.protocol.wire.codec import EncodedBody, encode_body
 from eosin.runtime.turns import in_turns, next_turn
 from eosin.security.access import Access, silently
+from eosin.security.session import EVERYBODY_MAY
 
 IDS_PER_TURN: Final = 1000
 """Ids that are encoded in one turn of the event loop."""
@@ -49,7 +50,7 @@ async def handle(
     )
     if isinstance(listing, ErrorCode):
         return refuse(request, context, listing)
-    if context.session.authorizer is not None:
+    if context.session.authorizer is not EVERYBODY_MAY:
         listing = await _of_whom(listing, context, services)
     if len(listing.transactions) <= IDS_PER_TURN:
         return _response(listing.unknown_states, listing.transactions)

@@ -42,6 +42,7 @@ from eosin.protocol.wire.codec import EncodedBody, encode_body
 from eosin.runtime.turns import in_turns, next_turn
 from eosin.security.access import Access, on_each, or_the_next, silently
 from eosin.security.authorized_operations import NOT_ASKED, cluster_operations
+from eosin.security.session import EVERYBODY_MAY
 
 FIRST_LISTENER_VERSION: Final = 6
 
@@ -66,7 +67,7 @@ async def handle(request: MetadataRequest, context: RequestContext, services: Se
         return _answer(request, context, services, await made_for_each(by_id, len(ids), context, services))
     names = list(named)
     named.clear()
-    if context.session.authorizer is not None:
+    if context.session.authorizer is not EVERYBODY_MAY:
         response = await _answer_by_rights(request, context, services, names)
         return await written(ApiKey.METADATA, response, len(names), context)
     if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
@@ -90,7 +91,7 @@ async def _all_topics(
     request: MetadataRequest, context: RequestContext, services: Services
 ) -> MetadataResponse | EncodedBody:
     cluster = services.cluster
-    if context.session.authorizer is not None:
+    if context.session.authorizer is not EVERYBODY_MAY:
         return await _known_topics(request, context, services)
     if cluster.partition_count <= FEW_PARTITIONS:
         topics = [_found(topic, request, context, cluster) for topic in cluster.topics.values()]

@@ -37,6 +37,7 @@ from eosin.protocol.schemas.offset_fetch import (
 )
 from eosin.runtime.turns import next_turn
 from eosin.security.access import Access, on_each, silently
+from eosin.security.session import EVERYBODY_MAY
 
 FIRST_TOPIC_ID_VERSION: Final = 10
 
@@ -148,7 +149,7 @@ async def _fetch(
     """The offsets of a group, but for those of topics that the client may not know of: of one that is named, each
     partition is an error; of all that there are, it is left out (security.md 4.6)."""
     session, wanted = context.session, _partitions(topics)
-    if session.authorizer is None:
+    if session.authorizer is EVERYBODY_MAY:
         error, found = await services.groups.offsets.fetch(group_id, wanted, require_stable=require_stable, who=context)
         return error, list(found)
     if wanted is None:

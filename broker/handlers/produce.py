@@ -243,7 +243,7 @@ def _append_one(
     if refused_batches and (refused := refused_batches.refusal(batch)) is not None:
         batch.outcome = refused
         return False
-    if new_producers is not None and producer_id >= 0 and batch.log.producer_state.get(producer_id) is None:
+    if producer_id >= 0 and batch.log.producer_state.get(producer_id) is None:
         refused = new_producers.came(producer_id, context)
         if refused is not None:
             batch.outcome = refused

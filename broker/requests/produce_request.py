@@ -17,6 +17,7 @@ from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition
 from eosin.protocol.records.compression import Compression, CorruptRecords
 from eosin.protocol.records.header import COMPRESSION_MASK, MAGIC, BatchHeader, peek_magic, read_header
 from eosin.runtime.turns import next_turn
+from eosin.security.session import EVERYBODY_MAY
 from eosin.storage.results.log_results import Refused
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ _TWO_PRODUCERS: Final = Refused(
 def read_produced(request: "ProduceRequest", context: "RequestContext", services: "Services") -> Produced:
     """Check what `request` holds, step by step in Kafka's order, and find the log of each batch."""
     produced = Produced(request)
-    session = None if context.session.authorizer is None else context.session
+    session = None if context.session.authorizer is EVERYBODY_MAY else context.session
     producer: tuple[int, int] | None = None
     whole: Refused | None = None
     for topic in request.topic_data:

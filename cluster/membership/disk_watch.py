@@ -48,8 +48,11 @@ class DiskWatch:
         self._report_timeout_ms = report_timeout_ms
         self._clock = clock
         self._reporting: asyncio.Task[None] | None = None
-        logs.on_log_failed = self._log_failed
-        logs.on_directory_failed = self._directory_failed
+
+    def begin(self) -> None:
+        """Watch from now on, since there is something to lose."""
+        self._logs.on_log_failed = self._log_failed
+        self._logs.on_directory_failed = self._directory_failed
 
     async def look(self) -> None:
         """Let others lead while the disk is full. To be called again and again."""

@@ -72,61 +72,15 @@ class RemoteVerifier:
         self._sending = None  # in this very step, so that a later question begins anew
 
 
-class CoordinatorRoutes:
-    """Every coordinator of transactions in the cluster (`TransactionVerifier`)."""
+class RemoteCoordinators:
+    """The coordinators of transactions on other brokers."""
 
-    def __init__(self, cluster: "Cluster", *, local: TransactionVerifier, peers: Peers) -> None:
+    def __init__(self, cluster: "Cluster", peers: Peers) -> None:
         self._cluster = cluster
-        self._local = local
         self._peers = peers
         self._remote: dict[int, RemoteVerifier] = {}
 
-    async def verify(
-        self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, ErrorCode]:
-        """See `TransactionVerifier.verify`."""
-        found = self._coordinator(transactional_id)
-        if isinstance(found, ErrorCode):
-            return dict.fromkeys(partitions, found)
-        if found is None:
-            return await self._local.verify(
-                transactional_id, producer_id=producer_id, producer_epoch=producer_epoch, partitions=partitions
-            )
-        answers: asyncio.Future[Answers] = asyncio.get_running_loop().create_future()
-        question = Question(transactional_id, producer_id, producer_epoch, True, frozenset(partitions))
-        found.ask(question, _into(answers))
-        return await answers
-
-    def add_partitions(
-        self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
-    ) -> PendingRequest:
-        """See `TransactionVerifier.add_partitions`."""
-        found = self._coordinator(transactional_id)
-        if found is None:
-            return self._local.add_partitions(
-                transactional_id, producer_id=producer_id, producer_epoch=producer_epoch, partitions=partitions
-            )
-        wanted = frozenset(partitions)
-        pending = PendingRequest(transactional_id, AddPartitions(producer_id, producer_epoch, wanted))
-        if isinstance(found, ErrorCode):
-            pending.answer(Reply(found))
-        else:
-            question = Question(transactional_id, producer_id, producer_epoch, False, wanted)
-            found.ask(question, lambda answers: pending.answer(Reply(_one_of(answers.values()))))
-        return pending
-
-    def apply(self, delta: "ImageDelta") -> None:
-        """Wait for no broker that coordinates transactions no more about which it was asked."""
-        topic = self._cluster.topics.get(TRANSACTION_STATE_TOPIC)
-        if topic is None or not self._remote:
-            return
-        count = topic.partitions
-        for node_id, partitions in led_no_more(delta).items():
-            moved = {index for name, index in partitions if name == TRANSACTION_STATE_TOPIC}
-            if moved and (remote := self._remote.get(node_id)) is not None:
-                remote.coordinates_no_more(partial(_is_in, moved, count))
-
-    def _coordinator(self, transactional_id: str) -> RemoteVerifier | ErrorCode | None:
+    def coordinator(self, transactional_id: str) -> RemoteVerifier | ErrorCode | None:
         """The broker that coordinates the id; None for this one."""
         topic = self._cluster.topics.get(TRANSACTION_STATE_TOPIC)
         if topic is None:
@@ -142,10 +96,63 @@ class CoordinatorRoutes:
             remote = self._remote[leader] = RemoteVerifier(self._peers.peer(leader))
         return remote
 
+    def apply(self, delta: "ImageDelta") -> None:
+        """Wait for no broker that coordinates transactions no more about which it was asked."""
+        topic = self._cluster.topics.get(TRANSACTION_STATE_TOPIC)
+        if topic is None or not self._remote:
+            return
+        count = topic.partitions
+        for node_id, partitions in led_no_more(delta).items():
+            moved = {index for name, index in partitions if name == TRANSACTION_STATE_TOPIC}
+            if moved and (remote := self._remote.get(node_id)) is not None:
+                remote.coordinates_no_more(partial(_is_in, moved, count))
+
     async def close(self) -> None:
         """Ask for nothing more."""
         for remote in self._remote.values():
             await remote.close()
+
+
+class CoordinatorRoutes:
+    """Every coordinator of transactions in the cluster (`TransactionVerifier`): this broker's own is `local`."""
+
+    def __init__(self, remote: RemoteCoordinators, *, local: TransactionVerifier) -> None:
+        self._remote = remote
+        self._local = local
+
+    async def verify(
+        self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, ErrorCode]:
+        """See `TransactionVerifier.verify`."""
+        found = self._remote.coordinator(transactional_id)
+        if isinstance(found, ErrorCode):
+            return dict.fromkeys(partitions, found)
+        if found is None:
+            return await self._local.verify(
+                transactional_id, producer_id=producer_id, producer_epoch=producer_epoch, partitions=partitions
+            )
+        answers: asyncio.Future[Answers] = asyncio.get_running_loop().create_future()
+        question = Question(transactional_id, producer_id, producer_epoch, True, frozenset(partitions))
+        found.ask(question, _into(answers))
+        return await answers
+
+    def add_partitions(
+        self, transactional_id: str, *, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
+    ) -> PendingRequest:
+        """See `TransactionVerifier.add_partitions`."""
+        found = self._remote.coordinator(transactional_id)
+        if found is None:
+            return self._local.add_partitions(
+                transactional_id, producer_id=producer_id, producer_epoch=producer_epoch, partitions=partitions
+            )
+        wanted = frozenset(partitions)
+        pending = PendingRequest(transactional_id, AddPartitions(producer_id, producer_epoch, wanted))
+        if isinstance(found, ErrorCode):
+            pending.answer(Reply(found))
+        else:
+            question = Question(transactional_id, producer_id, producer_epoch, False, wanted)
+            found.ask(question, lambda answers: pending.answer(Reply(_one_of(answers.values()))))
+        return pending
 
 
 def _is_in(partitions: Set[int], count: int, transactional_id: str) -> bool:

@@ -87,6 +87,9 @@ class TransactionVerifier(Protocol):
 class TransactionObserver(Protocol):
     """Hears what a transaction coordinator has decided (console.md 2.2). It decides nothing, and must not raise.
 
+    Where nobody wants to hear there is None, and no object that does nothing: that would be one call more on the path
+    of an EndTxn, and another one for its markers (`bench path`). For groups it is the same.
+
     Called in the event loop, in the order of the decisions of each id."""
 
     def decided(

@@ -13,7 +13,7 @@ from eosin.broker.services import Services
 from eosin.model.close_connection import CloseConnection
 from eosin.model.principals import Principal
 from eosin.model.resources import Operation, ResourceType
-from eosin.security.session import Session
+from eosin.security.session import EVERYBODY_MAY, Session
 
 LISTENER: Final = "HTTP"
 KEYS: Final = "keys"
@@ -57,7 +57,7 @@ class RecordAccess:
         if config.eosin_console_records == OFF:
             raise Hidden("eosin.console.records is off: this broker shows no records here")
         authorizer = self._services.authorizer
-        if authorizer is None:
+        if authorizer is EVERYBODY_MAY:
             if not config.eosin_http_token_file and not any(is_open(config, name) for name in config.protocols):
                 raise Hidden("every listener asks clients who they are, and this page asks nobody: records are shown"
                              " where eosin.http.token.file is set")  # fmt: skip

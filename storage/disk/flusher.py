@@ -202,7 +202,15 @@ class ThreadFlusher:
 
     defers: Final = True
 
-    def __init__(self, *, threads: int = 4) -> None:
+    def __init__(
+        self,
+        *,
+        threads: int = 4,
+        watch: Callable[[int], None] | None = None,
+        watch_bytes: Callable[[int], None] | None = None,
+    ) -> None:
+        """`watch` is told how long each flush took (ns), by the thread that made it; `watch_bytes` in the event loop
+        how many bytes it has made durable."""
         self._thread_count = threads
         self._threads: list[threading.Thread] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -220,10 +228,8 @@ class ThreadFlusher:
         self._is_scheduled = False
         self._idle: asyncio.Future[None] | None = None
         self.backlog_bytes = 0
-        self.watch: Callable[[int], None] | None = None
-        """Told how long each flush took (ns), by the thread that made it."""
-        self.watch_bytes: Callable[[int], None] | None = None
-        """Told in the event loop how many bytes each flush has made durable."""
+        self._watch: Final = watch
+        self._watch_bytes: Final = watch_bytes
 
     def appended(
         self,
@@ -292,8 +298,8 @@ class ThreadFlusher:
         self.backlog_bytes -= covered
         flush.release()
         if error is None:
-            if self.watch_bytes is not None:
-                self.watch_bytes(covered)
+            if self._watch_bytes is not None:
+                self._watch_bytes(covered)
             self.synced(log, flush.end_offset)
         log.end_flush(flush.end_offset, error)
         self._wake_settlers(log)
@@ -343,10 +349,10 @@ class ThreadFlusher:
         assert loop is not None
         while (job := jobs.get()) is not None:
             work, ended = job
-            began_ns = stopwatch_ns() if self.watch is not None else 0
+            began_ns = stopwatch_ns() if self._watch is not None else 0
             self._results.append((ended, outcome(work)))
-            if self.watch is not None and began_ns:
-                self.watch(stopwatch_ns() - began_ns)
+            if self._watch is not None and began_ns:
+                self._watch(stopwatch_ns() - began_ns)
             # A wake-up that is under way drains the deque after it has cleared the flag, so it sees this result too.
             if not self._is_waking:
                 self._is_waking = True

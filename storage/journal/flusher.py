@@ -50,8 +50,15 @@ class _Pending:
 class JournalFlusher(ThreadFlusher):
     """Without a journal, which `use` gives it, it syncs each log by itself."""
 
-    def __init__(self, *, threads: int = 4) -> None:
-        super().__init__(threads=threads)
+    def __init__(
+        self,
+        *,
+        threads: int = 4,
+        watch: Callable[[int], None] | None = None,
+        watch_bytes: Callable[[int], None] | None = None,
+    ) -> None:
+        """See `ThreadFlusher`."""
+        super().__init__(threads=threads, watch=watch, watch_bytes=watch_bytes)
         self._journal: Journal | None = None
         self._direct_bytes = 0
         self._group_jobs: SimpleQueue[Job | None] = SimpleQueue()
@@ -257,8 +264,8 @@ class JournalFlusher(ThreadFlusher):
         if error is None:
             if self._journal is not None:
                 self._journal.ring.durable(group.place)
-            if self.watch_bytes is not None:
-                self.watch_bytes(sum(size for _, _, size in group.logs))
+            if self._watch_bytes is not None:
+                self._watch_bytes(sum(size for _, _, size in group.logs))
             if not self._is_closing and self._gathering.waits(len(group.logs), len(self._waiting)):
                 self._gather_timer = self._running_loop().call_later(GATHER_S, self._gathered)
             for log, end_offset, size in group.logs:

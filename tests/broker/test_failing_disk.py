@@ -3,7 +3,7 @@
 import errno
 
 from data_broker import DataBroker, batch, settle
-from fake_disk import FakeDisk
+from lying_disk import LyingDisk
 from manual_clock import ManualClock
 
 from eosin.broker.handlers import produce
@@ -20,9 +20,9 @@ RETRIABLE = (
 NAME = "tx"
 
 
-async def started() -> tuple[DataBroker, FakeDisk]:
+async def started() -> tuple[DataBroker, LyingDisk]:
     clock = ManualClock()
-    disk = FakeDisk(clock.now_ms)
+    disk = LyingDisk(clock.now_ms)
     broker = await DataBroker.started(disk=disk, clock=clock)  # type: ignore[arg-type]
     await broker.create_topic()
     return broker, disk

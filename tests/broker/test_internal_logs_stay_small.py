@@ -10,7 +10,7 @@ from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.transactions.log.encoder import encode_batch
 from eosin.coordinator.transactions.log.loader import StateReplay
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
-from eosin.node.server import Server
+from eosin.node.node import Node
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
@@ -135,8 +135,7 @@ async def test_a_coordinator_that_starts_on_compacted_logs_knows_every_transacti
     pairs: dict[str, tuple[int, int]] = {}
     state = TopicPartition(TRANSACTION_STATE_TOPIC, 0)
     for life in range(2):
-        server = Server(config, disk=disk)
-        await server.startup()
+        server = await Node.alone(config, disk=disk).start()
         logs = server.services.partitions._log_manager
         transactions = server.services.transactions
         for number in range(400):

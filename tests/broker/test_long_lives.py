@@ -5,7 +5,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from fake_disk import FakeDisk
+from lying_disk import LyingDisk
 from manual_clock import ManualClock
 from waiting import settled, until
 from wire import EARLIEST, Wire, data_offsets, now_ms, unique
@@ -13,7 +13,8 @@ from wire_group import RawMember, commit_offset, fetch_offset
 from wire_producer import RawProducer, idempotent, transactional
 
 from eosin.client.read_committed import FetchedRecords
-from eosin.node.server import Server
+from eosin.node.node import Node
+from eosin.node.running import RunningNode
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, batches, build_batch, iter_records
@@ -34,8 +35,8 @@ class Broker:
 
     def __init__(self) -> None:
         self.clock = ManualClock(now_ms())
-        self.disk = FakeDisk(self.clock.now_ms)
-        self.server: Server | None = None
+        self.disk = LyingDisk(self.clock.now_ms)
+        self.server: RunningNode | None = None
         self.ticking: asyncio.Task[None] | None = None
 
     async def _tick(self) -> None:
@@ -47,8 +48,7 @@ class Broker:
     async def start(self) -> Wire:
         self.ticking = asyncio.create_task(self._tick())
         config = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=("/data",), eosin_durability="os", **FEW)
-        self.server = Server(config, clock=self.clock, disk=self.disk)
-        await self.server.startup()
+        self.server = await Node.alone(config, clock=self.clock, disk=self.disk).start()
         return await Wire.open(self.server.addresses[0])
 
     async def stop(self, wire: Wire) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from batches import NOW_MS, ORDERS, TOPIC_ID, data, marker
-from fake_disk import FakeDisk
 from inspected import exported
 from logs import Logs, appended, read_now
+from lying_disk import LyingDisk
 
 from eosin.cli.__main__ import main
 from eosin.cli.compare import Compared, compared
@@ -29,7 +29,7 @@ class Pair:
     """A leader in /a and its follower in /b."""
 
     def __init__(self, *, config: LogConfig = SMALL, follower_config: LogConfig = LARGE) -> None:
-        self.disk = FakeDisk()
+        self.disk = LyingDisk()
         self.leader = Logs(disk=self.disk, data_dir="/a", replicated=True, config=config)
         self.follower = Logs(disk=self.disk, data_dir="/b", replicated=True, config=follower_config)
 

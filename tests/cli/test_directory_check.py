@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from batches import NOW_MS, ORDERS, TOPIC_ID, data, marker
-from fake_disk import FakeDisk
 from inspected import FOLDER, SMALL, Stopped, exported, write_history, written
 from logs import DATA_DIR, Logs, appended
+from lying_disk import LyingDisk
 
 from eosin.cli.directory_check import DirectoryCheck, Summary, TransactionsFound
 from eosin.coordinator.transactions.rules.state import TransactionState
@@ -30,11 +30,11 @@ OTHER = TopicPartition("orders", 1)
 TABLE = TopicPartition("table", 0)
 
 
-def checked(disk: FakeDisk) -> list[Value]:
+def checked(disk: LyingDisk) -> list[Value]:
     return list(DirectoryCheck(disk, DATA_DIR).run())
 
 
-def found(disk: FakeDisk, severity: str | None = None) -> list[str]:
+def found(disk: LyingDisk, severity: str | None = None) -> list[str]:
     """The problems as `file: reason`; the summary must count them."""
     values = checked(disk)
     problems = [value for value in values if isinstance(value, Problem)]
@@ -45,19 +45,19 @@ def found(disk: FakeDisk, severity: str | None = None) -> list[str]:
     return [f"{each.file}: {each.reason}" for each in problems if severity in (None, each.severity)]
 
 
-def only(disk: FakeDisk, severity: str = ERROR) -> str:
+def only(disk: LyingDisk, severity: str = ERROR) -> str:
     (sentence,) = found(disk)
     assert found(disk, severity) == [sentence]
     return sentence
 
 
 @pytest.fixture
-async def disk() -> FakeDisk:
+async def disk() -> LyingDisk:
     """orders-0 with three segments, stopped cleanly. Nothing tells what topics there are."""
     return await written()
 
 
-async def killed(*, saved: bool) -> FakeDisk:
+async def killed(*, saved: bool) -> LyingDisk:
     """The same, killed."""
     logs = Logs(config=SMALL)
     write_history(logs, await logs.open())
@@ -69,7 +69,7 @@ async def killed(*, saved: bool) -> FakeDisk:
 # Sound directories
 
 
-def test_a_sound_directory_has_no_problem(disk: FakeDisk) -> None:
+def test_a_sound_directory_has_no_problem(disk: LyingDisk) -> None:
     values = checked(disk)
     assert found(disk) == []
     assert isinstance(values[0], DirectoryFound)
@@ -80,7 +80,7 @@ def test_a_sound_directory_has_no_problem(disk: FakeDisk) -> None:
     assert orders.records == 12 * 8
 
 
-def test_looking_changes_nothing(disk: FakeDisk) -> None:
+def test_looking_changes_nothing(disk: LyingDisk) -> None:
     before = {path: disk.read_whole(path) for path in disk.paths()}
     calls = len(disk.calls)
     checked(disk)
@@ -136,7 +136,7 @@ async def test_transactions_in_every_state_are_sound() -> None:
 # Segments
 
 
-def test_a_flipped_byte_is_an_error_with_its_place(disk: FakeDisk) -> None:
+def test_a_flipped_byte_is_an_error_with_its_place(disk: LyingDisk) -> None:
     disk.damage(f"{FOLDER}/{FIRST}.log", 300)
     (problem,) = [value for value in checked(disk) if isinstance(value, Problem)]
     assert (problem.file, problem.position, problem.offset) == (f"orders-0/{FIRST}.log", 205, 3)
@@ -144,7 +144,7 @@ def test_a_flipped_byte_is_an_error_with_its_place(disk: FakeDisk) -> None:
     assert problem.severity == ERROR
 
 
-async def test_a_torn_tail_is_a_warning_after_a_kill_and_an_error_after_a_clean_stop(disk: FakeDisk) -> None:
+async def test_a_torn_tail_is_a_warning_after_a_kill_and_an_error_after_a_clean_stop(disk: LyingDisk) -> None:
     torn = await killed(saved=False)
     torn.add_bytes(f"{FOLDER}/{THIRD}.log", data(3)[:80])
     assert "the last batch is torn" in only(torn, WARNING)
@@ -188,18 +188,18 @@ async def test_a_segment_that_a_power_loss_took_is_a_warning_unless_it_was_saved
     assert f"orders-0/{THIRD}.log: offsets 51..100 are missing" in found(disk, severity)
 
 
-def test_a_missing_segment_is_an_error(disk: FakeDisk) -> None:
+def test_a_missing_segment_is_an_error(disk: LyingDisk) -> None:
     for suffix in (".log", ".index", ".timeindex", ".txnindex"):
         disk.unlink(f"{FOLDER}/{SECOND}{suffix}")
     assert f"orders-0/{THIRD}.log: offsets 51..100 are missing" in found(disk, ERROR)
 
 
-def test_segments_that_overlap_are_an_error(disk: FakeDisk) -> None:
+def test_segments_that_overlap_are_an_error(disk: LyingDisk) -> None:
     disk.open(f"{FOLDER}/00000000000000000100.log", create=True)
     assert any("it begins at offset 100, and the one before ends at 101" in each for each in found(disk, ERROR))
 
 
-def test_a_log_that_ends_below_its_checkpoints_is_an_error(disk: FakeDisk) -> None:
+def test_a_log_that_ends_below_its_checkpoints_is_an_error(disk: LyingDisk) -> None:
     disk.write_atomic(f"{DATA_DIR}/recovery-point-offset-checkpoint", b"0\n1\norders 0 500\n")
     disk.write_atomic(f"{DATA_DIR}/replication-offset-checkpoint", b"0\n1\norders 0 400\n")
     disk.write_atomic(f"{DATA_DIR}/log-start-offset-checkpoint", b"0\n1\norders 0 300\n")
@@ -213,7 +213,7 @@ def test_a_log_that_ends_below_its_checkpoints_is_an_error(disk: FakeDisk) -> No
 # Indexes and snapshots
 
 
-def test_a_wrong_index_row_is_an_error(disk: FakeDisk) -> None:
+def test_a_wrong_index_row_is_an_error(disk: LyingDisk) -> None:
     disk.replace(f"{FOLDER}/{FIRST}.index", 0, struct.pack(">ii", 3, 17))
     assert "is wrong: no batch starts at byte 17" in found(disk, ERROR)[0]
 
@@ -228,7 +228,7 @@ async def test_a_wrong_index_row_that_recovery_rebuilds_is_a_warning() -> None:
     assert len(found(disk, WARNING)) == 2
 
 
-def test_a_missing_index_is_a_warning(disk: FakeDisk) -> None:
+def test_a_missing_index_is_a_warning(disk: LyingDisk) -> None:
     disk.unlink(f"{FOLDER}/{FIRST}.timeindex")
     assert only(disk, WARNING) == f"orders-0/{FIRST}.log: it lacks an index, which the next start rebuilds"
 
@@ -246,14 +246,14 @@ async def test_small_logs_of_a_stop_with_many_need_no_index(monkeypatch: pytest.
     assert found(disk) == []
 
 
-def test_an_aborted_transaction_that_is_in_no_index_is_an_error(disk: FakeDisk) -> None:
+def test_an_aborted_transaction_that_is_in_no_index_is_an_error(disk: LyingDisk) -> None:
     disk.unlink(f"{FOLDER}/{FIRST}.txnindex")
     assert found(disk, ERROR)[0] == (
         f"orders-0/{FIRST}.log: the aborted transaction of producer 2 from 14 to 17 is in no transaction index"
     )
 
 
-def test_a_last_stable_offset_that_hides_aborted_transactions_is_an_error(disk: FakeDisk) -> None:
+def test_a_last_stable_offset_that_hides_aborted_transactions_is_an_error(disk: LyingDisk) -> None:
     disk.replace(f"{FOLDER}/{FIRST}.txnindex", 26, (40).to_bytes(8, "big"))
     assert only(disk) == (
         f"orders-0/{FIRST}.txnindex: the aborted transaction of producer 2 from 14 is there as 14..17"
@@ -261,7 +261,7 @@ def test_a_last_stable_offset_that_hides_aborted_transactions_is_an_error(disk: 
     )
 
 
-def test_a_snapshot_with_a_wrong_checksum_is_an_error(disk: FakeDisk) -> None:
+def test_a_snapshot_with_a_wrong_checksum_is_an_error(disk: LyingDisk) -> None:
     disk.damage(f"{FOLDER}/{SECOND}.snapshot", 30)
     assert only(disk) == f"orders-0/{SECOND}.snapshot: wrong checksum"
 
@@ -277,13 +277,13 @@ def test_a_snapshot_with_a_wrong_checksum_is_an_error(disk: FakeDisk) -> None:
     ],
 )
 def test_a_snapshot_that_the_log_contradicts_is_an_error(
-    disk: FakeDisk, field: int, content: bytes, reason: str
+    disk: LyingDisk, field: int, content: bytes, reason: str
 ) -> None:
     rewrite_snapshot(disk, lambda body: body[: 10 + field] + content + body[10 + field + len(content) :])
     assert f"orders-0/00000000000000000111.snapshot: {reason}" in found(disk, ERROR)
 
 
-def test_a_snapshot_without_an_open_transaction_is_an_error(disk: FakeDisk) -> None:
+def test_a_snapshot_without_an_open_transaction_is_an_error(disk: LyingDisk) -> None:
     def without_third(body: bytes) -> bytes:
         return body[:6] + (2).to_bytes(4, "big") + body[10:-46]
 
@@ -291,7 +291,7 @@ def test_a_snapshot_without_an_open_transaction_is_an_error(disk: FakeDisk) -> N
     assert only(disk).endswith("it lacks producer 3 and its open transaction from 91 on")
 
 
-def test_an_earlier_batch_of_a_producer_that_the_snapshot_does_not_know_is_an_error(disk: FakeDisk) -> None:
+def test_an_earlier_batch_of_a_producer_that_the_snapshot_does_not_know_is_an_error(disk: LyingDisk) -> None:
     def of_another(content: bytes) -> bytes:
         at = end_of_kafkas(content) + 4
         return content[:at] + struct.pack(">q", 77) + content[at + 8 :]
@@ -305,7 +305,7 @@ def end_of_kafkas(snapshot: bytes) -> int:
     return 10 + 46 * int.from_bytes(snapshot[6:10], "big")
 
 
-def rewrite_snapshot(disk: FakeDisk, change: Callable[[bytes], bytes], *, as_kafka: bool = True) -> None:
+def rewrite_snapshot(disk: LyingDisk, change: Callable[[bytes], bytes], *, as_kafka: bool = True) -> None:
     """Change the newest snapshot, and give it the right checksum."""
     import crc32c
 
@@ -329,7 +329,7 @@ async def test_removed_indexes_and_snapshots_are_rebuilt_by_the_next_start() -> 
     assert after == {path: content for path, content in before.items() if path.endswith("index")}
 
 
-def test_a_snapshot_beyond_the_log_is_an_error(disk: FakeDisk) -> None:
+def test_a_snapshot_beyond_the_log_is_an_error(disk: LyingDisk) -> None:
     disk.rename(LAST_SNAPSHOT, f"{FOLDER}/00000000000000000400.snapshot")
     assert only(disk).endswith("it is beyond the log, which ends at 111")
 
@@ -349,12 +349,12 @@ def test_a_snapshot_beyond_the_log_is_an_error(disk: FakeDisk) -> None:
         (b"9\n", "leader-epoch-checkpoint: version '9', only 0 is known"),
     ],
 )
-def test_leader_epochs_that_the_log_contradicts_are_an_error(disk: FakeDisk, content: bytes, reason: str) -> None:
+def test_leader_epochs_that_the_log_contradicts_are_an_error(disk: LyingDisk, content: bytes, reason: str) -> None:
     disk.write_atomic(f"{FOLDER}/leader-epoch-checkpoint", content)
     assert only(disk) == f"orders-0/{reason}"
 
 
-def add(disk: FakeDisk, batch: bytes | bytearray, *, offset: int = 111, epoch: int = 0) -> None:
+def add(disk: LyingDisk, batch: bytes | bytearray, *, offset: int = 111, epoch: int = 0) -> None:
     """Put a batch behind the last one."""
     batch = bytearray(batch)
     batch[0:8] = offset.to_bytes(8, "big")
@@ -378,20 +378,20 @@ def add(disk: FakeDisk, batch: bytes | bytearray, *, offset: int = 111, epoch: i
     ],
 )
 def test_a_batch_that_a_broker_should_have_refused_is_found(
-    disk: FakeDisk, batch: bytes, severity: str, reason: str | None
+    disk: LyingDisk, batch: bytes, severity: str, reason: str | None
 ) -> None:
     add(disk, batch)
     assert found(disk) == ([] if reason is None else [f"orders-0/{THIRD}.log: {reason}"])
     assert found(disk, severity) == found(disk)
 
 
-def test_epochs_that_go_back_are_found(disk: FakeDisk) -> None:
+def test_epochs_that_go_back_are_found(disk: LyingDisk) -> None:
     add(disk, data(2, pid=1, epoch=3, seq=0))
     add(disk, data(2, pid=1, epoch=2, seq=0), offset=113)
     assert only(disk) == f"orders-0/{THIRD}.log: producer 1 writes in epoch 2 after 3"
 
 
-def test_missing_offsets_are_an_error_where_nothing_was_compacted(disk: FakeDisk) -> None:
+def test_missing_offsets_are_an_error_where_nothing_was_compacted(disk: LyingDisk) -> None:
     add(disk, data(1), offset=115)
     assert only(disk) == f"orders-0/{THIRD}.log: offsets 111..114 are missing"
 
@@ -410,27 +410,27 @@ async def test_missing_offsets_are_what_compaction_leaves() -> None:
 # The directory
 
 
-def test_a_name_that_is_no_partition_is_an_error(disk: FakeDisk) -> None:
+def test_a_name_that_is_no_partition_is_an_error(disk: LyingDisk) -> None:
     disk.make_directory(f"{DATA_DIR}/holiday pictures")
     assert only(disk) == "holiday pictures: it is no partition, so a broker refuses to start"
 
 
-def test_directories_that_wait_to_be_removed_are_left_alone(disk: FakeDisk) -> None:
+def test_directories_that_wait_to_be_removed_are_left_alone(disk: LyingDisk) -> None:
     disk.make_directory(f"{DATA_DIR}/orders-0.{'0' * 32}-delete")
     assert found(disk) == []
 
 
-def test_a_malformed_checkpoint_is_an_error(disk: FakeDisk) -> None:
+def test_a_malformed_checkpoint_is_an_error(disk: LyingDisk) -> None:
     disk.write_atomic(f"{DATA_DIR}/recovery-point-offset-checkpoint", b"0\n7\n")
     assert only(disk).startswith("recovery-point-offset-checkpoint: 0 entries")
 
 
-def test_a_malformed_topic_id_is_an_error(disk: FakeDisk) -> None:
+def test_a_malformed_topic_id_is_an_error(disk: LyingDisk) -> None:
     disk.write_atomic(f"{FOLDER}/partition.metadata", b"nonsense")
     assert only(disk).startswith("orders-0/partition.metadata: partition.metadata: b'nonsense'")
 
 
-def test_an_interrupted_compaction_is_judged_as_the_next_start_will_see_it(disk: FakeDisk) -> None:
+def test_an_interrupted_compaction_is_judged_as_the_next_start_will_see_it(disk: LyingDisk) -> None:
     for suffix in (".log", ".index", ".timeindex", ".txnindex"):
         path = f"{FOLDER}/{FIRST}{suffix}"
         disk.open(path + ".swap", create=True)
@@ -439,7 +439,7 @@ def test_an_interrupted_compaction_is_judged_as_the_next_start_will_see_it(disk:
     assert only(disk, WARNING) == "orders-0: a compaction was interrupted"
 
 
-def test_a_compaction_that_had_not_replaced_anything_does_not_count(disk: FakeDisk) -> None:
+def test_a_compaction_that_had_not_replaced_anything_does_not_count(disk: LyingDisk) -> None:
     for name in (f"{FIRST}.log.swap", f"{FIRST}.log.cleaned"):
         disk.open(f"{FOLDER}/{name}", create=True)
     assert only(disk, WARNING) == "orders-0: a compaction was interrupted"
@@ -654,7 +654,7 @@ async def test_nothing_is_said_about_producers_behind_damage() -> None:
 # What can be checked at all
 
 
-def test_only_a_data_directory_can_be_checked(tmp_path: Path, disk: FakeDisk) -> None:
+def test_only_a_data_directory_can_be_checked(tmp_path: Path, disk: LyingDisk) -> None:
     with pytest.raises(NoDataDirectory, match="there is no directory /nowhere"):
         lock(disk, "/nowhere")
     with pytest.raises(NoDataDirectory, match=r"it has no meta\.properties"):

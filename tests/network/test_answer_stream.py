@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_disk import FakeDisk, Fault
 from fake_peer import FakePeer, host_of, turns
+from lying_disk import Fault, LyingDisk
 from waiting import until
 
 from eosin.broker.services import Services
@@ -66,7 +66,7 @@ def fetches(*sizes: int) -> list[FetchRequest]:
 @pytest.mark.parametrize("split", [1, 3])
 @pytest.mark.parametrize("in_memory", [True, False])
 async def test_a_slow_client_gets_all_answers_whole_and_in_order(split: int, in_memory: bool) -> None:
-    shelf = Shelf(FakeDisk(), split=split, in_memory=in_memory)
+    shelf = Shelf(LyingDisk(), split=split, in_memory=in_memory)
     peer = FakePeer(host_of(shelf.api))
     peer.transport.read_slowly()
     peer.send(ApiKey.FETCH, 12, *fetches(2 * MIB, 15_000, MIB))
@@ -83,7 +83,7 @@ async def test_a_slow_client_gets_all_answers_whole_and_in_order(split: int, in_
 
 
 async def test_a_client_that_reads_nothing_holds_one_piece_and_frees_it_when_it_goes() -> None:
-    shelf = Shelf(FakeDisk())
+    shelf = Shelf(LyingDisk())
     host = host_of(shelf.api)
     peer = FakePeer(host)
     peer.transport.read_slowly()
@@ -100,7 +100,7 @@ async def test_a_client_that_reads_nothing_holds_one_piece_and_frees_it_when_it_
 
 
 async def test_memory_is_counted_until_a_slow_client_has_taken_it() -> None:
-    shelf = Shelf(FakeDisk(), in_memory=True)
+    shelf = Shelf(LyingDisk(), in_memory=True)
     host = host_of(shelf.api)
     peer = FakePeer(host)
     peer.transport.read_slowly()
@@ -113,7 +113,7 @@ async def test_memory_is_counted_until_a_slow_client_has_taken_it() -> None:
 
 
 async def test_a_response_that_waits_for_an_earlier_one_is_counted_too() -> None:
-    shelf = Shelf(FakeDisk(), in_memory=True)
+    shelf = Shelf(LyingDisk(), in_memory=True)
     first: list[asyncio.Future[FetchResponse]] = []
 
     async def beat(request: Any, context: RequestContext, services: Services) -> Any:
@@ -139,7 +139,7 @@ async def test_a_response_that_waits_for_an_earlier_one_is_counted_too() -> None
 async def test_a_file_that_cannot_be_read_in_the_middle_of_an_answer_closes_the_connection(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    disk = FakeDisk()
+    disk = LyingDisk()
     shelf = Shelf(disk)
     host = host_of(shelf.api)
     for cold in (False, True):
@@ -159,7 +159,7 @@ async def test_a_file_that_cannot_be_read_in_the_middle_of_an_answer_closes_the_
 
 
 async def test_records_outside_the_cache_are_read_in_a_thread_while_the_client_may_leave() -> None:
-    disk = FakeDisk()
+    disk = LyingDisk()
     shelf = Shelf(disk)
     disk.cold = True
     peer = FakePeer(host_of(shelf.api))
@@ -173,7 +173,7 @@ async def test_records_outside_the_cache_are_read_in_a_thread_while_the_client_m
 
 
 async def test_a_connection_that_closes_sends_what_is_answered_first() -> None:
-    shelf = Shelf(FakeDisk())
+    shelf = Shelf(LyingDisk())
     peer = FakePeer(host_of(shelf.api))
     peer.transport.read_slowly()
     peer.send(ApiKey.FETCH, 12, *fetches(MIB))
@@ -187,7 +187,7 @@ async def test_a_connection_that_closes_sends_what_is_answered_first() -> None:
 
 
 async def test_an_idle_connection_whose_client_reads_nothing_is_cut_off() -> None:
-    shelf = Shelf(FakeDisk())
+    shelf = Shelf(LyingDisk())
     peer = FakePeer(host_of(shelf.api))
     peer.transport.read_slowly()
     peer.send(ApiKey.FETCH, 12, *fetches(MIB))

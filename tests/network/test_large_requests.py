@@ -10,7 +10,7 @@ from fake_peer import FakePeer
 from local_broker import local_broker
 from waiting import HANG_S, settled, until
 
-from eosin.node.server import Server
+from eosin.node.running import RunningNode
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -27,7 +27,7 @@ SMALL = DescribeGroupsRequest(groups=("g",))
 class HeldThread:
     """Decodes when the test says so."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: RunningNode) -> None:
         self.begun = threading.Event()
         self.go_on = threading.Event()
         server.host.decode_request = self._decode
@@ -40,7 +40,7 @@ class HeldThread:
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[Server]:
+async def server() -> AsyncIterator[RunningNode]:
     async with local_broker() as running:
         yield running
 
@@ -51,7 +51,7 @@ async def answers(peer: FakePeer, count: int) -> list[Any]:
     return found
 
 
-async def test_what_comes_behind_a_large_request_begins_after_it(server: Server) -> None:
+async def test_what_comes_behind_a_large_request_begins_after_it(server: RunningNode) -> None:
     held = HeldThread(server)
     peer, other = FakePeer(server.host), FakePeer(server.host)
     peer.send(ApiKey.DESCRIBE_GROUPS, 6, SMALL)
@@ -69,7 +69,7 @@ async def test_what_comes_behind_a_large_request_begins_after_it(server: Server)
     assert [each.group_id for each in small.groups] == ["g"]
 
 
-async def test_two_large_requests_of_a_connection_are_answered_in_their_order(server: Server) -> None:
+async def test_two_large_requests_of_a_connection_are_answered_in_their_order(server: RunningNode) -> None:
     peer = FakePeer(server.host)
     peer.send(
         ApiKey.FIND_COORDINATOR, 6, LARGE, FindCoordinatorRequest(0, coordinator_keys=LARGE.coordinator_keys[::-1])
@@ -79,7 +79,7 @@ async def test_two_large_requests_of_a_connection_are_answered_in_their_order(se
     assert [each.key for each in second.coordinators] == list(LARGE.coordinator_keys[::-1])
 
 
-async def test_a_large_request_that_is_cut_short_closes_its_connection(server: Server) -> None:
+async def test_a_large_request_that_is_cut_short_closes_its_connection(server: RunningNode) -> None:
     peer = FakePeer(server.host)
     frame = peer.frame(ApiKey.FIND_COORDINATOR, 6, LARGE)[4:-100]
     peer.transport.feed(len(frame).to_bytes(4, "big") + frame)
@@ -88,7 +88,7 @@ async def test_a_large_request_that_is_cut_short_closes_its_connection(server: S
     await until(lambda: not server.host.running)
 
 
-async def test_a_large_request_of_a_client_that_is_gone_is_not_executed(server: Server) -> None:
+async def test_a_large_request_of_a_client_that_is_gone_is_not_executed(server: RunningNode) -> None:
     admin, peer = FakePeer(server.host), FakePeer(server.host)
     admin.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=(CreatableTopic("t", 1, 1),), timeout_ms=1000))
     assert [each.error_code for each in (await answers(admin, 1))[0].topics] == [ErrorCode.NONE]
@@ -105,7 +105,9 @@ async def test_a_large_request_of_a_client_that_is_gone_is_not_executed(server: 
     assert log.log_end_offset == 0
 
 
-async def test_a_produce_of_very_many_partitions_and_what_follows_are_appended_in_their_order(server: Server) -> None:
+async def test_a_produce_of_very_many_partitions_and_what_follows_are_appended_in_their_order(
+    server: RunningNode,
+) -> None:
     peer = FakePeer(server.host)
     peer.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=(CreatableTopic("t", 1, 1),), timeout_ms=1000))
     await answers(peer, 1)

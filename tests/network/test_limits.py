@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from fake_peer import FakePeer, host_of, turns
+from local_broker import running
 from waiting import until
 
 from eosin.model.principals import Principal
 from eosin.network.limits import BROKER, ConnectionLimits, Limits, close_if_too_many, limits_of
 from eosin.node.configuration import load_config
-from eosin.node.server import Server
+from eosin.node.running import RunningNode
 from eosin.security.session import Session
 from eosin.settings.connections import connections_by_address
 from eosin.settings.settings import SettingError
@@ -23,19 +24,15 @@ FEW = ("eosin.durability=memory", "transaction.state.log.num.partitions=2", "off
 
 
 @asynccontextmanager
-async def serving(*settings: str, listeners: str = "PLAINTEXT://127.0.0.1:0") -> AsyncIterator[Server]:
-    server = Server(load_config(assignments=[*FEW, f"listeners={listeners}", *settings]).config)
-    await server.startup()
-    try:
+async def serving(*settings: str, listeners: str = "PLAINTEXT://127.0.0.1:0") -> AsyncIterator[RunningNode]:
+    async with running(load_config(assignments=[*FEW, f"listeners={listeners}", *settings]).config) as server:
         yield server
-    finally:
-        await server.shutdown()
 
 
 class Clients:
     """Connections to a server, from addresses of a test's choice."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: RunningNode) -> None:
         self.server = server
         self.writers: list[asyncio.StreamWriter] = []
 

@@ -13,7 +13,7 @@ from eosin.broker.services import Services
 from eosin.model.close_connection import CloseConnection
 from eosin.network.api import Api, RequestContext
 from eosin.network.request_hooks import HookChain, ObservedRequest, RequestHooks, SlowRequestLog, Verdict
-from eosin.node.server import Server
+from eosin.node.node import Node
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
@@ -241,8 +241,7 @@ async def test_the_log_of_slow_requests_is_a_setting_and_off_by_default() -> Non
     listeners = ("PLAINTEXT://127.0.0.1:0",)
     for from_ms, expected in ((0, type(None)), (500, SlowRequestLog)):
         config = BrokerConfig(listeners=listeners, eosin_durability="memory", eosin_slow_request_log_ms=from_ms)
-        server = Server(config)
-        await server.startup()
+        server = await Node.alone(config).start()
         try:
             assert isinstance(server.host.hooks, expected)
         finally:

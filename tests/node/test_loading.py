@@ -11,8 +11,8 @@ from wire_producer import transactional
 
 from eosin.broker.hanging_transactions import HangingTransactions
 from eosin.coordinator.groups.log.loader import Loader
-from eosin.node import server as server_module
-from eosin.node.server import Server
+from eosin.node import loading
+from eosin.node.node import Node
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
@@ -33,8 +33,7 @@ def config_of(directory: Path) -> BrokerConfig:
 async def test_requests_are_answered_while_the_coordinators_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = Server(config_of(tmp_path))
-    await server.startup()
+    server = await Node.alone(config_of(tmp_path)).start()
     wire = await Wire.open(server.addresses[0])
     partition: TopicPartition = await wire.partition()
     name, group = unique("tx"), unique("group")
@@ -47,10 +46,9 @@ async def test_requests_are_answered_while_the_coordinators_load(
     await wire.close()
     await server.shutdown()
 
-    monkeypatch.setattr(server_module, "LOAD_BEFORE_LISTENING_MS", 0)
+    monkeypatch.setattr(loading, "LOAD_BEFORE_LISTENING_MS", 0)
     held = Held(monkeypatch)
-    server = Server(config_of(tmp_path))
-    await server.startup()
+    server = await Node.alone(config_of(tmp_path)).start()
     wire = await Wire.open(server.addresses[0])
     assert await wire.append(partition) == 2
     assert (await wire.init(name)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -69,8 +67,7 @@ async def test_requests_are_answered_while_the_coordinators_load(
 
 
 async def test_a_broker_stops_in_the_middle_of_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = Server(config_of(tmp_path))
-    await server.startup()
+    server = await Node.alone(config_of(tmp_path)).start()
     wire = await Wire.open(server.addresses[0])
     partition = await wire.partition()
     assert await commit_offset(wire, "group", partition, 3) == ErrorCode.NONE
@@ -78,10 +75,9 @@ async def test_a_broker_stops_in_the_middle_of_loading(tmp_path: Path, monkeypat
     await server.shutdown()
     for opened in (False, True):
         with monkeypatch.context() as patch:
-            patch.setattr(server_module, "LOAD_BEFORE_LISTENING_MS", 0)
+            patch.setattr(loading, "LOAD_BEFORE_LISTENING_MS", 0)
             Held(patch).is_open = opened
-            server = Server(config_of(tmp_path))
-            await server.startup()
+            server = await Node.alone(config_of(tmp_path)).start()
             assert await server.shutdown()
 
 
@@ -89,15 +85,14 @@ async def test_compaction_waits_until_the_coordinators_are_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds: list[bool] = []
-    monkeypatch.setattr(server_module, "LOAD_BEFORE_LISTENING_MS", 0)
+    monkeypatch.setattr(loading, "LOAD_BEFORE_LISTENING_MS", 0)
     monkeypatch.setattr(Cleaner, "interval_ms", 1)
     monkeypatch.setattr(Cleaner, "round", lambda _: rounds.append(held.is_open))
-    monkeypatch.setattr("eosin.node.server.ROUND_INTERVAL_MS", 1)
+    monkeypatch.setattr("eosin.node.running.ROUND_INTERVAL_MS", 1)
     others: list[bool] = []
     monkeypatch.setattr(HangingTransactions, "round", lambda _: others.append(True))
     held = Held(monkeypatch)
-    server = Server(config_of(tmp_path))
-    await server.startup()
+    server = await Node.alone(config_of(tmp_path)).start()
 
     async def has_had_its_turn() -> bool:
         return len(others) > 5

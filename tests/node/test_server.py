@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+import local_broker
 import pytest
 from fake_peer import turns
 from manual_clock import ManualClock
@@ -21,7 +22,9 @@ from waiting import HANG_S, until
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.transactions.rules.config import TransactionConfig
 from eosin.network.watch import IDLE_ROUNDS, LOOK_FOR_END_MS
-from eosin.node.server import Server
+from eosin.node.node import Node
+from eosin.node.running import RunningNode
+from eosin.node.sockets import Sockets
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
@@ -79,12 +82,9 @@ class Client:
 
 
 @asynccontextmanager
-async def running(config: BrokerConfig, **given: Any) -> AsyncIterator[Server]:
-    server = Server(config, **given)
-    await server.startup()
-    try:
+async def running(config: BrokerConfig, **given: Any) -> AsyncIterator[RunningNode]:
+    async with local_broker.running(config, **given) as server:
         yield server
-    finally:
         if not server.is_stopping:
             assert await server.shutdown()
 
@@ -98,7 +98,7 @@ async def test_a_client_is_answered_over_tcp() -> None:
 
 
 def test_clients_cannot_compute_the_next_ids_from_those_they_saw() -> None:
-    generator = Server(config_of()).chance._random  # type: ignore[attr-defined]
+    generator = Node.alone(config_of()).chance._random  # type: ignore[attr-defined]
     with pytest.raises(NotImplementedError):  # which the system's generator says of its state
         generator.getstate()
 
@@ -151,14 +151,14 @@ async def test_topics_and_the_cluster_id_survive_a_restart_and_the_epoch_grows(t
     assert second[2] > first[2]
 
 
-async def begun(server: Server) -> None:
+async def begun(server: RunningNode) -> None:
     """Wait until a request of some client is being handled."""
     await until(lambda: server.host.running)
 
 
 async def refusal(config: BrokerConfig) -> str:
     with pytest.raises(StartError) as refused:
-        await Server(config).startup()
+        await Node.alone(config).start()
     return str(refused.value)
 
 
@@ -171,16 +171,18 @@ async def test_an_address_in_use_is_refused_before_the_data_is_touched(tmp_path:
 
 
 async def test_an_address_that_is_taken_between_bind_and_listen_is_refused() -> None:
-    server = Server(config_of())
-    await server._bind()
-    await server._open()
     with socket.socket() as faster:
         faster.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        faster.bind(("127.0.0.1", int(server.addresses[0].rpartition(":")[2])))
-        faster.listen()
+        config = config_of()
+
+        class Slow(Sockets):
+            def listen(self, broker: RunningNode) -> None:
+                faster.bind(("127.0.0.1", int(broker.addresses[0].rpartition(":")[2])))
+                faster.listen()
+                super().listen(broker)
+
         with pytest.raises(StartError, match="the address is in use"):
-            await server._listen()
-        await server._abandon()
+            await Node.alone(config, endpoints=Slow(config)).start()
 
 
 async def test_an_address_of_another_machine_is_refused() -> None:
@@ -433,11 +435,11 @@ def test_the_defaults_of_other_rooms_are_the_brokers(make: Any, kind: Any) -> No
 ALONE = """
 import asyncio, sys
 from eosin.node.configuration import load_config
-from eosin.node.server import Server
+from eosin.node.node import Node
 
 async def run():
-    server = Server(load_config(assignments=["listeners=127.0.0.1:0"], flags={"eosin.durability": "memory"}).config)
-    await server.startup()
+    config = load_config(assignments=["listeners=127.0.0.1:0"], flags={"eosin.durability": "memory"}).config
+    server = await Node.alone(config).start()
     await server.shutdown()
 
 asyncio.run(run())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from apache_kafka import ApacheKafka
 from broker_process import BrokerProcess
-from pipeline_broker import ThreadedBroker
+from local_broker import ThreadedBroker
 from pipeline_copier import Copier, Killer
 from toolchains import skipped_without
 
@@ -91,5 +91,5 @@ def java() -> None:
 def copier(tmp_path: Path, java: None) -> Iterator[Copier]:
     """A pipeline whose input is there and which has not run yet."""
     killer = Killer()
-    with ThreadedBroker(killer) as broker:
+    with ThreadedBroker(hooks=killer) as broker:
         yield Copier(tmp_path, killer, broker)

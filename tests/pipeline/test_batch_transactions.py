@@ -5,7 +5,8 @@ import functools
 from collections.abc import AsyncIterator
 
 import pytest
-from pipeline_broker import AheadClock, Faults, Seen, served
+from local_broker import SOCKET, local_broker
+from pipeline_broker import AheadClock, Faults, Seen
 from pipeline_job import Job, rows, run_until_done
 from waiting import until
 
@@ -13,7 +14,7 @@ from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.producer import TV1, TV2, Producer
 from eosin.client.transactions import TransactionAdmin
-from eosin.node.server import Server
+from eosin.node.running import RunningNode
 from eosin.pipeline.common.errors import (
     BadProgressTopic,
     BatchGap,
@@ -38,9 +39,9 @@ def faults() -> Faults:
 
 
 @pytest.fixture
-async def broker(faults: Faults) -> AsyncIterator[Server]:
+async def broker(faults: Faults) -> AsyncIterator[RunningNode]:
     """A broker that loses what `faults` says."""
-    async with served(faults) as server:
+    async with local_broker(hooks=faults, listeners=SOCKET) as server:
         yield server
 
 
@@ -59,7 +60,7 @@ async def requests_of_a_run(job: Job, faults: Faults) -> int:
 
 @pytest.mark.parametrize("lost", ["request", "answer"])
 async def test_each_batch_is_written_once_whichever_request_or_response_is_lost(
-    broker: Server, faults: Faults, version: int, lost: str
+    broker: RunningNode, faults: Faults, version: int, lost: str
 ) -> None:
     total = await requests_of_a_run(Job(broker.addresses[0], version), faults)
     assert total > 12
@@ -73,7 +74,7 @@ async def test_each_batch_is_written_once_whichever_request_or_response_is_lost(
 
 @pytest.mark.parametrize("handled", [False, True], ids=["not handled", "handled"])
 async def test_each_batch_is_written_once_at_whichever_request_the_driver_dies(
-    broker: Server, faults: Faults, version: int, handled: bool
+    broker: RunningNode, faults: Faults, version: int, handled: bool
 ) -> None:
     total = await requests_of_a_run(Job(broker.addresses[0], version), faults)
     for number in range(total):
@@ -92,7 +93,7 @@ async def test_each_batch_is_written_once_at_whichever_request_the_driver_dies(
 
 
 async def test_a_driver_that_dies_before_spark_has_noted_the_commit_skips_the_batch(
-    broker: Server, version: int
+    broker: RunningNode, version: int
 ) -> None:
     job = await Job(broker.addresses[0], version).create()
     async with job.client() as first:
@@ -108,7 +109,7 @@ async def test_a_driver_that_dies_before_spark_has_noted_the_commit_skips_the_ba
     assert job.attempts == 2
 
 
-async def test_an_empty_batch_writes_a_marker(broker: Server, version: int) -> None:
+async def test_an_empty_batch_writes_a_marker(broker: RunningNode, version: int) -> None:
     job = await Job(broker.addresses[0], version).create()
 
     async def nothing(_: Producer) -> int:
@@ -124,7 +125,7 @@ async def test_an_empty_batch_writes_a_marker(broker: Server, version: int) -> N
     assert (found.batch, found.rows, found.range, found.query) == (1, 2, "range-1", "q")
 
 
-async def test_a_batch_with_invalid_rows_is_aborted(broker: Server, version: int) -> None:
+async def test_a_batch_with_invalid_rows_is_aborted(broker: RunningNode, version: int) -> None:
     job = await Job(broker.addresses[0], version).create()
 
     async def half(producer: Producer) -> int:
@@ -145,7 +146,7 @@ async def test_a_batch_with_invalid_rows_is_aborted(broker: Server, version: int
 # A3: the order of a start ---------------------------------------------------------------------------------------------
 
 
-async def test_a_successor_waits_for_a_decided_commit_and_skips_its_batch(broker: Server, version: int) -> None:
+async def test_a_successor_waits_for_a_decided_commit_and_skips_its_batch(broker: RunningNode, version: int) -> None:
     job = await Job(broker.addresses[0], version).create()
     markers = broker.services.markers
     released = asyncio.Event()
@@ -171,7 +172,7 @@ async def test_a_successor_waits_for_a_decided_commit_and_skips_its_batch(broker
 
 
 async def test_a_zombie_that_commits_while_its_successor_starts_is_noticed(
-    broker: Server, faults: Faults, version: int
+    broker: RunningNode, faults: Faults, version: int
 ) -> None:
     job = await Job(broker.addresses[0], version).create()
     async with job.client() as first, job.client() as second:
@@ -199,7 +200,7 @@ async def test_a_zombie_that_commits_while_its_successor_starts_is_noticed(
     assert await job.visible() == rows(0, 1)
 
 
-async def test_a_successor_fences_a_zombie_in_the_middle_of_its_batch(broker: Server, version: int) -> None:
+async def test_a_successor_fences_a_zombie_in_the_middle_of_its_batch(broker: RunningNode, version: int) -> None:
     job = await Job(broker.addresses[0], version).create()
     async with job.client() as first, job.client() as second:
         zombie, successor = job.driver(first), job.driver(second)
@@ -221,7 +222,7 @@ async def test_a_successor_fences_a_zombie_in_the_middle_of_its_batch(broker: Se
 
 @pytest.mark.parametrize("lost", ["request", "answer"])
 async def test_a_commit_without_a_response_is_repeated_unchanged(
-    broker: Server, faults: Faults, version: int, lost: str
+    broker: RunningNode, faults: Faults, version: int, lost: str
 ) -> None:
     job = await Job(broker.addresses[0], version).create()
     losses = iter([True, True, True])
@@ -244,7 +245,7 @@ async def test_a_commit_without_a_response_is_repeated_unchanged(
 
 @pytest.mark.parametrize("lost", ["request", "answer"])
 async def test_an_unanswered_commit_is_never_aborted_and_the_next_start_learns_its_outcome(
-    broker: Server, faults: Faults, version: int, lost: str
+    broker: RunningNode, faults: Faults, version: int, lost: str
 ) -> None:
     job = await Job(broker.addresses[0], version).create()
     setattr(faults, "before" if lost == "request" else "after", lambda _, seen: seen.key is ApiKey.END_TXN)
@@ -266,7 +267,7 @@ async def test_an_unanswered_commit_is_never_aborted_and_the_next_start_learns_i
 # A5: a checkpoint and a marker that do not belong together ------------------------------------------------------------
 
 
-async def committed_up_to_2(broker: Server) -> Job:
+async def committed_up_to_2(broker: RunningNode) -> Job:
     job = await Job(broker.addresses[0]).create()
     async with job.client() as client:
         transactions = job.driver(client)
@@ -289,7 +290,7 @@ async def committed_up_to_2(broker: Server) -> Job:
     ],
 )
 async def test_a_batch_that_does_not_follow_the_marker_is_refused(
-    broker: Server, batch: int, range_hash: str, handed_over: int | None, error: type[Exception], said: str
+    broker: RunningNode, batch: int, range_hash: str, handed_over: int | None, error: type[Exception], said: str
 ) -> None:
     job = await committed_up_to_2(broker)
     async with job.client() as client:
@@ -300,7 +301,7 @@ async def test_a_batch_that_does_not_follow_the_marker_is_refused(
     assert await job.visible() == rows(0, 1, 2)
 
 
-async def test_the_marker_of_another_query_is_refused_until_the_checkpoint_is_adopted(broker: Server) -> None:
+async def test_the_marker_of_another_query_is_refused_until_the_checkpoint_is_adopted(broker: RunningNode) -> None:
     job = await committed_up_to_2(broker)
     async with job.client() as client:
         with pytest.raises(ForeignMarker, match=r"query q \(batch 2\), and this checkpoint is of query other"):
@@ -317,7 +318,7 @@ async def test_the_marker_of_another_query_is_refused_until_the_checkpoint_is_ad
     assert await job.visible() == rows(0, 1, 2, 7)
 
 
-async def test_a_checkpoint_whose_pipeline_has_no_marker_is_refused(broker: Server) -> None:
+async def test_a_checkpoint_whose_pipeline_has_no_marker_is_refused(broker: RunningNode) -> None:
     job = await committed_up_to_2(broker)
     async with job.client() as client:
         await Admin(client).delete_topics([f"{job.name}-progress"])
@@ -328,7 +329,7 @@ async def test_a_checkpoint_whose_pipeline_has_no_marker_is_refused(broker: Serv
         assert not transactions.is_committed(0, "range-0", None)
 
 
-async def test_batches_that_were_not_handed_over_are_no_gap(broker: Server) -> None:
+async def test_batches_that_were_not_handed_over_are_no_gap(broker: RunningNode) -> None:
     job = await Job(broker.addresses[0]).create()
     handed_over = None
     for batch in (4, 5, 9):
@@ -342,7 +343,9 @@ async def test_batches_that_were_not_handed_over_are_no_gap(broker: Server) -> N
     assert await job.visible() == rows(4, 5, 9)
 
 
-async def test_a_batch_that_outlives_its_transaction_raises_transaction_timed_out(broker: Server, version: int) -> None:
+async def test_a_batch_that_outlives_its_transaction_raises_transaction_timed_out(
+    broker: RunningNode, version: int
+) -> None:
     job = await Job(broker.addresses[0], version).create()
 
     async def slow(producer: Producer) -> int:
@@ -366,7 +369,7 @@ async def test_a_batch_that_outlives_its_transaction_raises_transaction_timed_ou
 # The progress topic ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_progress_topic_that_would_lose_the_marker_is_refused(broker: Server) -> None:
+async def test_a_progress_topic_that_would_lose_the_marker_is_refused(broker: RunningNode) -> None:
     job = await Job(broker.addresses[0]).create()
     async with job.client() as client:
         await Admin(client).create_topic("kept", 1)
@@ -377,7 +380,7 @@ async def test_a_progress_topic_that_would_lose_the_marker_is_refused(broker: Se
             await job.driver(client, topic="wide").start("q")
 
 
-async def test_a_marker_behind_an_open_transaction_of_another_pipeline_is_waited_for(broker: Server) -> None:
+async def test_a_marker_behind_an_open_transaction_of_another_pipeline_is_waited_for(broker: RunningNode) -> None:
     first, second = await Job(broker.addresses[0]).create(), await Job(broker.addresses[0]).create()
     async with first.client() as one, second.client() as two:
         blocking, hidden = first.driver(one, topic="shared"), second.driver(two, topic="shared")
@@ -412,7 +415,7 @@ async def forgetful() -> AsyncIterator[tuple[str, AheadClock]]:
         "transactional_id_expiration_ms": 600_000,
         "transaction_remove_expired_transaction_cleanup_interval_ms": 20,
     }
-    async with served(clock=clock, **settings) as server:
+    async with local_broker(clock=clock, listeners=SOCKET, **settings) as server:
         yield server.addresses[0], clock
 
 

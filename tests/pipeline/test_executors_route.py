@@ -5,7 +5,7 @@ import sys
 from types import ModuleType
 
 import pytest
-from pipeline_broker import served
+from local_broker import SOCKET, local_broker
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
@@ -25,7 +25,7 @@ async def test_all_tasks_of_a_batch_use_the_partition_count_of_the_driver() -> N
     """Partitions that are added meanwhile would split the rows of one key between tasks."""
     pyarrow = pytest.importorskip("pyarrow")
     leases = LeaseServer()
-    async with served() as broker, Client(broker.addresses[0]) as client:
+    async with local_broker(listeners=SOCKET) as broker, Client(broker.addresses[0]) as client:
         await Admin(client).create_topic("out", 2)
         driver = Producer(client, "totals")
         await driver.init()

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import pytest
-from pipeline_broker import Faults, served
+from local_broker import SOCKET, local_broker
+from pipeline_broker import Faults
 from runner_job import Job
 from waiting import HANG_S, until
 
@@ -34,7 +35,7 @@ def faults() -> Faults:
 @pytest.fixture
 async def job(faults: Faults) -> AsyncIterator[Job]:
     """An application with a broker of its own."""
-    async with served(faults) as server:
+    async with local_broker(hooks=faults, listeners=SOCKET) as server:
         yield await Job(server.addresses[0]).create()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from asked_broker import KILLED, STOPPED
-from pipeline_broker import served
+from local_broker import SOCKET, local_broker
 from runner_job import Job
 from virtual_broker import VirtualBroker
 from waiting import until
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.virtual
 @pytest.fixture
 async def job() -> AsyncIterator[Job]:
     """An application with a broker of its own."""
-    async with served() as server:
+    async with local_broker(listeners=SOCKET) as server:
         yield await Job(server.addresses[0]).create()
 
 
@@ -50,12 +50,12 @@ async def test_an_output_topic_that_does_not_exist_ends_the_run_at_once_with_its
 
 
 async def test_a_runner_may_be_started_before_its_broker(caplog: pytest.LogCaptureFixture) -> None:
-    async with served() as server:
+    async with local_broker(listeners=SOCKET) as server:
         address = server.addresses[0]
     settings = {"request.timeout.ms": "200", "task.timeout.ms": "60000"}
     running = asyncio.create_task(Runner(address, "early", "words", lambda _: [], settings=settings).run())
     await until(lambda: any("early (" in said and "Connection refused" in said for said in caplog.messages))
-    async with served(listeners=(f"PLAINTEXT://{address}",)):
+    async with local_broker(listeners=(f"PLAINTEXT://{address}",)):
         with pytest.raises(MissingTopic, match="topic words does not exist"):
             await running
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import runner_program
-from pipeline_broker import ThreadedBroker
+from local_broker import ThreadedBroker
 from pipeline_copier import Killer, Step, stop
 from runner_job import Job
 from stalling_leader import TwoBrokers
@@ -113,7 +113,7 @@ class Once:
 
 def test_a_runner_that_is_killed_at_each_step_has_doubled_each_number_once(tmp_path: Path) -> None:
     killer = Killer()
-    with ThreadedBroker(killer) as broker, (tmp_path / "runner.log").open("w") as log:
+    with ThreadedBroker(hooks=killer) as broker, (tmp_path / "runner.log").open("w") as log:
         load = TopicLoad(broker.address)
         load.create(runner_program.INPUT, 2)
 

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from pipeline_broker import AheadClock, served
+from local_broker import SOCKET, local_broker
+from pipeline_broker import AheadClock
 from runner_job import Job
 from waiting import HANG_S, until
 
@@ -50,14 +51,14 @@ FORGETS_OFFSETS = {"offsets_retention_minutes": 1, "offsets_retention_check_inte
 @pytest.fixture
 async def job(clock: AheadClock) -> AsyncIterator[Job]:
     """An application whose broker keeps offsets for a minute and ids for ten, and looks all the time."""
-    async with served(clock=clock, **FORGETS_OFFSETS, **FORGETS_IDS) as server:
+    async with local_broker(clock=clock, listeners=SOCKET, **FORGETS_OFFSETS, **FORGETS_IDS) as server:
         yield await Job(server.addresses[0]).create()
 
 
 @pytest.fixture
 async def kept(clock: AheadClock) -> AsyncIterator[Job]:
     """One whose broker keeps offsets for longer than ids."""
-    async with served(clock=clock, **FORGETS_IDS) as server:
+    async with local_broker(clock=clock, listeners=SOCKET, **FORGETS_IDS) as server:
         yield await Job(server.addresses[0]).create()
 
 

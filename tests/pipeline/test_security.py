@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pipeline_broker import ThreadedBroker
+from local_broker import ThreadedBroker
 from waiting import HANG_S
 
 from eosin.cli.__main__ import main
@@ -67,7 +67,7 @@ def test_a_file_that_cannot_be_used_is_refused_by_the_driver(text: str | None, s
 @pytest.fixture
 def secured(tls_files: Any) -> Iterator[ThreadedBroker]:
     settings = {"listeners": ("SSL://127.0.0.1:0",), "ssl_keystore_location": tls_files.broker}
-    with ThreadedBroker(None, **settings) as broker:
+    with ThreadedBroker(**settings) as broker:
         yield broker
 
 

@@ -23,10 +23,6 @@ class OutOfSteps(Exception):
     """The run goes on and on: more callbacks than any run of its kind needs."""
 
 
-class Killed(BaseException):
-    """The process that runs has ended in the middle of what it does. Not an Exception, so that no handler hides it."""
-
-
 class Scheduler:
     """The order in which everything happens."""
 

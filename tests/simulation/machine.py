@@ -8,17 +8,22 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from endpoints import NoSockets
+from lying_disk import LyingDisk
+
 from eosin.network.connection import Connection
-from eosin.node.server import Server
-from eosin.runtime.chance import Chance, SeededChance
+from eosin.node.node import Node
+from eosin.node.running import RunningNode
+from eosin.runtime.chance import SeededChance
 from eosin.settings.broker import BrokerConfig
+from eosin.settings.listeners import Listener
 from eosin.settings.start_error import StartError
-from eosin.storage.disk.flusher import Ended, Flusher, Work, outcome
+from eosin.storage.disk.flusher import Ended, Work, outcome
 from eosin.storage.journal.flusher import JournalFlusher
 from simulation.clock import SimulatedClock
-from simulation.disk import SimulatedDisk
 from simulation.gate import Gate
 from simulation.loop import Process, Scheduler
+from simulation.tuning import SECTOR_BYTES
 
 LISTENER = "PLAINTEXT"
 
@@ -79,10 +84,10 @@ class Machine:
         self.pace = pace
         self.clock = SimulatedClock(scheduler)
         self.chance = random.Random(f"{seed}/machine")
-        self.disk = SimulatedDisk(random.Random(f"{seed}/disk"), self.clock.now_ms)
+        self.disk = LyingDisk(self.clock.now_ms, chance=random.Random(f"{seed}/disk"), sector_bytes=SECTOR_BYTES)
         self.gate = Gate()
         """Between clients and this machine."""
-        self.server: Server | None = None
+        self.server: RunningNode | None = None
         """The broker that serves."""
         self.process: Process | None = None
         """The process that runs, which may still be starting."""
@@ -107,24 +112,30 @@ class Machine:
         flusher = None
         if self.config.eosin_durability == "fsync":
             flusher = SimulatedFlusher(process, self.chance, self.pace)
-        server = self._new_server(SeededChance(self.chance.getrandbits(64)), flusher)
-        process.call_soon(self._startup, process, server)
+        node = Node.of(
+            self.config,
+            clock=self.clock,
+            chance=SeededChance(self.chance.getrandbits(64)),
+            disk=self.disk,
+            flusher=flusher,
+            endpoints=NoSockets(Listener(LISTENER, *self.address), self._listening),
+        )
+        process.call_soon(self._startup, process, node)
 
     def _new_process(self) -> Process:
         return Process(self.scheduler, f"broker {self.starts}")  # type: ignore[abstract]
 
-    def _new_server(self, chance: Chance, flusher: Flusher | None) -> Server:
-        return Server(self.config, clock=self.clock, chance=chance, disk=self.disk, flusher=flusher)
+    def _listening(self, server: RunningNode) -> None:
+        """The broker may have connections; its start goes on."""
 
-    def _startup(self, process: Process, server: Server) -> None:
-        task = process.create_task(server.startup())
-        task.add_done_callback(lambda ended: self._started(process, server, ended))
+    def _startup(self, process: Process, node: Node) -> None:
+        task = process.create_task(node.start())
+        task.add_done_callback(lambda ended: self._started(process, ended))
 
-    def _started(self, process: Process, server: Server, task: "asyncio.Task[None]") -> None:
+    def _started(self, process: Process, task: "asyncio.Task[RunningNode]") -> None:
         error = task.exception()
         if error is None:
-            server.cluster.advertise(LISTENER, *self.address)
-            self.server = server
+            self.server = task.result()
             self.changed()
         else:
             if not isinstance(error, StartError):

@@ -1,7 +1,6 @@
 """One run of one machine: a seed's plan carried out to its end, and what the world looks like then."""
 
 import asyncio
-import errno
 from collections.abc import Callable, Sequence
 
 from eosin.storage.journal.journal import FILE_PREFIX
@@ -25,6 +24,7 @@ class Run(Course):
         self.pace = Pace(sync_ms=plan.sync_ms)
         self.machine = Machine(self.scheduler, config=config_of(plan), seed=f"{plan.seed}", pace=self.pace)
         self.machine.disk.cold = plan.cold
+        self.machine.disk.counts_room = False
         self.machine.disk.cold_work_ms = plan.sync_ms
         self.machine.changed = self._changed
         self.world = World(machine=self.machine, network=self.network, history=self.history, seed=f"{plan.seed}")
@@ -64,7 +64,7 @@ class Run(Course):
                 if machine.process is not None:
                     machine.crash(power=fault.kind == "power")
                     if fault.number % 3 == 0:  # and once more, while it starts
-                        machine.disk.calls_left = fault.number
+                        machine.disk.stop_after(fault.number)
                         self._after_stop = fault.kind
                     await asyncio.sleep(seconds)
                     self._start()
@@ -73,13 +73,13 @@ class Run(Course):
                     machine.stop(self._tidy if fault.number % 3 == 0 else lambda: None)
                     await asyncio.sleep(seconds)
             case "stop at call":
-                disk.calls_left = fault.number
+                disk.stop_after(fault.number)
                 self._after_stop = "power" if self.plan.durability == "fsync" and fault.number % 2 else "kill"
             case "failed sync":
                 part = self._chance.choice([*FOLDERS, "__", FILE_PREFIX])
-                disk.failing["sync", part] = errno.EIO
+                disk.break_calls("sync", part)
                 await asyncio.sleep(seconds)
-                disk.failing.clear()
+                disk.faults.clear()
                 if machine.process is not None:
                     machine.crash(power=fault.number % 2 == 0)
                     self._start()
@@ -88,9 +88,9 @@ class Run(Course):
                     ("append", "append", "write", "create", "rename", "truncate", "sync_directory", "read")
                 )
                 part = self._chance.choice([*FOLDERS, "__", ""])
-                disk.failing[call, part] = errno.EIO
+                disk.break_calls(call, part)
                 await asyncio.sleep(seconds)
-                disk.failing.clear()
+                disk.faults.clear()
                 if machine.process is not None:
                     machine.crash(power=fault.number % 2 == 0)
                     self._start()
@@ -136,9 +136,9 @@ class Run(Course):
     async def _heal(self) -> None:
         """Faults are over. Logs that have failed need another start."""
         self._note("faults are over")
-        self.machine.disk.failing.clear()
+        self.machine.disk.faults.clear()
         self.machine.disk.space = None
-        self.machine.disk.calls_left = None
+        self.machine.disk.stop_at = None
         self.world.there.stall = self.world.back.stall = 0.0
         for _ in range(HEALING_STARTS):
             await self._up.wait()

@@ -62,7 +62,7 @@ class ScriptedRun(Run):
 
     async def _misfortune(self) -> None:
         disk = self.machine.disk
-        disk.calls_left = self._last_call
+        disk.stop_after(self._last_call)
         changes = disk.changes
 
         def counted(call: str, path: str) -> bool:

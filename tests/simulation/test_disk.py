@@ -1,27 +1,25 @@
 """The simulated disk does what disks do to those who trust them too much."""
 
-import errno
 import random
 from collections.abc import Callable
 
 import pytest
+from lying_disk import LyingDisk, Stopped
 
 from eosin.storage.disk.interfaces import TornWrite
-from simulation.disk import SimulatedDisk
-from simulation.files import SECTOR_BYTES
-from simulation.loop import Killed
+from simulation.tuning import SECTOR_BYTES
 
 MANY = 200
 """So many chances are enough for each thing that may happen to happen."""
 
 
-def disk(seed: int = 0) -> SimulatedDisk:
-    made = SimulatedDisk(random.Random(seed), lambda: 0)
+def disk(seed: int = 0) -> LyingDisk:
+    made = LyingDisk(chance=random.Random(seed), sector_bytes=SECTOR_BYTES)
     made.make_directory("data")
     return made
 
 
-def with_files(seed: int) -> SimulatedDisk:
+def with_files(seed: int) -> LyingDisk:
     """Files `one` and `two`, whose names are durable; one byte of each is synced, and eight sectors more are not."""
     made = disk(seed)
     for name in ("one", "two"):
@@ -34,7 +32,7 @@ def with_files(seed: int) -> SimulatedDisk:
     return made
 
 
-def after_power_losses(make: Callable[[int], SimulatedDisk]) -> list[SimulatedDisk]:
+def after_power_losses(make: Callable[[int], LyingDisk]) -> list[LyingDisk]:
     return [make(seed).power_loss() for seed in range(MANY)]
 
 
@@ -64,7 +62,7 @@ def test_the_later_write_may_survive_in_one_file_and_the_earlier_be_lost_in_anot
     assert {(1, everything), (everything, 1)} <= sizes
 
 
-def with_names(seed: int) -> SimulatedDisk:
+def with_names(seed: int) -> LyingDisk:
     """`old` became `new`, `gone` was removed and `made` was created, none of it durable."""
     made = disk(seed)
     for name in ("old", "gone"):
@@ -87,7 +85,7 @@ def test_names_that_were_not_synced_may_be_lost_in_the_order_of_their_changes() 
 
 
 def test_names_that_were_synced_stay() -> None:
-    def synced(seed: int) -> SimulatedDisk:
+    def synced(seed: int) -> LyingDisk:
         made = with_names(seed)
         made.sync_directory("data")
         return made
@@ -108,7 +106,7 @@ def test_after_a_failed_sync_a_kill_may_lose_what_was_written() -> None:
     sizes = set()
     for seed in range(MANY):
         made = with_files(seed)
-        made.failing["sync", "one"] = errno.EIO
+        made.break_calls("sync", "one")
         with pytest.raises(OSError, match="injected"):
             made.open("data/one").sync()
         sizes.add(made.killed().size("data/one"))
@@ -120,7 +118,7 @@ def test_a_failing_write_is_taken_back_or_torn() -> None:
     for seed in range(MANY):
         made = with_files(seed)
         before = made.size("data/one")
-        made.failing["append", "one"] = errno.EIO
+        made.break_calls("append", "one")
         with pytest.raises(OSError, match="injected") as raised:
             made.open("data/one").append([b"more"])
         is_torn = isinstance(raised.value, TornWrite)
@@ -131,7 +129,7 @@ def test_a_failing_write_is_taken_back_or_torn() -> None:
 
 def test_calls_fail_only_where_they_are_to_fail() -> None:
     made = with_files(0)
-    made.failing["read", "one"] = errno.EIO
+    made.break_calls("read", "one")
     with pytest.raises(OSError, match="injected"):
         made.open("data/one").read(0, 1)
     assert made.open("data/two").read(0, 1) == b"S"
@@ -140,7 +138,7 @@ def test_calls_fail_only_where_they_are_to_fail() -> None:
 
 def test_a_full_disk_takes_what_fits_and_refuses_the_rest_whole() -> None:
     made = with_files(0)
-    made.space = 10
+    made.space, made.counts_room = 10, False
     file = made.open("data/one")
     size = file.size
     file.append([b"12345"])
@@ -159,14 +157,14 @@ def test_a_process_stops_in_the_middle_of_its_last_call_and_does_nothing_more() 
         size = file.size
         ended: list[bool] = []
         made.on_stop = lambda ended=ended: ended.append(True)  # type: ignore[misc]
-        made.calls_left = 1
+        made.stop_after(1)
         file.append([b"12345"])
-        with pytest.raises(Killed):
+        with pytest.raises(Stopped):
             file.append([b"67890"])
         assert ended
         sizes.add(file.size - size)
-        with pytest.raises(Killed):
+        with pytest.raises(Stopped):
             file.append([b"later"])
-        with pytest.raises(Killed):
+        with pytest.raises(Stopped):
             made.rename("data/one", "data/other")
     assert sizes == set(range(5, 11))

@@ -11,7 +11,8 @@ from functools import cache
 from types import ModuleType
 from unittest.mock import patch
 
-from simulation.files import SECTOR_BYTES
+SECTOR_BYTES = 64
+"""Smaller than a device's, since files are small."""
 
 FAST = {
     "CHECKPOINT_INTERVAL_MS": 100,

@@ -3,7 +3,8 @@
 
 import random
 
-from simulation.disk import SimulatedDisk
+from lying_disk import LyingDisk
+
 from simulation.values import RETAINED
 
 _DATA = "data"
@@ -13,7 +14,7 @@ _RETAINED = f"{RETAINED.topic}-{RETAINED.partition}"
 """Of what retention has taken only snapshots tell, so that nothing makes these again."""
 
 
-def remove_what_is_made_again(disk: SimulatedDisk, chance: random.Random) -> None:
+def remove_what_is_made_again(disk: LyingDisk, chance: random.Random) -> None:
     """The indexes of some segments, and the newest snapshots of some partitions."""
     for partition in disk.list(_DATA):
         directory = f"{_DATA}/{partition}"

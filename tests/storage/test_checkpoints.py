@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from batches import TOPIC_ID
-from fake_disk import FakeDisk
+from lying_disk import LyingDisk
 
 from eosin.protocol.names import TopicPartition, uuid_text
 from eosin.storage.checkpoints.checkpoint_file import CheckpointFile
@@ -53,12 +53,12 @@ def test_malformed_partition_metadata_is_reported(content: bytes) -> None:
         decode_partition_metadata(content)
 
 
-def room_on(disk: FakeDisk) -> DiskSpace:
+def room_on(disk: LyingDisk) -> DiskSpace:
     return DiskSpace(disk, "/d", reserve_bytes=0, elapsed_ms=lambda: 0)
 
 
 def test_the_newest_content_stays_however_the_writers_are_scheduled() -> None:
-    disk = FakeDisk()
+    disk = LyingDisk()
     disk.make_directory("/d")
     file = CheckpointFile(disk, "/d/c", durable=True, space=room_on(disk))
     jobs = []
@@ -75,7 +75,7 @@ def test_the_newest_content_stays_however_the_writers_are_scheduled() -> None:
 
 
 def test_a_durable_write_is_durable_though_a_later_one_came_first() -> None:
-    disk = FakeDisk()
+    disk = LyingDisk()
     disk.make_directory("/d")
     disk.sync_directory("/d")
     disk.sync_everything()
@@ -87,7 +87,7 @@ def test_a_durable_write_is_durable_though_a_later_one_came_first() -> None:
 
 
 async def test_content_that_is_there_already_is_not_written_again() -> None:
-    disk = FakeDisk()
+    disk = LyingDisk()
     disk.make_directory("/d")
     file = CheckpointFile(disk, "/d/c", durable=True, space=room_on(disk))
     assert file.read() is None

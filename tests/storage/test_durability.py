@@ -6,10 +6,9 @@ import random
 
 import pytest
 from batches import NOW_MS, ORDERS, TOPIC_ID, data, marker
-from fake_disk import Fault
 from logs import Logs, appended, read_now
+from lying_disk import Fault, LyingDisk
 from manual_flusher import ManualFlusher
-from simulation.disk import SimulatedDisk
 
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.disk.flusher import Durability
@@ -196,7 +195,7 @@ async def test_a_recovered_log_is_synced_before_anybody_relies_on_it() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 async def test_records_that_a_start_found_unsynced_survive_a_power_loss_afterwards(seed: int) -> None:
-    disk = SimulatedDisk(random.Random(seed), lambda: NOW_MS)
+    disk = LyingDisk(lambda: NOW_MS, chance=random.Random(seed))
     logs = Logs(disk=disk, durability=Durability.FSYNC, data_dir="data")
     appended(logs.append(await logs.open(), data(pid=7, seq=0)))
     # Nothing was synced, not even the names of the new files. The next start shows the record, and its retry succeeds.

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from batches import data
-from fake_disk import Fault
 from logs import Logs
+from lying_disk import Fault
 
 from eosin.storage.disk.memory import MemoryDisk
 from eosin.storage.disk.system import SystemDisk

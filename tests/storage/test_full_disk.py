@@ -5,8 +5,8 @@ import logging
 
 import pytest
 from batches import ORDERS, data
-from fake_disk import FakeDisk, Fault, Stopped
 from logs import DATA_DIR, Logs, appended
+from lying_disk import Fault, LyingDisk, Stopped
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -33,8 +33,8 @@ def fill(logs: Logs, log: PartitionLog) -> int:
     raise AssertionError("the disk does not fill up")
 
 
-def used(disk: FakeDisk) -> int:
-    return sum(disk.size(path) or 0 for path in disk.paths())
+def used(disk: LyingDisk) -> int:
+    return sum(len(disk.content(path)) for path in disk.paths())
 
 
 async def test_retention_frees_a_full_disk_without_waiting_for_its_time_or_for_anybody() -> None:
@@ -179,7 +179,7 @@ async def test_a_full_disk_is_one_line_when_it_begins_one_a_minute_and_one_when_
 
 
 def test_the_rest_of_the_reserve_depends_on_the_purpose_of_the_write() -> None:
-    disk = FakeDisk()
+    disk = LyingDisk()
     disk.make_directory(DATA_DIR)
     disk.space = 10 * RESERVE_BYTES
     space = DiskSpace(disk, DATA_DIR, reserve_bytes=RESERVE_BYTES, elapsed_ms=lambda: 0)
@@ -199,7 +199,7 @@ def test_the_rest_of_the_reserve_depends_on_the_purpose_of_the_write() -> None:
 
 @pytest.mark.parametrize(("setting", "total", "held"), [(1000, 2**40, 1000), (1000, 6400, 200), (0, 2**40, None)])
 def test_the_reserve_is_at_most_a_small_part_of_the_disk(setting: int, total: int, held: int | None) -> None:
-    disk = FakeDisk()
+    disk = LyingDisk()
     disk.make_directory(DATA_DIR)
     disk.space, disk.total = total, total
     assert DiskSpace(disk, DATA_DIR, reserve_bytes=setting, elapsed_ms=lambda: 0).fill()

@@ -6,8 +6,8 @@ The directories are made as Kafka leaves them; `kafka_tools/test_directories_of_
 import pytest
 from batches import NOW_MS, ORDERS
 from compaction import AT_ONCE, COMPACT, compact, keyed, offsets, roll
-from fake_disk import FakeDisk
 from logs import Logs, appended, read_now
+from lying_disk import LyingDisk
 
 from eosin.cli.directory_check import DirectoryCheck
 from eosin.protocol.records.batch import read_header
@@ -34,14 +34,14 @@ async def written(*, saved: bool = True) -> tuple[Logs, PartitionLog]:
     return logs, log
 
 
-async def stopped(logs: Logs, *, is_clean: bool) -> FakeDisk:
+async def stopped(logs: Logs, *, is_clean: bool) -> LyingDisk:
     """The disk after a stop."""
     if is_clean:
         await logs.manager.close()
     return logs.fake.killed()
 
 
-def take(disk: FakeDisk, *bases: int) -> None:
+def take(disk: LyingDisk, *bases: int) -> None:
     """Remove whole segments, as they go when their records are merged into the one before."""
     for base in bases:
         for suffix in SEGMENT_SUFFIXES:
@@ -49,14 +49,14 @@ def take(disk: FakeDisk, *bases: int) -> None:
                 disk.unlink(f"{HOME}/{stem(base)}{suffix}")
 
 
-def empty(disk: FakeDisk, base: int) -> None:
+def empty(disk: LyingDisk, base: int) -> None:
     """Leave nothing of a segment but its name."""
     for suffix in SEGMENT_SUFFIXES:
         if disk.size(f"{HOME}/{stem(base)}{suffix}") is not None:
             disk.write_atomic(f"{HOME}/{stem(base)}{suffix}", b"")
 
 
-def shorten(disk: FakeDisk, base: int) -> None:
+def shorten(disk: LyingDisk, base: int) -> None:
     """Take the last batch of a segment away."""
     path = f"{HOME}/{stem(base)}.log"
     content = disk.read_whole(path)
@@ -65,18 +65,18 @@ def shorten(disk: FakeDisk, base: int) -> None:
         disk.write_atomic(f"{HOME}/{stem(base)}{suffix}", b"")
 
 
-def cleaned_up_to(disk: FakeDisk, offset: int) -> None:
+def cleaned_up_to(disk: LyingDisk, offset: int) -> None:
     """What Kafka's cleaner notes."""
     disk.write_atomic(CLEANER, encode_offsets({ORDERS: offset}))
 
 
-def errors(disk: FakeDisk) -> list[str]:
+def errors(disk: LyingDisk) -> list[str]:
     """What `eosin check` says is wrong with the partition."""
     found = [value for value in DirectoryCheck(disk, "/data").run() if isinstance(value, Problem)]
     return [each.reason for each in found if each.severity == ERROR and each.file.startswith("orders-0")]
 
 
-def merged(disk: FakeDisk) -> None:
+def merged(disk: LyingDisk) -> None:
     """Leave the gaps of a cleaner that has come to offset 18: segments that are gone, one that ends early, one that is
     empty."""
     take(disk, 4, 6)
@@ -85,7 +85,7 @@ def merged(disk: FakeDisk) -> None:
     cleaned_up_to(disk, 18)
 
 
-async def is_damage(disk: FakeDisk, logs: Logs) -> bool:
+async def is_damage(disk: LyingDisk, logs: Logs) -> bool:
     """Whether the partition is damaged, which `eosin check` and a start say alike."""
     found = errors(disk)
     log = await logs.start_again(disk)

@@ -10,7 +10,7 @@ from batches import ORDERS, data
 from logs import Logs, appended
 from waiting import HANG_S, settled, until
 
-from eosin.node.server import Server
+from eosin.node.node import Node
 from eosin.protocol.names import TopicPartition
 from eosin.settings.broker import BrokerConfig
 from eosin.storage.disk.data_directory import LOCK
@@ -114,7 +114,7 @@ async def test_a_server_that_is_stopped_while_it_starts_leaves_the_directory_at_
     config = BrokerConfig(
         listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=(directory,), eosin_durability="os", node_id=0
     )
-    starting = await given_up(Server(config, disk=disk).startup, disk)
+    starting = await given_up(Node.alone(config, disk=disk).start, disk)
     assert not is_free(directory)
     disk.gate.set()
     with pytest.raises(asyncio.CancelledError):

@@ -7,8 +7,8 @@ from unittest.mock import patch
 import pytest
 from batches import data
 from call_counter import CallCounter
-from fake_disk import Fault
 from logs import DATA_DIR, Logs, appended
+from lying_disk import Fault
 from manual_clock import ManualClock
 
 from eosin.protocol.errors import ErrorCode

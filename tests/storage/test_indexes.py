@@ -3,16 +3,16 @@
 import struct
 
 import pytest
-from fake_disk import FakeDisk
 from hypothesis import given
 from hypothesis import strategies as st
+from lying_disk import LyingDisk
 
 from eosin.storage.indexes.aborted import AbortedIndex, AbortedRow
 from eosin.storage.indexes.offset_and_time import OffsetIndex, TimeIndex
 
 
-def disk() -> FakeDisk:
-    made = FakeDisk()
+def disk() -> LyingDisk:
+    made = LyingDisk()
     made.make_directory("/p")
     return made
 

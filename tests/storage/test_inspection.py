@@ -4,8 +4,8 @@ import struct
 
 import pytest
 from batches import NOW_MS, ORDERS, data
-from fake_disk import FakeDisk
 from inspected import FOLDER, dumped, problems, written
+from lying_disk import LyingDisk
 
 from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch, retain_records
 from eosin.protocol.records.internal import encode_key, encode_value
@@ -42,15 +42,15 @@ SECOND = "00000000000000000051"
 
 
 @pytest.fixture
-async def disk() -> FakeDisk:
+async def disk() -> LyingDisk:
     return await written()
 
 
-def batches_of(disk: FakeDisk, name: str = f"{FIRST}.log") -> list[Batch]:
+def batches_of(disk: LyingDisk, name: str = f"{FIRST}.log") -> list[Batch]:
     return [value for value in dumped(disk, name) if isinstance(value, Batch)]
 
 
-def only_problem(disk: FakeDisk, name: str, *, deep: bool = False) -> Problem:
+def only_problem(disk: LyingDisk, name: str, *, deep: bool = False) -> Problem:
     (problem,) = problems(dumped(disk, name, deep=deep))
     return problem
 
@@ -58,7 +58,7 @@ def only_problem(disk: FakeDisk, name: str, *, deep: bool = False) -> Problem:
 # Sound files
 
 
-def test_no_file_of_a_sound_directory_has_a_problem(disk: FakeDisk) -> None:
+def test_no_file_of_a_sound_directory_has_a_problem(disk: LyingDisk) -> None:
     names = [path for path in disk.paths() if named(path) is not None]
     assert len(names) > 15
     for path in names:
@@ -67,7 +67,7 @@ def test_no_file_of_a_sound_directory_has_a_problem(disk: FakeDisk) -> None:
         assert not problems(values), path
 
 
-def test_a_segment_shows_every_batch_and_marker(disk: FakeDisk) -> None:
+def test_a_segment_shows_every_batch_and_marker(disk: LyingDisk) -> None:
     found = batches_of(disk)
     assert [batch.base_offset for batch in found[:6]] == [0, 3, 5, 7, 8, 9]
     assert found[2].is_transactional
@@ -81,14 +81,14 @@ def test_a_segment_shows_every_batch_and_marker(disk: FakeDisk) -> None:
     assert found[-1].position + found[-1].size == disk.size(f"{FOLDER}/{FIRST}.log")
 
 
-def test_deep_shows_the_records_too(disk: FakeDisk) -> None:
+def test_deep_shows_the_records_too(disk: LyingDisk) -> None:
     records = [value for value in dumped(disk, f"{FIRST}.log", deep=True) if isinstance(value, RecordFound)]
     assert [record.offset for record in records] == list(range(51))
     assert (records[4].key, records[4].value, records[4].sequence) == (b"k", b"v" * 40, 1)
     assert records[8].control == "COMMIT"
 
 
-def test_indexes_tell_their_rows(disk: FakeDisk) -> None:
+def test_indexes_tell_their_rows(disk: LyingDisk) -> None:
     offsets = [value for value in dumped(disk, f"{SECOND}.index") if isinstance(value, OffsetEntry)]
     assert offsets
     assert all(entry.offset >= 51 for entry in offsets)
@@ -98,14 +98,14 @@ def test_indexes_tell_their_rows(disk: FakeDisk) -> None:
     assert {entry.producer_id for entry in aborted} == {2, 3}
 
 
-def test_a_snapshot_shows_its_producers(disk: FakeDisk) -> None:
+def test_a_snapshot_shows_its_producers(disk: LyingDisk) -> None:
     found = [value for value in dumped(disk, "00000000000000000111.snapshot") if isinstance(value, ProducerFound)]
     assert [producer.producer_id for producer in found] == [1, 2, 3]
     assert found[0].last_sequence == 23
     assert found[2].transaction_first_offset == 91
 
 
-def test_small_files_show_their_content(disk: FakeDisk) -> None:
+def test_small_files_show_their_content(disk: LyingDisk) -> None:
     assert [str(value) for value in dumped(disk, "leader-epoch-checkpoint")[1:]] != []
     (topic_id,) = [value for value in dumped(disk, "partition.metadata") if isinstance(value, Property)]
     assert topic_id.name == "topic_id"
@@ -113,7 +113,7 @@ def test_small_files_show_their_content(disk: FakeDisk) -> None:
     assert len(dumped(disk, "/data/meta.properties")) == 4
 
 
-def test_a_compacted_segment_is_sound(disk: FakeDisk) -> None:
+def test_a_compacted_segment_is_sound(disk: LyingDisk) -> None:
     path = f"{FOLDER}/00000000000000000300.log"
     disk.open(path, create=True)
     emptied = retain_records(
@@ -135,7 +135,7 @@ def test_a_compacted_segment_is_sound(disk: FakeDisk) -> None:
     assert [value.timestamp for value in values if isinstance(value, RecordFound)] == [NOW_MS]
 
 
-def test_a_preallocated_index_ends_with_its_first_row_of_zeros(disk: FakeDisk) -> None:
+def test_a_preallocated_index_ends_with_its_first_row_of_zeros(disk: LyingDisk) -> None:
     """As a running Apache Kafka leaves it."""
     for name in (f"{FIRST}.index", f"{FIRST}.timeindex"):
         before = len(dumped(disk, name))
@@ -145,7 +145,7 @@ def test_a_preallocated_index_ends_with_its_first_row_of_zeros(disk: FakeDisk) -
 
 
 def test_a_batch_that_is_still_being_written_is_waited_for() -> None:
-    disk = FakeDisk()
+    disk = LyingDisk()
     disk.make_directory("/p")
     path = f"/p/{FIRST}.log"
     disk.open(path, create=True)
@@ -166,7 +166,7 @@ def test_a_batch_that_is_still_being_written_is_waited_for() -> None:
 # Damaged segments
 
 
-def test_a_flipped_byte_is_reported_with_its_batch_and_the_walk_goes_on(disk: FakeDisk) -> None:
+def test_a_flipped_byte_is_reported_with_its_batch_and_the_walk_goes_on(disk: LyingDisk) -> None:
     before = batches_of(disk)
     disk.damage(f"{FOLDER}/{FIRST}.log", before[3].position + 75)
     problem = only_problem(disk, f"{FIRST}.log")
@@ -176,7 +176,7 @@ def test_a_flipped_byte_is_reported_with_its_batch_and_the_walk_goes_on(disk: Fa
     assert [batch.is_valid for batch in after] == [batch is not before[3] for batch in before]
 
 
-def test_a_damaged_length_ends_the_walk_and_says_how_much_is_not_read(disk: FakeDisk) -> None:
+def test_a_damaged_length_ends_the_walk_and_says_how_much_is_not_read(disk: LyingDisk) -> None:
     before = batches_of(disk)
     disk.replace(f"{FOLDER}/{FIRST}.log", before[3].position + 8, b"\xff\xff\xff\xff")
     problem = only_problem(disk, f"{FIRST}.log")
@@ -186,7 +186,7 @@ def test_a_damaged_length_ends_the_walk_and_says_how_much_is_not_read(disk: Fake
     assert len(batches_of(disk)) == 3
 
 
-def test_another_format_version_is_reported(disk: FakeDisk) -> None:
+def test_another_format_version_is_reported(disk: LyingDisk) -> None:
     disk.replace(f"{FOLDER}/{FIRST}.log", batches_of(disk)[1].position + 16, b"\x01")
     assert "magic 1, only 2 is supported" in only_problem(disk, f"{FIRST}.log").reason
 
@@ -195,7 +195,7 @@ def test_another_format_version_is_reported(disk: FakeDisk) -> None:
     ("kept", "reason"),
     [(100, "the last batch is torn: 100 bytes of "), (30, "the last 30 bytes are no whole batch header")],
 )
-def test_a_torn_tail_is_reported(disk: FakeDisk, kept: int, reason: str) -> None:
+def test_a_torn_tail_is_reported(disk: LyingDisk, kept: int, reason: str) -> None:
     last = batches_of(disk, "00000000000000000101.log")[-2]
     file = disk.open(f"{FOLDER}/00000000000000000101.log")
     file.truncate(last.position + kept)
@@ -204,7 +204,7 @@ def test_a_torn_tail_is_reported(disk: FakeDisk, kept: int, reason: str) -> None
     assert (problem.position, problem.offset) == (last.position, last.base_offset)
 
 
-def test_zeros_at_the_end_are_reported(disk: FakeDisk) -> None:
+def test_zeros_at_the_end_are_reported(disk: LyingDisk) -> None:
     end = disk.size(f"{FOLDER}/{SECOND}.log")
     disk.add_bytes(f"{FOLDER}/{SECOND}.log", bytes(500))
     problem = only_problem(disk, f"{SECOND}.log")
@@ -212,20 +212,20 @@ def test_zeros_at_the_end_are_reported(disk: FakeDisk) -> None:
     assert problem.position == end
 
 
-def test_an_offset_that_goes_back_is_reported(disk: FakeDisk) -> None:
+def test_an_offset_that_goes_back_is_reported(disk: LyingDisk) -> None:
     """The offset is not in the checksum: a stale block with valid batches shows only by this."""
     third = batches_of(disk)[2]
     disk.replace(f"{FOLDER}/{FIRST}.log", third.position, (4).to_bytes(8, "big"))
     assert only_problem(disk, f"{FIRST}.log").reason == "offset 4 where 5 or more must follow"
 
 
-def test_a_segment_that_begins_before_its_name_is_reported(disk: FakeDisk) -> None:
+def test_a_segment_that_begins_before_its_name_is_reported(disk: LyingDisk) -> None:
     disk.rename(f"{FOLDER}/{SECOND}.log", f"{FOLDER}/00000000000000000053.log")
     assert "offset 51 where 53 or more must follow" in only_problem(disk, "00000000000000000053.log").reason
 
 
 def test_more_records_than_offsets_are_reported() -> None:
-    disk = FakeDisk()
+    disk = LyingDisk()
     disk.make_directory("/p")
     disk.open(f"/p/{FIRST}.log", create=True)
     batch = bytearray(data(3))
@@ -234,7 +234,7 @@ def test_more_records_than_offsets_are_reported() -> None:
     assert [problem.reason for problem in problems(dumped(disk, f"/p/{FIRST}.log"))][1] == "3 records in 2 offsets"
 
 
-def test_records_that_cannot_be_read_are_reported(disk: FakeDisk) -> None:
+def test_records_that_cannot_be_read_are_reported(disk: LyingDisk) -> None:
     first = batches_of(disk)[0]
     disk.replace(f"{FOLDER}/{FIRST}.log", 61, b"\x7f")
     reasons = [problem.reason for problem in problems(dumped(disk, f"{FIRST}.log", deep=True))]
@@ -243,14 +243,14 @@ def test_records_that_cannot_be_read_are_reported(disk: FakeDisk) -> None:
     assert first.records_count == 3
 
 
-def test_an_unknown_codec_is_reported_and_shown(disk: FakeDisk) -> None:
+def test_an_unknown_codec_is_reported_and_shown(disk: LyingDisk) -> None:
     disk.replace(f"{FOLDER}/{FIRST}.log", 21, b"\x00\x07")
     values = dumped(disk, f"{FIRST}.log", deep=True)
     assert next(value.compression for value in values if isinstance(value, Batch)) == "unknown compression id 7"
     assert len(problems(values)) == 2
 
 
-def test_a_tail_that_recovery_cut_off_can_be_read(disk: FakeDisk) -> None:
+def test_a_tail_that_recovery_cut_off_can_be_read(disk: LyingDisk) -> None:
     data_cut = disk.read_whole(f"{FOLDER}/{FIRST}.log")[batches_of(disk)[2].position :]
     aside = f"{FOLDER}/{FIRST}.log.truncated-{NOW_MS}"
     disk.open(aside, create=True)
@@ -262,12 +262,12 @@ def test_a_tail_that_recovery_cut_off_can_be_read(disk: FakeDisk) -> None:
 # Damaged indexes
 
 
-def replace_row(disk: FakeDisk, suffix: str, row: int, form: str, *fields: int) -> None:
+def replace_row(disk: LyingDisk, suffix: str, row: int, form: str, *fields: int) -> None:
     packed = struct.pack(form, *fields)
     disk.replace(f"{FOLDER}/{FIRST}{suffix}", row * len(packed), packed)
 
 
-def test_an_offset_row_that_points_into_a_batch_is_reported(disk: FakeDisk) -> None:
+def test_an_offset_row_that_points_into_a_batch_is_reported(disk: LyingDisk) -> None:
     row = [value for value in dumped(disk, f"{FIRST}.index") if isinstance(value, OffsetEntry)][2]
     replace_row(disk, ".index", 2, ">ii", row.offset, row.position + 5)
     problem = only_problem(disk, f"{FIRST}.index")
@@ -275,7 +275,7 @@ def test_an_offset_row_that_points_into_a_batch_is_reported(disk: FakeDisk) -> N
     assert problem.offset == row.offset
 
 
-def test_an_offset_row_with_the_offset_of_another_batch_is_reported(disk: FakeDisk) -> None:
+def test_an_offset_row_with_the_offset_of_another_batch_is_reported(disk: LyingDisk) -> None:
     row = [value for value in dumped(disk, f"{FIRST}.index") if isinstance(value, OffsetEntry)][2]
     replace_row(disk, ".index", 2, ">ii", row.offset - 1, row.position)
     assert only_problem(disk, f"{FIRST}.index").reason == (
@@ -283,14 +283,14 @@ def test_an_offset_row_with_the_offset_of_another_batch_is_reported(disk: FakeDi
     )
 
 
-def test_an_offset_row_beyond_the_segment_is_reported(disk: FakeDisk) -> None:
+def test_an_offset_row_beyond_the_segment_is_reported(disk: LyingDisk) -> None:
     disk.add_bytes(f"{FOLDER}/{FIRST}.index", struct.pack(">ii", 77, 9000))
     assert only_problem(disk, f"{FIRST}.index").reason == (
         "the row for offset 77 is wrong: no batch starts at byte 9000: the segment ends at 3970"
     )
 
 
-def test_rows_that_do_not_grow_are_reported(disk: FakeDisk) -> None:
+def test_rows_that_do_not_grow_are_reported(disk: LyingDisk) -> None:
     replace_row(disk, ".index", 1, ">ii", 1, 1)
     reasons = [problem.reason for problem in problems(dumped(disk, f"{FIRST}.index"))]
     assert reasons[0].startswith("offset 1 at byte 1 after ")
@@ -303,19 +303,19 @@ def test_rows_that_do_not_grow_are_reported(disk: FakeDisk) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
-def test_bytes_behind_the_last_row_are_reported(disk: FakeDisk, suffix: str) -> None:
+def test_bytes_behind_the_last_row_are_reported(disk: LyingDisk, suffix: str) -> None:
     end = disk.size(f"{FOLDER}/{FIRST}{suffix}")
     disk.add_bytes(f"{FOLDER}/{FIRST}{suffix}", b"\1\2\3")
     problem = only_problem(disk, FIRST + suffix)
     assert (problem.reason, problem.position) == ("3 bytes behind the last whole row", end)
 
 
-def test_rows_behind_zeros_are_reported(disk: FakeDisk) -> None:
+def test_rows_behind_zeros_are_reported(disk: LyingDisk) -> None:
     disk.add_bytes(f"{FOLDER}/{FIRST}.index", bytes(16) + b"\1" * 8)
     assert only_problem(disk, f"{FIRST}.index").reason == "rows follow a row of zeros"
 
 
-def test_a_time_row_with_another_timestamp_is_reported(disk: FakeDisk) -> None:
+def test_a_time_row_with_another_timestamp_is_reported(disk: LyingDisk) -> None:
     row = [value for value in dumped(disk, f"{FIRST}.timeindex") if isinstance(value, TimeEntry)][3]
     replace_row(disk, ".timeindex", 3, ">qi", row.timestamp + 1, row.offset)
     assert only_problem(disk, f"{FIRST}.timeindex").reason == (
@@ -324,27 +324,27 @@ def test_a_time_row_with_another_timestamp_is_reported(disk: FakeDisk) -> None:
     )
 
 
-def test_a_time_row_inside_a_batch_is_reported(disk: FakeDisk) -> None:
+def test_a_time_row_inside_a_batch_is_reported(disk: LyingDisk) -> None:
     row = next(value for value in dumped(disk, f"{FIRST}.timeindex") if isinstance(value, TimeEntry))
     batch = next(batch for batch in batches_of(disk) if batch.records_count > 1 and batch.last_offset >= row.offset)
     replace_row(disk, ".timeindex", 0, ">qi", row.timestamp, batch.last_offset - 1)
     assert only_problem(disk, f"{FIRST}.timeindex").reason.endswith("is wrong: no batch ends there")
 
 
-def test_an_aborted_row_without_its_marker_is_reported(disk: FakeDisk) -> None:
+def test_an_aborted_row_without_its_marker_is_reported(disk: LyingDisk) -> None:
     replace_row(disk, ".txnindex", 0, ">hqqqq", 0, 2, 0, 2, 3)
     assert only_problem(disk, f"{FIRST}.txnindex").reason == (
         "the row of producer 2 from 0 is wrong: there is no marker at 2"
     )
 
 
-def test_an_aborted_row_at_a_commit_is_reported(disk: FakeDisk) -> None:
+def test_an_aborted_row_at_a_commit_is_reported(disk: LyingDisk) -> None:
     commit = next(batch for batch in batches_of(disk) if batch.control == "COMMIT")
     replace_row(disk, ".txnindex", 0, ">hqqqq", 0, 2, 5, commit.base_offset, commit.base_offset + 1)
     assert only_problem(disk, f"{FIRST}.txnindex").reason.endswith("is a COMMIT marker of producer 2")
 
 
-def test_an_index_without_its_segment_is_reported(disk: FakeDisk) -> None:
+def test_an_index_without_its_segment_is_reported(disk: LyingDisk) -> None:
     disk.unlink(f"{FOLDER}/{FIRST}.log")
     assert only_problem(disk, f"{FIRST}.index").reason == f"its segment {FOLDER}/{FIRST}.log is not there"
 
@@ -361,7 +361,7 @@ def test_an_index_without_its_segment_is_reported(disk: FakeDisk) -> None:
         (lambda content: b"", "0 bytes are too few"),
     ],
 )
-def test_a_damaged_snapshot_is_reported(disk: FakeDisk, spoil: object, reason: str) -> None:
+def test_a_damaged_snapshot_is_reported(disk: LyingDisk, spoil: object, reason: str) -> None:
     path = f"{FOLDER}/{SECOND}.snapshot"
     disk.write_atomic(path, spoil(disk.read_whole(path)))  # type: ignore[operator]
     assert only_problem(disk, path).reason == reason
@@ -378,7 +378,7 @@ def test_a_damaged_snapshot_is_reported(disk: FakeDisk, spoil: object, reason: s
         ("/data/meta.properties", b"version=1\n"),
     ],
 )
-def test_a_damaged_small_file_is_reported(disk: FakeDisk, name: str, content: bytes) -> None:
+def test_a_damaged_small_file_is_reported(disk: LyingDisk, name: str, content: bytes) -> None:
     path = name if name.startswith("/") else f"{FOLDER}/{name}"
     disk.write_atomic(path, content)
     assert only_problem(disk, path).position == 0
@@ -388,7 +388,7 @@ def test_a_damaged_small_file_is_reported(disk: FakeDisk, name: str, content: by
 
 
 def records_of(topic: str, *records: NewRecord) -> tuple[list[RecordFound], list[Problem]]:
-    disk = FakeDisk()
+    disk = LyingDisk()
     path = f"/data/{topic}-3/{FIRST}.log"
     disk.make_directory(f"/data/{topic}-3")
     disk.open(path, create=True)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from batches import ORDERS, TOPIC_ID, data, marker
-from fake_disk import FakeDisk, Fault
 from logs import DATA_DIR, Logs, appended, read_now
+from lying_disk import Fault, LyingDisk
 from manual_clock import ManualClock
 from waiting import settled
 
@@ -579,5 +579,5 @@ async def test_every_periodic_work_can_be_done_at_any_time() -> None:
 def test_a_fake_disk_is_a_disk() -> None:
     from eosin.storage.disk.interfaces import Disk
 
-    disks: list[Disk] = [FakeDisk(), MemoryDisk(), SystemDisk()]
+    disks: list[Disk] = [LyingDisk(), MemoryDisk(), SystemDisk()]
     assert [disk.volatile for disk in disks] == [False, True, False]

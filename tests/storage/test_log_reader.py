@@ -5,8 +5,8 @@ from collections.abc import Awaitable
 
 import pytest
 from batches import NOW_MS, data, marker
-from fake_disk import FakeDisk, Fault
 from logs import DATA_DIR, Logs, appended, read_now
+from lying_disk import Fault, LyingDisk
 from manual_flusher import ManualFlusher
 
 from eosin.protocol.errors import ErrorCode
@@ -180,7 +180,7 @@ async def test_gaps_that_compaction_leaves_are_read_over() -> None:
     assert [header.base_offset for batch in log.batches() for _, header in batches(batch)] == [0, 1, 9, 12, 13, 19, 25]
 
 
-def put_segment(disk: FakeDisk, base: int, at: list[int]) -> None:
+def put_segment(disk: LyingDisk, base: int, at: list[int]) -> None:
     """A segment file with one batch at each offset of `at`."""
     content = b""
     for offset in at:

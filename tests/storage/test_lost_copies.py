@@ -2,7 +2,7 @@
 
 import pytest
 from batches import ORDERS
-from fake_disk import FakeDisk
+from lying_disk import LyingDisk
 
 from eosin.protocol.names import TopicPartition
 from eosin.storage.disk.lost_copies import HeldElsewhere, LostCopies, NotWaiting
@@ -12,7 +12,7 @@ OTHER = TopicPartition("orders", 1)
 
 @pytest.fixture
 def copies() -> LostCopies:
-    disk = FakeDisk(lambda: 0)
+    disk = LyingDisk(lambda: 0)
     disk.make_directory("/data")
     return LostCopies(disk, "/data")
 

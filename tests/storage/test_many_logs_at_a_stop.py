@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from batches import ORDERS, TOPIC_ID, data, marker
-from fake_disk import FakeDisk, Fault, Stopped
 from logs import DATA_DIR, Logs, appended, read_now
+from lying_disk import Fault, LyingDisk, Stopped
 
 from eosin.protocol.names import TopicPartition
 from eosin.storage.checkpoints import checkpoint, checkpoint_saver
@@ -271,7 +271,7 @@ def test_a_file_system_is_synced_as_a_whole_only_where_that_is_as_good(
 
 
 def test_a_fake_disk_that_syncs_as_a_whole_keeps_everything() -> None:
-    disk = FakeDisk()
+    disk = LyingDisk()
     disk.make_directory("/d")
     disk.write_atomic("/d/file", b"content", durable=False)
     assert disk.power_loss().paths() == []

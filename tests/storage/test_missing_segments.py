@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 from batches import NOW_MS, ORDERS, data
-from fake_disk import FakeDisk, Stopped
 from logs import Logs, appended, read_now
+from lying_disk import LyingDisk, Stopped
 
 from eosin.cli.directory_check import DirectoryCheck
 from eosin.protocol.errors import ErrorCode
@@ -39,12 +39,12 @@ async def filled(logs: Logs, count: int = 40) -> PartitionLog:
     return log
 
 
-def remove(disk: FakeDisk, base: int) -> None:
+def remove(disk: LyingDisk, base: int) -> None:
     for suffix in SUFFIXES:
         disk.unlink(path(base, suffix))
 
 
-def errors(disk: FakeDisk) -> list[str]:
+def errors(disk: LyingDisk) -> list[str]:
     """What `eosin check` says is wrong with the partition."""
     found = [value for value in DirectoryCheck(disk, "/data").run() if isinstance(value, Problem)]
     return [each.reason for each in found if each.severity == ERROR and each.file.startswith("orders-0")]
@@ -192,17 +192,17 @@ async def test_a_log_with_a_recovery_point_has_its_directory_after_a_power_loss(
     assert log.failure is None
 
 
-def killed(disk: FakeDisk, chance: random.Random) -> FakeDisk:
+def killed(disk: LyingDisk, chance: random.Random) -> LyingDisk:
     return disk.killed()
 
 
-def power_loss(disk: FakeDisk, chance: random.Random) -> FakeDisk:
+def power_loss(disk: LyingDisk, chance: random.Random) -> LyingDisk:
     return disk.power_loss(chance)
 
 
 @pytest.mark.parametrize("stop", [killed, power_loss])
 async def test_deleted_segments_are_not_missed_wherever_a_stop_comes(
-    stop: Callable[[FakeDisk, random.Random], FakeDisk],
+    stop: Callable[[LyingDisk, random.Random], LyingDisk],
 ) -> None:
     config = LogConfig(internal_segment_bytes=200, retention_ms=-1)
     whole = Logs(config=config)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from batches import TOPIC_ID, data
-from fake_disk import FakeDisk, Fault
 from logs import Logs, appended, read_now
+from lying_disk import Fault, LyingDisk
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -125,7 +125,7 @@ async def test_a_checkpoint_that_finds_no_descriptor_costs_only_time(call: str) 
     assert (after.log_end_offset, after.topic_id) == (1, TOPIC_ID), "what the first checkpoint had to sync is synced"
 
 
-class LackingDescriptors(FakeDisk):
+class LackingDescriptors(LyingDisk):
     """A disk on which nothing can be opened for a while."""
 
     is_lacking = False

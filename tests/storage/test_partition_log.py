@@ -4,8 +4,8 @@ import errno
 
 import pytest
 from batches import NOW_MS, ORDERS, TOPIC_ID, data, marker
-from fake_disk import Fault
 from logs import Logs, appended, read_now
+from lying_disk import Fault
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, uuid_text

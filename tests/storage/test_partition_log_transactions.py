@@ -5,8 +5,8 @@ import errno
 import msgspec
 import pytest
 from batches import NOW_MS, data, marker
-from fake_disk import Fault
 from logs import Logs, appended, read_now
+from lying_disk import Fault
 from manual_flusher import ManualFlusher
 
 from eosin.protocol.errors import ErrorCode

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from batches import NOW_MS, data, marker
-from fake_disk import FakeDisk, Stopped
 from logs import Logs, appended, read_now
+from lying_disk import LyingDisk, Stopped
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import batches, read_header
@@ -33,7 +33,7 @@ async def filled(logs: Logs, count: int = 20) -> PartitionLog:
     return log
 
 
-def index_files(disk: FakeDisk) -> dict[str, bytes]:
+def index_files(disk: LyingDisk) -> dict[str, bytes]:
     suffixes = (".index", ".timeindex", ".txnindex")
     return {name: disk.read_whole(f"{HOME}/{name}") for name in disk.list(HOME) if name.endswith(suffixes)}
 
@@ -161,7 +161,7 @@ async def test_zeros_that_a_batch_begins_with_are_no_lost_sector() -> None:
     assert log.failure is not None
 
 
-def stays_up(disk: FakeDisk) -> FakeDisk:
+def stays_up(disk: LyingDisk) -> LyingDisk:
     """The machine says that it has not stopped since: what was written is there."""
     disk.make_directory("/proc/sys/kernel/random")
     disk.write_atomic("/proc/sys/kernel/random/boot_id", b"one boot")

@@ -5,8 +5,8 @@ import logging
 
 import pytest
 from batches import NOW_MS, ORDERS, TOPIC_ID, data, marker
-from fake_disk import Fault
 from logs import Logs, appended, read_now
+from lying_disk import Fault
 from manual_flusher import ManualFlusher
 
 from eosin.cli.directory_check import DirectoryCheck

@@ -4,15 +4,15 @@ import struct
 
 import pytest
 from batches import NOW_MS, data
-from fake_disk import FakeDisk
+from lying_disk import LyingDisk
 
 from eosin.protocol.records.batch import CorruptRecords, read_header, stamp_in_place
 from eosin.storage.log.batch_scan import last_boundary, scan_batches, scan_headers, seek
 from eosin.storage.log.segment import Segment, stem
 
 
-def segment(disk: FakeDisk | None = None, base: int = 100) -> Segment:
-    disk = disk or FakeDisk()
+def segment(disk: LyingDisk | None = None, base: int = 100) -> Segment:
+    disk = disk or LyingDisk()
     disk.make_directory("/p")
     return Segment.create(disk, "/p", base, created_ms=NOW_MS)
 
@@ -68,7 +68,7 @@ def test_time_rows_hold_the_largest_timestamp_so_far_and_the_batch_that_has_it()
 
 
 def test_leftovers_of_an_older_segment_are_removed() -> None:
-    disk = FakeDisk()
+    disk = LyingDisk()
     disk.make_directory("/p")
     for suffix in (".log", ".index", ".timeindex", ".txnindex"):
         disk.write_atomic(f"/p/{stem(100)}{suffix}", b"x" * 12)
@@ -90,7 +90,7 @@ def test_it_ages_by_the_timestamp_of_its_first_batch_or_else_by_the_clock() -> N
     assert is_over(made, max_timestamp=NOW_MS + 101, now_ms=NOW_MS, roll_after_ms=100)
     made.roll_jitter_ms = 5
     assert is_over(made, max_timestamp=NOW_MS + 96, now_ms=NOW_MS, roll_after_ms=100)
-    silent = segment(FakeDisk())
+    silent = segment(LyingDisk())
     put(silent, at=-1)
     assert not is_over(silent, max_timestamp=-1, now_ms=NOW_MS + 100, roll_after_ms=100)
     assert is_over(silent, max_timestamp=-1, now_ms=NOW_MS + 101, roll_after_ms=100)

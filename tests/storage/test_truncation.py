@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from batches import NOW_MS, TOPIC_ID, data
-from fake_disk import FakeDisk, Fault, Stopped
 from logs import Logs, appended, read_now
+from lying_disk import Fault, LyingDisk, Stopped
 from manual_flusher import ManualFlusher
 from manual_journal import JournalledLogs
 from waiting import settled
@@ -388,7 +388,7 @@ async def test_a_topic_that_is_deleted_meanwhile_stays_deleted() -> None:
 # Stops --------------------------------------------------------------------------------------------------------------
 
 
-def boot(disk: FakeDisk, name: bytes) -> None:
+def boot(disk: LyingDisk, name: bytes) -> None:
     """What was written and not synced is known to be there only within one boot."""
     disk.make_directory(SYSTEM_BOOT_ID.rpartition("/")[0])
     disk.write_atomic(SYSTEM_BOOT_ID, name)
@@ -461,7 +461,7 @@ async def test_a_stop_at_any_call_leaves_a_log_that_starts(
 
 
 async def _check_start(
-    disk: FakeDisk, durability: Durability, before: list[int], starts: set[int], end_after: int, stop_at: int
+    disk: LyingDisk, durability: Durability, before: list[int], starts: set[int], end_after: int, stop_at: int
 ) -> None:
     again = Logs(disk=disk, config=SMALL, replicated=True, durability=durability)
     found = await again.open()
@@ -552,7 +552,7 @@ async def test_a_stop_waits_for_no_room() -> None:
     working = asyncio.ensure_future(cut(log))
     await settled()
     assert not working.done()
-    with pytest.raises(OSError, match="failed write"):
+    with pytest.raises(OSError, match="injected"):
         await logs.manager.close()
     await working
     logs.fake.faults.clear()
@@ -644,7 +644,7 @@ async def test_a_gap_that_the_leader_left_is_no_gap_in_the_journal() -> None:
         assert (found.failure, bases(found)) == (None, [0, 10, 20, 30])
 
 
-async def truncated_and_followed_on(disk: FakeDisk, stop_at: int | None = None) -> int:
+async def truncated_and_followed_on(disk: LyingDisk, stop_at: int | None = None) -> int:
     """Six batches, of which three are cut off, and three others; how many calls the disk had got before the cut. It
     stops `stop_at` calls later."""
     logs = JournalledLogs(disk, replicated=True)
@@ -665,11 +665,11 @@ async def truncated_and_followed_on(disk: FakeDisk, stop_at: int | None = None) 
 
 
 async def test_a_stop_at_any_call_of_a_truncation_leaves_journal_and_log_in_agreement() -> None:
-    disk = FakeDisk()
+    disk = LyingDisk()
     begun = await truncated_and_followed_on(disk)
     old, new = [0, 2, 4, 6, 8, 10], [0, 2, 4, 6, 9, 12]
     for stop_at in range(len(disk.calls) - begun):
-        stopped = FakeDisk()
+        stopped = LyingDisk()
         with pytest.raises(Stopped):
             await truncated_and_followed_on(stopped, stop_at)
         for seed in range(7):

@@ -1,26 +1,19 @@
-"""A broker without sockets: real logs on a disk in memory, real coordinators, and one request at a time through the
-codec and its handler."""
+"""The parts of a broker without sockets: real logs on a disk in memory, real coordinators, and one request at a time
+through the codec and its handler. Every test of a handler has them from here."""
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final, Self
 
 from manual_clock import ManualClock
 from waiting import settled
 
-from eosin.broker.fetching.sessions import FetchSessions
 from eosin.broker.handlers import fetch, produce
-from eosin.broker.local_replicas import LocalReplicas
-from eosin.broker.markers import LocalMarkers, MarkerRoutes
-from eosin.broker.partitions import LedLogs, Partitions
-from eosin.broker.services import Services
-from eosin.broker.transactions.verification import TransactionVerification
-from eosin.cluster.metadata.answers import MetadataAnswers
-from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
-from eosin.coordinator.groups.coordinator import GroupCoordinator
-from eosin.coordinator.transactions.coordinator import TransactionCoordinator
+from eosin.coordinator.transactions.ports import MarkerTargets
 from eosin.model.cluster import Topic
 from eosin.network.api import Api, ClientConnection, RequestContext
+from eosin.node.alone_node import AloneNode
+from eosin.node.assembly import Outside, assemble
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
@@ -43,12 +36,17 @@ from eosin.runtime.chance import SeededChance
 from eosin.runtime.start_now import start_now
 from eosin.security.session import NOBODY, Session
 from eosin.settings.broker import BrokerConfig
-from eosin.settings.coordinators import group_config, transaction_config
+from eosin.settings.listeners import Listener
 from eosin.storage.disk.flusher import Durability, Flushable
+from eosin.storage.disk.interfaces import Disk
 from eosin.storage.disk.memory import MemoryDisk
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.manager import LogManager
 from eosin.storage.results.file_range import as_range
+
+CLUSTER_ID: Final = "a-cluster-id-of-22-ch."
+LISTENERS: Final = (Listener("PLAINTEXT", "localhost", 9092), Listener("INSIDE", "broker", 19092))
+FEW: Final = {"offsets_topic_num_partitions": 3, "transaction_state_log_num_partitions": 3}
 
 
 class HeldFlusher:
@@ -111,84 +109,61 @@ def taken(part: Buffer) -> Buffer:
 
 
 class DataBroker:
-    """The services of data handlers. Start it with `DataBroker.started`, and stop it."""
+    """The parts of a broker that runs alone, without sockets and without work in the background. Start it with
+    `DataBroker.started`, and stop it if another one has its disk afterwards."""
 
-    def __init__(self, config: BrokerConfig, disk: MemoryDisk, clock: ManualClock) -> None:
-        chance = SeededChance(1)
-        self.config = config
+    def __init__(self, part: AloneNode, disk: Disk, clock: ManualClock, flusher: HeldFlusher) -> None:
+        self.part = part
+        self.config = part.config
         self.disk = disk
         self.clock = clock
-        self.flusher = HeldFlusher()
-        self.logs = LogManager(
+        self.flusher = flusher
+        self.logs = part.logs
+        self.cluster = part.cluster
+        self.led_logs = part.led_logs
+        self.replicas = part.replication.replicas
+        self.services, self.host = assemble(part, Outside(clock, SeededChance(1), markers=self._routed))
+        self.partitions = self.services.partitions
+        self.transactions = self.services.transactions
+        self.groups = self.services.groups
+
+    def _routed(self, routes: MarkerTargets) -> MarkerTargets:
+        self.marker_routes = routes
+        return routes
+
+    @classmethod
+    async def unloaded(
+        cls,
+        config: BrokerConfig | None = None,
+        *,
+        disk: Disk | None = None,
+        clock: ManualClock | None = None,
+        **settings: Any,
+    ) -> Self:
+        """A running broker on two listeners, PLAINTEXT (localhost:9092) and INSIDE (broker:19092), with `config`, or
+        `settings` over its own; on a disk that may come from an earlier one."""
+        config = config or BrokerConfig(**{**FEW, **settings})
+        disk, clock, flusher = disk or MemoryDisk(), clock or ManualClock(), HeldFlusher()
+        chance = SeededChance(1)
+        logs = LogManager(
             disk,
             "data",
             clock=clock,
             chance=chance,
             durability=Durability.OS,
-            flusher=self.flusher,
+            flusher=flusher,
+            cluster_id=CLUSTER_ID,
             defaults=config.topic_defaults,
             verification_enabled=config.transaction_partition_verification_enable,
         )
-        self.cluster = EmbeddedCluster(config=config, log_manager=self.logs, clock=clock, chance=chance)
-        self.led_logs = LedLogs(clock)
-        self.replicas = LocalReplicas(self.cluster, self.led_logs, self.logs, clock)
-        self.partitions = Partitions(
-            cluster=self.cluster,
-            led_logs=self.led_logs,
-            replicas=self.replicas,
-            log_manager=self.logs,
-            clock=clock,
-            config=config,
-            leader_epoch=self.replicas.leader_epoch,
-            guard=lambda log: log,
-        )
-        markers = LocalMarkers(self.partitions, clock=clock)
-        self.marker_routes = MarkerRoutes(self.cluster, local=markers)
-        self.transactions = TransactionCoordinator(
-            logs=self.partitions.transaction_state_logs,
-            markers=self.marker_routes,
-            producer_ids=self.cluster,
-            clock=clock,
-            config=transaction_config(config, transaction_version=config.eosin_transaction_version),
-            chance=chance,
-        )
-        self.groups = GroupCoordinator(
-            logs=self.partitions.consumer_offsets_logs,
-            verifier=self.transactions,
-            clock=clock,
-            chance=chance,
-            config=group_config(config),
-        )
-        markers.bind(self.groups)
-        self.services = Services(
-            config=config,
-            clock=clock,
-            chance=chance,
-            cluster=self.cluster,
-            partitions=self.partitions,
-            markers=markers,
-            verification=TransactionVerification(self.transactions, clock=clock, config=config),
-            fetch_sessions=FetchSessions(slots=10, clock=clock, chance=chance),
-            transactions=self.transactions,
-            groups=self.groups,
-            metadata_answers=MetadataAnswers(self.cluster, clock, limit_bytes=1_000_000),
-        )
+        await logs.open()
+        part = await AloneNode.started(config, listeners=LISTENERS, logs=logs, clock=clock, chance=chance)
+        return cls(part, disk, clock, flusher)
 
     @classmethod
-    async def started(
-        cls, *, disk: MemoryDisk | None = None, clock: ManualClock | None = None, **config: Any
-    ) -> "DataBroker":
-        """A running broker, on a disk that may come from an earlier one."""
-        settings = BrokerConfig(
-            **{"offsets_topic_num_partitions": 3, "transaction_state_log_num_partitions": 3, **config}
-        )
-        broker = cls(settings, disk or MemoryDisk(), clock or ManualClock())
-        await broker.logs.open()
-        await broker.cluster.start()
-        broker.cluster.advertise("PLAINTEXT", "localhost", 9092)
-        broker.replicas.open()
-        broker.cluster.subscribe(broker.replicas)
-        broker.cluster.subscribe(broker.partitions)
+    async def started(cls, config: BrokerConfig | None = None, **how: Any) -> Self:
+        """The same with coordinators that have read their logs."""
+        broker = await cls.unloaded(config, **how)
         await broker.groups.load()
         await broker.transactions.load()
         broker.transactions.start()
@@ -222,25 +197,32 @@ class DataBroker:
         client_id: str = "test",
         connection: ClientConnection | None = None,
         session: Session = NOBODY,
+        listener: str = "PLAINTEXT",
     ) -> Any:
         """Begin `request` as it comes over the wire. Returns its response, None, or the task that ends with one."""
-        frame = b"".join(encode_request(api.key, version, 1, client_id, request))[4:]
-        received = decode_request(api.key, version, frame, decode_request_header(frame).body_offset)
-        context = RequestContext(version, client_id, "/127.0.0.1", "PLAINTEXT", session=session, connection=connection)
+        received = _over_the_wire(api, request, version, client_id)
+        context = RequestContext(version, client_id, "/127.0.0.1", listener, session=session, connection=connection)
         return start_now(api.response(received, context, self.services))
 
-    async def call(self, api: Api, request: Message, version: int | None = None, *, client_id: str = "test") -> Any:
+    async def call(
+        self,
+        api: Api,
+        request: Message,
+        version: int | None = None,
+        *,
+        client_id: str = "test",
+        listener: str = "PLAINTEXT",
+    ) -> Any:
         """The answer to `request`, both over the wire at `version` (by default the newest)."""
         at = api.versions[-1] if version is None else version
-        return await self.answer(api, self.begin(api, request, at, client_id=client_id), at)
+        return await self.answer(api, self.begin(api, request, at, client_id=client_id, listener=listener), at)
 
     async def answer(self, api: Api, begun: Any, version: int) -> Any:
         """The answer that `begin` has begun, over the wire."""
         response = await begun if isinstance(begun, asyncio.Task) else begun
         if response is None:
             return None
-        frame = b"".join(map(taken, encode_response(api.key, version, 1, response)))[4:]
-        return decode_response(api.key, version, frame)[1]
+        return _answer_over_the_wire(api, response, version)
 
     # Produce and Fetch of one partition ---------------------------------------------------------------------------
 
@@ -300,6 +282,24 @@ class DataBroker:
         assert response.error_code == 0
         answer: PartitionData = response.responses[0].partitions[0]
         return answer
+
+
+def refused(api: Api, request: Message, error: ErrorCode, version: int) -> Any:
+    """The refusal of `request`, both over the wire at `version`."""
+    context = RequestContext(version, "test", "/127.0.0.1", "PLAINTEXT")
+    return _answer_over_the_wire(api, api.refuse(_over_the_wire(api, request, version), context, error), version)
+
+
+def _over_the_wire(api: Api, request: Message, version: int, client_id: str = "test") -> Any:
+    frame = b"".join(encode_request(api.key, version, 1, client_id, request))[4:]
+    return decode_request(api.key, version, frame, decode_request_header(frame).body_offset)
+
+
+def _answer_over_the_wire(api: Api, response: Message, version: int) -> Any:
+    frame = b"".join(map(taken, encode_response(api.key, version, 1, response)))[4:]
+    correlation_id, message = decode_response(api.key, version, frame)
+    assert correlation_id == 1
+    return message
 
 
 def batch(

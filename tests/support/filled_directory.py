@@ -23,7 +23,8 @@ from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.coordinator.transactions.log.encoder import encode_batch
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
-from eosin.node.server import Server
+from eosin.node.node import Node
+from eosin.node.running import RunningNode
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
@@ -81,7 +82,7 @@ def _append(log: PartitionLog, batch: bytes | bytearray, now_ms: int) -> None:
     assert isinstance(result, Appended), result
 
 
-async def _copier(server: Server, name: str, partitions: int, index: int) -> Copier:
+async def _copier(server: RunningNode, name: str, partitions: int, index: int) -> Copier:
     services = server.services
     answer = None
     while answer is None or answer.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:  # a block of ids is being fetched
@@ -127,18 +128,16 @@ async def _copier(server: Server, name: str, partitions: int, index: int) -> Cop
     )
 
 
-async def _catch_up(server: Server) -> None:
-    assert server._log_manager is not None
-    cleaner = server._log_manager.cleaner
+async def _catch_up(server: RunningNode) -> None:
+    cleaner = server.logs.cleaner
     for _ in range(2):  # what has ended in the first round can be compacted once it is saved
-        await server._log_manager.checkpoint(force=True)
+        await server.logs.checkpoint(force=True)
         await _until_idle(server)
         await cleaner.round()
 
 
-async def _until_idle(server: Server) -> None:
-    assert server._log_manager is not None
-    while server._log_manager.cleaner._work is not None:  # noqa: ASYNC110 - the cleaner tells nobody when it is done
+async def _until_idle(server: RunningNode) -> None:
+    while server.logs.cleaner._work is not None:  # noqa: ASYNC110 - the cleaner tells nobody when it is done
         await asyncio.sleep(0.01)
 
 
@@ -147,8 +146,7 @@ async def fill(
 ) -> None:
     """Start a broker on `directory`, write it all, and die."""
     settings = {"listeners": ("PLAINTEXT://127.0.0.1:0",), "log_dirs": (directory,), "eosin_durability": "os"}
-    server = Server(BrokerConfig(**settings))
-    await server.startup()
+    server = await Node.alone(BrokerConfig(**settings)).start()
     await server.services.cluster.create_topic(TOPIC, partitions=partitions)
     copiers = [await _copier(server, f"copier-{index}", partitions, index) for index in range(ids)]
     value = os.urandom(record_bytes)

@@ -37,11 +37,11 @@ from waiting import until
 
 from eosin.broker.handlers.registry import APIS
 from eosin.model.principals import Principal
-from eosin.node.server import Server
+from eosin.node.running import RunningNode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 from eosin.protocol.wire.codec import decode_response, encode_request
-from eosin.security.session import Session
+from eosin.security.session import EVERYBODY_MAY, Session
 from eosin.settings.broker import STANDARD_AUTHORIZER
 
 CHUNK_FRAMES = 20_000
@@ -169,10 +169,10 @@ def _damaged(seed: int, chance: random.Random) -> Iterator[bytes]:
         yield chance.randbytes(4) + frame if chance.randrange(50) == 0 else sized(frame)
 
 
-def _connect(server: Server, outcome: Outcome) -> FakePeer:
+def _connect(server: RunningNode, outcome: Outcome) -> FakePeer:
     outcome.connections += 1
     peer = FakePeer(server.host)
-    if server.services.authorizer is not None:
+    if server.services.authorizer is not EVERYBODY_MAY:
         kind, _, name = (ADMIN if outcome.connections % 4 else "User:nobody").partition(":")
         principal = Principal(kind, name)
         peer.connection.adopt(Session(principal=principal, host="127.0.0.1", authorizer=server.services.authorizer))

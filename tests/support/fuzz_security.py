@@ -24,7 +24,7 @@ from tls_broker import pem_text
 from waiting import HANG_S
 
 from eosin.node.configuration import load_config
-from eosin.node.server import Server
+from eosin.node.node import Node
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 from eosin.protocol.schemas.metadata import MetadataRequest
@@ -82,13 +82,15 @@ class SecuredTarget:
             "eosin.connection.refused.delay.ms": "0",
             "connection.failed.authentication.delay.ms": "0",
         }
-        config = load_config(
-            flags={"eosin.durability": "memory"}, assignments=[f"{name}={value}" for name, value in settings.items()]
-        ).config
-        self._server = Server(config)
+        self._node = Node.alone(
+            load_config(
+                flags={"eosin.durability": "memory"},
+                assignments=[f"{name}={value}" for name, value in settings.items()],
+            ).config
+        )
 
     async def __aenter__(self) -> Self:
-        await self._server.startup()
+        self._server = await self._node.start()
         return self
 
     async def __aexit__(

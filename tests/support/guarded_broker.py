@@ -18,7 +18,7 @@ from eosin.broker.handlers.registry import BY_KEY
 from eosin.model.acls import Acl, AclFilter, PatternType, Permission
 from eosin.model.principals import Principal
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
-from eosin.node.server import Server
+from eosin.node.running import RunningNode
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
@@ -32,7 +32,7 @@ ADMIN: Final = "User:admin"
 class GuardedBroker:
     """A running broker."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: RunningNode) -> None:
         self.server = server
         self._peers: dict[tuple[str, str], FakePeer] = {}
 

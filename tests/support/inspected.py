@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Self
 
 from batches import NOW_MS, ORDERS, TOPIC_ID, data, marker
-from fake_disk import FakeDisk
 from logs import DATA_DIR, Logs
+from lying_disk import LyingDisk
 
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.transactions.log.encoder import encode_batch
@@ -26,7 +26,7 @@ FOLDER = f"{DATA_DIR}/{ORDERS}"
 SMALL = LogConfig(segment_bytes=4000, index_interval_bytes=200)
 
 
-async def written(logs: Logs | None = None) -> FakeDisk:
+async def written(logs: Logs | None = None) -> LyingDisk:
     """orders-0 with three segments: plain, idempotent, committed, aborted and still open records, stopped cleanly."""
     logs = logs or Logs(config=SMALL)
     log = await logs.open()
@@ -48,7 +48,7 @@ def write_history(logs: Logs, log: PartitionLog) -> None:
             log.append_marker(marker(3, 0, commit=False), now_ms=at + 700)
 
 
-def dumped(disk: FakeDisk, name: str, *, deep: bool = False, topic: str | None = None) -> list[Value]:
+def dumped(disk: LyingDisk, name: str, *, deep: bool = False, topic: str | None = None) -> list[Value]:
     """The values that are found in a file of orders-0."""
     file = named(f"{FOLDER}/{name}" if "/" not in name else name)
     assert file is not None
@@ -60,7 +60,7 @@ def problems(values: list[Value]) -> list[Problem]:
     return [value for value in values if isinstance(value, Problem)]
 
 
-def exported(disk: FakeDisk, folder: Path) -> Path:
+def exported(disk: LyingDisk, folder: Path) -> Path:
     """The data directory of `disk` on the system's disk."""
     for path in disk.paths():
         target = folder / path.removeprefix("/")
@@ -142,12 +142,12 @@ class Stopped:
             updated_ms=self.logs.clock.now_ms(),
         )
 
-    async def stop(self) -> FakeDisk:
+    async def stop(self) -> LyingDisk:
         """Stop cleanly."""
         await self.logs.manager.close()
         return self.logs.fake
 
-    async def die(self, *, saved: bool = False) -> FakeDisk:
+    async def die(self, *, saved: bool = False) -> LyingDisk:
         """Be killed; with `saved`, after a checkpoint of everything."""
         if saved:
             await self.logs.manager.checkpoint(force=True)

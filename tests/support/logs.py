@@ -1,7 +1,7 @@
 """A data directory and its logs, for tests of storage."""
 
 from batches import ORDERS, TOPIC_ID
-from fake_disk import FakeDisk
+from lying_disk import LyingDisk
 from manual_clock import ManualClock
 from manual_flusher import ManualFlusher
 
@@ -37,7 +37,7 @@ class Logs:
         high_watermark_interval_ms: int = 0,
     ) -> None:
         self.clock = clock or ManualClock()
-        self.disk = disk if disk is not None else FakeDisk(self.clock.now_ms)
+        self.disk = disk if disk is not None else LyingDisk(self.clock.now_ms)
         self.durability = durability
         self.config = config or LogConfig()
         self.flusher = flusher
@@ -69,9 +69,9 @@ class Logs:
         )
 
     @property
-    def fake(self) -> FakeDisk:
+    def fake(self) -> LyingDisk:
         """The disk, when it is a fake one."""
-        assert isinstance(self.disk, FakeDisk)
+        assert isinstance(self.disk, LyingDisk)
         return self.disk
 
     async def open(self) -> PartitionLog:

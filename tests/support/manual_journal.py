@@ -3,7 +3,7 @@
 import asyncio
 
 from batches import NOW_MS, ORDERS, TOPIC_ID
-from fake_disk import FakeDisk
+from lying_disk import LyingDisk
 from manual_clock import ManualClock
 from waiting import settled
 
@@ -79,7 +79,7 @@ class JournalledLogs:
 
     def __init__(
         self,
-        disk: FakeDisk | None = None,
+        disk: LyingDisk | None = None,
         *,
         direct_bytes: int = 1000,
         journal_bytes: int = 1 << 16,
@@ -87,7 +87,7 @@ class JournalledLogs:
         seed: int = 1,
     ) -> None:
         self.clock = ManualClock()
-        self.disk = disk or FakeDisk(self.clock.now_ms)
+        self.disk = disk or LyingDisk(self.clock.now_ms)
         self.flusher = ManualJournalFlusher()
         self.manager = LogManager(
             self.disk,

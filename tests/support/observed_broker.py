@@ -12,7 +12,7 @@ from wire_producer import RawProducer, transactional
 
 from eosin.client.client import Client
 from eosin.client.http import HttpAnswer, get
-from eosin.node.server import Server
+from eosin.node.running import RunningNode
 from eosin.observe.explain.cluster_facts import ClusterFacts
 from eosin.observe.explain.explained import Explained
 from eosin.observe.explain.subjects import find
@@ -25,7 +25,7 @@ ORDERS_0 = TopicPartition("orders", 0)
 class ObservedBroker:
     """One such broker."""
 
-    server: Server
+    server: RunningNode
     wires: list[Wire] = field(default_factory=list)
 
     @property
@@ -56,8 +56,7 @@ class ObservedBroker:
     def forget_scrape(self) -> None:
         """The next scrape reads anew."""
         assert self.server.observability is not None
-        assert self.server.observability.exposition is not None
-        self.server.observability.exposition.forget()
+        self.server.observability.served.exposition.forget()
 
     async def facts(self, path: str) -> Any:
         """The JSON at a path of the API."""
@@ -80,7 +79,6 @@ async def observed_broker(**settings: Any) -> AsyncIterator[ObservedBroker]:
     """Start one, with topic `orders` of two partitions."""
     asked = {"listeners": ("PLAINTEXT://127.0.0.1:0",), "eosin_http_listener": "0", **settings}
     async with local_broker(**asked) as server:
-        server.cluster.advertise("PLAINTEXT", "127.0.0.1", int(server.addresses[0].rpartition(":")[2]))
         await server.cluster.create_topic("orders", partitions=2)
         broker = ObservedBroker(server)
         try:

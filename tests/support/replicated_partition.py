@@ -12,8 +12,8 @@ from typing import Any
 
 from batches import ORDERS, data
 from cluster_images import ORDERS_ID, broker, delta, image, partition, topic
-from fake_disk import FakeDisk
 from logs import Logs
+from lying_disk import LyingDisk
 from manual_clock import ManualClock
 from manual_flusher import ManualFlusher
 
@@ -559,7 +559,7 @@ class World:
         await self._start_again(node)
 
     async def _start_again(self, node: Node) -> None:
-        assert isinstance(node.logs.disk, FakeDisk)
+        assert isinstance(node.logs.disk, LyingDisk)
         logs = Logs(
             disk=node.logs.disk,
             durability=Durability.FSYNC,

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Collection
 from typing import Any, Self
 
+from local_broker import ThreadedBroker
 from msgspec.structs import replace
-from pipeline_broker import ThreadedBroker
 from waiting import HANG_S
 
 from eosin.network.request_hooks import ObservedRequest, RequestHooks, Verdict
@@ -117,7 +117,7 @@ class TwoBrokers:
     def __init__(self, *led: tuple[str, int], inner: Any = None) -> None:
         self._leader = _SecondLeader(inner)
         self._leader.led = led
-        self._broker = ThreadedBroker(self._leader)
+        self._broker = ThreadedBroker(hooks=self._leader)
         self.relay: Relay
 
     @property

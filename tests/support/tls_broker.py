@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
 
 from certificates import Authority, Issued, pem
+from local_broker import running
 from waiting import HANG_S, until
 
 from eosin.network.connection import Connection
 from eosin.node.configuration import load_config
-from eosin.node.server import Server
+from eosin.node.running import RunningNode
 
 API_VERSIONS = b"\0\x12\0\0\0\0\0\7\0\1c"
 """ApiVersions v0 with correlation id 7."""
@@ -52,7 +52,7 @@ class TlsClient:
 class TlsBroker:
     """A running broker, and what its clients trust."""
 
-    server: Server
+    server: RunningNode
     authority: Authority
     clients: list[TlsClient] = field(default_factory=list)
 
@@ -92,15 +92,6 @@ class TlsBroker:
         host = self.server.host
         await until(lambda: not host.connections and not host.layers and not host.arriving)
 
-    async def __aenter__(self) -> Self:
-        await self.server.startup()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for client in self.clients:
-            client.close()
-        await self.server.shutdown()
-
 
 @asynccontextmanager
 async def tls_broker(
@@ -108,8 +99,13 @@ async def tls_broker(
 ) -> AsyncIterator[TlsBroker]:
     """A broker in memory with `settings` as `name=value`."""
     config = load_config(flags={"eosin.durability": "memory"}, assignments=[f"listeners={listeners}", *settings]).config
-    async with TlsBroker(Server(config), authority) as broker:
-        yield broker
+    async with running(config) as server:
+        broker = TlsBroker(server, authority)
+        try:
+            yield broker
+        finally:
+            for client in broker.clients:
+                client.close()
 
 
 def pem_text(authority: Authority) -> str:

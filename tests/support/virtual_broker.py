@@ -17,7 +17,7 @@ from simulation.machine import LISTENER, Machine, Pace
 from virtual_time import VirtualLoop
 
 from eosin.node.configuration import load_config
-from eosin.node.server import Server
+from eosin.node.running import RunningNode
 from eosin.settings.broker import BrokerConfig
 
 HOST: Final = "127.0.0.1"
@@ -57,7 +57,7 @@ class VirtualBroker:
         loop.network.listen(host, port, self._machine.accepted)
 
     @property
-    def server(self) -> Server:
+    def server(self) -> RunningNode:
         """The broker that serves."""
         assert self._machine.server is not None
         return self._machine.server

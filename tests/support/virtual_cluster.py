@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Any, Final, Self
 
 from joined_broker import QUICK, replicated
+from lying_disk import LyingDisk
 from simulation.cluster.machines import JoinedMachine
-from simulation.disk import SimulatedDisk
 from simulation.loop import Process
 from simulation.machine import LISTENER, Pace
 from virtual_broker import DISK_BYTES, SMALL
@@ -86,7 +86,7 @@ class VirtualJoinedBroker:
         return None if connection is None or self._machine.process is None else (self._machine.process, connection)
 
     @property
-    def disk(self) -> SimulatedDisk:
+    def disk(self) -> LyingDisk:
         """Its files, under the paths that the broker uses; to be changed while it is down."""
         return self._machine.disk
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from admin_broker import AdminBroker, refused
+from data_broker import DataBroker, refused
 
 from eosin.broker.handlers import alter_configs, incremental_alter_configs
 from eosin.protocol.errors import ErrorCode
@@ -41,8 +41,8 @@ def change(
     )
 
 
-async def with_orders() -> AdminBroker:
-    broker = await AdminBroker.started()
+async def with_orders() -> DataBroker:
+    broker = await DataBroker.started()
     await broker.cluster.create_topic("orders", configs={"flush.messages": "3"})
     return broker
 

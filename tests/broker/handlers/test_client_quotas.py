@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from admin_broker import AdminBroker
+from data_broker import DataBroker
 
 from eosin.broker.handlers import alter_client_quotas, describe_client_quotas
 from eosin.protocol.errors import ErrorCode
@@ -23,12 +23,12 @@ def entry(*entity: Part, **values: float | None) -> RequestEntryData:
     return RequestEntryData(tuple(EntityData(*each) for each in entity), tuple(ops))
 
 
-async def alter(broker: AdminBroker, *entries: RequestEntryData, version: int = 1, validate_only: bool = False) -> Any:
+async def alter(broker: DataBroker, *entries: RequestEntryData, version: int = 1, validate_only: bool = False) -> Any:
     request = AlterClientQuotasRequest(entries, validate_only)
     return (await broker.call(alter_client_quotas.API, request, version)).entries
 
 
-async def described(broker: AdminBroker, *components: ComponentData, strict: bool = False, version: int = 1) -> Any:
+async def described(broker: DataBroker, *components: ComponentData, strict: bool = False, version: int = 1) -> Any:
     request = DescribeClientQuotasRequest(components, strict)
     answer = await broker.call(describe_client_quotas.API, request, version)
     if answer.error_code != NONE:
@@ -43,7 +43,7 @@ async def described(broker: AdminBroker, *components: ComponentData, strict: boo
 
 @pytest.mark.parametrize("version", alter_client_quotas.API.versions)
 async def test_quotas_are_set_told_and_removed(version: int) -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     assert await described(broker, version=version) == {}
     answers = await alter(
         broker,
@@ -67,10 +67,11 @@ async def test_quotas_are_set_told_and_removed(version: int) -> None:
 
 
 async def test_quotas_outlive_a_restart() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     await alter(broker, entry(ANY_USER, APP, producer_byte_rate=1.0), entry(ALICE, producer_byte_rate=2.0))
     await alter(broker, entry(ALICE, producer_byte_rate=None))
-    again = await AdminBroker.started(logs=broker.logs)
+    await broker.stop()
+    again = await DataBroker.started(disk=broker.disk)
     assert await described(again) == {(APP, ANY_USER): {"producer_byte_rate": 1.0}}
 
 
@@ -95,7 +96,7 @@ async def test_quotas_outlive_a_restart() -> None:
     ],
 )
 async def test_an_entry_that_makes_no_sense_is_refused_and_the_rest_is_done(wrong: RequestEntryData, why: str) -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     refused, done = await alter(broker, wrong, entry(APP, producer_byte_rate=7.0))
     assert (refused.error_code, done.error_code) == (INVALID, NONE)
     assert why in refused.error_message
@@ -103,7 +104,7 @@ async def test_an_entry_that_makes_no_sense_is_refused_and_the_rest_is_done(wron
 
 
 async def test_the_same_entity_or_key_twice_is_refused() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     both = await alter(broker, entry(ALICE, APP, producer_byte_rate=1.0), entry(APP, ALICE, producer_byte_rate=2.0))
     assert [each.error_code for each in both] == [INVALID, INVALID]
     twice = RequestEntryData(
@@ -114,7 +115,7 @@ async def test_the_same_entity_or_key_twice_is_refused() -> None:
 
 
 async def test_a_dry_run_changes_nothing() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     good, bad = await alter(
         broker, entry(ALICE, producer_byte_rate=1.0), entry(ALICE, APP, nonsense=1.0), validate_only=True
     )
@@ -123,7 +124,7 @@ async def test_a_dry_run_changes_nothing() -> None:
 
 
 async def test_addresses_have_one_spelling() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     await alter(broker, entry(("ip", "0:0::0001"), connection_creation_rate=1.0))
     await alter(broker, entry(("ip", "::ffff:1.2.3.4"), connection_creation_rate=2.0))
     assert set(await described(broker)) == {(("ip", "::1"),), (("ip", "1.2.3.4"),)}
@@ -146,7 +147,7 @@ EXACT, DEFAULT, ANY = 0, 1, 2
     ],
 )
 async def test_a_filter_names_what_is_told(components: Any, strict: bool, expected: set[Any]) -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     entities: tuple[tuple[Part, ...], ...] = ((ALICE,), (ANY_USER,), (APP,), (APP, ALICE))
     await alter(broker, *(entry(*entity, producer_byte_rate=1.0) for entity in entities))
     assert set(await described(broker, *(ComponentData(*each) for each in components), strict=strict)) == expected
@@ -165,5 +166,5 @@ async def test_a_filter_names_what_is_told(components: Any, strict: bool, expect
     ],
 )
 async def test_a_filter_that_makes_no_sense_is_refused(components: Any, error: ErrorCode) -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     assert await described(broker, *(ComponentData(*each) for each in components)) == error

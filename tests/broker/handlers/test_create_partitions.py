@@ -1,7 +1,7 @@
 """CreatePartitions."""
 
 import pytest
-from admin_broker import AdminBroker, refused
+from data_broker import DataBroker, refused
 
 from eosin.broker.handlers.create_partitions import API
 from eosin.protocol.errors import ErrorCode
@@ -17,8 +17,8 @@ def grow(name: str, count: int, *replicas: tuple[int, ...]) -> CreatePartitionsT
     return CreatePartitionsTopic(name, count, assignments)
 
 
-async def with_orders() -> AdminBroker:
-    broker = await AdminBroker.started()
+async def with_orders() -> DataBroker:
+    broker = await DataBroker.started()
     await broker.cluster.create_topic("orders", partitions=2)
     return broker
 

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from admin_broker import AdminBroker, refused
+from data_broker import DataBroker, refused
 
 from eosin.broker.handlers.create_topics import API
 from eosin.network import many_items
@@ -32,7 +32,7 @@ def assigned(name: str, *replicas: tuple[int, tuple[int, ...]]) -> CreatableTopi
 
 
 async def errors(
-    broker: AdminBroker, *topics: CreatableTopic, version: int = 7, validate_only: bool = False
+    broker: DataBroker, *topics: CreatableTopic, version: int = 7, validate_only: bool = False
 ) -> list[int]:
     request = CreateTopicsRequest(topics=topics, validate_only=validate_only)
     return [each.error_code for each in (await broker.call(API, request, version)).topics]
@@ -40,14 +40,14 @@ async def errors(
 
 @pytest.mark.parametrize("version", API.versions)
 async def test_every_version_creates_topics(version: int) -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     assert await errors(broker, topic("a", 2), topic("b", retention_ms="5"), version=version) == [0, 0]
     assert broker.cluster.topics["a"].partitions == 2
     assert broker.cluster.topics["b"].configs == {"retention.ms": "5"}
 
 
 async def test_the_answer_tells_the_size_the_id_and_every_effective_config() -> None:
-    broker = await AdminBroker.started(BrokerConfig(num_partitions=4, given={"num.partitions": "4"}))
+    broker = await DataBroker.started(BrokerConfig(num_partitions=4, given={"num.partitions": "4"}))
     request = CreateTopicsRequest(topics=(topic("orders", -1, -1, retention_ms="5"),))
     (result,) = (await broker.call(API, request)).topics
     assert (result.num_partitions, result.replication_factor) == (4, 1)
@@ -60,7 +60,7 @@ async def test_the_answer_tells_the_size_the_id_and_every_effective_config() -> 
 
 
 async def test_each_fault_has_its_code() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     await broker.cluster.create_topic("orders")
     faults = {
         "exists": (topic("orders"), ErrorCode.TOPIC_ALREADY_EXISTS),
@@ -80,7 +80,7 @@ async def test_each_fault_has_its_code() -> None:
 
 
 async def test_a_name_that_stands_twice_is_refused_once_and_the_others_created() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     request = CreateTopicsRequest(topics=(topic("a"), topic("b"), topic("a", 2)))
     results = (await broker.call(API, request)).topics
     assert [(each.name, each.error_code) for each in results] == [("a", ErrorCode.INVALID_REQUEST), ("b", 0)]
@@ -88,7 +88,7 @@ async def test_a_name_that_stands_twice_is_refused_once_and_the_others_created()
 
 
 async def test_a_dry_run_creates_nothing_but_tells_what_would_be() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     request = CreateTopicsRequest(topics=(topic("a", 3),), validate_only=True)
     (result,) = (await broker.call(API, request)).topics
     assert (result.error_code, result.num_partitions) == (0, 3)
@@ -97,7 +97,7 @@ async def test_a_dry_run_creates_nothing_but_tells_what_would_be() -> None:
 
 async def test_topics_of_one_request_are_created_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(many_items, "CHANGES_AT_ONCE", 2)
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     internal = len(broker.cluster.topics)
     there: list[int] = []
 
@@ -115,7 +115,7 @@ async def test_topics_of_one_request_are_created_some_at_a_time(monkeypatch: pyt
 
 
 async def test_too_many_partitions_violate_the_policy_for_the_whole_request() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     assert await errors(broker, topic("a", 9000), topic("b", 1001)) == [ErrorCode.POLICY_VIOLATION] * 2
 
 

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from admin_broker import AdminBroker, refused
+from data_broker import DataBroker, refused
 
 from eosin.broker.handlers import delete_topics
 from eosin.broker.handlers.delete_topics import API
@@ -12,8 +12,8 @@ from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopi
 from eosin.settings.broker import BrokerConfig
 
 
-async def with_topics(*names: str) -> AdminBroker:
-    broker = await AdminBroker.started()
+async def with_topics(*names: str) -> DataBroker:
+    broker = await DataBroker.started()
     for name in names:
         await broker.cluster.create_topic(name)
     return broker
@@ -69,7 +69,7 @@ async def test_internal_topics_stay() -> None:
 
 @pytest.mark.parametrize(("version", "error"), [(2, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)])
 async def test_deletion_can_be_disabled(version: int, error: ErrorCode) -> None:
-    broker = await AdminBroker.started(BrokerConfig(delete_topic_enable=False))
+    broker = await DataBroker.started(BrokerConfig(delete_topic_enable=False))
     await broker.cluster.create_topic("a")
     answer = await broker.call(API, DeleteTopicsRequest(topic_names=("a",)), version)
     assert [(each.name, each.error_code) for each in answer.responses] == [("a", error)]
@@ -82,7 +82,7 @@ def test_a_refusal_names_each_topic() -> None:
 
 
 async def test_topics_of_one_request_are_put_away_a_few_partitions_at_a_time() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     names = [f"topic-{index}" for index in range(7)]
     for name in names:
         await broker.cluster.create_topic(name, partitions=delete_topics.PARTITIONS_AT_ONCE // 3)

@@ -1,7 +1,7 @@
 """DescribeCluster."""
 
 import pytest
-from admin_broker import AdminBroker, refused
+from data_broker import DataBroker, refused
 
 from eosin.broker.handlers.describe_cluster import API
 from eosin.protocol.errors import ErrorCode
@@ -10,7 +10,7 @@ from eosin.protocol.schemas.describe_cluster import DescribeClusterRequest
 
 @pytest.mark.parametrize("version", API.versions)
 async def test_every_version_tells_the_cluster_and_its_brokers(version: int) -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     answer = await broker.call(API, DescribeClusterRequest(include_cluster_authorized_operations=True), version)
     assert (answer.error_code, answer.cluster_id, answer.controller_id) == (0, broker.cluster.cluster_id, 1)
     assert [(each.broker_id, each.host, each.port, each.is_fenced) for each in answer.brokers] == [
@@ -20,7 +20,7 @@ async def test_every_version_tells_the_cluster_and_its_brokers(version: int) -> 
 
 
 async def test_operations_are_told_only_when_asked_for() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     answer = await broker.call(API, DescribeClusterRequest())
     assert answer.cluster_authorized_operations == -(2**31)
 
@@ -29,7 +29,7 @@ async def test_operations_are_told_only_when_asked_for() -> None:
     ("kind", "error"), [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)]
 )
 async def test_only_brokers_are_here(kind: int, error: ErrorCode) -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     answer = await broker.call(API, DescribeClusterRequest(endpoint_type=kind))
     assert (answer.error_code, answer.endpoint_type, answer.brokers) == (error, kind, ())
 

@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 import pytest
-from admin_broker import AdminBroker, refused
+from data_broker import DataBroker, refused
 
 from eosin.broker.handlers.describe_configs import API
 from eosin.model.cluster import ConfigChange
@@ -17,7 +17,7 @@ LONG = 5
 
 
 async def described(
-    broker: AdminBroker, kind: int, name: str, *keys: str, version: int = 4, details: bool = True
+    broker: DataBroker, kind: int, name: str, *keys: str, version: int = 4, details: bool = True
 ) -> Any:
     resource = DescribeConfigsResource(kind, name, keys or None)
     request = DescribeConfigsRequest((resource,), include_synonyms=details, include_documentation=details)
@@ -26,7 +26,7 @@ async def described(
     return result
 
 
-async def config(broker: AdminBroker, kind: int, name: str, key: str) -> Any:
+async def config(broker: DataBroker, kind: int, name: str, key: str) -> Any:
     result = await described(broker, kind, name, key)
     assert result.error_code == 0
     (entry,) = result.configs
@@ -40,7 +40,7 @@ def synonyms(entry: Any) -> list[tuple[str, str, int]]:
 
 @pytest.mark.parametrize("version", API.versions)
 async def test_every_version_describes_a_topic(version: int) -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     await broker.cluster.create_topic("orders", configs={"retention.ms": "5"})
     result = await described(broker, TOPIC, "orders", version=version)
     entries = {each.name: each for each in result.configs}
@@ -55,13 +55,13 @@ async def test_every_version_describes_a_topic(version: int) -> None:
 
 
 async def test_details_are_left_out_when_not_asked_for() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     result = await described(broker, TOPIC, "__consumer_offsets", details=False)
     assert all(not each.synonyms and each.documentation is None for each in result.configs)
 
 
 async def test_a_value_comes_from_the_nearest_place_and_the_others_are_its_synonyms() -> None:
-    broker = await AdminBroker.started(BrokerConfig(log_retention_ms=7, given={"log.retention.ms": "7"}))
+    broker = await DataBroker.started(BrokerConfig(log_retention_ms=7, given={"log.retention.ms": "7"}))
     default = ("log.retention.hours", "168", 5)
     await broker.cluster.create_topic("orders")
     entry = await config(broker, TOPIC, "orders", "retention.ms")
@@ -86,7 +86,7 @@ async def test_a_value_comes_from_the_nearest_place_and_the_others_are_its_synon
 
 
 async def test_the_finer_of_two_broker_settings_wins_wherever_it_was_set() -> None:
-    broker = await AdminBroker.started(BrokerConfig(log_retention_ms=7, given={"log.retention.ms": "7"}))
+    broker = await DataBroker.started(BrokerConfig(log_retention_ms=7, given={"log.retention.ms": "7"}))
     await broker.cluster.create_topic("orders")
     await broker.cluster.alter_broker_configs(1, [ConfigChange("log.retention.hours", "1")])
     entry = await config(broker, TOPIC, "orders", "retention.ms")
@@ -94,19 +94,19 @@ async def test_the_finer_of_two_broker_settings_wins_wherever_it_was_set() -> No
 
 
 async def test_a_config_without_a_broker_setting_is_its_own_synonym() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     entry = await config(broker, TOPIC, "__consumer_offsets", "remote.storage.enable")
     assert synonyms(entry) == [("remote.storage.enable", "false", 5)]
 
 
 async def test_an_internal_config_is_told_where_it_is_set() -> None:
-    broker = await AdminBroker.started(BrokerConfig(offsets_topic_segment_bytes=4096))
+    broker = await DataBroker.started(BrokerConfig(offsets_topic_segment_bytes=4096))
     entry = await config(broker, TOPIC, "__consumer_offsets", "internal.segment.bytes")
     assert (entry.value, entry.config_source) == ("4096", 1)
 
 
 async def test_a_broker_tells_every_setting_and_which_can_change() -> None:
-    broker = await AdminBroker.started(BrokerConfig(num_partitions=3, given={"num.partitions": "3"}))
+    broker = await DataBroker.started(BrokerConfig(num_partitions=3, given={"num.partitions": "3"}))
     entry = await config(broker, BROKER, "1", "num.partitions")
     assert (entry.value, entry.config_source, entry.read_only) == ("3", 4, True)
     assert synonyms(entry) == [("num.partitions", "3", 4), ("num.partitions", "1", 5)]
@@ -118,7 +118,7 @@ async def test_a_broker_tells_every_setting_and_which_can_change() -> None:
 
 
 async def test_the_empty_broker_name_tells_what_was_changed_for_all() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     assert (await described(broker, BROKER, "")).configs == ()
     await broker.cluster.alter_broker_configs(None, [ConfigChange("log.retention.ms", "8")])
     (entry,) = (await described(broker, BROKER, "")).configs
@@ -137,14 +137,14 @@ async def test_the_empty_broker_name_tells_what_was_changed_for_all() -> None:
     ],
 )
 async def test_each_fault_has_its_code_and_a_message(kind: int, name: str, error: ErrorCode) -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     result = await described(broker, kind, name)
     assert (result.error_code, result.configs) == (error, ())
     assert result.error_message
 
 
 async def test_an_empty_list_of_keys_asks_for_all() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     request = DescribeConfigsRequest((DescribeConfigsResource(BROKER, "1", ()),))
     (result,) = (await broker.call(API, request)).results
     assert len(result.configs) > 50
@@ -157,18 +157,18 @@ def test_a_refusal_names_each_resource() -> None:
 
 
 async def test_advertised_listeners_are_what_clients_are_told() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     entry = await config(broker, BROKER, "1", "advertised.listeners")
     assert (entry.value, entry.config_source) == ("PLAINTEXT://localhost:9092", 5)
     given = BrokerConfig(
         advertised_listeners=("PLAINTEXT://eosin:9",), given={"advertised.listeners": "PLAINTEXT://eosin:9"}
     )
-    entry = await config(await AdminBroker.started(given), BROKER, "1", "advertised.listeners")
+    entry = await config(await DataBroker.started(given), BROKER, "1", "advertised.listeners")
     assert (entry.value, entry.config_source) == ("PLAINTEXT://eosin:9", 4)
 
 
 async def test_a_setting_without_effect_is_told_as_it_was_kept() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     await broker.cluster.alter_broker_configs(1, [ConfigChange("log.cleaner.threads", "2")])
     entry = await config(broker, BROKER, "1", "log.cleaner.threads")
     assert (entry.value, entry.config_source, entry.read_only) == ("2", 2, False)
@@ -178,7 +178,7 @@ async def test_a_setting_without_effect_is_told_as_it_was_kept() -> None:
 
 
 async def test_loggers_are_told_with_their_levels() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     logging.getLogger("eosin.network.exchange").setLevel(logging.WARNING)
     try:
         entries = {each.name: each for each in (await described(broker, BROKER_LOGGER, "1")).configs}
@@ -192,7 +192,7 @@ async def test_loggers_are_told_with_their_levels() -> None:
 
 @pytest.mark.parametrize("kind", [CLIENT_METRICS, GROUP])
 async def test_a_resource_without_settings_is_described_as_empty(kind: int) -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     result = await described(broker, kind, "any")
     assert (result.error_code, result.configs) == (0, ())
     assert (await described(broker, kind, "")).error_code == ErrorCode.INVALID_REQUEST

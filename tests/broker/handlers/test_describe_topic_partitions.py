@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from admin_broker import AdminBroker, refused
+from data_broker import DataBroker, refused
 
 from eosin.broker.handlers.describe_topic_partitions import API
 from eosin.model.cluster import PartitionState
@@ -11,14 +11,14 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.describe_topic_partitions import Cursor, DescribeTopicPartitionsRequest, TopicRequest
 
 
-async def with_topics() -> AdminBroker:
-    broker = await AdminBroker.started()
+async def with_topics() -> DataBroker:
+    broker = await DataBroker.started()
     await broker.cluster.create_topic("b", partitions=3)
     await broker.cluster.create_topic("a", partitions=2)
     return broker
 
 
-async def pages(broker: AdminBroker, limit: int, *names: str) -> list[list[tuple[str, list[int]]]]:
+async def pages(broker: DataBroker, limit: int, *names: str) -> list[list[tuple[str, list[int]]]]:
     found: list[list[tuple[str, list[int]]]] = []
     cursor: Any = None
     while True:

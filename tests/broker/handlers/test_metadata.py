@@ -5,13 +5,12 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from admin_broker import AdminBroker, refused
+from data_broker import DataBroker, refused
 
 from eosin.broker.handlers import metadata
 from eosin.broker.handlers.metadata import API
 from eosin.cluster.metadata.answers import FEW_PARTITIONS
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 from eosin.protocol.wire.codec import decode_request, decode_request_header
 from eosin.settings.broker import BrokerConfig
@@ -27,7 +26,7 @@ def named(*names: str, create: bool = True) -> MetadataRequest:
 
 @pytest.mark.parametrize("version", API.versions)
 async def test_every_version_tells_who_leads_a_partition(version: int) -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     await broker.cluster.create_topic("orders", partitions=2)
     answer = await broker.call(API, named("orders"), version)
     (topic,) = answer.topics
@@ -46,13 +45,13 @@ async def test_every_version_tells_who_leads_a_partition(version: int) -> None:
 
 
 async def test_the_address_is_that_of_the_listener() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     answer = await broker.call(API, named(), listener="INSIDE")
     assert [(each.host, each.port) for each in answer.brokers] == [("broker", 19092)]
 
 
 async def test_null_asks_for_all_topics_and_an_empty_list_for_none_but_in_version_0() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     await broker.cluster.create_topic("orders")
     everything = [*INTERNAL, "orders"]
     assert [each.name for each in (await broker.call(API, MetadataRequest(topics=None))).topics] == everything
@@ -61,7 +60,7 @@ async def test_null_asks_for_all_topics_and_an_empty_list_for_none_but_in_versio
 
 
 async def test_an_unknown_topic_is_created_and_answered_with_its_leader_at_once() -> None:
-    broker = await AdminBroker.started(BrokerConfig(num_partitions=3))
+    broker = await DataBroker.started(BrokerConfig(num_partitions=3))
     answer = await broker.call(API, named("new", "new", "other"))
     assert [(each.name, each.error_code, len(each.partitions)) for each in answer.topics] == [
         ("new", 0, 3),
@@ -73,15 +72,15 @@ async def test_an_unknown_topic_is_created_and_answered_with_its_leader_at_once(
 
 async def test_an_unknown_topic_is_not_created_when_the_client_or_the_broker_forbids_it() -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     assert [each.error_code for each in (await broker.call(API, named("new", create=False))).topics] == [unknown]
-    broker = await AdminBroker.started(BrokerConfig(auto_create_topics_enable=False))
+    broker = await DataBroker.started(BrokerConfig(auto_create_topics_enable=False))
     assert [each.error_code for each in (await broker.call(API, named("new"))).topics] == [unknown]
     assert list(broker.cluster.topics) == INTERNAL
 
 
 async def test_a_topic_that_cannot_be_created_carries_the_reason() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     await broker.cluster.create_topic("a.b")
     answer = await broker.call(API, named("a_b", "__eosin_metadata", "c"))
     assert [(each.name, each.error_code) for each in answer.topics] == [
@@ -93,13 +92,13 @@ async def test_a_topic_that_cannot_be_created_carries_the_reason() -> None:
 
 @pytest.mark.parametrize("create", [True, False])
 async def test_an_illegal_name_is_an_invalid_topic(create: bool) -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     answer = await broker.call(API, named("a/b", create=create))
     assert [each.error_code for each in answer.topics] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
 
 
 async def test_topics_are_found_by_id_and_never_created_by_it() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     topic = (await broker.cluster.create_topic("orders")).topic
     assert topic is not None
     ids = (topic.topic_id, b"x" * 16)
@@ -113,14 +112,14 @@ async def test_topics_are_found_by_id_and_never_created_by_it() -> None:
 
 @pytest.mark.parametrize("version", [10, 11])
 async def test_ids_in_requests_are_invalid_before_version_12(version: int) -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     request = MetadataRequest(topics=(MetadataRequestTopic(topic_id=b"x" * 16, name=None),))
     answer = await broker.call(API, request, version)
     assert [each.error_code for each in answer.topics] == [ErrorCode.INVALID_REQUEST]
 
 
 async def test_authorized_operations_are_told_when_asked_for() -> None:
-    broker = await AdminBroker.started()
+    broker = await DataBroker.started()
     request = MetadataRequest(
         topics=None, include_cluster_authorized_operations=True, include_topic_authorized_operations=True
     )
@@ -132,11 +131,9 @@ async def test_authorized_operations_are_told_when_asked_for() -> None:
 
 
 async def test_a_partition_whose_log_has_failed_has_no_leader() -> None:
-    broker = await AdminBroker.started()
-    topic = (await broker.cluster.create_topic("orders")).topic
-    assert topic is not None
-    log_config = broker.cluster.log_config("orders")
-    broker.logs.create_log(TopicPartition("orders", 0), topic.topic_id, log_config, 0).fail()
+    broker = await DataBroker.started()
+    await broker.create_topic("orders")
+    broker.log("orders").fail(OSError("broken"))
     (partition,) = (await broker.call(API, named("orders"))).topics[0].partitions
     assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
     assert partition.offline_replicas == (1,)
@@ -157,8 +154,8 @@ def test_a_refusal_says_so_for_each_topic_and_as_a_whole() -> None:
     assert refused(API, MetadataRequest(topics=None), ErrorCode.UNKNOWN_SERVER_ERROR, 1).topics == ()
 
 
-async def many_partitions() -> AdminBroker:
-    broker = await AdminBroker.started()
+async def many_partitions() -> DataBroker:
+    broker = await DataBroker.started()
     for name in ("a", "b", "c"):
         assert (await broker.cluster.create_topic(name, partitions=FEW_PARTITIONS)).error == ErrorCode.NONE
     return broker
@@ -206,7 +203,7 @@ async def test_an_answer_is_kept_until_a_topic_changes_or_a_partition_fails() ->
         assert "a" not in await all_topics()
         assert (await broker.cluster.create_partitions("d", count=7)).error == ErrorCode.NONE
         assert len((await all_topics())["d"].partitions) == 7
-        broker.logs.create_log(TopicPartition("d", 3), b"d" * 16, broker.cluster.log_config("d"), 0).fail()
+        broker.log("d", 3).fail(OSError("broken"))
         assert (await all_topics())["d"].partitions[3].error_code == ErrorCode.LEADER_NOT_AVAILABLE
 
 

@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from admin_broker import AdminBroker, refused
+from data_broker import DataBroker, refused
 
 from eosin.broker.handlers import (
     alter_client_quotas,
@@ -41,8 +41,8 @@ NONE = ErrorCode.NONE
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def with_orders(config: BrokerConfig | None = None) -> AdminBroker:
-    broker = await AdminBroker.started(config)
+async def with_orders(config: BrokerConfig | None = None) -> DataBroker:
+    broker = await DataBroker.started(config)
     await broker.cluster.create_topic("orders", partitions=2)
     return broker
 

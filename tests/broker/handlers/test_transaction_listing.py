@@ -69,10 +69,8 @@ async def test_a_partition_of_another_coordinator_is_told(broker: DataBroker) ->
 
 
 async def test_nothing_is_listed_before_everything_is_loaded() -> None:
-    running = await DataBroker.started()
-    unloaded = DataBroker(running.config, running.disk, running.clock)
+    unloaded = await DataBroker.unloaded()
     assert await listed(unloaded) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
-    await running.stop()
 
 
 async def test_a_duration_counts_from_the_start_of_the_open_transaction(broker: DataBroker) -> None:

@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from admin_broker import AdminBroker, refused
+from data_broker import DataBroker, refused
 from manual_clock import ManualClock
 
 from eosin.broker.handlers import (
@@ -71,7 +71,7 @@ def versions_of(requests: dict[Api, Message]) -> list[object]:
 async def test_a_request_of_a_new_protocol_hears_how_to_go_on_without_it(
     api: Api, message: Message, version: int
 ) -> None:
-    answer = await (await AdminBroker.started()).call(api, message, version)
+    answer = await (await DataBroker.started()).call(api, message, version)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert "group.protocol=classic" in answer.error_message
     told = refused(api, message, ErrorCode.UNKNOWN_SERVER_ERROR, version)
@@ -81,7 +81,7 @@ async def test_a_request_of_a_new_protocol_hears_how_to_go_on_without_it(
 @pytest.mark.parametrize(("api", "message", "version"), versions_of(EACH))
 async def test_each_group_that_is_asked_for_has_an_entry_of_its_own(api: Api, message: Message, version: int) -> None:
     # librdkafka ends its process when an entry is missing or has another name.
-    answer = await (await AdminBroker.started()).call(api, message, version)
+    answer = await (await DataBroker.started()).call(api, message, version)
     assert [(each.group_id, each.error_code) for each in answer.groups] == [
         (group, ErrorCode.UNSUPPORTED_VERSION) for group in ASKED
     ]
@@ -92,7 +92,7 @@ async def test_each_group_that_is_asked_for_has_an_entry_of_its_own(api: Api, me
 
 @pytest.mark.parametrize("api", [consumer_group_heartbeat.API, share_group_heartbeat.API, streams_group_heartbeat.API])
 async def test_a_member_that_is_refused_has_joined_nothing(api: Api) -> None:
-    answer = await (await AdminBroker.started()).call(api, WHOLE[api])
+    answer = await (await DataBroker.started()).call(api, WHOLE[api])
     assert (answer.member_epoch, answer.heartbeat_interval_ms) == (0, 0)
     assert not getattr(answer, "assignment", None)
 

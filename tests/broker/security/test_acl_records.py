@@ -15,6 +15,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import iter_records
 from eosin.protocol.schemas.create_acls import AclCreation, CreateAclsRequest
 from eosin.protocol.schemas.records import cluster_metadata
+from eosin.security.session import EVERYBODY_MAY
 from eosin.settings.start_error import StartError
 
 ALICE = "User:alice"
@@ -40,7 +41,7 @@ async def test_a_start_without_an_authorizer_keeps_the_entries_and_asks_nobody(t
     async with guarded_broker(**on_disk(tmp_path)) as broker:
         await broker.grant(ALICE, Operation.READ, "kept")
     async with local_broker(**on_disk(tmp_path)) as server:
-        assert server.services.authorizer is None
+        assert server.services.authorizer is EVERYBODY_MAY
     async with guarded_broker(**on_disk(tmp_path)) as broker:
         assert broker.server.services.authorizer.index.size == 1  # type: ignore[union-attr, attr-defined]
 
@@ -59,7 +60,7 @@ async def test_an_older_eosin_refuses_a_directory_with_entries(tmp_path: Path, m
 async def test_the_entries_of_a_request_are_one_batch(tmp_path: Path) -> None:
     """Case 49 of security.md 9.3: a crash leaves all of them or none."""
     async with guarded_broker(**on_disk(tmp_path)) as broker:
-        logs = broker.server._log_manager.logs  # type: ignore[union-attr]
+        logs = broker.server.logs.logs
         before = logs[METADATA_PARTITION].log_end_offset
         creations = tuple(AclCreation(2, f"t{number}", 3, ALICE, "*", 3, 3) for number in range(10_000))
         response = await broker.ask(ADMIN, ApiKey.CREATE_ACLS, CreateAclsRequest(creations))

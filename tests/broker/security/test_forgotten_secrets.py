@@ -26,8 +26,7 @@ async def test_the_log_forgets_what_was_deleted_and_what_was_replaced(tmp_path: 
         await server.cluster.alter_credentials(
             lambda _: [CredentialChange("alice", 2, None), CredentialChange("bob", 2, LAST)]
         )
-        logs = server._log_manager
-        assert logs is not None
+        logs = server.logs
         for _ in range(20):
             await logs.checkpoint(force=True)
             await logs.cleaner.round()

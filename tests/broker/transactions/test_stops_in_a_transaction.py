@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from data_broker import DataBroker
-from fake_disk import FakeDisk, Stopped
+from lying_disk import LyingDisk, Stopped
 from manual_clock import ManualClock
 from wire import Wire, key_of, now_ms
 from wire_group import fetch_offset
@@ -42,7 +42,7 @@ ATTEMPTS = 20
 class MortalWire(Wire):
     """A connection to a broker that ends at one call to its disk, and is there again at the next request."""
 
-    def __init__(self, broker: DataBroker, disk: FakeDisk) -> None:
+    def __init__(self, broker: DataBroker, disk: LyingDisk) -> None:
         self.broker = broker
         self.disk = disk
         self.deaths = 0
@@ -51,7 +51,7 @@ class MortalWire(Wire):
     @classmethod
     async def started(cls) -> "MortalWire":
         """With a topic of two partitions, and a disk that has not ended anything yet."""
-        disk = FakeDisk()
+        disk = LyingDisk()
         broker = await DataBroker.started(disk=disk, clock=ManualClock(now_ms()))  # type: ignore[arg-type]
         await broker.create_topic("orders", partitions=2)
         return cls(broker, disk)

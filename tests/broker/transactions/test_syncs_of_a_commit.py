@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from batches import data
-from fake_disk import FakeDisk
 from fake_peer import FakePeer
+from lying_disk import LyingDisk
 from simulation.machine import Pace, SimulatedFlusher
 from virtual_time import VirtualLoop
 from waiting import until
 
-from eosin.node.server import Server
+from eosin.node.node import Node
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
@@ -89,7 +89,7 @@ class _Producer:
 async def syncs_of_transactions(transaction_version: int, *, journal_bytes: int) -> Counter[str]:
     """How often what was synced while some transactions were committed one after another, by the name of a log or of a
     file at the top."""
-    disk = FakeDisk()
+    disk = LyingDisk()
     few = {"transaction_state_log_num_partitions": 1, "offsets_topic_num_partitions": 1}
     # However slow the disk is, answers wait for markers: the next transaction would share its syncs with them.
     config = BrokerConfig(
@@ -97,10 +97,9 @@ async def syncs_of_transactions(transaction_version: int, *, journal_bytes: int)
     )
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
-    server = Server(
+    server = await Node.alone(
         config, clock=loop.clock, disk=disk, flusher=SimulatedFlusher(loop, random.Random(1), Pace(sync_ms=2))
-    )
-    await server.startup()
+    ).start()
     server.cluster.advertise("PLAINTEXT", "localhost", 9092)
     producer = _Producer(FakePeer(server.host), transaction_version=transaction_version)
     await producer.init()

@@ -280,6 +280,7 @@ async def test_another_producer_waits_for_nobody() -> None:
     assert isinstance(waiting, asyncio.Task)
     assert asker.verify_now(question(Batch(FakeVerifiedLog(None)), version=12))
     waiting.cancel()
+    await asyncio.wait((waiting,))
 
 
 async def test_a_verification_that_needs_no_wait_ends_at_once() -> None:

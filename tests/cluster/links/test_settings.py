@@ -135,7 +135,7 @@ def test_settings_that_cannot_work_are_refused_in_one_sentence_without_a_passwor
 @pytest.mark.process
 def test_plain_links_bring_nothing_of_tls_and_sasl_with_them() -> None:
     program = (
-        "import sys, eosin.node.joined_node, eosin.node.server\n"
+        "import sys, eosin.node.joined_node, eosin.node.node\n"
         "found = [each for each in sys.modules if each in ('cryptography', 'eosin.cluster.links',"
         " 'eosin.client.security') or each.startswith('eosin.security.tls.stores')]\n"
         "print(found)"

@@ -15,7 +15,7 @@ from eosin.client.peer import Peer
 from eosin.client.versions import Versions
 from eosin.cluster.peers.connections import Answer, OtherBroker, Peers, PeerUnreachable
 from eosin.cluster.peers.remote_markers import MAX_IN_FLIGHT, RemoteBrokers, RemoteMarkers
-from eosin.cluster.peers.remote_verifier import CoordinatorRoutes
+from eosin.cluster.peers.remote_verifier import CoordinatorRoutes, RemoteCoordinators
 from eosin.coordinator.transactions.ports import MarkersForPartitions
 from eosin.model.cluster import NO_LEADER
 from eosin.protocol.errors import ErrorCode
@@ -214,7 +214,8 @@ async def routes(
 ) -> tuple[CoordinatorRoutes, WiredPeer, Elsewhere]:
     peer, cluster = WiredPeer(coordinator, version=version), Elsewhere(coordinator)
     here = await DataBroker.started()
-    return CoordinatorRoutes(cluster, local=here.transactions, peers=OnePeer(peer)), peer, cluster  # type: ignore[arg-type]
+    remote = RemoteCoordinators(cluster, OnePeer(peer))  # type: ignore[arg-type]
+    return CoordinatorRoutes(remote, local=here.transactions), peer, cluster
 
 
 async def initialised(coordinator: DataBroker) -> tuple[int, int]:

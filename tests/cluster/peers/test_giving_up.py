@@ -15,7 +15,7 @@ from eosin.client.peer import Peer
 from eosin.client.versions import Versions
 from eosin.cluster.peers.connections import Peers, PeerUnreachable
 from eosin.cluster.peers.remote_markers import MAX_IN_FLIGHT, RemoteBrokers, RemoteMarkers
-from eosin.cluster.peers.remote_verifier import CoordinatorRoutes
+from eosin.cluster.peers.remote_verifier import CoordinatorRoutes, RemoteCoordinators
 from eosin.coordinator.transactions.ports import MarkersForPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -168,16 +168,17 @@ async def test_questions_about_transactions_fail_retriably_when_another_broker_c
     cluster = SimpleNamespace(
         node_id=1, topics={TRANSACTION_STATE_TOPIC: SimpleNamespace(partitions=1)}, leader_of=lambda _: 2
     )
-    routes = CoordinatorRoutes(cluster, local=None, peers=brokers.peers)  # type: ignore[arg-type]
+    remote = RemoteCoordinators(cluster, brokers.peers)  # type: ignore[arg-type]
+    routes = CoordinatorRoutes(remote, local=None)  # type: ignore[arg-type]
     how: dict[str, Any] = {"producer_id": 1, "producer_epoch": 0, "partitions": [ORDERS]}
     on_its_way = asyncio.create_task(routes.verify("tx", **how))
     await until(lambda: brokers.links and brokers.links[0].asked)
     next_one = asyncio.create_task(routes.verify("tx", **how))
     behind = routes.add_partitions("tx", **how)
-    routes.apply(moved(ORDERS))
+    remote.apply(moved(ORDERS))
     assert await asyncio.wait((on_its_way, next_one), timeout=1) == (set(), {on_its_way, next_one})
-    routes.apply(moved(COORDINATOR))
+    remote.apply(moved(COORDINATOR))
     assert await on_its_way == await next_one == {ORDERS: ErrorCode.NETWORK_EXCEPTION}
     assert (await behind).error is ErrorCode.NETWORK_EXCEPTION
     await until(lambda: not brokers.links[0].is_open)
-    await routes.close()
+    await remote.close()

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 from batches import data
 from cluster_images import ORDERS_ID, broker, delta, image, partition, topic
-from fake_disk import Fault
 from logs import Logs
+from lying_disk import Fault
 from waiting import HANG_S, until
 
 from eosin.client.addresses import Address

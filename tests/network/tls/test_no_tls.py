@@ -12,11 +12,10 @@ PROGRAM = """
 import asyncio, sys
 from eosin.cli import serve
 from eosin.settings.broker import BrokerConfig
-from eosin.node.server import Server
+from eosin.node.node import Node
 
 async def main():
-    server = Server(BrokerConfig(eosin_durability="memory", listeners=("PLAINTEXT://127.0.0.1:0",)))
-    await server.startup()
+    server = await Node.alone(BrokerConfig(eosin_durability="memory", listeners=("PLAINTEXT://127.0.0.1:0",))).start()
     await server.shutdown()
 
 asyncio.run(main())

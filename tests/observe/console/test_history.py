@@ -71,8 +71,8 @@ def applied(page: Page, table: "Table[int]", version: int) -> None:
 def history_of(broker: ObservedBroker) -> History:
     observability = broker.server.observability
     assert observability is not None
-    assert observability.console is not None
-    return observability.console.streams.survey._history
+    assert observability.served.console is not None
+    return observability.served.console.streams.survey._history
 
 
 @pytest.mark.process

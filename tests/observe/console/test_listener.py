@@ -188,7 +188,7 @@ async def test_a_page_that_comes_back_is_told_what_it_has_missed(broker: Observe
 
 async def test_nobody_looks_at_the_broker_while_no_page_watches(broker: ObservedBroker) -> None:
     assert broker.server.observability is not None
-    console = broker.server.observability.console
+    console = broker.server.observability.served.console
     assert console is not None
     async with client(broker) as http, http.stream("GET", "/api/v1/stream") as answer:
         await Page(answer.aiter_lines()).until(lambda tables: "broker" in tables)
@@ -218,7 +218,9 @@ async def test_a_broker_with_a_page_that_reads_nothing_stops() -> None:
         await writer.drain()
         observation = broker.server.observability
         assert observation is not None
-        await until(lambda: observation.console is not None and observation.console.streams.count)
+        console = observation.served.console
+        assert console is not None
+        await until(lambda: console.streams.count)
     writer.close()
 
 
@@ -288,7 +290,7 @@ async def test_a_transaction_that_no_coordinator_knows_is_said_to_hang(broker: O
 
 async def test_asking_for_the_headers_of_the_stream_begins_none(broker: ObservedBroker) -> None:
     assert broker.server.observability is not None
-    assert broker.server.observability.console is not None
+    assert broker.server.observability.served.console is not None
     async with client(broker) as http:
         assert (await http.head("/api/v1/stream")).status_code == 200
-    assert broker.server.observability.console.streams.count == 0
+    assert broker.server.observability.served.console.streams.count == 0

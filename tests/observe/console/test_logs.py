@@ -176,7 +176,7 @@ async def test_readers_of_a_log_do_not_hold_up_the_event_loop(broker: ObservedBr
     wire = await broker.wire()
     for _ in range(300):
         await wire.append(ORDERS_0)
-    console = broker.server.observability.console if broker.server.observability else None
+    console = broker.server.observability.served.console if broker.server.observability else None
     assert console is not None
     sizes: list[int] = []
     beside = console.work.beside
@@ -196,7 +196,7 @@ async def test_a_question_that_is_under_way_when_the_broker_stops_ends_with_a_se
     broker: ObservedBroker, http: httpx.AsyncClient
 ) -> None:
     await (await broker.wire()).append(ORDERS_0)
-    console = broker.server.observability.console if broker.server.observability else None
+    console = broker.server.observability.served.console if broker.server.observability else None
     assert console is not None
     console.work.stop()
     answer = await http.get("partitions/orders-0/batches")

@@ -28,7 +28,7 @@ async def test_every_path_that_is_served_is_described(tmp_path: Path, *, has_act
     async with observed_broker(
         eosin_console_enable=True, eosin_console_actions_enable=has_actions, **settings
     ) as broker:
-        console = broker.server.observability.console if broker.server.observability else None
+        console = broker.server.observability.served.console if broker.server.observability else None
         assert isinstance(console, Console)
         served = {_plain(each) for each in console.routes() if each.path.startswith("/api/")} - NOT_DESCRIBED
         headers = {"authorization": "Bearer correct-horse"}

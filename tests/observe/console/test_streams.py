@@ -138,8 +138,8 @@ async def test_rounds_over_ten_thousand_ids_and_a_thousand_partitions_are_cut_in
         producer = await broker.producer("shop-1")
         await producer.send(ORDERS_0)
         assert server.observability is not None
-        assert server.observability.console is not None
-        survey: Survey = server.observability.console.streams.survey
+        assert server.observability.served.console is not None
+        survey: Survey = server.observability.served.console.streams.survey
         _, first = await counted(survey.round())
         _, second = await counted(survey.round())
         assert len(survey.tables["transactions"]) == 10_001
@@ -158,14 +158,13 @@ async def test_for_a_browser_that_does_not_read_a_broker_buffers_a_frame_at_most
     async with observed_broker(eosin_console_enable=True) as broker:
         observation = broker.server.observability
         assert observation is not None
-        assert observation.console is not None
-        assert observation._http is not None
+        assert observation.served.console is not None
         survey = Counting(rows=2000)
-        observation.console.streams.survey = survey  # type: ignore[assignment]
+        observation.served.console.streams.survey = survey  # type: ignore[assignment]
         host, _, port = broker.http.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
         writer.write(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        (connection,) = await _connections(observation._http._server.server_state)
+        (connection,) = await _connections(observation.served.http._server.server_state)
         await until(lambda: connection.flow.write_paused and survey.version >= 50)
         seen = survey.version
         await until(lambda: survey.version >= seen + 20)

@@ -21,7 +21,7 @@ from wire_producer import RawProducer
 from eosin.broker import hanging_transactions
 from eosin.coordinator.transactions.log.encoder import encode_batch
 from eosin.coordinator.transactions.rules.state import LAST_CLIENT_EPOCH, Txn
-from eosin.node.server import Server
+from eosin.node.node import Node
 from eosin.protocol.errors import ErrorCode
 from eosin.settings.broker import BrokerConfig
 from eosin.storage.log.partition_log import PartitionLog
@@ -154,8 +154,7 @@ async def nearly_exhausted(directory: Path, name: str, producer_id: int) -> None
     config = BrokerConfig(
         listeners=(), log_dirs=(str(directory),), transaction_state_log_num_partitions=1, offsets_topic_num_partitions=1
     )
-    server = Server(config)
-    await server.startup()
+    server = await Node.alone(config).start()
     log = server.services.partitions.transaction_state_logs.log(0)
     assert isinstance(log, PartitionLog)
     now_ms = server.clock.now_ms()

@@ -14,7 +14,7 @@ from waiting import HANG_S
 
 from eosin.client.http import HttpError
 from eosin.node.configuration import load_config
-from eosin.node.server import Server
+from eosin.node.node import Node
 from eosin.settings.broker import STANDARD_AUTHORIZER, BrokerConfig
 from eosin.settings.settings import SettingError
 from eosin.settings.start_error import StartError
@@ -51,11 +51,10 @@ async def test_a_broker_that_serves_is_alive_and_ready(broker: ObservedBroker) -
 async def test_a_broker_is_not_ready_while_its_coordinators_load(
     broker: ObservedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker.server, "_loading", asyncio.get_running_loop().create_future())
+    monkeypatch.setattr(broker.server.loading, "is_done", False)
     answer = await broker.get("readyz")
     assert (answer.status, answer.body) == (503, b'{"ready":false,"loading":true}\n')
     assert (await broker.get("livez")).status == 200
-    broker.server._loading.set_result(None)  # type: ignore[union-attr]
 
 
 async def test_a_broker_with_an_internal_log_offline_names_it(broker: ObservedBroker) -> None:
@@ -123,7 +122,7 @@ async def test_connections_that_ask_nothing_make_room(broker: ObservedBroker, mo
 
 
 async def test_a_taken_port_is_refused_before_anything_is_written(broker: ObservedBroker, tmp_path: Path) -> None:
-    second = Server(
+    second = Node.alone(
         BrokerConfig(
             listeners=("PLAINTEXT://127.0.0.1:0",),
             log_dirs=(str(tmp_path / "data"),),
@@ -131,7 +130,7 @@ async def test_a_taken_port_is_refused_before_anything_is_written(broker: Observ
         )
     )
     with pytest.raises(StartError, match="the address is in use"):
-        await second.startup()
+        await second.start()
     assert not (tmp_path / "data").exists()
 
 
@@ -158,7 +157,7 @@ async def test_a_token_file_that_cannot_be_used_is_refused(tmp_path: Path, conte
         listeners=(), eosin_durability="memory", eosin_http_listener="0", eosin_http_token_file=str(path)
     )
     with pytest.raises(StartError, match=r"eosin\.http\.token\.file"):
-        await Server(config).startup()
+        await Node.alone(config).start()
 
 
 async def test_a_stop_ends_a_long_answer_without_a_traceback(
@@ -172,7 +171,7 @@ async def test_a_stop_ends_a_long_answer_without_a_traceback(
 
     async with observed_broker() as broker:
         assert broker.server.observability is not None
-        monkeypatch.setattr(broker.server.observability.exposition, "expose", never)
+        monkeypatch.setattr(broker.server.observability.served.exposition, "expose", never)
         asked = asyncio.create_task(broker.get("metrics"))
         await asyncio.wait_for(has_begun.wait(), HANG_S)
     with contextlib.suppress(HttpError):

@@ -358,8 +358,8 @@ async def test_accept_headers_of_clients_add_nothing_to_what_is_kept(broker: Obs
         accept = f"application/openmetrics-text; version={version}.0.0"
         assert (await broker.get("metrics", accept=accept)).body.endswith(b"# EOF\n")
     assert broker.server.observability is not None
-    assert broker.server.observability.exposition is not None
-    assert len(broker.server.observability.exposition._kept) == 1
+    assert broker.server.observability.served.exposition is not None
+    assert len(broker.server.observability.served.exposition._kept) == 1
 
 
 async def test_scrapes_that_come_together_share_one_answer(broker: ObservedBroker) -> None:
@@ -427,9 +427,9 @@ async def test_a_scrape_of_thousands_of_partitions_and_ids_is_cut_into_short_pie
         producer = await broker.producer("shop-1")
         await producer.send(ORDERS_0)
         assert server.observability is not None
-        assert server.observability.exposition is not None
+        assert server.observability.served.exposition is not None
         for kind in (PLAIN, exposition.OPENMETRICS):
-            written, turns = await counted(server.observability.exposition._write(kind))
+            written, turns = await counted(server.observability.served.exposition._write(kind))
             assert b"".join(written).count(b"kafka_log_log_size{") > 1000  # of the largest alone
             assert sum(turns) > 100_000
             assert max(turns) < 20_000

@@ -186,7 +186,7 @@ def test_without_its_libraries_the_start_says_what_to_install() -> None:
 
 
 def test_a_broker_without_an_endpoint_imports_nothing_of_it() -> None:
-    program = "import sys, eosin.node.observability, eosin.node.server; print([m for m in sys.modules if 'telem' in m])"
+    program = "import sys, eosin.node.observability, eosin.node.node; print([m for m in sys.modules if 'telem' in m])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=HANG_S, check=True)
     assert done.stdout == "[]\n"
 

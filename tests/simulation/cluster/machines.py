@@ -1,19 +1,14 @@
 """Machines of a cluster: each a whole broker that joins."""
 
 import asyncio
-from collections.abc import Callable
 
 from eosin.cluster.membership.envelopes import LANES
 from eosin.network.connection import Connection
 from eosin.node.joined_node import JoinedNode
-from eosin.node.server import Server
-from eosin.runtime.chance import Chance
-from eosin.runtime.clock import Clock
+from eosin.node.node import Node
+from eosin.node.running import RunningNode
 from eosin.settings.broker import BrokerConfig
-from eosin.settings.listeners import Listener
 from eosin.settings.start_error import StartError
-from eosin.storage.disk.flusher import Flusher
-from eosin.storage.disk.interfaces import Disk
 from eosin.storage.manager import LogManager
 from simulation.cluster.fabric import Fabric, HostProcess, Listening
 from simulation.loop import Process, Scheduler
@@ -25,40 +20,6 @@ PORT = 9092
 def host_of(node_id: int) -> str:
     """The name of a broker's machine in the network."""
     return f"broker-{node_id}"
-
-
-class JoinedServer(Server):
-    """The broker, with a listener that is no socket."""
-
-    def __init__(
-        self,
-        config: BrokerConfig,
-        *,
-        clock: Clock,
-        chance: Chance,
-        disk: Disk,
-        flusher: Flusher | None,
-        address: tuple[str, int],
-        listening: Callable[["JoinedServer"], None],
-    ) -> None:
-        super().__init__(config, clock=clock, chance=chance, disk=disk, flusher=flusher)
-        self._address = address
-        self._tell = listening
-
-    def _advertised(self) -> tuple[Listener, ...]:
-        return (Listener(LISTENER, *self._address),)
-
-    async def _bind(self) -> None:
-        """There are no addresses."""
-
-    async def _listen(self) -> None:
-        self._tell(self)
-
-    @property
-    def logs(self) -> LogManager:
-        """Its replicas."""
-        assert self._log_manager is not None
-        return self._log_manager
 
 
 class JoinedMachine(Machine):
@@ -91,43 +52,32 @@ class JoinedMachine(Machine):
         """A process that reaches controllers and other brokers."""
         raise NotImplementedError
 
-    def _new_server(self, chance: Chance, flusher: Flusher | None) -> Server:
-        return JoinedServer(
-            self.config,
-            clock=self.clock,
-            chance=chance,
-            disk=self.disk,
-            flusher=flusher,
-            address=self.address,
-            listening=self._listening,
-        )
-
-    def _listening(self, server: Server) -> None:
+    def _listening(self, server: RunningNode) -> None:
         self.server = server
         self.changed()
 
     @property
     def logs(self) -> LogManager | None:
         """The replicas of the broker that listens."""
-        return self.server.logs if isinstance(self.server, JoinedServer) else None
+        return None if self.server is None else self.server.logs
 
     def sends_markers_to(self) -> list[int]:
         """The brokers to which markers of this one are on their way."""
-        node = self.server._node if isinstance(self.server, JoinedServer) else None
-        targets = node.other_brokers._targets if isinstance(node, JoinedNode) else {}
+        part = None if self.server is None else self.server.part
+        targets = part.other_brokers._targets if isinstance(part, JoinedNode) else {}
         return [node_id for node_id, target in targets.items() if target._sending]
 
     def passes_on(self) -> bool:
-        """Whether a client's request is on its way from this broker to the controllers."""
-        node = self.server._node if isinstance(self.server, JoinedServer) else None
-        return isinstance(node, JoinedNode) and len(node._envelopes._idle) < LANES
+        """True if a client's request is on its way from this broker to the controllers."""
+        part = None if self.server is None else self.server.part
+        return isinstance(part, JoinedNode) and len(part._joining.envelopes._idle) < LANES
 
-    def _startup(self, process: Process, server: Server) -> None:
-        task = process.create_task(self._serve(server))
+    def _startup(self, process: Process, node: Node) -> None:
+        task = process.create_task(self._serve(node))
         task.add_done_callback(lambda ended: self._served(process, ended))
 
-    async def _serve(self, server: Server) -> None:
-        await server.startup()
+    async def _serve(self, node: Node) -> None:
+        server = await node.start()
         self.is_unfenced = True
         self.changed()
         await server.stopped(self._stop)

@@ -1,7 +1,6 @@
 """One run of a cluster: a seed's plan carried out to its end, with the judges of clients and of replicas."""
 
 import asyncio
-import errno
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -305,7 +304,7 @@ class ClusterRun(Course):
             case "slow disk":
                 victim.pace.stalls.append((self.scheduler.now, self.scheduler.now + seconds))
             case "stop at call":
-                victim.disk.calls_left = fault.number
+                victim.disk.stop_after(fault.number)
                 is_power = self.plan.durability == "fsync" and fault.number % 2
                 self._after_stop[victim.node_id] = "power" if is_power else "kill"
             case "election":
@@ -361,9 +360,9 @@ class ClusterRun(Course):
         """The disk fails in some files, for a time; then somebody repairs it, and starts the broker again."""
         calls = ("append", "append", "create", "rename", "truncate", "sync_directory", "read")
         call = "sync" if fault.kind == "failed sync" else self._chance.choice(calls)
-        victim.disk.failing[call, self._chance.choice([*FOLDERS, "__", ""])] = errno.EIO
+        victim.disk.break_calls(call, self._chance.choice([*FOLDERS, "__", ""]))
         await asyncio.sleep(fault.lasts_ms / 1000)
-        victim.disk.failing.clear()
+        victim.disk.faults.clear()
         if victim.process is not None:
             victim.crash(power=fault.number % 2 == 0)
             self._start(victim)
@@ -372,7 +371,7 @@ class ClusterRun(Course):
         """A machine comes back with an empty disk, which has a directory id of its own. When the broker is registered
         again it counts as a copy no more, and anything may happen to the others."""
         for machine in self._machines:
-            machine.disk.calls_left = None
+            machine.disk.stop_at = None
         known = self.controllers.model.image.brokers[victim.node_id].log_dirs
         try:
             async with asyncio.timeout(UNHURT_S):
@@ -539,8 +538,8 @@ class ClusterRun(Course):
         if self.controllers.is_out:
             self.controllers.fail_over()
         for machine in self._machines:
-            machine.disk.failing.clear()
-            machine.disk.space = machine.disk.total = machine.disk.calls_left = None
+            machine.disk.faults.clear()
+            machine.disk.space = machine.disk.total = machine.disk.stop_at = None
         if not self.cluster.is_tardy:
             self.world.there.stall = self.world.back.stall = 0.0
         await self._until(lambda: all(machine.is_unfenced for machine in self._machines))

@@ -5,6 +5,9 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from lying_disk import LyingDisk
+from lying_files import LyingFile
+
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import BatchHeader
 from eosin.storage.checkpoints.checkpoint import Checkpoint
@@ -19,7 +22,6 @@ from eosin.storage.producers.entry import NO_TRANSACTION
 from eosin.storage.producers.open_transactions import OpenTransactions
 from eosin.storage.recovery import loader
 from eosin.storage.recovery.producer_replay import rebuild_producers
-from simulation.files import SimulatedFile
 
 
 @contextmanager
@@ -112,7 +114,10 @@ def compacted_segment_not_synced() -> Iterator[None]:
     write = Swap._write
 
     def careless(self: Swap, *indexes: Any) -> None:
-        with patch.object(SimulatedFile, "sync", lambda file: None):
+        with (
+            patch.object(LyingFile, "sync", lambda file: None),
+            patch.object(LyingDisk, "sync_file", lambda disk, path: None),
+        ):
             write(self, *indexes)
 
     with patch.object(Swap, "_write", careless):

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from lying_files import LyingFixedFile
+
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.storage.journal import found
 from eosin.storage.journal.codec import Entry
@@ -15,14 +17,13 @@ from eosin.storage.journal.ring import Ring
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.recovery import loader
 from eosin.storage.recovery.journal_replay import replay
-from simulation.files import SimulatedFixedFile
 from simulation.machine import SimulatedFlusher
 
 
 @contextmanager
 def journal_sync_skipped() -> Iterator[None]:
     """A group counts as durable when it is written."""
-    with patch.object(SimulatedFixedFile, "sync", lambda file: None):
+    with patch.object(LyingFixedFile, "sync", lambda file: None):
         yield
 
 

@@ -11,8 +11,8 @@ from itertools import pairwise
 import pytest
 from batches import NOW_MS, data, marker
 from compaction import COMPACT, Consumer, Seen, compact, compacted_logs, headers, keyed, roll, table
-from fake_disk import FakeDisk, Fault, Stopped
 from logs import Logs, appended
+from lying_disk import Fault, LyingDisk, Stopped
 
 from eosin.storage.compaction.cleaner import CleanerConfig
 from eosin.storage.log.partition_log import PartitionLog
@@ -43,20 +43,8 @@ def view(log: PartitionLog) -> dict[bytes | None, Seen]:
     return table(Consumer().read_all(log).seen)
 
 
-def leftovers(disk: FakeDisk) -> list[str]:
+def leftovers(disk: LyingDisk) -> list[str]:
     return [name for name in disk.list(HOME) if name.endswith((".cleaned", ".swap"))]
-
-
-def power_loss(disk: FakeDisk, chance: random.Random) -> FakeDisk:
-    """The disk after the power went, when also names may be gone whose removal was not synced."""
-    after = disk.power_loss(chance)
-    for name, inode in disk._synced_names.items():
-        if name in disk._files or after.size(name) is None or chance.random() < 0.5:
-            continue
-        renamed_to = [other for other, content in disk._files.items() if content is inode]
-        if not renamed_to or after.size(renamed_to[0]) is not None:
-            after.unlink(name)
-    return after
 
 
 async def until_copying(logs: Logs) -> None:
@@ -110,7 +98,7 @@ async def test_a_stop_at_any_call_of_a_compaction_changes_nothing_that_can_be_re
     chance = random.Random(7)
     for stop_at in range(total + 1):
         logs, expected, end = await stopped_compaction(before + stop_at)
-        disk = power_loss(logs.fake, chance) if loses_power else logs.fake.killed()
+        disk = logs.fake.power_loss(chance) if loses_power else logs.fake.killed()
         log = await logs.start_again(disk)
         assert not leftovers(disk), stop_at
         await check(log, expected, end)
@@ -123,13 +111,13 @@ async def test_a_stop_while_a_stopped_compaction_is_settled_is_no_worse() -> Non
     chance = random.Random(11)
     for stop_at in range(0, total, 3):
         logs, expected, end = await stopped_compaction(before + stop_at)
-        crashed = power_loss(logs.fake, chance)
+        crashed = logs.fake.power_loss(chance)
         for second in range(0, 12, 2):
             disk = crashed.killed()
             disk.stop_at = second
             with contextlib.suppress(Stopped):
                 await logs.start_again(disk)
-            log = await logs.start_again(power_loss(disk, chance) if second % 4 else disk.killed())
+            log = await logs.start_again(disk.power_loss(chance) if second % 4 else disk.killed())
             await check(log, expected, end)
 
 
@@ -267,7 +255,7 @@ async def test_an_index_whose_log_is_in_place_already_follows_it(renamed: int) -
     await check(log, expected, end)
 
 
-def _on_rename(disk: FakeDisk, ending: str, act: Callable[[], None], *, last: bool = False) -> None:
+def _on_rename(disk: LyingDisk, ending: str, act: Callable[[], None], *, last: bool = False) -> None:
     """Call `act` once, after the first rename to a name with this ending; `last`: when the directory is synced then."""
     rename, sync = disk.rename, disk.sync_directory
     done: list[str] = []

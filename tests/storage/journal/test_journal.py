@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 from batches import ORDERS, TOPIC_ID, data
-from fake_disk import FakeDisk, Fault, Stopped
+from lying_disk import Fault, LyingDisk, Stopped
 from manual_journal import DATA_DIR, JournalledLogs
 from simulation.planted.journal_bugs import entry_of_a_deleted_topic_replayed
 
@@ -121,8 +121,8 @@ async def test_the_high_watermark_waits_for_the_sync_of_the_group() -> None:
     logs.disk.calls.clear()
     waiter = log.append(data(), now_ms=1) and log.durable(log.log_end_offset)
     seen = []
-    sync = logs.disk.fail
-    logs.disk.fail = lambda call, path: (seen.append((call, log.high_watermark)), sync(call, path))[1]  # type: ignore[assignment, method-assign]
+    changes = logs.disk.changes
+    logs.disk.changes = lambda call, path: (seen.append((call, log.high_watermark)), changes(call, path))[1]  # type: ignore[method-assign]
     await logs.flusher.run()
     assert ("sync", 4) in seen
     assert (log.high_watermark, waiter.done()) == (5, True)
@@ -190,7 +190,7 @@ async def test_a_log_that_differs_from_the_journal_is_offline_and_the_journal_is
     for _ in range(4):
         await other.append(twin, data(size=30))
     disk = logs.disk.killed()
-    disk._files[LOG_FILE] = other.disk._files[LOG_FILE]
+    disk.put(LOG_FILE, other.disk.content(LOG_FILE))
     again = JournalledLogs(disk)
     log = await again.open()
     assert log.failure is not None
@@ -332,7 +332,7 @@ async def test_a_journal_that_is_not_there_after_an_unclean_stop_is_refused_with
     if spoil == "missing":
         disk.unlink(FIRST_FILE)
     elif spoil == "short":
-        disk._files[FIRST_FILE].content = disk._files[FIRST_FILE].content[:100]
+        disk.put(FIRST_FILE, disk.content(FIRST_FILE)[:100])
     else:
         disk.write_atomic(f"{DATA_DIR}/{NOTE}", b"?")
     with pytest.raises(UnusableDirectory, match="the last stop was not clean: put it back, or remove") as refused:
@@ -371,7 +371,7 @@ async def test_a_torn_last_group_ends_the_journal() -> None:
     with pytest.raises(Stopped):
         await logs.flusher.run()
     disk = logs.disk.power_loss()
-    disk._files[FIRST_FILE] = logs.disk._files[FIRST_FILE]
+    disk.put(FIRST_FILE, logs.disk.content(FIRST_FILE))
     assert content(await JournalledLogs(disk).open()) == expected
 
 
@@ -394,7 +394,7 @@ async def test_the_rest_of_earlier_rounds_never_counts_as_a_group() -> None:
     log = await logs.open()
     for _ in range(100):
         await logs.append(log, data(size=100))
-    disk: FakeDisk = logs.disk.killed()
+    disk: LyingDisk = logs.disk.killed()
     assert content(await JournalledLogs(disk).open()) == content(log)
     assert disk.size(FIRST_FILE) is None
     assert ORDERS in logs.manager.logs

@@ -1,5 +1,6 @@
-"""What a simulated disk holds: files and directories that remember how much of them is durable."""
+"""What a lying disk holds: files and directories that remember how much of them is durable."""
 
+import os
 import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Union
@@ -7,18 +8,17 @@ from typing import TYPE_CHECKING, Union
 from eosin.storage.disk.interfaces import Buffer, TornWrite
 
 if TYPE_CHECKING:
-    from simulation.disk import SimulatedDisk
-
-SECTOR_BYTES = 64
-"""What is written as a whole or not at all. Smaller than a device's, since files are small; the broker is told."""
+    from lying_disk import LyingDisk
 
 
 class Inode:
     """The content of a file, and how much of it would survive."""
 
-    __slots__ = ("content", "is_lost", "modified_ms", "old", "overwritten", "synced")
+    __slots__ = ("content", "is_lost", "modified_ms", "old", "overwritten", "sector_bytes", "synced")
 
-    def __init__(self, now_ms: int) -> None:
+    def __init__(self, now_ms: int, sector_bytes: int) -> None:
+        self.sector_bytes = sector_bytes
+        """What is written as a whole or not at all."""
         self.content = bytearray()
         self.synced = 0
         """So many bytes at the beginning are durable."""
@@ -38,9 +38,9 @@ class Inode:
 
     def write_over(self, position: int, data: bytes) -> None:
         """Change what is there already."""
-        for sector in range(position // SECTOR_BYTES, -(-(position + len(data)) // SECTOR_BYTES)):
-            start = sector * SECTOR_BYTES
-            self.overwritten.setdefault(sector, bytes(self.content[start : start + SECTOR_BYTES]))
+        size = self.sector_bytes
+        for sector in range(position // size, -(-(position + len(data)) // size)):
+            self.overwritten.setdefault(sector, bytes(self.content[sector * size : (sector + 1) * size]))
         self.content[position : position + len(data)] = data
 
     def truncate(self, size: int) -> None:
@@ -52,32 +52,36 @@ class Inode:
         del self.content[size:]
         self.content.extend(bytes(size - len(self.content)))
 
-    def survivor(self, chance: random.Random) -> "Inode":
-        """What is left of it when the power goes."""
-        after = Inode(self.modified_ms)
-        if self.old is not None and chance.random() < 0.5:
+    def survivor(self, chance: random.Random | None) -> "Inode":
+        """What is left of it when the power goes: without `chance` what is durable, and nothing else."""
+        after, size = Inode(self.modified_ms, self.sector_bytes), self.sector_bytes
+        if chance is None:
+            after.content += self.content[: self.synced] if self.old is None else self.old
+            for sector, old in self.overwritten.items():
+                after.content[sector * size : (sector + 1) * size] = old
+        elif self.old is not None and chance.random() < 0.5:
             after.content += self.old
         else:
             after.content += self.content[: self.synced]
-            after.content += _surviving(self.content, self.synced, chance)
+            after.content += _surviving(self.content, self.synced, size, chance)
             luck = chance.choice((0.0, 0.5, 0.9, 1.0)) if self.overwritten else 1.0
             for sector, old in self.overwritten.items():
                 if chance.random() >= luck:
-                    after.content[sector * SECTOR_BYTES : (sector + 1) * SECTOR_BYTES] = old
+                    after.content[sector * size : (sector + 1) * size] = old
         after.sync()
         return after
 
-    def copy(self, chance: random.Random) -> "Inode":
+    def copy(self, chance: random.Random | None) -> "Inode":
         """What the next process finds of it."""
         if self.is_lost:
             return self.survivor(chance)
-        after = Inode(self.modified_ms)
+        after = Inode(self.modified_ms, self.sector_bytes)
         after.content += self.content
         after.synced, after.old, after.overwritten = self.synced, self.old, dict(self.overwritten)
         return after
 
 
-def _surviving(content: bytearray, synced: int, chance: random.Random) -> bytes:
+def _surviving(content: bytearray, synced: int, size: int, chance: random.Random) -> bytes:
     """What is left behind `synced` of bytes that nobody has synced: often nothing or all, else some beginning, perhaps
     with holes where whole sectors of the file are lost."""
     tail = content[synced:]
@@ -88,12 +92,16 @@ def _surviving(content: bytearray, synced: int, chance: random.Random) -> bytes:
         return bytes(tail)
     kept = tail[: chance.randint(0, len(tail))]
     if luck < 0.7:  # the size was written, some of the data was not
-        for sector in range(synced // SECTOR_BYTES, (synced + len(kept)) // SECTOR_BYTES + 1):
+        for sector in range(synced // size, (synced + len(kept)) // size + 1):
             if chance.random() < 0.5:
-                start = max(0, sector * SECTOR_BYTES - synced)
-                end = min(len(kept), (sector + 1) * SECTOR_BYTES - synced)
+                start = max(0, sector * size - synced)
+                end = min(len(kept), (sector + 1) * size - synced)
                 kept[start:end] = bytes(end - start)
     return bytes(kept)
+
+
+class Stopped(BaseException):
+    """The process has ended in the middle of what it does. Not an Exception, so that no handler of errors hides it."""
 
 
 Entry = Union[Inode, "Directory"]
@@ -125,13 +133,17 @@ class Directory:
         self.entries[new] = entry
         self._undone.append((old, new, entry))
 
+    def put(self, name: str, entry: Entry) -> None:
+        """Have a durable name for something."""
+        self.entries[name] = self._durable[name] = entry
+
     def sync(self) -> None:
         """All names are durable."""
         if self._undone:
             self._durable = dict(self.entries)
             self._undone.clear()
 
-    def killed(self, chance: random.Random) -> "Directory":
+    def killed(self, chance: random.Random | None) -> "Directory":
         """What the next process finds of it. What was not durable still is not."""
         copies: dict[int, Entry] = {}
 
@@ -146,11 +158,11 @@ class Directory:
         after._undone = [(old, new, copy(entry)) for old, new, entry in self._undone]
         return after
 
-    def power_loss(self, chance: random.Random) -> "Directory":
-        """What is left of it when the power goes."""
+    def power_loss(self, chance: random.Random | None) -> "Directory":
+        """What is left of it when the power goes: without `chance` the names that are durable, and no others."""
         names = dict(self._durable)
-        done = len(self._undone)
-        if done and chance.random() < 0.7:
+        done = len(self._undone) if chance is not None else 0
+        if chance is not None and done and chance.random() < 0.7:
             done = chance.randint(0, done)
         for old, new, entry in self._undone[:done]:
             if old is not None:
@@ -165,13 +177,14 @@ class Directory:
         return after
 
 
-class SimulatedFile:
+class LyingFile:
     """`File` on an inode."""
 
-    __slots__ = ("_disk", "_inode", "path")
+    __slots__ = ("_disk", "_inode", "path", "pins")
 
-    def __init__(self, disk: "SimulatedDisk", path: str, inode: Inode) -> None:
+    def __init__(self, disk: "LyingDisk", path: str, inode: Inode) -> None:
         self.path = path
+        self.pins = 0
         self._disk = disk
         self._inode = inode
 
@@ -185,51 +198,40 @@ class SimulatedFile:
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         disk, inode = self._disk, self._inode
-        try:
-            is_last = disk.changes("append", self.path)
-        except OSError as error:
-            if disk.chance.random() < 0.5:
-                raise
-            self._tear(buffers)
-            raise TornWrite(error.errno, "injected, and not taken back", self.path) from error
-        if is_last:
-            self._tear(buffers)
+        if disk.changes("append", self.path):
+            self._tear(buffers, None)
             raise disk.die()
+        fault = disk.fault("append", self.path)
+        if fault is not None:
+            if fault.is_taken_back(disk.chance):
+                raise fault.failure(self.path)
+            self._tear(buffers, fault.written)
+            raise TornWrite(fault.error, "injected, and not taken back", self.path)
         disk.take_space(sum(map(len, buffers)), self.path)
         for buffer in buffers:
             inode.content += buffer
         inode.modified_ms = disk.now_ms()
 
-    def _tear(self, buffers: Sequence[Buffer]) -> None:
+    def _tear(self, buffers: Sequence[Buffer], written: int | None) -> None:
         data = b"".join(buffers)
-        self._inode.content += data[: self._disk.chance.randint(0, len(data))]
+        self._inode.content += data[: self._disk.torn(len(data)) if written is None else written]
 
     def read(self, position: int, size: int) -> Buffer:
         self._disk.meets("read", self.path)
         return bytes(self._inode.content[position : position + size])
 
     def read_now(self, position: int, size: int) -> Buffer | None:
-        disk = self._disk
-        if disk.cold and disk.chance.random() < disk.cold:
-            return None
-        disk.meets("read", self.path)
-        return bytes(self._inode.content[position : position + size])
+        return None if self._disk.waits() else self.read(position, size)
 
     def send(self, descriptor: int, position: int, size: int) -> int | None:
-        raise AssertionError("this disk has no sockets beside it")
+        data = self.read_now(position, size)
+        return None if data is None else os.write(descriptor, data)
 
     def sync(self) -> None:
-        try:
-            if self._disk.changes("sync", self.path):
-                raise self._disk.die()
-        except OSError:
-            self._inode.is_lost = True
-            raise
-        self._inode.sync()
+        sync(self._disk, "sync", self.path, self._inode)
 
     def truncate(self, size: int) -> None:
-        if self._disk.changes("truncate", self.path):
-            raise self._disk.die()
+        self._disk.change("truncate", self.path)
         self._disk.give_space(self.size - size)
         self._inode.truncate(size)
 
@@ -239,24 +241,34 @@ class SimulatedFile:
 
     @property
     def is_pinned(self) -> bool:
-        return False
+        return self.pins > 0
 
     def pin(self) -> None:
-        """There is no descriptor."""
+        self.pins += 1
 
     def unpin(self) -> None:
-        """There is no descriptor."""
+        self.pins -= 1
 
     def close(self) -> None:
         """There is no descriptor."""
 
 
-class SimulatedFixedFile:
+def sync(disk: "LyingDisk", call: str, path: str, inode: Inode) -> None:
+    """Make a file durable by this call. Once that has failed, nobody knows what became of it."""
+    try:
+        disk.change(call, path)
+    except OSError:
+        inode.is_lost = disk.forgets
+        raise
+    inode.sync()
+
+
+class LyingFixedFile:
     """`FixedFile` on an inode."""
 
     __slots__ = ("_disk", "_inode", "path", "size")
 
-    def __init__(self, disk: "SimulatedDisk", path: str, inode: Inode) -> None:
+    def __init__(self, disk: "LyingDisk", path: str, inode: Inode) -> None:
         self.path = path
         self.size = len(inode.content)
         self._disk = disk
@@ -265,14 +277,14 @@ class SimulatedFixedFile:
     def write(self, position: int, data: Buffer) -> None:
         assert position + len(data) <= self.size, "its size never changes"
         disk = self._disk
-        try:
-            is_last = disk.changes("write", self.path)
-        except OSError:
-            self._inode.write_over(position, bytes(data[: disk.chance.randint(0, len(data))]))
-            raise
-        if is_last:
-            self._inode.write_over(position, bytes(data[: disk.chance.randint(0, len(data))]))
+        if disk.changes("write", self.path):
+            self._inode.write_over(position, bytes(data[: disk.torn(len(data))]))
             raise disk.die()
+        fault = disk.fault("write", self.path)
+        if fault is not None:
+            written = disk.torn(len(data)) if fault.written is None else fault.written
+            self._inode.write_over(position, bytes(data[:written]))
+            raise fault.failure(self.path)
         self._inode.write_over(position, bytes(data))
 
     def read(self, position: int, size: int) -> Buffer:
@@ -280,7 +292,7 @@ class SimulatedFixedFile:
         return bytes(self._inode.content[position : position + size])
 
     def sync(self) -> None:
-        SimulatedFile(self._disk, self.path, self._inode).sync()
+        sync(self._disk, "sync", self.path, self._inode)
 
     def close(self) -> None:
         """There is no descriptor."""
