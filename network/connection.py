@@ -19,7 +19,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
 
-from eosin.model.address_group import address_group
 from eosin.model.close_connection import CloseConnection
 from eosin.model.principals import Principal
 from eosin.model.resources import Operation, ResourceType
@@ -204,8 +203,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def frame_owner(self) -> Principal | str:
         """On whose account they are held: its user, or the group of its address."""
-        owner = self.session.owner
-        return address_group(owner) if isinstance(owner, str) else owner
+        return self.session.owner
 
     def frame_admitted(self) -> None:
         """There is memory for what comes next of the large frame that has begun."""
