@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LARGE_BYTES: Final = 131_072
+"""A request of more bytes is a large one, but for Produce, whose bytes are records: they stay where they are. All bytes
+of others may be names, to be decoded, looked up and sent back."""
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
+_PRODUCE: Final = ApiKey.PRODUCE
 
 
 class Exchange:
@@ -185,6 +189,9 @@ def exchange_of(frame: memoryview, connection: "Connection", host: "ConnectionHo
         connection.refuse_peer("a request with an unknown api key", str(header.api_key))
         return None
     if version in api.versions:
+        if len(frame) > LARGE_BYTES and api.key is not _PRODUCE:
+            host.large_requests.begin(connection, frame, header, api)
+            return None
         try:
             request = host.decode_request(api.key, version, frame, header.body_offset)
         except ManyElements:

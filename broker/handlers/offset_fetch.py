@@ -12,6 +12,7 @@ of its partitions, and is left out of everything. (v0 read offsets from ZooKeepe
 import asyncio
 from collections.abc import Callable, Sequence
 from itertools import compress
+from operator import attrgetter
 from typing import Final, TypeVar
 
 import msgspec
@@ -21,7 +22,7 @@ from eosin.broker.services import Services
 from eosin.coordinator.groups.offset_requests import NO_COMMIT, FetchedOffset
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import in_turns, made_for_each, pieces, refused, taken
+from eosin.network.many_items import in_parts, in_turns, made_for_each, pieces, refused, taken
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition, Uuid
@@ -49,7 +50,7 @@ _Topics = Sequence[OffsetFetchRequestTopic | OffsetFetchRequestTopics] | None
 
 async def handle(request: OffsetFetchRequest, context: RequestContext, services: Services) -> OffsetFetchResponse:
     if context.api_version >= 8:
-        if len(request.groups) <= GROUPS_PER_TURN:
+        if len(request.groups) <= GROUPS_PER_TURN and not context.is_large:
             return OffsetFetchResponse(groups=tuple(await _fetch_groups(request, context, services)))
         with in_turns(context):
             return OffsetFetchResponse(groups=tuple(await _fetch_groups(request, context, services)))
@@ -76,16 +77,18 @@ async def _fetch_groups(
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
     fetch = _fetch_group_by_id if by_id else _fetch_group
     answered: dict[str, OffsetFetchResponseGroup] = {}
-    for number, group in enumerate(request.groups, 1):
-        if number % GROUPS_PER_TURN == 0:
+    for some in in_parts(request.groups, attrgetter("group_id"), most=GROUPS_PER_TURN):
+        if answered:
             await asyncio.sleep(0)
-        if group.group_id in answered:
-            continue
-        if context.session.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
-            found = await fetch(group.group_id, group.topics, request.require_stable, context, services)
-        else:
-            found = OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        answered[group.group_id] = found
+        for group in some:
+            if group.group_id in answered:
+                continue
+            if context.session.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+                found = await fetch(group.group_id, group.topics, request.require_stable, context, services)
+            else:
+                denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
+                found = OffsetFetchResponseGroup(group_id=group.group_id, error_code=denied)
+            answered[group.group_id] = found
     return list(answered.values())
 
 
