@@ -22,7 +22,7 @@ from eosin.broker.services import Services
 from eosin.coordinator.groups.offset_requests import NO_COMMIT, FetchedOffset
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import in_parts, in_turns, made_for_each, pieces, refused, taken
+from eosin.network.many_items import in_parts, in_turns, made_for_each, pieces, refused, size_of, taken
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition, Uuid
@@ -108,7 +108,8 @@ async def _fetch_topics(
     """The offsets of a group by topic, each made by `topic_of` and `partition_of`: of very many partitions some in each
     turn of the event loop."""
     found: dict[str, list[_P]] = {}
-    if topics is None or not context.is_large:
+    is_large = context.is_large or size_of(topics or (), "partition_indexes") > PARTITIONS_PER_TURN
+    if topics is None or not is_large:
         error, fetched = await _fetch(group_id, topics, require_stable, context, services)
         for each in fetched:
             found.setdefault(each.partition.topic, []).append(partition_of(each))
@@ -196,7 +197,8 @@ async def _fetch_group_by_id(
     named: list[OffsetFetchRequestTopics] | None = None if topics is None else []
     unknown: list[OffsetFetchRequestTopics] = []
     whole = (topics or (),)
-    some = pieces(topics or (), "partition_indexes", most=PARTITIONS_PER_TURN) if context.is_large else whole
+    is_large = context.is_large or size_of(whole[0], "partition_indexes") > PARTITIONS_PER_TURN
+    some = pieces(topics or (), "partition_indexes", most=PARTITIONS_PER_TURN) if is_large else whole
     for piece in some:
         for each in piece:
             name = asked[each.topic_id] = topic_name(services, "", each.topic_id, by_id=True)
@@ -204,7 +206,7 @@ async def _fetch_group_by_id(
                 unknown.append(each)
             elif named is not None:
                 named.append(msgspec.structs.replace(each, name=name))
-        if context.is_large:
+        if is_large:
             await asyncio.sleep(0)
     answer = await _fetch_group(group_id, named, require_stable, context, services)
     if answer.error_code:

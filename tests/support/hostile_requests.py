@@ -29,7 +29,7 @@ from eosin.protocol.names import ZERO_UUID
 from eosin.protocol.schemas import schema_of
 from eosin.protocol.wire.codec import MOST_ELEMENTS, encode_request
 
-EXISTING: Final = 100
+EXISTING: Final = 25
 """So many topics, groups and transactional ids there are; each topic has `PARTITIONS`."""
 PARTITIONS: Final = 3
 MINE: Final = "mine-"

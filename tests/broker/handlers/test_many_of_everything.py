@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from guarded_broker import ADMIN, GuardedBroker, guarded_broker
 
-from eosin.broker.handlers import alter_client_quotas, alter_user_scram_credentials
+from eosin.broker.handlers import alter_client_quotas, alter_user_scram_credentials, list_groups
 from eosin.broker.handlers.leave_group import MEMBERS_AT_ONCE
 from eosin.broker.handlers.update_features import MOST_UPDATES
 from eosin.broker.handlers.write_txn_markers import PARTITIONS_AT_ONCE
 from eosin.broker.unserved_groups import MOST_TOLD
 from eosin.cluster.metadata.config_changes import MOST_CHANGES
+from eosin.cluster.metadata.topics import MAX_PARTITIONS_PER_CHANGE
 from eosin.network.many_items import CHARS_PER_ITEM, ITEMS_PER_TURN, in_parts
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -23,11 +24,14 @@ from eosin.protocol.schemas.alter_user_scram_credentials import (
 )
 from eosin.protocol.schemas.consumer_group_describe import ConsumerGroupDescribeRequest
 from eosin.protocol.schemas.create_acls import AclCreation, CreateAclsRequest
+from eosin.protocol.schemas.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from eosin.protocol.schemas.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
 from eosin.protocol.schemas.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from eosin.protocol.schemas.leave_group import LeaveGroupRequest, MemberIdentity
+from eosin.protocol.schemas.list_groups import ListGroupsRequest
+from eosin.protocol.schemas.list_transactions import ListTransactionsRequest
 from eosin.protocol.schemas.share_group_describe import ShareGroupDescribeRequest
 from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from eosin.protocol.schemas.write_txn_markers import (
@@ -94,6 +98,22 @@ async def test_a_new_topic_has_no_more_settings_than_there_are(broker: GuardedBr
     request = CreateTopicsRequest((CreatableTopic("t", 1, 1, configs=settings),), timeout_ms=1000)
     response = await broker.ask(ADMIN, ApiKey.CREATE_TOPICS, request)
     assert response.topics[0].error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_more_states_than_there_are_is_refused(broker: GuardedBroker) -> None:
+    states = tuple(f"S{number}" for number in range(list_groups.MOST_FILTERS + 1))
+    for key, request in (
+        (ApiKey.LIST_GROUPS, ListGroupsRequest(states_filter=states)),
+        (ApiKey.LIST_GROUPS, ListGroupsRequest(types_filter=states)),
+        (ApiKey.LIST_TRANSACTIONS, ListTransactionsRequest(state_filters=states)),
+    ):
+        assert (await broker.ask(ADMIN, key, request)).error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_more_topics_than_may_be_created_do_not_grow_either(broker: GuardedBroker) -> None:
+    topics = tuple(CreatePartitionsTopic(f"t{number}", 2) for number in range(MAX_PARTITIONS_PER_CHANGE + 1))
+    response = await broker.ask(ADMIN, ApiKey.CREATE_PARTITIONS, CreatePartitionsRequest(topics))
+    assert {each.error_code for each in response.results} == {ErrorCode.POLICY_VIOLATION}
 
 
 async def test_more_features_than_there_are_is_refused(broker: GuardedBroker) -> None:
