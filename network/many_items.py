@@ -143,7 +143,7 @@ async def once(names: Iterable[str]) -> list[str]:
 
 
 async def dropped(whole: list[Any]) -> None:
-    """Let go of very many things in turns: to free a million of them takes 30 ms and more. Nobody else holds them."""
+    """Let go of very many things in turns: to free 250,000 of them takes 20 ms and more. Nobody else holds them."""
     lists = [whole]
     left = ITEMS_PER_DROP
     while lists:
@@ -162,7 +162,7 @@ async def dropped(whole: list[Any]) -> None:
                         await asyncio.sleep(0)
                 lists.append(copied)
             if inner and len(lists[-1]) > ITEMS_PER_DROP:
-                part = each = inner = None  # the end of a long tuple is a step of its own
+                del part, each, inner  # the end of a long tuple is a step of its own
                 await asyncio.sleep(0)
         left -= 1
         if not left:
