@@ -257,6 +257,6 @@ def in_parts(
 
 
 def _name_weight(topic: Message) -> int:
-    """How many items the name of a topic counts as, beside the topic."""
+    """Number of items that the name of a topic counts as, beside the topic."""
     name = getattr(topic, "name", None) or getattr(topic, "topic", None)
     return len(name) // CHARS_PER_ITEM if name else 0
