@@ -74,7 +74,8 @@ class RequestContext:
     connection: ClientConnection | None = field(default=None, repr=False, compare=False)
     """None where no connection made the context."""
     is_large: bool = False
-    """Whether the request has thousands of elements, so that even a look at each of them takes turns."""
+    """Whether the request has thousands of elements or hundreds of kilobytes, so that even a look at each of its items
+    takes turns."""
 
 
 Handler = Callable[[Any, RequestContext, Any], Coroutine[Any, Any, Any]]

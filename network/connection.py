@@ -19,7 +19,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, cast
 
-from eosin.model.address_group import address_group
 from eosin.model.close_connection import CloseConnection
 from eosin.model.principals import Principal
 from eosin.model.resources import Operation, ResourceType
@@ -36,7 +35,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import DecodeError
 from eosin.protocol.wire.frame_memory import FrameMemory
 from eosin.protocol.wire.frames import FrameError
-from eosin.runtime.clock import Timer, stopwatch_ns
+from eosin.runtime.clock import NS_PER_MS, Timer, stopwatch_ns
 from eosin.runtime.logging_format import fields
 from eosin.security.session import NOBODY, Session
 
@@ -44,7 +43,7 @@ log = logging.getLogger(__name__)
 
 TURN_MS: Final = 2
 """How long one connection begins requests in one turn of the event loop, but for the last of them."""
-TURN_NS: Final = TURN_MS * 1_000_000
+TURN_NS: Final = TURN_MS * NS_PER_MS
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _FETCH: Final = ApiKey.FETCH
 _FETCH_BYTES: Final = ApiKey.FETCH.to_bytes(2, "big")
@@ -204,8 +203,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def frame_owner(self) -> Principal | str:
         """On whose account they are held: its user, or the group of its address."""
-        owner = self.session.owner
-        return address_group(owner) if isinstance(owner, str) else owner
+        return self.session.owner
 
     def frame_admitted(self) -> None:
         """There is memory for what comes next of the large frame that has begun."""

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from eosin.model.close_connection import CloseConnection
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import dropped
 from eosin.network.request_hooks import ObservedRequest, RequestHooks
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -30,7 +31,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LARGE_BYTES: Final = 131_072
+"""A request of more bytes is a large one, but for Produce, whose bytes are records: they stay where they are. All bytes
+of others may be names, to be decoded, looked up and sent back."""
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
+_PRODUCE: Final = ApiKey.PRODUCE
 
 
 class Exchange:
@@ -120,13 +125,15 @@ class Exchange:
     async def _handle_with(self, hooks: RequestHooks, services: Any) -> Any:
         observed = self.observed
         assert observed is not None
-        verdict = hooks.begun(observed)
+        verdict = await hooks.begun(observed)
         if verdict is not None and verdict.error is not ErrorCode.NONE:
             response = await self._refusal(verdict.error)
         else:
             request = self.request if verdict is None or verdict.request is None else verdict.request
             response = await self.api.response(request, self.context, services)
-        response = hooks.handled(observed, response)
+        response = await hooks.handled(observed, response)
+        if observed.unsent:
+            await dropped(observed.unsent)
         if verdict is not None:
             observed.pause_ms = max(observed.pause_ms, verdict.pause_ms)
             if getattr(response, "throttle_time_ms", INT_MAX) < verdict.throttle_time_ms:
@@ -182,6 +189,9 @@ def exchange_of(frame: memoryview, connection: "Connection", host: "ConnectionHo
         connection.refuse_peer("a request with an unknown api key", str(header.api_key))
         return None
     if version in api.versions:
+        if len(frame) > LARGE_BYTES and api.key is not _PRODUCE:
+            host.large_requests.begin(connection, frame, header, api)
+            return None
         try:
             request = host.decode_request(api.key, version, frame, header.body_offset)
         except ManyElements:

@@ -1,6 +1,6 @@
-"""`LargeRequests`: requests of so many elements that a thread decodes them (security.md 6.2).
+"""`LargeRequests`: requests of so many elements, or of such long names, that a thread decodes them (security.md 6.2).
 
-A frame of 16 MiB becomes a million objects, which would take the event loop 0.1 to 0.3 s. Always true: the connection
+A frame of 16 MiB becomes 250,000 objects, which would take the event loop 0.1 s. Always true: the connection
 of such a request begins no other one before it, so their order holds; one is decoded at a time, users in turns; the
 thread rests each millisecond, and ends when the client is gone, and then nothing of the request is executed.
 """

@@ -1,8 +1,8 @@
 """`RequestHooks`: what metrics, quotas and scripted faults see of every request, and may do to it.
 
 A broker has at most one; `HookChain` makes one of several. Always true: without a hook nothing is called and nothing is
-kept; hooks are called in the event loop, in the order `begun`, `handled`, `answered`, and must not block. They see
-decoded requests of served versions, from every listener.
+kept; hooks are called in the event loop, in the order `begun`, `handled`, `answered`, and must not block: what looks at
+each item of a large request does so in turns. They see decoded requests of served versions, from every listener.
 """
 
 import logging
@@ -56,6 +56,7 @@ class ObservedRequest:
         "response_bytes",
         "size_bytes",
         "took_ms",
+        "unsent",
     )
 
     def __init__(
@@ -82,6 +83,8 @@ class ObservedRequest:
         """Of a verdict, or of a hook that knows it only when the request is handled."""
         self.quota: Any = None
         """What quotas have taken for it."""
+        self.unsent: list[Any] = []
+        """The response that a hook has put another one in place of: it may be very large."""
         self.begun_ns = 0
         self.busy_ns = 0
         """How long its handler ran before it first waited, 0 if it did not wait; measured for quotas only."""
@@ -93,16 +96,17 @@ class ObservedRequest:
 
 
 class RequestHooks:
-    """Sees every request begin and end. Override what is needed; `begun` and `handled` may raise `CloseConnection`."""
+    """Sees every request begin and end. Override what is needed; `begun` and `handled` may raise `CloseConnection`, and
+    wait only for their next turn in a request of many items (`network/many_items.py`)."""
 
-    def begun(self, observed: ObservedRequest) -> Verdict | None:
+    async def begun(self, observed: ObservedRequest) -> Verdict | None:
         """Before the handler runs. None lets the request be."""
         return None
 
     def waits(self, observed: ObservedRequest) -> None:
         """The handler waits for the first time."""
 
-    def handled(self, observed: ObservedRequest, response: Any) -> Any:
+    async def handled(self, observed: ObservedRequest, response: Any) -> Any:
         """After the handler, or a refusal. Returns the response to send: `response`, or another of the same API."""
         return response
 
@@ -116,16 +120,20 @@ class HookChain(RequestHooks):
     def __init__(self, hooks: Sequence[RequestHooks]) -> None:
         self._hooks = tuple(hooks)
 
-    def begun(self, observed: ObservedRequest) -> Verdict | None:
-        return next((verdict for each in self._hooks if (verdict := each.begun(observed)) is not None), None)
+    async def begun(self, observed: ObservedRequest) -> Verdict | None:
+        for each in self._hooks:
+            verdict = await each.begun(observed)
+            if verdict is not None:
+                return verdict
+        return None
 
     def waits(self, observed: ObservedRequest) -> None:
         for each in self._hooks:
             each.waits(observed)
 
-    def handled(self, observed: ObservedRequest, response: Any) -> Any:
+    async def handled(self, observed: ObservedRequest, response: Any) -> Any:
         for each in self._hooks:
-            response = each.handled(observed, response)
+            response = await each.handled(observed, response)
         return response
 
     def answered(self, observed: ObservedRequest) -> None:

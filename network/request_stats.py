@@ -7,9 +7,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
 
+from eosin.runtime.clock import NS_PER_MS
+
 LATENCIES_MS: Final = (0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000)
-_BOUNDS_NS: Final = tuple(round(bound * 1_000_000) for bound in LATENCIES_MS)
-NS_PER_MS: Final = 1_000_000
+_BOUNDS_NS: Final = tuple(round(bound * NS_PER_MS) for bound in LATENCIES_MS)
 
 
 class Latencies:

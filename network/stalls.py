@@ -1,23 +1,22 @@
 """`note_stall`: what a request was, and whose, that kept the event loop when it began (security.md 6.2)."""
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from eosin.protocol.types import DecodeError
 from eosin.protocol.wire.codec import decode_request_header
+from eosin.runtime.clock import NS_PER_MS
 from eosin.runtime.loop_watch import STALL_MS, Step
 
 if TYPE_CHECKING:
     from eosin.network.connection import Connection
     from eosin.network.host import ConnectionHost
 
-_NS_PER_MS: Final = 1_000_000
-
 
 def note_stall(host: "ConnectionHost", connection: "Connection", frame: memoryview, took_ns: int) -> None:
     """Tell the watch if a turn of a connection took very long. That was `frame`, its last request, since a turn begins
     none after its time."""
     watch = host.loop_watch
-    if took_ns <= STALL_MS * _NS_PER_MS or not watch.is_looking:
+    if took_ns <= STALL_MS * NS_PER_MS or not watch.is_looking:
         return
     try:
         header = decode_request_header(frame)
@@ -26,5 +25,5 @@ def note_stall(host: "ConnectionHost", connection: "Connection", frame: memoryvi
         api, client_id = "no request", None
     principal = connection.session.principal
     size, peer = len(frame), connection.peer
-    ms = took_ns // _NS_PER_MS
+    ms = took_ns // NS_PER_MS
     watch.took(Step(ms, api=api, principal=principal, client_id=client_id, peer=peer, size_bytes=size))

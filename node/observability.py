@@ -4,7 +4,6 @@ listener, traces and the console (console.md 2 to 5).
 Always true: a broker that is not asked for it imports none of it, and keeps nothing.
 """
 
-import asyncio
 import logging
 import platform
 from collections.abc import Callable, Collection

@@ -17,6 +17,7 @@ from eosin.network.refusal_log import REPORT_INTERVAL_MS
 from eosin.network.watch import ConnectionWatch
 from eosin.protocol.keys import ApiKey
 from eosin.runtime.logging_format import fields
+from eosin.runtime.turns import next_turn
 
 if TYPE_CHECKING:
     from eosin.broker.services import Services
@@ -237,4 +238,4 @@ class RunningNode:
             await asyncio.sleep(0.01)
         for connection in list(self.host.connections):
             connection.abort()
-        await asyncio.sleep(0)
+        await next_turn()

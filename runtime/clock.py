@@ -4,9 +4,12 @@ jump a week ahead."""
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from eosin.runtime.running_time import Cancellable, Deadline, RunningTime
+
+NS_PER_MS: Final = 1_000_000
+"""Nanoseconds of a millisecond."""
 
 Timer = Cancellable
 """A scheduled call."""
@@ -46,10 +49,10 @@ class SystemClock:
         self._running_time = RunningTime(self)
 
     def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        return time.time_ns() // NS_PER_MS
 
     def elapsed_ms(self) -> int:
-        return time.monotonic_ns() // 1_000_000
+        return time.monotonic_ns() // NS_PER_MS
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         return asyncio.get_running_loop().call_later(max(0.0, delay_ms) / 1000, callback)
@@ -71,7 +74,7 @@ def elapsed_ns(clock: Clock) -> Callable[[], int]:
     """A call that reads `clock.elapsed_ms` in nanoseconds: of the machine's clock without a call in between."""
     if type(clock) is SystemClock:
         return time.monotonic_ns
-    return lambda: clock.elapsed_ms() * 1_000_000
+    return lambda: clock.elapsed_ms() * NS_PER_MS
 
 
 def stopwatch_ns() -> int:

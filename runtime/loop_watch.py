@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from eosin.runtime.background import Background
-from eosin.runtime.clock import Clock, SystemClock, thread_cpu_ns
+from eosin.runtime.clock import NS_PER_MS, Clock, SystemClock, thread_cpu_ns
 from eosin.runtime.logging_format import fields, shown
 
 _LOG: Final = logging.getLogger(__name__)
@@ -29,7 +29,6 @@ KEPT: Final = 16
 """Stalls that are remembered."""
 _LEAST_WORK: Final = 0.25
 """Of a stall, that the loop's thread worked; else it was a pause."""
-_NS_PER_MS: Final = 1_000_000
 
 REQUEST: Final = "request"
 BACKGROUND: Final = "background"
@@ -137,7 +136,7 @@ class LoopWatch:
         """Note a stall since the last call, and tell of what was kept back."""
         now_ms, worked_ns = self._clock.elapsed_ms(), self._read_worked_ns()
         late_ms = now_ms - self._looked_ms - LOOK_MS
-        worked_ms = (worked_ns - self._worked_ns) // _NS_PER_MS
+        worked_ms = (worked_ns - self._worked_ns) // NS_PER_MS
         self._looked_ms, self._worked_ns = now_ms, worked_ns
         step, self._longest = self._longest, None
         if step is not None or late_ms > STALL_MS:

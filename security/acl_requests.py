@@ -9,13 +9,19 @@ from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from eosin.protocol.schemas.create_acls import AclCreation
     from eosin.protocol.schemas.delete_acls import DeleteAclsFilter, DeleteAclsMatchingAcl
     from eosin.protocol.schemas.describe_acls import DescribeAclsRequest
 
 FIRST_PATTERN_VERSION: Final = 1
 """Below it there are no patterns but literal ones."""
-MOST_PER_REQUEST: Final = 10_000
+MOST_FILTERS: Final = 10_000
+MOST_CREATIONS: Final = 2000
+"""Entries that are written, and taken over by the authorizer, in one step."""
+MOST_CREATION_CHARS: Final = 1 << 20
+"""Of the names of resources, principals and hosts in them."""
 
 GOOD: Final = Outcome(ErrorCode.NONE, "")
 """The outcome of success: Apache Kafka sends an empty message for it, not none."""
@@ -28,6 +34,14 @@ _FILTER_TYPES: Final = _TYPES | {ResourceType.ANY}
 _FILTER_PATTERNS: Final = _PATTERNS | {PatternType.ANY, PatternType.MATCH}
 _FILTER_OPERATIONS: Final = _OPERATIONS | {Operation.ANY}
 _FILTER_PERMISSIONS: Final = _PERMISSIONS | {Permission.ANY}
+
+
+def is_too_much(creations: "Sequence[AclCreation]") -> bool:
+    """True for more entries, or longer ones, than one request may add."""
+    if len(creations) > MOST_CREATIONS:
+        return True
+    chars = sum(len(each.resource_name) + len(each.principal) + len(each.host) for each in creations)
+    return chars > MOST_CREATION_CHARS
 
 
 def new_acl(creation: "AclCreation") -> Acl:

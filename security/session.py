@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final, Protocol
 
+from eosin.model.address_group import address_group
 from eosin.model.principals import ANONYMOUS, Principal
 from eosin.model.resources import Operation, ResourceType
 from eosin.security.authorized_operations import OF_RESOURCE
@@ -87,8 +88,9 @@ class Session:
 
     @property
     def owner(self) -> Principal | str:
-        """On whose account the peer has work done: its user, or the address of one who proved nothing."""
-        return self.host if self.principal == ANONYMOUS else self.principal
+        """On whose account the peer has work done, and frames: its user, or the addresses that one who proved nothing
+        has as a rule (`address_group`)."""
+        return address_group(self.host) if self.principal == ANONYMOUS else self.principal
 
     def asking(self, api: str, client_id: str | None) -> "Session":
         """The session as the log of decisions sees it in requests of one API."""

@@ -338,7 +338,7 @@ class BrokerConfig(SaslSettings):
     )
     eosin_group_max_groups: int = setting(1_000_000, "Groups of this broker at most.", kind=INT, at_least=1)
     eosin_group_member_metadata_max_bytes: int = setting(
-        1_048_576, "Protocol metadata that one member may bring along.", kind=INT, at_least=1
+        1_048_576, "Names and metadata of protocols that one member may bring along.", kind=INT, at_least=1
     )
     eosin_principal_group_bytes_max: int = setting(
         268_435_456,

@@ -12,6 +12,7 @@ from eosin.model.credentials import CredentialChange, Credentials
 from eosin.model.resources import Operation
 from eosin.network import audit
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import refused
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.alter_user_scram_credentials import (
@@ -35,7 +36,10 @@ async def handle(
     if _is_overheard(context.session) and not services.config.eosin_allow_cleartext_passwords:
         return _all(request, ErrorCode.INVALID_REQUEST, "Passwords are not taken over a connection without TLS")
     if len(request.deletions) + len(request.upsertions) > MOST_PER_REQUEST:
-        return _all(request, ErrorCode.INVALID_REQUEST, f"A request may change {MOST_PER_REQUEST} credentials")
+        response: AlterUserScramCredentialsResponse = await refused(
+            _too_many, request, context, ErrorCode.INVALID_REQUEST
+        )
+        return response
     decision = Decision((), {})
 
     def changes(credentials: Credentials) -> Sequence[CredentialChange]:
@@ -57,6 +61,12 @@ async def handle(
             for user, refusal in decision.answers.items()
         )
     )
+
+
+def _too_many(
+    request: AlterUserScramCredentialsRequest, context: RequestContext, error: ErrorCode
+) -> AlterUserScramCredentialsResponse:
+    return _all(request, error, f"A request may change {MOST_PER_REQUEST} credentials")
 
 
 def _is_overheard(session: Session) -> bool:

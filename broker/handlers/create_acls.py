@@ -22,7 +22,7 @@ from eosin.protocol.schemas.create_acls import AclCreationResult, CreateAclsRequ
 from eosin.runtime.logging_format import shown
 from eosin.runtime.turns import in_turns
 from eosin.security.access import Access, on_the_cluster
-from eosin.security.acl_requests import DISABLED, GOOD, MOST_PER_REQUEST, new_acl, refusal_of
+from eosin.security.acl_requests import DISABLED, GOOD, MOST_CREATIONS, is_too_much, new_acl, refusal_of
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -30,8 +30,9 @@ _LOG: Final = logging.getLogger(__name__)
 async def handle(request: CreateAclsRequest, context: RequestContext, services: Services) -> CreateAclsResponse:
     if services.acls is None:
         return _all(request, DISABLED)
-    if len(request.creations) > MOST_PER_REQUEST:
-        return _all(request, Outcome(ErrorCode.INVALID_REQUEST, f"A request may hold {MOST_PER_REQUEST} entries"))
+    if is_too_much(request.creations):
+        text = f"A request may hold {MOST_CREATIONS} entries, with names of 1 MiB together"
+        return _all(request, Outcome(ErrorCode.INVALID_REQUEST, text))
     judged = ((acl := new_acl(each), refusal_of(acl, context.api_version)) for each in request.creations)
     wanted = await made_for_each(judged, len(request.creations), context, services)
     refused = [refusal for _, refusal in wanted]

@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from eosin.broker.services import Services
+from eosin.cluster.metadata.topics import MAX_PARTITIONS_PER_CHANGE
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import done_for_each, made_for_each
+from eosin.network.many_items import done_for_each, made_for_each, refused
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_partitions import (
@@ -26,6 +27,9 @@ from eosin.security.access import Access, on_each
 async def handle(
     request: CreatePartitionsRequest, context: RequestContext, services: Services
 ) -> CreatePartitionsResponse:
+    if len(request.topics) > MAX_PARTITIONS_PER_CHANGE:
+        too_many: CreatePartitionsResponse = await refused(refuse, request, context, ErrorCode.POLICY_VIOLATION)
+        return too_many
     times: Counter[str] = Counter()
     wanted: dict[str, CreatePartitionsTopic] = {}
 

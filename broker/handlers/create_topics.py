@@ -9,6 +9,7 @@ from collections import Counter
 
 from eosin.broker.config.entries import topic_entries
 from eosin.broker.services import Services
+from eosin.cluster.metadata.config_changes import MOST_CHANGES
 from eosin.cluster.metadata.topics import MAX_PARTITIONS_PER_CHANGE
 from eosin.model.cluster import Outcome, Topic
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
@@ -68,6 +69,8 @@ async def _create(
         return _failed(
             topic.name, Outcome(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "A partition is assigned more than once")
         )
+    if len(topic.configs) > MOST_CHANGES:
+        return _failed(topic.name, Outcome(ErrorCode.INVALID_REQUEST, f"A topic has at most {MOST_CHANGES} settings"))
     if len({config.name for config in topic.configs}) != len(topic.configs):
         return _failed(topic.name, Outcome(ErrorCode.INVALID_CONFIG, "A configuration is named twice"))
     outcome = await services.cluster.create_topic(

@@ -24,14 +24,14 @@ from eosin.protocol.schemas.delete_acls import (
 )
 from eosin.runtime.turns import in_turns
 from eosin.security.access import Access, on_the_cluster
-from eosin.security.acl_requests import DISABLED, MOST_PER_REQUEST, filter_of
+from eosin.security.acl_requests import DISABLED, MOST_FILTERS, filter_of
 
 
 async def handle(request: DeleteAclsRequest, context: RequestContext, services: Services) -> DeleteAclsResponse:
     if services.acls is None:
         return _all(request, DISABLED)
-    if len(request.filters) > MOST_PER_REQUEST:
-        return _all(request, Outcome(ErrorCode.INVALID_REQUEST, f"A request may hold {MOST_PER_REQUEST} filters"))
+    if len(request.filters) > MOST_FILTERS:
+        return _all(request, Outcome(ErrorCode.INVALID_REQUEST, f"A request may hold {MOST_FILTERS} filters"))
     filters = (filter_of(each, context.api_version) for each in request.filters)
     wanted = await made_for_each(filters, len(request.filters), context, services)
     deleted = await services.acls.delete([each for each in wanted if not isinstance(each, Outcome)])

@@ -24,7 +24,7 @@ async def handle(request: DeleteGroupsRequest, context: RequestContext, services
     allowed = (may(Operation.DELETE, ResourceType.GROUP, name) for name in names)
     mine = list(compress(names, await made_for_each(allowed, len(names), context, services)))
     errors: dict[str, ErrorCode] = {}
-    for some in in_parts(mine):
+    for some in in_parts(mine, str):
         if errors:
             await next_turn()
         errors.update(zip(some, await services.groups.delete_groups(some), strict=True))

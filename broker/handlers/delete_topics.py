@@ -7,13 +7,14 @@ v5 adds error messages; v6 names topics by name or by id. Internal topics stay. 
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Final
 
 from eosin.broker.services import Services
 from eosin.model.cluster import Cluster, Outcome, Topic
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import NAMES_PER_TURN, made_for_each, refused
+from eosin.network.many_items import NAMES_PER_TURN, in_parts, made_for_each, refused
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID
@@ -43,12 +44,12 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext, services
     wanted = await made_for_each(_wanted(request, context), count, context, services)
     times: Counter[str | Outcome] = Counter()
     names: list[str | Outcome] = []
-    for start in range(0, count, NAMES_PER_TURN):
-        some = [_name(state, services.cluster) for state in wanted[start : start + NAMES_PER_TURN]]
+    for part in in_parts(wanted, attrgetter("name"), most=NAMES_PER_TURN):
+        if names:
+            await next_turn()
+        some = [_name(state, services.cluster) for state in part]
         times.update(name for name in some if isinstance(name, str))
         names += some
-        if start:
-            await next_turn()
     results: list[DeletableTopicResult] = []
     for group in _groups(zip(wanted, names, strict=True), services.cluster):
         results += await asyncio.gather(

@@ -6,6 +6,7 @@ is secret, so nothing is marked sensitive.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from eosin.broker.config.entries import ConfigEntry, ConfigSource, broker_entries, cluster_wide_entries, topic_entries
 from eosin.broker.config.loggers import logger_entries
@@ -29,6 +30,8 @@ from eosin.protocol.schemas.describe_configs import (
 )
 from eosin.security.access import Access
 
+FEW_KEYS: Final = 1000
+"""A request has no room to ask for more of one resource again and again."""
 _Asked = tuple[int, str, tuple[str, ...] | None]
 """The resource that a request asks for: its type, its name and the settings wanted."""
 
@@ -57,11 +60,14 @@ def _describe(
     entries = _entries(resource, services)
     if isinstance(entries, Outcome):
         return _result(resource, entries)
-    if (asked := (resource.resource_type, resource.resource_name, resource.configuration_keys)) in seen:
-        return _result(resource, Outcome(ErrorCode.INVALID_REQUEST, "The resource is named twice"))
-    seen.add(asked)
-    keys = frozenset(resource.configuration_keys or ())
-    configs = tuple(_config(entry, request) for entry in entries if not keys or entry.name in keys)
+    named = resource.configuration_keys
+    if named is None or len(named) <= FEW_KEYS:
+        if (asked := (resource.resource_type, resource.resource_name, named)) in seen:
+            return _result(resource, Outcome(ErrorCode.INVALID_REQUEST, "The resource is named twice"))
+        seen.add(asked)
+    found = {entry.name: entry for entry in entries}
+    keys = frozenset(found).intersection(named) if named else found.keys()
+    configs = tuple(_config(entry, request) for name, entry in found.items() if name in keys)
     return _result(resource, Outcome(ErrorCode.NONE), configs)
 
 

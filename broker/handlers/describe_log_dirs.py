@@ -64,9 +64,15 @@ def log_dir(config: "BrokerConfig") -> str:
 async def _wanted(request: DescribeLogDirsRequest, services: Services) -> set[TopicPartition] | None:
     if request.topics is None:
         return None
+    hosted = frozenset(partition for partition, _ in services.partitions.hosted())
     wanted: set[TopicPartition] = set()
+
+    def add(partition: TopicPartition) -> None:
+        if partition in hosted:  # there may be 250,000 others, to be let go of one by one
+            wanted.add(partition)
+
     named = (TopicPartition(each.topic, index) for each in request.topics for index in each.partitions)
-    await in_turns(named, wanted.add, services.clock)
+    await in_turns(named, add, services.clock)
     return wanted
 
 

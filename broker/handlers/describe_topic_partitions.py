@@ -9,7 +9,7 @@ came by, has leader -1 and no error, as with Apache Kafka.
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import compress, groupby
-from typing import Final
+from typing import Any, Final
 
 from eosin.broker.services import Services
 from eosin.cluster.metadata.topics import unknown_topic
@@ -49,14 +49,9 @@ async def handle(
         names, count = iter(known), len(known)
     room = max(1, min(request.response_partition_limit, PAGE_PARTITIONS_MAX))
     page = _page(names, start, context, services.cluster, room=room)
-    topics: list[DescribeTopicPartitionsResponseTopic] = []
-    cursor: Cursor | None = None
-    for each in await made_for_each(page, count, context, services):
-        if isinstance(each, Cursor):
-            cursor = each
-        else:
-            topics.append(each)
-    return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=cursor)
+    made: list[Any] = await made_for_each(page, count, context, services)
+    cursor = made.pop() if made and isinstance(made[-1], Cursor) else None
+    return DescribeTopicPartitionsResponse(topics=tuple(made), next_cursor=cursor)
 
 
 async def _in_order(names: Sequence[str], context: RequestContext, services: Services) -> Iterator[str]:

@@ -5,12 +5,13 @@ too often (92). Neither passwords are told nor what is stored of them.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from eosin.broker.services import Services
 from eosin.model.credentials import StoredCredential
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import NAMES_PER_TURN, in_parts, in_turns, made_for_each, written
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_user_scram_credentials import (
@@ -19,17 +20,32 @@ from eosin.protocol.schemas.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import EncodedBody
+from eosin.runtime.turns import next_turn
 from eosin.security.access import Access, on_the_cluster
 
 
-def respond(
+async def handle(
     request: DescribeUserScramCredentialsRequest, context: RequestContext, services: Services
-) -> DescribeUserScramCredentialsResponse:
+) -> Message | EncodedBody:
     credentials = services.cluster.credentials
-    times = Counter(each.name for each in request.users or ()) or Counter(credentials.users())
-    return DescribeUserScramCredentialsResponse(
-        results=tuple(_result(user, times[user], credentials.of(user)) for user in times)
-    )
+    with in_turns(context):
+        times = await _times(each.name for each in request.users or ()) or await _times(credentials.users())
+        results = (_result(user, times[user], credentials.of(user)) for user in times)
+        made = await made_for_each(results, len(times), context, services)
+        response = DescribeUserScramCredentialsResponse(results=tuple(made))
+        return await written(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, response, len(made), context)
+
+
+async def _times(names: Iterable[str]) -> Counter[str]:
+    """Number of times that each user is named."""
+    times: Counter[str] = Counter()
+    for part in in_parts(names, str, most=NAMES_PER_TURN):
+        if times:
+            await next_turn()
+        times.update(part)
+    return times
 
 
 def _result(user: str, times: int, credentials: Mapping[int, StoredCredential]) -> DescribeUserScramCredentialsResult:
@@ -55,7 +71,7 @@ def refuse(
 API = Api(
     key=ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
     versions=range(0, 1),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
     access=Access((on_the_cluster(Operation.DESCRIBE),)),
 )

@@ -4,10 +4,13 @@ The answer comes when the join phase ends. v1 has a rebalance timeout; before, t
 v4: a new dynamic member is first sent back with an id (79, KIP-394). v5 has static members (KIP-345). v7 answers the
 protocol type, and may leave out the protocol name, which is "" in earlier errors. v9: a returning static leader learns
 that no new assignment is wanted. v2, v3 and v8 bring a throttle time, nothing, and a reason that is not used.
+
+More than `MOST_PROTOCOLS` are an invalid request: every member is compared with each name (security.md 6.2).
 """
 
 from eosin.broker.services import Services
 from eosin.coordinator.groups.rules.effects import JoinResult
+from eosin.coordinator.groups.rules.group import MOST_PROTOCOLS, protocol_bytes
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
@@ -17,9 +20,12 @@ from eosin.security.access import Access, on_the_group
 
 
 async def handle(request: JoinGroupRequest, context: RequestContext, services: Services) -> JoinGroupResponse:
+    if len(request.protocols) > MOST_PROTOCOLS:
+        return refuse(request, context, ErrorCode.INVALID_REQUEST)
+    protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
     shares = services.group_shares
     if shares is not None:
-        size = sum(len(protocol.metadata) for protocol in request.protocols)
+        size = protocol_bytes(protocols)
         if not shares.admits(context, request.group_id, size) and not await shares.admits_after_count(
             context, request.group_id, size
         ):
@@ -30,7 +36,7 @@ async def handle(request: JoinGroupRequest, context: RequestContext, services: S
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         protocol_type=request.protocol_type,
-        protocols=tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
+        protocols=protocols,
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=max(
             0, request.rebalance_timeout_ms if has_rebalance_timeout else request.session_timeout_ms

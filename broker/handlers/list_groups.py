@@ -5,6 +5,7 @@ v4 can ask for groups in some states (KIP-518), v5 for some types (KIP-848), in 
 """
 
 from itertools import compress
+from typing import Final
 
 from eosin.broker.services import Services
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
@@ -15,8 +16,13 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from eosin.security.access import Access, or_the_next, silently
 
+MOST_FILTERS: Final = 1000
+"""There are five states, and three types."""
+
 
 async def handle(request: ListGroupsRequest, context: RequestContext, services: Services) -> ListGroupsResponse:
+    if len(request.states_filter) > MOST_FILTERS or len(request.types_filter) > MOST_FILTERS:
+        return refuse(request, context, ErrorCode.INVALID_REQUEST)
     error, listed = services.groups.list_groups(states=request.states_filter, types=request.types_filter)
     session = context.session
     if not session.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True):

@@ -31,12 +31,16 @@ from eosin.security.session import EVERYBODY_MAY
 
 IDS_PER_TURN: Final = 1000
 """Ids that are encoded in one turn of the event loop."""
+MOST_FILTERS: Final = 1000
+"""There are nine states."""
 
 
 async def handle(
     request: ListTransactionsRequest, context: RequestContext, services: Services
 ) -> ListTransactionsResponse | EncodedBody:
     """Every id of this coordinator for which all filters hold."""
+    if len(request.state_filters) > MOST_FILTERS:
+        return refuse(request, context, ErrorCode.INVALID_REQUEST)
     pattern = request.transactional_id_pattern
     try:
         matches = matcher(pattern) if pattern else None

@@ -15,6 +15,7 @@ topic id, its names are not looked at, as in Kafka; a topic is never created by 
 import asyncio
 from collections.abc import Sequence
 from itertools import compress
+from operator import attrgetter
 from typing import Final
 
 from msgspec.structs import replace as with_fields
@@ -25,7 +26,7 @@ from eosin.cluster.metadata.topics import MAX_PARTITIONS_PER_CHANGE, unknown_top
 from eosin.model.cluster import Cluster, Outcome, Topic, leader_seen
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import NAMES_PER_TURN, done_for_each, made_for_each, refused, written
+from eosin.network.many_items import NAMES_PER_TURN, done_for_each, in_parts, made_for_each, refused, written
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID, TopicPartition
@@ -53,15 +54,14 @@ async def handle(request: MetadataRequest, context: RequestContext, services: Se
         return await _all_topics(request, context, services)
     ids: dict[bytes, None] = {}
     named: dict[str, None] = {}
-    for start in range(0, len(wanted), NAMES_PER_TURN):
-        some = wanted[start : start + NAMES_PER_TURN]
+    for some in in_parts(wanted, attrgetter("name"), most=NAMES_PER_TURN):
+        if ids or named:
+            await next_turn()
         if version < 12 and any(topic.name is None or topic.topic_id != ZERO_UUID for topic in some):
             invalid: MetadataResponse = await refused(refuse, request, context, ErrorCode.INVALID_REQUEST)
             return invalid
         ids.update(dict.fromkeys(topic.topic_id for topic in some if topic.topic_id != ZERO_UUID))
         named.update(dict.fromkeys(topic.name for topic in some if topic.name is not None))
-        if start:
-            await next_turn()
     if ids:
         by_id = (_by_id(topic_id, request, context, services.cluster) for topic_id in ids)
         return _answer(request, context, services, await made_for_each(by_id, len(ids), context, services))

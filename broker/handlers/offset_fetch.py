@@ -11,6 +11,7 @@ of its partitions, and is left out of everything. (v0 read offsets from ZooKeepe
 
 from collections.abc import Callable, Sequence
 from itertools import compress
+from operator import attrgetter
 from typing import Final, TypeVar
 
 import msgspec
@@ -20,7 +21,7 @@ from eosin.broker.services import Services
 from eosin.coordinator.groups.offset_requests import NO_COMMIT, FetchedOffset
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import in_turns, made_for_each, pieces, refused, taken
+from eosin.network.many_items import in_parts, in_turns, made_for_each, pieces, refused, size_of, taken
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition, Uuid
@@ -50,7 +51,7 @@ _Topics = Sequence[OffsetFetchRequestTopic | OffsetFetchRequestTopics] | None
 
 async def handle(request: OffsetFetchRequest, context: RequestContext, services: Services) -> OffsetFetchResponse:
     if context.api_version >= 8:
-        if len(request.groups) <= GROUPS_PER_TURN:
+        if len(request.groups) <= GROUPS_PER_TURN and not context.is_large:
             return OffsetFetchResponse(groups=tuple(await _fetch_groups(request, context, services)))
         with in_turns(context):
             return OffsetFetchResponse(groups=tuple(await _fetch_groups(request, context, services)))
@@ -77,16 +78,18 @@ async def _fetch_groups(
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
     fetch = _fetch_group_by_id if by_id else _fetch_group
     answered: dict[str, OffsetFetchResponseGroup] = {}
-    for number, group in enumerate(request.groups, 1):
-        if number % GROUPS_PER_TURN == 0:
+    for some in in_parts(request.groups, attrgetter("group_id"), most=GROUPS_PER_TURN):
+        if answered:
             await next_turn()
-        if group.group_id in answered:
-            continue
-        if context.session.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
-            found = await fetch(group.group_id, group.topics, request.require_stable, context, services)
-        else:
-            found = OffsetFetchResponseGroup(group_id=group.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        answered[group.group_id] = found
+        for group in some:
+            if group.group_id in answered:
+                continue
+            if context.session.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+                found = await fetch(group.group_id, group.topics, request.require_stable, context, services)
+            else:
+                denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
+                found = OffsetFetchResponseGroup(group_id=group.group_id, error_code=denied)
+            answered[group.group_id] = found
     return list(answered.values())
 
 
@@ -106,7 +109,8 @@ async def _fetch_topics(
     """The offsets of a group by topic, each made by `topic_of` and `partition_of`: of very many partitions some in each
     turn of the event loop."""
     found: dict[str, list[_P]] = {}
-    if topics is None or not context.is_large:
+    is_large = context.is_large or size_of(topics or (), "partition_indexes") > PARTITIONS_PER_TURN
+    if topics is None or not is_large:
         error, fetched = await _fetch(group_id, topics, require_stable, context, services)
         for each in fetched:
             found.setdefault(each.partition.topic, []).append(partition_of(each))
@@ -194,7 +198,8 @@ async def _fetch_group_by_id(
     named: list[OffsetFetchRequestTopics] | None = None if topics is None else []
     unknown: list[OffsetFetchRequestTopics] = []
     whole = (topics or (),)
-    some = pieces(topics or (), "partition_indexes", most=PARTITIONS_PER_TURN) if context.is_large else whole
+    is_large = context.is_large or size_of(whole[0], "partition_indexes") > PARTITIONS_PER_TURN
+    some = pieces(topics or (), "partition_indexes", most=PARTITIONS_PER_TURN) if is_large else whole
     for piece in some:
         for each in piece:
             name = asked[each.topic_id] = topic_name(services, "", each.topic_id, by_id=True)
@@ -202,7 +207,7 @@ async def _fetch_group_by_id(
                 unknown.append(each)
             elif named is not None:
                 named.append(msgspec.structs.replace(each, name=name))
-        if context.is_large:
+        if is_large:
             await next_turn()
     answer = await _fetch_group(group_id, named, require_stable, context, services)
     if answer.error_code:

@@ -9,6 +9,7 @@ from typing import Final
 from eosin.broker.services import Services
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -18,9 +19,11 @@ FIRST_PROTOCOL_VERSION: Final = 5
 
 
 async def handle(request: SyncGroupRequest, context: RequestContext, services: Services) -> SyncGroupResponse:
+    pairs = ((each.member_id, each.assignment) for each in request.assignments)
+    assignments = await made_for_each(pairs, len(request.assignments), context, services)
     shares = services.group_shares
-    if shares is not None and request.assignments:
-        size = sum(len(each.assignment) for each in request.assignments)
+    if shares is not None and assignments:
+        size = sum(len(assignment) for _, assignment in assignments)
         if not shares.admits(context, request.group_id, size) and not await shares.admits_after_count(
             context, request.group_id, size
         ):
@@ -32,7 +35,7 @@ async def handle(request: SyncGroupRequest, context: RequestContext, services: S
         instance_id=request.group_instance_id,
         protocol_type=request.protocol_type,
         protocol_name=request.protocol_name,
-        assignments=tuple((each.member_id, each.assignment) for each in request.assignments),
+        assignments=tuple(assignments),
         api_version=context.api_version,
     )
     return SyncGroupResponse(

@@ -7,7 +7,7 @@ where they prove who they are, all others share one.
 
 from typing import TYPE_CHECKING, Final
 
-from eosin.coordinator.groups.rules.group import Group
+from eosin.coordinator.groups.rules.group import Group, protocol_bytes
 from eosin.network.audit import log
 from eosin.runtime.log_budget import LogBudget
 from eosin.runtime.logging_format import fields, shown
@@ -138,7 +138,7 @@ class GroupShares:
 def _size(group: Group) -> int:
     size = MEMBER_BYTES + 2 * len(group.group_id)
     for member in group.members.values():
-        size += MEMBER_BYTES + len(member.assignment) + sum(len(metadata) for _, metadata in member.protocols)
+        size += MEMBER_BYTES + len(member.assignment) + protocol_bytes(member.protocols)
     return size
 
 

@@ -23,7 +23,7 @@ from eosin.coordinator.groups.rules import checks
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.effects import JoinResult, LeaveResult, SyncResult
 from eosin.coordinator.groups.rules.events import Join, Leave, LeavingMember, Sync
-from eosin.coordinator.groups.rules.group import Group, GroupState, Protocols
+from eosin.coordinator.groups.rules.group import Group, GroupState, Protocols, protocol_bytes
 from eosin.coordinator.groups.rules.write_errors import of_offsets
 from eosin.coordinator.groups.shard import Shard, Shards
 from eosin.coordinator.ports import CoordinatorLogs
@@ -203,7 +203,7 @@ class GroupCoordinator:
         config = self._config
         if not config.group_min_session_timeout_ms <= session_timeout_ms <= config.group_max_session_timeout_ms:
             return ErrorCode.INVALID_SESSION_TIMEOUT
-        if sum(len(metadata) for _, metadata in protocols) > config.eosin_group_member_metadata_max_bytes:
+        if protocol_bytes(protocols) > config.eosin_group_member_metadata_max_bytes:
             return ErrorCode.INVALID_REQUEST
         if group_id in shard.groups:
             return ErrorCode.NONE

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from msgspec.structs import replace
 
 from eosin.model.quota_table import Limit, QuotaKey, QuotaTable, plain_address
-from eosin.network.many_items import items_in
+from eosin.network.many_items import NAMES_PER_TURN, in_turns, items_in, size_of, taken
 from eosin.network.quotas.mutations import TopicMutations
 from eosin.network.request_hooks import ObservedRequest, RequestHooks, Verdict
 from eosin.protocol.errors import ErrorCode
@@ -103,7 +103,7 @@ class QuotaEnforcement(RequestHooks):
         self._mutations = (
             None
             if cluster is None
-            else TopicMutations(cluster, self._buckets, default_partitions=settings.default_partitions)
+            else TopicMutations(cluster, self._buckets, clock, default_partitions=settings.default_partitions)
         )
 
     def connection_delay_ms(self, address: str) -> int:
@@ -117,7 +117,7 @@ class QuotaEnforcement(RequestHooks):
         delay_ms = self._buckets.use_if_it_fits(key, Limit(bound, ("", plain)), 1, now_ms)
         return min(delay_ms, self._settings.sample_ms)
 
-    def begun(self, observed: ObservedRequest) -> Verdict | None:
+    async def begun(self, observed: ObservedRequest) -> Verdict | None:
         key = observed.api.key
         observed.begun_ns = self._ns()
         if key is ApiKey.FETCH:
@@ -127,26 +127,25 @@ class QuotaEnforcement(RequestHooks):
         if self._mutations is not None and self._mutations.counts(key):
             limit = self._limit(QuotaKey.CONTROLLER_MUTATION_RATE, observed)
             if limit is not None:
-                return self._mutations.begun(observed, limit, self._clock.elapsed_ms())
+                return await self._mutations.begun(observed, limit)
         return None
 
     def waits(self, observed: ObservedRequest) -> None:
         observed.busy_ns = self._ns() - observed.begun_ns
 
-    def handled(self, observed: ObservedRequest, response: Any) -> Any:
+    async def handled(self, observed: ObservedRequest, response: Any) -> Any:
         key = observed.api.key
         if key in _OF_BROKERS or (key is ApiKey.FETCH and _is_follower(observed)):
             return response
-        now_ms = self._clock.elapsed_ms()
         throttle_ms = 0
         if self._mutations is not None and self._mutations.counts(key):
-            response, throttle_ms = self._mutations.handled(observed, response, now_ms)
+            response, throttle_ms = await self._mutations.handled(observed, response)
         if key is ApiKey.PRODUCE:
-            throttle_ms = self._produced(observed, now_ms)
+            throttle_ms = self._produced(observed, self._clock.elapsed_ms())
         elif key is ApiKey.FETCH:
-            response, throttle_ms = self._fetched(observed, response, now_ms)
+            response, throttle_ms = await self._fetched(observed, response)
         if response is not None:
-            throttle_ms = max(throttle_ms, self._worked(observed, now_ms))
+            throttle_ms = max(throttle_ms, self._worked(observed, self._clock.elapsed_ms()))
         if throttle_ms <= 0 or key in _NEVER_PAUSED:
             return response
         throttle_ms = min(throttle_ms, self._settings.throttle_max_ms)
@@ -173,15 +172,22 @@ class QuotaEnforcement(RequestHooks):
             return None
         return Verdict(request=replace(request, max_bytes=max(1, int(self._buckets.at_once(limit)))))
 
-    def _fetched(self, observed: ObservedRequest, response: FetchResponse, now_ms: int) -> tuple[FetchResponse, int]:
+    async def _fetched(self, observed: ObservedRequest, response: FetchResponse) -> tuple[FetchResponse, int]:
         limit = self._limit(QuotaKey.CONSUMER_BYTE_RATE, observed)
         if limit is None or response.error_code != ErrorCode.NONE:
             return response, 0
-        sizes = [len(each.records or b"") for topic in response.responses for each in topic.partitions]
+        partitions = (len(each.records or b"") for topic in response.responses for each in topic.partitions)
+        if size_of(response.responses, "partitions") <= NAMES_PER_TURN:
+            sizes = list(partitions)
+        else:
+            with in_turns(observed.context):
+                sizes = await taken(partitions, self._clock, per_turn=NAMES_PER_TURN)
         size = sum(sizes) + _PARTITION_BYTES * len(sizes)
+        now_ms = self._clock.elapsed_ms()
         throttle_ms = self._buckets.use_if_it_fits(QuotaKey.CONSUMER_BYTE_RATE, limit, size, now_ms)
         if throttle_ms == 0:
             return response, 0
+        observed.unsent = [response]
         # Nothing of it is sent. A session that would only begin with this response does not begin.
         is_new = observed.request.session_epoch <= 0
         if is_new and response.session_id:

@@ -2,15 +2,18 @@
 
 From certain versions on, a client is told which topics were refused (89), and it is told so before anything is done;
 older clients get what they ask for, and pause, as all do whose Metadata creates topics. Always true: what was refused
-for another reason costs nothing.
+for another reason costs nothing; the topics of a request of many are counted in turns.
 """
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
 from eosin.model.quota_table import Limit
+from eosin.network.many_items import made_for_each
 from eosin.network.request_hooks import ObservedRequest, Verdict
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -21,6 +24,7 @@ from eosin.security.quotas.buckets import QuotaBuckets
 
 if TYPE_CHECKING:
     from eosin.model.cluster import Cluster
+    from eosin.runtime.clock import Clock
 
 _STRICT_FROM: Final = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
 _TOPIC_STATES_FROM: Final = 6
@@ -39,7 +43,7 @@ class _Counted:
     costs: list[float]
     """Of each topic that the handler was given, in their order."""
     refused: dict[int, Any]
-    """Results of the others, by their places in the request."""
+    """Results of the others, by their places in the request, in order."""
 
 
 @dataclass(slots=True)
@@ -53,7 +57,8 @@ class _Missing:
 class TopicMutations:
     """Counts what clients change."""
 
-    def __init__(self, cluster: "Cluster", buckets: QuotaBuckets, *, default_partitions: int) -> None:
+    def __init__(self, cluster: "Cluster", buckets: QuotaBuckets, clock: "Clock", *, default_partitions: int) -> None:
+        self.clock = clock
         self._cluster = cluster
         self._default_partitions = default_partitions
         self._buckets = buckets
@@ -62,57 +67,76 @@ class TopicMutations:
         """Whether requests of this API change topics."""
         return key in _STRICT_FROM or key is ApiKey.METADATA
 
-    def begun(self, observed: ObservedRequest, limit: Limit, now_ms: int) -> Verdict | None:
+    async def begun(self, observed: ObservedRequest, limit: Limit) -> Verdict | None:
         """Take tokens for each topic while there are any, and refuse the rest where the client understands that."""
         key, version = observed.api.key, observed.context.api_version
         if key is ApiKey.METADATA:
-            return self._take_for_missing(observed, limit, now_ms)
-        bucket = self._buckets.tokens(limit, now_ms)
+            return await self._take_for_missing(observed, limit)
         topics = _topics(observed.request, key, version)
-        is_strict = version >= _STRICT_FROM[key]
-        counted = observed.quota = _Counted(limit, is_strict, [], {})
-        for place, topic in enumerate(topics):
-            if is_strict and bucket.tokens(limit.bound, now_ms) < 0:
-                counted.refused[place] = _refused(topic, key)
-                continue
-            cost = self._cost(topic, key)
-            bucket.take(cost, limit.bound, now_ms)
-            counted.costs.append(cost)
+        counted = observed.quota = _Counted(limit, version >= _STRICT_FROM[key], [], {})
+        taken = self._taken(topics, key, counted)
+        rest = await made_for_each(taken, len(topics), observed.context, self)
         if not counted.refused:
             return None
         if not counted.costs:
             return Verdict(error=_REFUSED)
-        rest = tuple(topic for place, topic in enumerate(topics) if place not in counted.refused)
-        return Verdict(request=replace(observed.request, **{_field(key, version): rest}))
+        left = tuple(topic for topic in rest if topic is not None)
+        return Verdict(request=replace(observed.request, **{_field(key, version): left}))
 
-    def handled(self, observed: ObservedRequest, response: Any, now_ms: int) -> tuple[Any, int]:
+    def _taken(self, topics: Iterable[Any], key: ApiKey, counted: _Counted) -> Iterator[Any]:
+        """Each topic for which there are tokens, which are then taken; None for one that is refused."""
+        limit, clock = counted.limit, self.clock
+        bucket = self._buckets.tokens(limit, clock.elapsed_ms())
+        for place, topic in enumerate(topics):
+            now_ms = clock.elapsed_ms()
+            if counted.is_strict and bucket.tokens(limit.bound, now_ms) < 0:
+                counted.refused[place] = _refused(topic, key)
+                yield None
+                continue
+            cost = self._cost(topic, key)
+            bucket.take(cost, limit.bound, now_ms)
+            counted.costs.append(cost)
+            yield topic
+
+    async def handled(self, observed: ObservedRequest, response: Any) -> tuple[Any, int]:
         """The response with what was refused here, and how long to pause."""
         counted: _Counted | _Missing | None = observed.quota
         if counted is None:
             return response, 0
         if isinstance(counted, _Missing):
-            return response, self._created(counted, now_ms)
-        key, limit = observed.api.key, counted.limit
-        bucket = self._buckets.tokens(limit, now_ms)
-        results = [] if len(counted.refused) and not counted.costs else list(getattr(response, _RESULTS[key]))
-        for result, cost in zip(results, counted.costs, strict=False):
-            if result.error_code != ErrorCode.NONE:
-                bucket.take(-cost, limit.bound, now_ms)
-        for place, refused in sorted(counted.refused.items()):
-            results.insert(place, refused)
+            return response, await self._created(counted, observed)
+        field, limit = _RESULTS[observed.api.key], counted.limit
+        results = () if counted.refused and not counted.costs else getattr(response, field)
+        kept = self._given_back(results, counted)
+        count = len(results) + len(counted.refused)
+        made = await made_for_each(_merged(kept, counted.refused), count, observed.context, self)
+        now_ms = self.clock.elapsed_ms()
         pauses = bool(counted.refused) or not counted.is_strict
-        throttle_ms = bucket.throttle_ms(limit.bound, now_ms) if pauses else 0
-        return replace(response, **{_RESULTS[key]: tuple(results)}), throttle_ms
+        throttle_ms = self._buckets.tokens(limit, now_ms).throttle_ms(limit.bound, now_ms) if pauses else 0
+        return replace(response, **{field: tuple(made)}), throttle_ms
 
-    def _take_for_missing(self, observed: ObservedRequest, limit: Limit, now_ms: int) -> Verdict | None:
+    def _given_back(self, results: Iterable[Any], counted: _Counted) -> Iterator[Any]:
+        """The same results; the tokens of what has failed are given back as it passes."""
+        limit, costs = counted.limit, iter(counted.costs)
+        bucket = self._buckets.tokens(limit, self.clock.elapsed_ms())
+        for result in results:
+            cost = next(costs, 0)
+            if result.error_code != ErrorCode.NONE:
+                bucket.take(-cost, limit.bound, self.clock.elapsed_ms())
+            yield result
+
+    async def _take_for_missing(self, observed: ObservedRequest, limit: Limit) -> Verdict | None:
         """Take tokens for all topics that a request may create, before it does. Several at once are not created while
         there are none: their client is told that they do not exist, and to pause."""
         request, known = observed.request, self._cluster.topics
         if not request.allow_auto_topic_creation or not request.topics:
             return None
-        names = dict.fromkeys(each.name for each in request.topics if each.name is not None and each.name not in known)
+        missing = (each.name if each.name not in known else None for each in request.topics)
+        found = await made_for_each(missing, len(request.topics), observed.context, self)
+        names = dict.fromkeys(filter(None, found))
         if not names:
             return None
+        now_ms = self.clock.elapsed_ms()
         bucket = self._buckets.tokens(limit, now_ms)
         if len(names) > 1 and bucket.tokens(limit.bound, now_ms) < 0:
             observed.quota = _Missing(limit, [])
@@ -121,13 +145,15 @@ class TopicMutations:
         observed.quota = _Missing(limit, list(names))
         return None
 
-    def _created(self, missing: _Missing, now_ms: int) -> int:
+    async def _created(self, missing: _Missing, observed: ObservedRequest) -> int:
         """Give back what was taken for topics that do not exist now; how long to pause."""
-        bucket, bound = self._buckets.tokens(missing.limit, now_ms), missing.limit.bound
-        found = [topic for name in missing.names if (topic := self._cluster.topics.get(name)) is not None]
-        taken = len(missing.names) * self._default_partitions
-        bucket.take(sum(topic.partitions for topic in found) - taken, bound, now_ms)
-        return bucket.throttle_ms(bound, now_ms) if found or not missing.names else 0
+        topics, count = self._cluster.topics, len(missing.names)
+        created = (0 if (topic := topics.get(name)) is None else topic.partitions for name in missing.names)
+        partitions = sum(await made_for_each(created, count, observed.context, self))
+        now_ms, bound = self.clock.elapsed_ms(), missing.limit.bound
+        bucket = self._buckets.tokens(missing.limit, now_ms)
+        bucket.take(partitions - count * self._default_partitions, bound, now_ms)
+        return bucket.throttle_ms(bound, now_ms) if partitions or not count else 0
 
     def _cost(self, topic: Any, key: ApiKey) -> float:
         """Partitions that come or go."""
@@ -147,6 +173,16 @@ _RESULTS: Final = {
     ApiKey.DELETE_TOPICS: "responses",
     ApiKey.CREATE_PARTITIONS: "results",
 }
+
+
+def _merged(results: Iterator[Any], refused: Mapping[int, Any]) -> Iterator[Any]:
+    """The results in the order of the request: those `refused` at their places."""
+    next_place = 0
+    for place, result in refused.items():
+        yield from islice(results, place - next_place)
+        yield result
+        next_place = place + 1
+    yield from results
 
 
 def _field(key: ApiKey, version: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from eosin.runtime.clock import Clock, stopwatch_ns
+from eosin.runtime.clock import NS_PER_MS, Clock, stopwatch_ns
 from eosin.runtime.turns import next_turn
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _seen(connection: "Connection") -> ConnectionSeen:
         _software(connection),
         len(begun),
         [
-            RequestSeen(api.name, -1 if not begun_ns else (now_ns - begun_ns) // 1_000_000)
+            RequestSeen(api.name, -1 if not begun_ns else (now_ns - begun_ns) // NS_PER_MS)
             for api, begun_ns in begun[:MOST_REQUESTS]
         ],
     )

@@ -19,7 +19,7 @@ from eosin.observe.metrics.slices import in_turns
 from eosin.observe.metrics.work_stats import FlushStats
 from eosin.observe.recorder.recorder import FlightRecorder
 from eosin.observe.recorder.stats import DURATIONS_MS
-from eosin.runtime.clock import Clock, thread_cpu_ns
+from eosin.runtime.clock import NS_PER_MS, Clock, thread_cpu_ns
 from eosin.storage.disk.interfaces import FreeBytes
 
 EVERY_MS: Final = 5000
@@ -136,7 +136,7 @@ class History:
                 now.requests - before.requests,
                 bucket_quantile(LATENCIES_MS, grown(now.flush_buckets, before.flush_buckets), SLOW),
                 sum(now.flush_buckets) - sum(before.flush_buckets),
-                min(1.0, (now.worked_ns - before.worked_ns) / 1e6 / max(1, took_ms)),
+                min(1.0, (now.worked_ns - before.worked_ns) / NS_PER_MS / max(1, took_ms)),
             )
         )
         self._recent.append(before.flush_buckets)

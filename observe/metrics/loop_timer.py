@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from eosin.network.request_stats import NS_PER_MS
 from eosin.observe.metrics.loop_stats import LoopStats
-from eosin.runtime.clock import Clock, Timer, stopwatch_ns, thread_cpu_ns
+from eosin.runtime.clock import NS_PER_MS, Clock, Timer, stopwatch_ns, thread_cpu_ns
 
 LOOK_MS: Final = 100
 

@@ -30,6 +30,7 @@ from opentelemetry.trace import (
 from eosin.observe.tracing.span_facts import SpanFacts, facts_of
 from eosin.observe.tracing.span_queue import SpanQueue
 from eosin.observe.tracing.span_sources import SpanIds
+from eosin.runtime.clock import NS_PER_MS
 from eosin.runtime.version import VERSION
 
 _LOG: Final = logging.getLogger(__name__)
@@ -42,7 +43,6 @@ BREATH: Final = 16
 BREATH_SECONDS: Final = 0.001
 STOP_SECONDS: Final = 2.0
 COMPLAIN_MS: Final = 60_000
-_NS_PER_MS: Final = 1_000_000
 
 
 class SpanExport:
@@ -120,13 +120,13 @@ class SpanExport:
             context=Context() if facts.parent is None else _under(facts.parent),
             kind=SpanKind.INTERNAL,
             attributes=facts.attributes,
-            start_time=facts.begun_ms * _NS_PER_MS,
+            start_time=facts.begun_ms * NS_PER_MS,
         )
         for event in facts.events:
-            span.add_event(event.name, event.attributes, event.at_ms * _NS_PER_MS)
+            span.add_event(event.name, event.attributes, event.at_ms * NS_PER_MS)
         if facts.error:
             span.set_status(Status(StatusCode.ERROR, facts.error))
-        span.end(facts.ended_ms * _NS_PER_MS)
+        span.end(facts.ended_ms * NS_PER_MS)
 
     def _send(self, spans: list[ReadableSpan]) -> None:
         if not spans:

@@ -15,16 +15,17 @@ Always true:
 - Nobody gives way while nobody waits. Once somebody has waited for the time between two looks, the slow ones give way,
   first those who bring least for what their owner holds: frames that would take `PATIENCE_AMONG_EQUALS` more looks at
   the pace of the last two, unless their owner holds less than his and they are not in front; and `PATIENCE` more, if
-  their owner holds much more. A frame that has come and cannot begin brings nothing. One that waits itself, and so has
-  more than a step, gives way to an owner who holds less than half of what its own does. While most is held by requests
-  that the broker is at, it is only the slowest, the first of these three.
+  their owner holds much more. Who waits for frames of his own that come has no claim on the one in front, which may
+  be in a short pause. A frame that has come and cannot begin brings nothing. One that waits itself, and so
+  has more than a step, gives way to an owner who holds less than half of what its own does. While most is held by
+  requests that the broker is at, it is only the slowest, the first of these three.
 """
 
 import mmap
 from collections import deque
 from collections.abc import Callable, Hashable
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 STEP_BYTES: Final = 1 << 20
@@ -131,6 +132,18 @@ class Claim:
         pages = _Pages(-1, self.size)
         pages.claim = self
         return memoryview(pages)
+
+
+class _Short(NamedTuple):
+    """An owner who waits."""
+
+    account: Account
+    is_full: bool
+    """True if he waits for frames of his own."""
+    is_served: bool
+    """True if most is held by requests that the broker is at, and brings to their end by itself."""
+    own_come: bool
+    """True if he waits for frames of his own, most of which come, and do not wait themselves."""
 
 
 class _Bytes(bytearray):
@@ -363,12 +376,12 @@ class FrameMemory:
         stuck = [each for each in reversed(slow) if each.is_waiting]
         given: dict[Claim, None] = {}
         next_ones: list[Account] = []
-        for account, is_full, is_served in self._short_of_memory():
+        for account, is_full, is_served, own_come in self._short_of_memory():
             wanted = sum(each.step_bytes for each in self._waiting[account] if each.has_waited)
             for each in moving if is_full else moving[:_LOOKED_AT]:
                 if wanted <= 0 or each in given or (is_served and not each.takes(PATIENCE_AMONG_EQUALS)):
                     continue
-                if self._gives_way(each, account, is_full=is_full):
+                if self._gives_way(each, account, is_full=is_full, own_come=own_come):
                     given[each] = None
                     wanted -= each.taken
             while (
@@ -384,22 +397,25 @@ class FrameMemory:
         self._waiting = {each: self._waiting[each] for each in (*next_ones, *self._waiting)}
         return list(given)[:MOST_AT_ONCE]
 
-    def _gives_way(self, slow: Claim, account: Account, *, is_full: bool) -> bool:
-        """True if `slow` gives way to `account`, an owner who waits, for frames of his own if he `is_full`."""
+    def _gives_way(self, slow: Claim, account: Account, *, is_full: bool, own_come: bool) -> bool:
+        """True if `slow` gives way to `account`, an owner who waits, for frames of his own if he `is_full`: then the
+        one in front, of somebody else, does not while `own_come`, for his end by themselves or are slow themselves."""
         owner, is_front = slow.share.account, slow is self._front
-        if is_full and owner is not account and not is_front:
+        if is_full and owner is not account and (own_come or not is_front):
             return False
         if owner.held_bytes > 2 * (account.held_bytes + STEP_BYTES):
             return True
         return (is_front or owner.held_bytes >= account.held_bytes) and slow.takes(PATIENCE_AMONG_EQUALS)
 
-    def _short_of_memory(self) -> list[tuple[Account, bool, bool]]:
-        """The owners who have waited since the last look; whether for frames of their own, these last; and whether most
-        is held by requests that the broker is at, and brings to their end by itself."""
+    def _short_of_memory(self) -> list["_Short"]:
+        """The owners who have waited since the last look, those who wait for frames of their own last."""
         begun: dict[Account, int] = {}
+        coming: dict[Account, int] = {}
         for each in self._begun:
             account = each.share.account
             begun[account] = begun.get(account, 0) + each.taken
+            if not each.is_waiting:
+                coming[account] = coming.get(account, 0) + each.taken
         is_served = 2 * (sum(begun.values()) + self._others() + STEP_BYTES) <= self.common_bytes
         short = []
         for account, claims in islice(self._waiting.items(), MOST_AT_ONCE):
@@ -407,7 +423,9 @@ class FrameMemory:
             if not first.has_waited:
                 continue
             if self._is_full(account, first):
-                short.append((account, True, 2 * begun.get(account, 0) < self.account_bytes))
+                most_served = 2 * begun.get(account, 0) < self.account_bytes
+                most_come = 2 * coming.get(account, 0) >= self.account_bytes
+                short.append(_Short(account, True, most_served, most_come))
             else:
-                short.append((account, False, is_served))
-        return sorted(short, key=lambda each: each[1])
+                short.append(_Short(account, False, is_served, False))
+        return sorted(short, key=lambda each: each.is_full)

@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn, ParamSpec, TypeVar
 
 import aiofiles.os
 
-from eosin.runtime.clock import pause
+from eosin.runtime.clock import NS_PER_MS, pause
 from eosin.storage.disk.interfaces import (
     LACKING_DESCRIPTORS,
     Buffer,
@@ -460,7 +460,7 @@ class SystemDisk:
             return None
 
     def modified_ms(self, path: str) -> int:
-        return os.stat(path).st_mtime_ns // 1_000_000
+        return os.stat(path).st_mtime_ns // NS_PER_MS
 
     def identity(self, path: str) -> str:
         found = os.stat(path)

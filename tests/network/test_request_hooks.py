@@ -38,11 +38,11 @@ class Recorder(RequestHooks):
         if name in self.fails_at:
             raise self.fails_at[name]
 
-    def begun(self, observed: ObservedRequest) -> Verdict | None:
+    async def begun(self, observed: ObservedRequest) -> Verdict | None:
         self._step("begun")
         return self.verdict
 
-    def handled(self, observed: ObservedRequest, response: Any) -> Any:
+    async def handled(self, observed: ObservedRequest, response: Any) -> Any:
         self._step("handled")
         return response
 

@@ -317,6 +317,45 @@ def test_equals_wait_their_turn_and_a_crowd_of_one_owner_gives_way(equal: bool) 
     assert any(peer.has_left for peer in peers) is not equal
 
 
+def test_the_one_in_front_may_pause_beside_another_whose_frames_do_not_come() -> None:
+    """His frames wait for each other, and not for the one in front, which was closed first: it holds most."""
+    looks = Looks()
+    memory = FrameMemory(limit_bytes=20 * STEP, later=looks)
+    honest = Peer(memory, "honest")
+    honest.begin(12 * STEP)
+    crowd = [Peer(memory, "crowd") for _ in range(30)]
+    for peer in crowd:
+        peer.begin(100 * STEP)
+    honest.send(10 * STEP)
+    for _ in range(40):  # of which only the first ones find it without the front
+        for number, peer in enumerate(crowd):
+            if peer.has_left:
+                peer = crowd[number] = Peer(memory, "crowd")
+                peer.begin(100 * STEP)
+            peer.send(13)
+        looks.pass_by()
+    assert (honest.has_left, honest.waits) == (False, False)
+    assert honest.send()
+
+
+def test_the_one_in_front_gives_way_to_another_whose_own_frames_are_served() -> None:
+    looks = Looks()
+    memory = FrameMemory(limit_bytes=20 * STEP, later=looks)
+    other = Peer(memory, "other")
+    for _ in range(10):
+        other.begin(STEP)
+        other.send()
+    front = Peer(memory, "front")
+    front.begin(100 * STEP)
+    front.send(12 * STEP)
+    other.begin(STEP)
+    assert other.waits
+    for _ in range(4):
+        looks.pass_by()
+    assert front.has_left
+    assert not other.waits
+
+
 def test_a_frame_that_began_since_the_last_look_has_time() -> None:
     looks = Looks()
     memory = FrameMemory(limit_bytes=100, later=looks)

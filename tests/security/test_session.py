@@ -47,6 +47,15 @@ class Rules:
         return any(each[:2] == (operation, kind) for each in self.allowed)
 
 
+def test_a_peer_that_proved_nothing_has_one_turn_however_many_addresses_of_ipv6_it_has() -> None:
+    """One /64 has more addresses than there could be turns."""
+    hosts = ("2001:db8::1", "2001:db8::2:ffff", "2001:db8:0:1::1", "192.0.2.1", "192.0.2.2")
+    owners = [Session(host=host).owner for host in hosts]
+    assert owners == ["2001:db8::/64", "2001:db8::/64", "2001:db8:0:1::/64", "192.0.2.1", "192.0.2.2"]
+    alice = Principal("User", "alice")
+    assert Session(principal=alice, host=hosts[0]).owner == alice
+
+
 async def test_a_plain_connection_is_born_anonymous() -> None:
     peer = FakePeer(host_of(), listener="INSIDE")
     session = peer.connection.session

@@ -27,15 +27,14 @@ from eosin.protocol.codegen.varints import uvarint
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID
 from eosin.protocol.schemas import schema_of
-from eosin.protocol.wire.codec import encode_request
+from eosin.protocol.wire.codec import MOST_ELEMENTS, encode_request
 
-EXISTING: Final = 100
+EXISTING: Final = 25
 """So many topics, groups and transactional ids there are; each topic has `PARTITIONS`."""
 PARTITIONS: Final = 3
 MINE: Final = "mine-"
 """A prefix on which one of those who ask has every right."""
 LONGEST: Final = 32_767
-MOST_ELEMENTS: Final = 1_000_000
 MOST_BYTES: Final = 16 << 20
 _ROOM: Final = 4096
 """For the header, and what surrounds the array."""
@@ -192,7 +191,7 @@ def drawn(seed: int, keys: Sequence[ApiKey]) -> Hostile:
     key = chance.choice(keys)
     version = chance.choice(BY_KEY[key].versions)
     array, kind = chance.choice(_choices(key, version))
-    count = int(10 ** chance.uniform(3, 6))
+    count = int(MOST_ELEMENTS / 10 ** chance.uniform(0, 3))
     return Hostile(key, version, array, kind, _fitting(key, version, array, kind, count, MOST_BYTES - _ROOM), seed)
 
 

@@ -43,7 +43,7 @@ class Faults(RequestHooks):
         """The requests to an API so far."""
         return [each.request for each in self.seen if each.key is key]
 
-    def begun(self, observed: ObservedRequest) -> None:
+    async def begun(self, observed: ObservedRequest) -> None:
         """Lose the request, or let it be handled."""
         if self._counts(observed.context, observed.api):
             seen = Seen(observed.api.key, observed.context.client_id, observed.request)
@@ -52,7 +52,7 @@ class Faults(RequestHooks):
             if self.before(len(self.seen) - 1, seen):
                 raise CloseConnection
 
-    def handled(self, observed: ObservedRequest, response: Any) -> Any:
+    async def handled(self, observed: ObservedRequest, response: Any) -> Any:
         """Lose the answer, or pass it on."""
         number = self._numbers.pop(id(observed), None)
         if number is not None and self.after(number, self.seen[number]):

@@ -55,11 +55,11 @@ class Killer(RequestHooks):
         self.happened = 0
         self.signalled = threading.Event()
 
-    def begun(self, observed: ObservedRequest) -> None:
+    async def begun(self, observed: ObservedRequest) -> None:
         """Perhaps kill before anything is done."""
         self._perhaps(self.before, observed.api.key, observed.request)
 
-    def handled(self, observed: ObservedRequest, response: Any) -> Any:
+    async def handled(self, observed: ObservedRequest, response: Any) -> Any:
         """Perhaps kill before anybody is told."""
         self._perhaps(self.after, observed.api.key, observed.request)
         if self.spoil is not None and self.spoil(observed.api.key, observed.request):

@@ -17,7 +17,7 @@ class _Refusals(RequestHooks):
     def __init__(self) -> None:
         self.next: tuple[ApiKey, ErrorCode] | None = None
 
-    def begun(self, observed: ObservedRequest) -> Verdict | None:
+    async def begun(self, observed: ObservedRequest) -> Verdict | None:
         """The refusal, if this is the request that it waits for."""
         if self.next is None or self.next[0] is not observed.api.key:
             return None

@@ -89,11 +89,11 @@ class _SecondLeader(RequestHooks):
         self.led: Collection[tuple[str, int]] = ()
         self._inner = inner
 
-    def begun(self, observed: ObservedRequest) -> Verdict | None:
+    async def begun(self, observed: ObservedRequest) -> Verdict | None:
         """The verdict of the inner one."""
-        return None if self._inner is None else self._inner.begun(observed)
+        return None if self._inner is None else await self._inner.begun(observed)
 
-    def handled(self, observed: ObservedRequest, response: Any) -> Any:
+    async def handled(self, observed: ObservedRequest, response: Any) -> Any:
         """Rewrite Metadata."""
         if observed.api.key is ApiKey.METADATA and isinstance(response, MetadataResponse):
             topics = tuple(
@@ -108,7 +108,7 @@ class _SecondLeader(RequestHooks):
             )
             second = MetadataResponseBroker(node_id=SECOND, host="127.0.0.1", port=self.port)
             response = replace(response, brokers=(*response.brokers, second), topics=topics)
-        return response if self._inner is None else self._inner.handled(observed, response)
+        return response if self._inner is None else await self._inner.handled(observed, response)
 
 
 class TwoBrokers:

@@ -24,6 +24,8 @@ RequestId = int
 
 Protocols = tuple[tuple[str, bytes], ...]
 """(name, metadata) of the protocols that a member supports, its favourite first."""
+MOST_PROTOCOLS: Final = 100
+"""Of one member: consumers have one to three."""
 
 
 class GroupState(Enum):
@@ -43,6 +45,11 @@ LEGAL_PREDECESSORS: Final[Mapping[GroupState, tuple[GroupState, ...]]] = {
     GroupState.STABLE: (GroupState.COMPLETING_REBALANCE,),
     GroupState.DEAD: tuple(GroupState),
 }
+
+
+def protocol_bytes(protocols: Protocols) -> int:
+    """The bytes of the names and of the metadata."""
+    return sum(len(name) + len(metadata) for name, metadata in protocols)
 
 
 class Member(msgspec.Struct, frozen=True, gc=False):

@@ -8,7 +8,7 @@ from group_api import GroupApis
 from group_fakes import turns
 
 from eosin.broker.handlers import heartbeat, join_group, leave_group, sync_group
-from eosin.coordinator.groups.rules.group import Group
+from eosin.coordinator.groups.rules.group import MOST_PROTOCOLS, Group
 from eosin.network.api import Api
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest
@@ -43,6 +43,13 @@ async def joined(apis: GroupApis, version: int = 9, **fields: Any) -> Any:
     if first.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         return await apis.call(join_group.API, version, joining(member_id=first.member_id, **fields))
     return first
+
+
+async def test_a_member_that_brings_more_protocols_than_any_honest_one_is_refused(apis: GroupApis) -> None:
+    many = tuple(JoinGroupRequestProtocol(f"p{number}", b"") for number in range(MOST_PROTOCOLS + 1))
+    refused = await apis.call(join_group.API, 9, joining(protocols=many))
+    assert (refused.error_code, refused.members) == (ErrorCode.INVALID_REQUEST, ())
+    assert (await joined(apis, protocols=many[:-1])).error_code == 0
 
 
 @pytest.mark.parametrize("version", join_group.API.versions)

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from guarded_broker import ADMIN, GuardedBroker, guarded_broker
 
-from eosin.broker.handlers import alter_client_quotas, alter_user_scram_credentials
+from eosin.broker.handlers import alter_client_quotas, alter_user_scram_credentials, list_groups
 from eosin.broker.handlers.leave_group import MEMBERS_AT_ONCE
 from eosin.broker.handlers.update_features import MOST_UPDATES
 from eosin.broker.handlers.write_txn_markers import PARTITIONS_AT_ONCE
 from eosin.broker.unserved_groups import MOST_TOLD
 from eosin.cluster.metadata.config_changes import MOST_CHANGES
+from eosin.cluster.metadata.topics import MAX_PARTITIONS_PER_CHANGE
 from eosin.network.many_items import CHARS_PER_ITEM, ITEMS_PER_TURN, in_parts
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -22,10 +23,15 @@ from eosin.protocol.schemas.alter_user_scram_credentials import (
     ScramCredentialDeletion,
 )
 from eosin.protocol.schemas.consumer_group_describe import ConsumerGroupDescribeRequest
+from eosin.protocol.schemas.create_acls import AclCreation, CreateAclsRequest
+from eosin.protocol.schemas.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from eosin.protocol.schemas.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from eosin.protocol.schemas.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
 from eosin.protocol.schemas.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from eosin.protocol.schemas.leave_group import LeaveGroupRequest, MemberIdentity
+from eosin.protocol.schemas.list_groups import ListGroupsRequest
+from eosin.protocol.schemas.list_transactions import ListTransactionsRequest
 from eosin.protocol.schemas.share_group_describe import ShareGroupDescribeRequest
 from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from eosin.protocol.schemas.write_txn_markers import (
@@ -34,7 +40,7 @@ from eosin.protocol.schemas.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from eosin.protocol.types import Message
-from eosin.security.acl_requests import MOST_PER_REQUEST
+from eosin.security.acl_requests import MOST_CREATION_CHARS, MOST_CREATIONS, MOST_FILTERS
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 SETTING = AlterableConfig("retention.ms", "1000")
@@ -49,7 +55,7 @@ async def broker() -> AsyncIterator[GuardedBroker]:
 
 TOO_MANY: dict[ApiKey, tuple[Message, str]] = {
     ApiKey.DELETE_ACLS: (
-        DeleteAclsRequest((DeleteAclsFilter(2, "x", 3, None, None, 1, 1),) * (MOST_PER_REQUEST + 1)),
+        DeleteAclsRequest((DeleteAclsFilter(2, "x", 3, None, None, 1, 1),) * (MOST_FILTERS + 1)),
         "filter_results",
     ),
     ApiKey.ALTER_CLIENT_QUOTAS: (
@@ -75,6 +81,39 @@ async def test_more_than_any_honest_request_has_is_refused(broker: GuardedBroker
     request, field = TOO_MANY[key]
     response = await broker.ask(ADMIN, key, request)
     assert {each.error_code for each in getattr(response, field)} == {ErrorCode.INVALID_REQUEST}
+
+
+async def test_an_admin_adds_so_many_access_control_entries_and_no_longer_ones_at_once(broker: GuardedBroker) -> None:
+    """All of a request are added in one step."""
+    made = [AclCreation(2, f"t{number}", 3, "User:a", "*", 3, 3) for number in range(MOST_CREATIONS + 1)]
+    long = [AclCreation(2, f"{number}".ljust(32_000, "x"), 3, "User:a", "*", 3, 3) for number in range(40)]
+    assert sum(len(each.resource_name) for each in long) > MOST_CREATION_CHARS
+    for creations, code in ((made, ErrorCode.INVALID_REQUEST), (long, ErrorCode.INVALID_REQUEST), (made[:-1], 0)):
+        response = await broker.ask(ADMIN, ApiKey.CREATE_ACLS, CreateAclsRequest(tuple(creations)))
+        assert {each.error_code for each in response.results} == {code}
+
+
+async def test_a_new_topic_has_no_more_settings_than_there_are(broker: GuardedBroker) -> None:
+    settings = tuple(CreatableTopicConfig(f"no.{number}", "1") for number in range(MOST_CHANGES + 1))
+    request = CreateTopicsRequest((CreatableTopic("t", 1, 1, configs=settings),), timeout_ms=1000)
+    response = await broker.ask(ADMIN, ApiKey.CREATE_TOPICS, request)
+    assert response.topics[0].error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_more_states_than_there_are_is_refused(broker: GuardedBroker) -> None:
+    states = tuple(f"S{number}" for number in range(list_groups.MOST_FILTERS + 1))
+    for key, request in (
+        (ApiKey.LIST_GROUPS, ListGroupsRequest(states_filter=states)),
+        (ApiKey.LIST_GROUPS, ListGroupsRequest(types_filter=states)),
+        (ApiKey.LIST_TRANSACTIONS, ListTransactionsRequest(state_filters=states)),
+    ):
+        assert (await broker.ask(ADMIN, key, request)).error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_more_topics_than_may_be_created_do_not_grow_either(broker: GuardedBroker) -> None:
+    topics = tuple(CreatePartitionsTopic(f"t{number}", 2) for number in range(MAX_PARTITIONS_PER_CHANGE + 1))
+    response = await broker.ask(ADMIN, ApiKey.CREATE_PARTITIONS, CreatePartitionsRequest(topics))
+    assert {each.error_code for each in response.results} == {ErrorCode.POLICY_VIOLATION}
 
 
 async def test_more_features_than_there_are_is_refused(broker: GuardedBroker) -> None:
@@ -131,7 +170,7 @@ async def test_very_many_groups_are_deleted_each_with_an_answer(broker: GuardedB
 
 
 def test_long_names_come_in_smaller_parts() -> None:
-    assert [len(part) for part in in_parts(["x"] * (ITEMS_PER_TURN + 1))] == [ITEMS_PER_TURN, 1]
+    assert [len(part) for part in in_parts(["x"] * (ITEMS_PER_TURN + 1), str)] == [ITEMS_PER_TURN, 1]
     long = "x" * (CHARS_PER_ITEM * ITEMS_PER_TURN)
-    assert [len(part) for part in in_parts([long] * 3)] == [1, 1, 1]
-    assert list(in_parts([])) == []
+    assert [len(part) for part in in_parts([long] * 3, str)] == [1, 1, 1]
+    assert list(in_parts([], str)) == []

@@ -15,6 +15,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import iter_records
 from eosin.protocol.schemas.create_acls import AclCreation, CreateAclsRequest
 from eosin.protocol.schemas.records import cluster_metadata
+from eosin.security.acl_requests import MOST_CREATIONS
 from eosin.security.session import EVERYBODY_MAY
 from eosin.settings.start_error import StartError
 
@@ -62,12 +63,12 @@ async def test_the_entries_of_a_request_are_one_batch(tmp_path: Path) -> None:
     async with guarded_broker(**on_disk(tmp_path)) as broker:
         logs = broker.server.logs.logs
         before = logs[METADATA_PARTITION].log_end_offset
-        creations = tuple(AclCreation(2, f"t{number}", 3, ALICE, "*", 3, 3) for number in range(10_000))
+        creations = tuple(AclCreation(2, f"t{number}", 3, ALICE, "*", 3, 3) for number in range(MOST_CREATIONS))
         response = await broker.ask(ADMIN, ApiKey.CREATE_ACLS, CreateAclsRequest(creations))
         assert {each.error_code for each in response.results} == {0}
         *_, last = logs[METADATA_PARTITION].batches()
-        assert len(list(iter_records(last))) == 10_000
-        assert logs[METADATA_PARTITION].log_end_offset == before + 10_000
+        assert len(list(iter_records(last))) == MOST_CREATIONS
+        assert logs[METADATA_PARTITION].log_end_offset == before + MOST_CREATIONS
 
 
 def test_a_record_says_all_of_an_entry() -> None:

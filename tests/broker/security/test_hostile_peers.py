@@ -26,6 +26,7 @@ from eosin.protocol.schemas.describe_configs import DescribeConfigsRequest, Desc
 from eosin.protocol.types import DecodeError
 from eosin.protocol.wire.codec import decode_request, decode_request_header
 from eosin.runtime.clock import SystemClock
+from eosin.security.acl_requests import MOST_CREATIONS
 from eosin.security.sasl import plain
 from eosin.security.sasl.plain import PasswordChecks
 
@@ -86,8 +87,8 @@ async def test_a_crash_while_entries_are_written_leaves_all_of_a_request_or_none
 async def test_one_entry_more_beside_100000_is_added_at_once_and_counts_before_its_answer() -> None:
     """Case 45 of security.md 9.3."""
     async with guarded_broker(eosin_acl_max_entries=200_000) as broker:
-        for part in range(10):
-            names = (f"t{part * 10_000 + number}" for number in range(10_000))
+        for first in range(0, 100_000, MOST_CREATIONS):
+            names = (f"t{first + number}" for number in range(MOST_CREATIONS))
             creations = tuple(AclCreation(2, name, 3, ALICE, "*", 3, 3) for name in names)
             await broker.ask(ADMIN, ApiKey.CREATE_ACLS, CreateAclsRequest(creations))
         assert broker.server.services.authorizer.index.size == 100_000  # type: ignore[union-attr, attr-defined]

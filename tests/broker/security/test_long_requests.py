@@ -1,7 +1,8 @@
 """No request, of however many names or partitions, keeps the event loop for long (security.md 6.2).
 
-The aim is 20 ms. The tests allow five times as much, of processor time, so that no machine is too slow. Each goes the
-whole way: bytes, decoding, handler, encoding, and the end of what was made for it.
+The aim is 20 ms for 250,000 elements. Here requests have 12,000, and the tests allow 25 ms of processor time, so that
+no machine is too slow: what takes 2 us for each element, in one step, takes longer. Each goes the whole way: bytes,
+decoding, handler, encoding, and the end of what was made for it.
 """
 
 from collections.abc import Callable
@@ -58,8 +59,8 @@ from eosin.protocol.schemas.txn_offset_commit import (
 )
 from eosin.protocol.types import Message
 
-MOST_S = 0.1
-COUNT = 60_000
+MOST_S = 0.025
+COUNT = 12_000
 MALLORY = "User:mallory"
 BATCH = bytes(build_batch([NewRecord(None, b"v")], timestamp=T))
 IN_TRANSACTION = bytes(

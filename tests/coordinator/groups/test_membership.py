@@ -305,7 +305,8 @@ async def test_a_full_group_takes_no_more_but_lets_static_members_return() -> No
 
 async def test_memory_is_bounded_by_groups_and_by_what_members_bring() -> None:
     broker = await Broker(GroupConfig(eosin_group_max_groups=1, eosin_group_member_metadata_max_bytes=10)).started()
-    assert (await broker.join(protocols=(("range", b"x" * 11),))).error is ErrorCode.INVALID_REQUEST
+    assert (await broker.join(protocols=(("range", b"x" * 6),))).error is ErrorCode.INVALID_REQUEST
+    assert (await broker.join(protocols=(("x" * 11, b""),))).error is ErrorCode.INVALID_REQUEST, "names count, too"
     assert (await broker.join("g", protocols=(("range", b""),))).error is ErrorCode.MEMBER_ID_REQUIRED
     assert (await broker.join("h", protocols=(("range", b""),))).error is ErrorCode.GROUP_MAX_SIZE_REACHED
 

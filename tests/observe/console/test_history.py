@@ -12,11 +12,12 @@ from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from waiting import HANG_S
 
 from eosin.broker.traffic_stats import TrafficStats
-from eosin.network.request_stats import NS_PER_MS, RequestStats
+from eosin.network.request_stats import RequestStats
 from eosin.observe.console.history import EVERY_MS, KEPT, RECENT, History
 from eosin.observe.console.tables import Table
 from eosin.observe.metrics.work_stats import FlushStats
 from eosin.observe.recorder.stats import TransactionStats
+from eosin.runtime.clock import NS_PER_MS
 from eosin.storage.disk.interfaces import FreeBytes
 
 Page = dict[int, dict[str, Any]]
