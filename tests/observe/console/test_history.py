@@ -72,7 +72,7 @@ def history_of(broker: ObservedBroker) -> History:
     observability = broker.server.observability
     assert observability is not None
     assert observability.console is not None
-    return observability.console.streams.survey._history
+    return observability.console.streams.rounds._history
 
 
 @pytest.mark.process
