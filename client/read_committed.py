@@ -26,7 +26,7 @@ class Counted(NamedTuple):
     """The records of a range of offsets."""
 
     records: int
-    """Those that the reader is given."""
+    """Records that the reader is given."""
     control_records: int
 
 

@@ -109,7 +109,7 @@ class Knowledge:
         return None if self._groups is None else self._groups.history(group_id)
 
     async def broker(self, _: str) -> BrokerFacts | None:
-        """When this broker's event loop stood still; None when nobody looks at it."""
+        """The stalls of this broker's event loop; None when nobody watches it."""
         loop = self._loop
         if loop is None:
             return None

@@ -64,7 +64,7 @@ class MetricsExposition:
 
 
 def content_type(accept: str) -> str:
-    """Which of the two formats a client gets that accepts `accept`."""
+    """The one of the two formats that a client gets which accepts `accept`."""
     return OPENMETRICS if choose_encoder(accept)[1].startswith("application/openmetrics-text") else PLAIN
 
 
@@ -90,7 +90,7 @@ def _help(text: str) -> str:
 
 
 def _process(*, is_open: bool) -> bytes:
-    """What the operating system knows of this process, as the library writes it."""
+    """The figures of the operating system about this process, as the library writes them."""
     registry = CollectorRegistry(auto_describe=False)
     ProcessCollector(registry=registry)
     encode, _ = choose_encoder(OPENMETRICS if is_open else "")

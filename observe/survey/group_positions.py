@@ -78,7 +78,7 @@ class GroupPositions:
 
 
 def behind(partitions: Iterable[GroupPartition]) -> Behind:
-    """How far a group is behind in all of its partitions."""
+    """Sum up a group over all of its partitions."""
     parts = list(partitions)
     return Behind(
         lag=sum(each.lag for each in parts),

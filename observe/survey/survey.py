@@ -30,7 +30,7 @@ class LogSeen(NamedTuple):
     open: int
     """Transactions that are open here."""
     failure: str
-    """Why the log is offline; empty if it is not."""
+    """The reason why the log is offline; empty if it is not."""
 
     @property
     def holds_readers(self) -> bool:
@@ -45,7 +45,7 @@ class TransactionCounts:
         self.ids = 0
         self.open = 0
         self.preparing = 0
-        """Those whose outcome is decided."""
+        """Ids with a decided outcome whose markers are under way."""
         self.oldest_ms = NO_TIMESTAMP
         """The start of the oldest open transaction; -1 for none."""
 
