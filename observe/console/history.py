@@ -18,7 +18,7 @@ from eosin.observe.console.tables import Table
 from eosin.observe.metrics.work_stats import FlushStats
 from eosin.observe.recorder.recorder import FlightRecorder
 from eosin.observe.recorder.stats import DURATIONS_MS
-from eosin.observe.survey.slices import in_slices
+from eosin.observe.survey.slices import LOG, in_slices
 from eosin.runtime.clock import Clock, thread_cpu_ns
 from eosin.storage.disk.interfaces import FreeBytes
 
@@ -178,7 +178,7 @@ class History:
     async def _count(self) -> _Counted:
         traffic = TopicTraffic()
         traffic.add(self._traffic.deleted)
-        async for some in in_slices(list(self._traffic.topics.values())):
+        async for some in in_slices(list(self._traffic.topics.values()), LOG):
             for topic in some:
                 traffic.add(topic)
         commits = others = 0

@@ -9,14 +9,12 @@ from eosin.broker.services import Services
 from eosin.broker.traffic_stats import TopicTraffic, TrafficStats
 from eosin.model.cluster import NO_LEADER, PartitionState
 from eosin.observe.metrics.families import COUNTER, Family, Row, column, counter, gauge, labels_text, single
-from eosin.observe.survey.slices import Slices
+from eosin.observe.survey.slices import LOG, Slices
 from eosin.observe.survey.survey import Survey
 from eosin.protocol.names import TopicPartition
 from eosin.storage.log.partition_log import PartitionLog
 
 BY_PARTITION: Final = ("topic", "partition")
-TOPIC: Final = 2
-"""Units of work that the traffic of a topic is."""
 
 
 class Held(NamedTuple):
@@ -260,7 +258,7 @@ class PartitionMetrics:
                 keys.append(labels_text(("topic",), (topic,)))
                 rows.append(counts)
             told.add(counts)
-            await slices.worked(TOPIC)
+            await slices.worked(LOG)
         for name, text, field in TRAFFIC:
             numbers = [getattr(counts, field) for counts in rows]
             full = f"kafka_server_brokertopicmetrics_{name}_total"

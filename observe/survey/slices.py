@@ -13,7 +13,7 @@ SLICE: Final = 800
 """Units of work between two turns of everybody else. A unit is a look at a value or a line of text, about a
 microsecond."""
 LOG: Final = 4
-"""Units of a look at a partition's log."""
+"""Units of a look at a partition's log, or at the counters of a topic."""
 ROW: Final = 16
 """Units of a row, or of an answer's part, that is built."""
 GROUP: Final = 160
