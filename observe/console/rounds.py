@@ -17,7 +17,7 @@ from eosin.observe.console.rows import PartitionRow, end_row, event_row, transac
 from eosin.observe.console.tables import Table
 from eosin.observe.recorder.recorder import FlightRecorder
 from eosin.observe.survey.group_positions import GroupPositions
-from eosin.observe.survey.slices import ROW, Slices
+from eosin.observe.survey.slices import LOG, ROW, Slices, in_slices
 from eosin.observe.survey.survey import LogSeen, Survey, TransactionCounts
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition
 from eosin.storage.log.partition_log import PartitionLog
@@ -180,12 +180,10 @@ class Rounds:
     # Partitions -----------------------------------------------------------------------------------------------------
 
     async def _all_partitions(self, version: int) -> _Hosted:
-        known, slices, count, held, offline, size = self._partitions, Slices(), 0, 0, 0, 0
+        hosted, known, slices, held, offline, size = self._survey.hosted(), self._partitions, Slices(), 0, 0, 0
         there: set[TopicPartition] = set()
-        async for logs in self._survey.logs():
-            shown = logs[: max(0, MOST_PARTITIONS - count)]
-            count += len(logs)
-            for log in shown:
+        async for logs in in_slices(hosted[:MOST_PARTITIONS], LOG):
+            for log in logs:
                 partition = log.topic_partition
                 there.add(partition)
                 facts = self._look(partition, log)
@@ -201,7 +199,7 @@ class Rounds:
                 del known[partition]
                 self._held.pop(partition, None)
                 self.tables["partitions"].remove(str(partition), version)
-        return _Hosted(count, held, offline, max(0, count - MOST_PARTITIONS), size)
+        return _Hosted(len(hosted), held, offline, max(0, len(hosted) - MOST_PARTITIONS), size)
 
     def _look(self, partition: TopicPartition, log: PartitionLog) -> _Facts:
         seen, before = self._survey.seen(log), self._partitions.get(partition)

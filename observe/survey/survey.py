@@ -66,9 +66,13 @@ class Survey:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    def logs(self) -> AsyncIterator[Sequence[PartitionLog]]:
+    def hosted(self) -> list[PartitionLog]:
         """Every log, failed ones and followed ones included, in the order in which the partitions came."""
-        return in_slices(self._services.partitions.hosted_logs(), LOG)
+        return self._services.partitions.hosted_logs()
+
+    def logs(self) -> AsyncIterator[Sequence[PartitionLog]]:
+        """The same, in slices."""
+        return in_slices(self.hosted(), LOG)
 
     async def transactions(self) -> AsyncIterator[Sequence[Txn]]:
         """Every transactional id of this coordinator."""
