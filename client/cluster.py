@@ -12,24 +12,15 @@ from typing import Final
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.errors import ClientError, check
-from eosin.protocol.errors import ErrorCode
+from eosin.client.log_ends import log_ends_request, log_ends_told
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas import describe_quorum
 from eosin.protocol.schemas.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from eosin.protocol.schemas.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
-ANY_REPLICA: Final = -2
-"""The replica id of one who asks for the log of whatever replica a broker has."""
 MIN_IN_SYNC: Final = "min.insync.replicas"
 QUORUM_TOPIC: Final = "__cluster_metadata"
-_LATEST: Final = -1
 NOBODY: Final = -1
 """The leader of a partition that has none."""
 _FENCED_FROM: Final = 2
@@ -215,26 +206,15 @@ class ClusterAdmin:
 
     async def _log_ends(self, node: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
         """The ends of a broker's replicas; None when it does not answer."""
-        topics: dict[str, list[ListOffsetsPartition]] = {}
-        for partition in partitions:
-            topics.setdefault(partition.topic, []).append(ListOffsetsPartition(partition.partition, timestamp=_LATEST))
-        request = ListOffsetsRequest(
-            replica_id=ANY_REPLICA,
-            topics=tuple(ListOffsetsTopic(name, tuple(asked)) for name, asked in topics.items()),
-        )
         try:
-            if not topics:
+            if not partitions:
                 await self._client.peer(node)
                 return {}
-            answer: ListOffsetsResponse = await self._client.request(ApiKey.LIST_OFFSETS, request, node=node)
+            return log_ends_told(
+                await self._client.request(ApiKey.LIST_OFFSETS, log_ends_request(partitions), node=node)
+            )
         except ClientError:
             return None
-        return {
-            TopicPartition(topic.name, each.partition_index): each.offset
-            for topic in answer.topics
-            for each in topic.partitions
-            if each.error_code == ErrorCode.NONE
-        }
 
     async def _min_in_sync(self, topics: Iterable[str]) -> dict[str, int]:
         admin, found = Admin(self._client), {}

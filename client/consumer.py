@@ -174,7 +174,7 @@ class Consumer:
                 attempt = functools.partial(self._fetch_data, node, partitions, 0)
                 for partition, data in await self._client.retry(attempt):
                     fetched = self._records(data, self._positions[partition])
-                    counted[partition] += fetched.count(ends[partition])
+                    counted[partition] += fetched.count(ends[partition]).records
                     self._positions[partition] = fetched.next_offset
                     max_bytes -= len(data.records or b"")
             if sum(self._positions[each] for each in left) == before:

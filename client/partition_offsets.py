@@ -8,7 +8,6 @@ from eosin.client.errors import check
 from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records.batch import batches
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from eosin.protocol.schemas.list_offsets import (
     ListOffsetsPartition,
@@ -83,8 +82,9 @@ class OffsetAdmin:
                 return None
             data = found[0].records
             fetched = FetchedRecords(data, from_offset=position, aborted=found[0].aborted_transactions or ())
-            records += sum(1 for record in fetched if record.offset < end)
-            controls += sum(header.is_control for _, header in batches(data) if position <= header.base_offset < end)
+            counted = fetched.count(end)
+            records += counted.records
+            controls += counted.control_records
             left -= len(data)
             if fetched.next_offset <= position or (left <= 0 and fetched.next_offset < end):
                 return None

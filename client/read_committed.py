@@ -6,6 +6,7 @@ ABORT marker where each ends. Always true: between the two, every transactional 
 
 import heapq
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from eosin.client.errors import BadData
 from eosin.protocol.records.batch import (
@@ -19,6 +20,14 @@ from eosin.protocol.records.batch import (
 )
 from eosin.protocol.schemas.fetch import AbortedTransaction
 from eosin.protocol.types import Buffer
+
+
+class Counted(NamedTuple):
+    """The records of a range of offsets."""
+
+    records: int
+    """Records that the reader is given."""
+    control_records: int
 
 
 class FetchedRecords:
@@ -67,14 +76,15 @@ class FetchedRecords:
         except CorruptRecords as error:
             raise BadData(f"records after offset {self.next_offset} are damaged: {error}") from error
 
-    def count(self, end: int) -> int:
-        """Number of data records before offset `end`: counted by headers, and decoded only where a batch lies
-        across a border. Raises BadData."""
-        counted = 0
+    def count(self, end: int) -> Counted:
+        """Count what lies before offset `end`: by headers, and decoded only where a batch lies across a border. Raises
+        BadData."""
+        counted = controls = 0
         try:
             for position, header in batches(self._data):
                 if header.base_offset >= end:
                     break
+                controls += header.is_control and self._from_offset <= header.base_offset
                 batch = memoryview(self._data)[position : position + header.size]
                 if header.last_offset >= self._from_offset and not self._dropped(header, batch):
                     if self._from_offset <= header.base_offset and header.next_offset <= end:
@@ -84,7 +94,7 @@ class FetchedRecords:
                 self.next_offset = max(self.next_offset, header.next_offset)
         except CorruptRecords as error:
             raise BadData(f"records after offset {self.next_offset} are damaged: {error}") from error
-        return counted
+        return Counted(counted, controls)
 
     def _dropped(self, header: BatchHeader, batch: memoryview) -> bool:
         if header.is_control:

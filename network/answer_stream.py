@@ -14,11 +14,14 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from eosin.network.response_memory import ResponseMemory
 from eosin.protocol.types import Buffer
 from eosin.storage.results.file_range import FileRange, as_range
+
+if TYPE_CHECKING:
+    from eosin.network.connection import Connection
 
 _SEND_BYTES: Final = 1_048_576
 """Of a file, in one system call."""
@@ -27,16 +30,6 @@ _VECTORS: Final = 64
 """Buffers in one system call; every system takes 1,024."""
 
 _CAN_SEND_DIRECTLY: Final = hasattr(os, "writev") and hasattr(os, "sendfile")
-
-
-class Owner(Protocol):
-    """The connection whose answers these are."""
-
-    def stream_ended(self) -> None:
-        """Everything has been taken, later than `send` returned."""
-
-    def stream_failed(self, error: OSError) -> None:
-        """Part of an answer is sent and the rest never will be."""
 
 
 class AnswerStream:
@@ -63,7 +56,7 @@ class AnswerStream:
         transport: asyncio.Transport,
         loop: asyncio.AbstractEventLoop,
         memory: ResponseMemory,
-        owner: Owner,
+        owner: "Connection",
         *,
         write_buffer_bytes: int,
     ) -> None:

@@ -5,10 +5,14 @@ Those of one turn of the loop leave in one piece. A large one, and whatever foll
 """
 
 import asyncio
+from typing import TYPE_CHECKING
 
-from eosin.network.answer_stream import AnswerStream, Owner
+from eosin.network.answer_stream import AnswerStream
 from eosin.network.host import ConnectionHost
 from eosin.protocol.wire.codec import Buffer
+
+if TYPE_CHECKING:
+    from eosin.network.connection import Connection
 
 
 class ResponseQueue:
@@ -16,7 +20,7 @@ class ResponseQueue:
 
     __slots__ = ("_host", "_loop", "_owner", "_ready", "_stream", "_streams_next", "ready_bytes")
 
-    def __init__(self, host: ConnectionHost, loop: asyncio.AbstractEventLoop, owner: Owner) -> None:
+    def __init__(self, host: ConnectionHost, loop: asyncio.AbstractEventLoop, owner: "Connection") -> None:
         self._host = host
         self._loop = loop
         self._owner = owner

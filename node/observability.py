@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from eosin.observe.metrics.exposition import MetricsExposition
     from eosin.observe.metrics.loop_timer import LoopTimer
     from eosin.observe.metrics.work_stats import FlushStats, StartStats, VerificationStats
+    from eosin.observe.survey.survey import Survey
     from eosin.observe.tracing.tracing import Tracing
     from eosin.runtime.background import Background
     from eosin.security.tls.contexts import BuiltContext
@@ -188,11 +189,14 @@ class Observability:
         from eosin.observe.metrics.collector import Collector
         from eosin.observe.metrics.exposition import MetricsExposition
         from eosin.observe.metrics.loop_timer import LoopTimer
+        from eosin.observe.survey.survey import Survey
 
         timer = LoopTimer(self._clock)
         timer.start()
+        survey = Survey(services)
         collector = Collector(
             services,
+            survey,
             self.recorder,
             requests=measures.requests,
             traffic=measures.traffic,
@@ -205,12 +209,12 @@ class Observability:
             spans=None if self._tracing is None else self._tracing.queue,
         )
         exposition = MetricsExposition(collector, self._clock)
-        knowledge = Knowledge(services, self.recorder, self.groups, host.loop_watch)
+        knowledge = Knowledge(services, survey, self.recorder, self.groups, host.loop_watch)
         sessions = self._sessions() if self.config.eosin_console_enable else None
         console: Console | None = None
         if sessions is not None:
             history = self._history(services, background, measures)
-            console = self._console(services, knowledge, history, sessions, host)
+            console = self._console(services, survey, knowledge, history, sessions, host)
         told = application(
             Health(services, is_loading=is_loading, is_stopping=is_stopping),
             knowledge,
@@ -259,6 +263,7 @@ class Observability:
     def _console(
         self,
         services: "Services",
+        survey: "Survey",
         knowledge: "Knowledge",
         history: "History",
         sessions: "Sessions",
@@ -268,6 +273,7 @@ class Observability:
 
         return Console(
             services,
+            survey,
             knowledge,
             self.recorder,
             self._feed,

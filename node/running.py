@@ -17,7 +17,6 @@ from eosin.network.refusal_log import REPORT_INTERVAL_MS
 from eosin.network.watch import ConnectionWatch
 from eosin.protocol.keys import ApiKey
 from eosin.runtime.logging_format import fields
-from eosin.runtime.turns import next_turn
 
 if TYPE_CHECKING:
     from eosin.broker.services import Services
@@ -238,4 +237,4 @@ class RunningNode:
             await asyncio.sleep(0.01)
         for connection in list(self.host.connections):
             connection.abort()
-        await next_turn()
+        await asyncio.sleep(0)

@@ -9,21 +9,17 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from eosin.runtime.clock import Clock
+
+if TYPE_CHECKING:
+    from eosin.runtime.loop_watch import LoopWatch
 
 log = logging.getLogger(__name__)
 
 Work = Callable[[], Awaitable[object] | object]
 """One round of work; what it returns is awaited when it can be, and otherwise ignored."""
-
-
-class Watch(Protocol):
-    """Is told how long the event loop was kept."""
-
-    def worked(self, name: str, ms: int) -> None:
-        """One step of the work `name` took so long."""
 
 
 TELL_INTERVAL_MS: Final = 60_000
@@ -44,7 +40,7 @@ class Background:
         self._clock = clock
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._failing: dict[str, _Failing] = {}
-        self.watch: Watch | None = None
+        self.watch: LoopWatch | None = None
         """Is told how long each step took, where somebody wants to know."""
 
     def every(self, interval_ms: int, name: str, work: Work) -> None:
@@ -107,7 +103,7 @@ class Background:
 class _Watched(Generator[Any, Any, Any]):
     """Awaits `work`, and tells how long each of its steps took."""
 
-    def __init__(self, name: str, work: Awaitable[object], watch: Watch, clock: Clock) -> None:
+    def __init__(self, name: str, work: Awaitable[object], watch: "LoopWatch", clock: Clock) -> None:
         self._name = name
         self._steps = work.__await__()
         self._watch = watch

@@ -7,11 +7,11 @@ true: decisions are taken one at a time, in the event loop, and carried out befo
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Any, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from eosin.client.errors import ClientError
 from eosin.cluster.membership.channel import ControllerChannel, ControllerUnavailable
-from eosin.cluster.membership.rules.ports import BrokerState, MembershipLost, MetadataProgress
+from eosin.cluster.membership.rules.ports import BrokerState, MembershipLost
 from eosin.cluster.membership.rules.registration import BrokerIdentity, registration_request
 from eosin.cluster.membership.rules.states import (
     Begin,
@@ -47,6 +47,9 @@ from eosin.protocol.schemas.broker_registration import BrokerRegistrationRespons
 from eosin.runtime.clock import Clock, Timer
 from eosin.runtime.logging_format import fields
 
+if TYPE_CHECKING:
+    from eosin.cluster.quorum.follower import MetadataFollower
+
 _LOG: Final = logging.getLogger(__name__)
 
 CORDONS_FROM: Final = 30
@@ -63,7 +66,7 @@ class Membership:
         limits: Limits,
         *,
         channel: ControllerChannel,
-        metadata: MetadataProgress,
+        metadata: "MetadataFollower",
         save_epoch: Callable[[int], Awaitable[None]],
         clock: Clock,
     ) -> None:

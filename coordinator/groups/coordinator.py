@@ -11,7 +11,7 @@ durability, and the transaction coordinator, after which they check again.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -24,6 +24,7 @@ from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.effects import JoinResult, LeaveResult, SyncResult
 from eosin.coordinator.groups.rules.events import Join, Leave, LeavingMember, Sync
 from eosin.coordinator.groups.rules.group import Group, GroupState, Protocols, protocol_bytes
+from eosin.coordinator.groups.rules.offset_store import CommittedOffset
 from eosin.coordinator.groups.rules.write_errors import of_offsets
 from eosin.coordinator.groups.shard import Shard, Shards
 from eosin.coordinator.ports import CoordinatorLogs
@@ -32,13 +33,9 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock, Timer
-from eosin.runtime.turns import next_turn
 from eosin.storage.results.log_results import Marker
 
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
-
-GROUPS_PER_TURN: Final = 1000
-"""Groups that are looked at, for a count, in one turn of the event loop."""
 
 GROUP_TYPE: Final = "classic"
 """The only kind of group there is, as ListGroups names it."""
@@ -318,24 +315,12 @@ class GroupCoordinator:
             group for shard in self._shards for group in shard.groups.values() if group.state is not GroupState.DEAD
         ]
 
-    async def count_offsets(self) -> int:
-        """Number of offsets that are committed. Looks at every group; other requests run in between."""
-        count = 0
+    def committed_offsets(self) -> Iterator[tuple[str, Mapping[TopicPartition, CommittedOffset]]]:
+        """Each group with what it has committed, of the groups that there are now; others may run in between."""
         for shard in list(self._shards):
             offsets = shard.commits.offsets
-            for number, group_id in enumerate(offsets.group_ids(), start=1):
-                count += len(offsets.committed(group_id))
-                if number % GROUPS_PER_TURN == 0:
-                    await next_turn()
-        return count
-
-    def committed_offsets(self) -> Iterator[tuple[str, TopicPartition, int]]:
-        """Group, partition and offset of everything that is committed. Not to be kept over a wait."""
-        for shard in self._shards:
-            offsets = shard.commits.offsets
             for group_id in offsets.group_ids():
-                for partition, committed in offsets.committed(group_id).items():
-                    yield group_id, partition, committed.offset
+                yield group_id, offsets.committed(group_id)
 
     async def delete_groups(self, group_ids: Sequence[str]) -> list[ErrorCode]:
         """DeleteGroups: delete empty groups with all their offsets; one answer per group, when it is durable."""

@@ -42,7 +42,7 @@ from eosin.coordinator.transactions.rules.listing import (
     TransactionListing,
     describe,
 )
-from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, TransactionState, Txn, refusal
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn, refusal
 from eosin.coordinator.transactions.timers import Deadlines, Rounds
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -414,20 +414,6 @@ class TransactionCoordinator:
     def markers_to_write(self, transactional_id: str) -> Sequence[TopicPartition]:
         """The partitions that the id's transaction, which is decided, still waits for."""
         return self._markers.remaining(transactional_id)
-
-    async def counts(self) -> tuple[dict[TransactionState, int], int]:
-        """Number of ids in each state, and start of the oldest open transaction (ms), -1 for none. Looks at every id;
-        other requests run in between."""
-        found: dict[TransactionState, int] = {}
-        oldest_ms = NO_TIMESTAMP
-        for entries in self._in_pieces():
-            for entry in entries:
-                txn = entry.txn
-                found[txn.state] = found.get(txn.state, 0) + 1
-                if txn.state is TransactionState.ONGOING and (oldest_ms == NO_TIMESTAMP or txn.start_ms < oldest_ms):
-                    oldest_ms = txn.start_ms
-            await next_turn()
-        return found, oldest_ms
 
     def txns(self) -> Iterator[Sequence[Txn]]:
         """All that is remembered of every id that there is now, as many at a time as one turn of the event loop may

@@ -15,7 +15,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 import msgspec
 
@@ -56,6 +56,7 @@ from eosin.storage.results.log_results import Refused
 
 if TYPE_CHECKING:
     from eosin.coordinator.transactions.confirmations import Confirmations
+    from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 
 _APPENDED: Final = Appended()
 _ONGOING: Final = TransactionState.ONGOING
@@ -64,34 +65,12 @@ _LOST_LOG: Final = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADE
 """After these nobody here can say what the log holds: its next owner reads it."""
 
 
-class Owner(Protocol):
-    """The coordinator, which keeps the entries."""
-
-    def entry(self, transactional_id: str) -> Entry | None:
-        """The entry of an id that is owned now."""
-
-    def owns(self, partition: OwnedPartition) -> bool:
-        """True if it is still this coordinator's, under the same epoch."""
-
-    def lost(self, partition: OwnedPartition, error: ErrorCode) -> None:
-        """Its log can no longer be written."""
-
-    def forget(self, entry: Entry) -> None:
-        """Drop the entry, and route the requests that wait for it anew."""
-
-    def began(self, entry: Entry, txn: Txn) -> None:
-        """A transaction begins: its time counts from now, though the clock may be set while its record is written."""
-
-    def opened(self, entry: Entry) -> None:
-        """A transaction is open: it has a deadline."""
-
-
 class EffectRunner:
     """Runs requests and events through `decide`."""
 
     def __init__(
         self,
-        owner: Owner,
+        owner: "TransactionCoordinator",
         *,
         markers: MarkerSender,
         deferred_writes: DeferredWrites,

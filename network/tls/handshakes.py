@@ -8,32 +8,18 @@ than half a second gives way.
 """
 
 import asyncio
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from eosin.runtime.clock import Clock, Timer
+
+if TYPE_CHECKING:
+    from eosin.network.tls.layer import TlsLayer
 
 PER_TURN: Final = 4
 TIME_MS: Final = 500
 """A handshake takes less, as a rule."""
 LOOK_MS: Final = 50
 """Between two looks for those that take longer, at least."""
-
-
-class HandshakingPeer(Protocol):
-    """A connection in its handshake."""
-
-    @property
-    def network(self) -> str:
-        """From where it comes."""
-
-    def step(self) -> None:
-        """Go on with what has come."""
-
-    def admitted(self) -> None:
-        """There is room for this handshake now, which had to wait."""
-
-    def give_way(self) -> None:
-        """Close: it takes too long, and others wait."""
 
 
 class Handshakes:
@@ -43,16 +29,16 @@ class Handshakes:
         self._loop = loop
         self._clock = clock
         self._limit = limit
-        self._under_way: dict[HandshakingPeer, float] = {}
+        self._under_way: dict[TlsLayer, float] = {}
         """Since when by `Clock.running_ms`, the oldest first."""
-        self._waiting: dict[str, dict[HandshakingPeer, None]] = {}
+        self._waiting: dict[str, dict[TlsLayer, None]] = {}
         """By network; the first one of the first network is next."""
         self._look: Timer | None = None
         """For those that take long, while others wait."""
-        self._ready: dict[HandshakingPeer, None] = {}
+        self._ready: dict[TlsLayer, None] = {}
         self._turn: asyncio.Handle | None = None
 
-    def begin(self, peer: HandshakingPeer) -> bool:
+    def begin(self, peer: "TlsLayer") -> bool:
         """Whether `peer` may begin; if not, it waits until `admitted` is called."""
         if len(self._under_way) >= self._limit:
             self._waiting.setdefault(peer.network, {})[peer] = None
@@ -66,13 +52,13 @@ class Handshakes:
         """How many have begun."""
         return len(self._under_way)
 
-    def ready(self, peer: HandshakingPeer) -> None:
+    def ready(self, peer: "TlsLayer") -> None:
         """Something came from `peer`: it gets a step in one of the next turns of the loop."""
         self._ready[peer] = None
         if self._turn is None:
             self._turn = self._loop.call_soon(self._run)
 
-    def leave(self, peer: HandshakingPeer) -> None:
+    def leave(self, peer: "TlsLayer") -> None:
         """The handshake is over, or the peer is gone."""
         self._ready.pop(peer, None)
         if self._under_way.pop(peer, None) is None:
@@ -86,7 +72,7 @@ class Handshakes:
             self._under_way[following] = self._clock.running_ms()
             following.admitted()
 
-    def _wait_no_more(self, peer: HandshakingPeer) -> None:
+    def _wait_no_more(self, peer: "TlsLayer") -> None:
         of_network = self._waiting.get(peer.network, {})
         of_network.pop(peer, None)
         if not of_network:

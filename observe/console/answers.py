@@ -9,7 +9,7 @@ import msgspec
 
 from eosin.broker.services import Services
 from eosin.coordinator.groups.rules.group import Group, Member
-from eosin.observe.console.survey import Survey
+from eosin.observe.console.rounds import Rounds
 from eosin.observe.explain.explained import Explained
 from eosin.observe.explain.facts import GroupFacts, GroupPartition, OpenProducer, PartitionFacts, TransactionFacts
 from eosin.observe.explain.group_sentences import explain_group
@@ -17,6 +17,7 @@ from eosin.observe.explain.partition_sentences import explain_partition
 from eosin.observe.explain.sentences import explain_transaction
 from eosin.observe.http.knowledge import Knowledge
 from eosin.observe.recorder.events import ClientIdentity
+from eosin.observe.survey.group_positions import GroupPositions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from eosin.protocol.records.internal import decode_value
@@ -73,10 +74,11 @@ class GroupSeen(GroupFacts, frozen=True, omit_defaults=True):
 class Answers:
     """Explains what one broker knows."""
 
-    def __init__(self, services: Services, knowledge: Knowledge, survey: Survey) -> None:
+    def __init__(self, services: Services, knowledge: Knowledge, rounds: Rounds, positions: GroupPositions) -> None:
         self._services = services
         self._knowledge = knowledge
-        self._survey = survey
+        self._rounds = rounds
+        self._positions = positions
 
     async def transaction(self, transactional_id: str) -> Answer | None:
         """One transactional id; None when it is not known here."""
@@ -110,21 +112,19 @@ class Answers:
 
     async def _transaction_of(self, producer_id: int, producer_epoch: int, partition: str) -> TransactionFacts | None:
         """The coordinator's facts about a producer's transaction; None if it will not end it."""
-        owner = self._survey.owner(producer_id)
+        owner = self._rounds.owner(producer_id)
         if owner is None:
             found = await self._services.transactions.find_producer(producer_id)
             owner = None if isinstance(found, ErrorCode) else found.transactional_id
         facts = None if owner is None else self._knowledge.transaction_now(owner)
-        if facts is None or facts.producer_id != producer_id or partition not in facts.partitions:
-            return None
-        return facts if facts.is_preparing or (facts.is_open and facts.producer_epoch == producer_epoch) else None
+        return facts if facts is not None and facts.ends(producer_id, producer_epoch, partition) else None
 
     async def group(self, name: str) -> Answer | None:
         """One group of this broker; None when there is none."""
         group = self._services.groups.describe(name)
         if not isinstance(group, Group):
             return None
-        parts = await self._survey.groups.partitions(name)
+        parts = await self._positions.of(name)
         parts += self._uncommitted(group, {each.partition for each in parts})
         behind = [each for each in parts if each.undecided]
         holders = [await self._holder(each) for each in behind[:MOST_OPEN]]

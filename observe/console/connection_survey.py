@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from eosin.observe.survey.slices import SLICE, in_slices
 from eosin.runtime.clock import NS_PER_MS, Clock, stopwatch_ns
-from eosin.runtime.turns import next_turn
 
 if TYPE_CHECKING:
     from eosin.network.connection import Connection
@@ -78,17 +78,16 @@ class ConnectionSurvey:
         found: list[ConnectionSeen] = []
         left_out = 0
         counts: Counter[str] = Counter()
-        for number, each in enumerate(everyone, start=1):
-            if number % PER_TURN == 0:
-                await next_turn()
-            named = (each.peer, each.listener, str(each.session.principal), each.client_id or "", *each.software)
-            if text and not any(text in part.lower() for part in named):
-                continue
-            counts[_software(each)] += 1
-            if len(found) >= MOST_SHOWN:
-                left_out += 1
-                continue
-            found.append(_seen(each))
+        async for some in in_slices(everyone, SLICE // PER_TURN):
+            for each in some:
+                named = (each.peer, each.listener, str(each.session.principal), each.client_id or "", *each.software)
+                if text and not any(text in part.lower() for part in named):
+                    continue
+                counts[_software(each)] += 1
+                if len(found) >= MOST_SHOWN:
+                    left_out += 1
+                    continue
+                found.append(_seen(each))
         software = [SoftwareSeen(*each) for each in counts.most_common(MOST_SOFTWARE)]
         return ConnectionsAnswer(self._clock.now_ms(), len(everyone), left_out, found, software)
 

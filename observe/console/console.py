@@ -21,13 +21,15 @@ from eosin.observe.console.connection_survey import ConnectionSurvey
 from eosin.observe.console.feed import Feed
 from eosin.observe.console.history import History
 from eosin.observe.console.log_routes import LogRoutes
+from eosin.observe.console.rounds import Known, Rounds
 from eosin.observe.console.sessions import Sessions
 from eosin.observe.console.streams import Streams, tables_of
-from eosin.observe.console.survey import Known, Survey
 from eosin.observe.console.topic_view import TopicView
 from eosin.observe.console.worker_threads import WorkerThreads
 from eosin.observe.http.knowledge import Knowledge
 from eosin.observe.recorder.recorder import FlightRecorder
+from eosin.observe.survey.group_positions import GroupPositions
+from eosin.observe.survey.survey import Survey
 from eosin.runtime.version import VERSION
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ class Console:
     def __init__(
         self,
         services: Services,
+        survey: Survey,
         knowledge: Knowledge,
         recorder: FlightRecorder | None,
         feed: Feed | None,
@@ -68,13 +71,14 @@ class Console:
         known = Known(
             VERSION, cluster.node_id, cluster.cluster_id, config.durability, config.eosin_console_actions_enable
         )
-        survey = Survey(services, recorder, feed, history, known)
-        self.streams = Streams(survey, feed, services.clock, run=f"{services.clock.now_ms():x}")
-        self._answers = Answers(services, knowledge, survey)
-        self._topics = TopicView(services, survey)
+        positions = GroupPositions(services)
+        rounds = Rounds(services, survey, positions, recorder, feed, history, known)
+        self.streams = Streams(rounds, feed, services.clock, run=f"{services.clock.now_ms():x}")
+        self._answers = Answers(services, knowledge, rounds, positions)
+        self._topics = TopicView(services, rounds, positions)
         self.work = WorkerThreads()
         self._connections = ConnectionSurvey(connections, services.clock)
-        self._logs = LogRoutes(services, survey, self.work)
+        self._logs = LogRoutes(services, rounds, self.work)
         self._actions = None
         if config.eosin_console_actions_enable:
             from eosin.observe.console.actions import Actions

@@ -1,6 +1,6 @@
 """`History`: what the broker has done in the last quarter of an hour, in pieces of five seconds (console.md 5.2).
 
-Always true: a look reads counters that are kept anyway, at most `PIECE` topics in a turn of the event loop; `KEPT`
+Always true: a look reads counters that are kept anyway, a slice of topics in a turn of the event loop; `KEPT`
 samples are kept, whoever watches; how long a sample is goes by a clock that nobody sets, so a broker that was paused
 has a long sample, and no false peak.
 """
@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 import msgspec
 
 from eosin.broker.partitions import Partitions
-from eosin.broker.traffic_stats import TrafficStats
+from eosin.broker.traffic_stats import TopicTraffic, TrafficStats
 from eosin.network.request_stats import LATENCIES_MS, RequestStats, bucket_quantile
 from eosin.observe.console.tables import Table
-from eosin.observe.metrics.slices import in_turns
 from eosin.observe.metrics.work_stats import FlushStats
 from eosin.observe.recorder.recorder import FlightRecorder
 from eosin.observe.recorder.stats import DURATIONS_MS
+from eosin.observe.survey.slices import LOG, in_slices
 from eosin.runtime.clock import NS_PER_MS, Clock, thread_cpu_ns
 from eosin.storage.disk.interfaces import FreeBytes
 
@@ -176,13 +176,11 @@ class History:
         )
 
     async def _count(self) -> _Counted:
-        deleted = self._traffic.deleted
-        records_in, bytes_in, bytes_out = deleted.messages_in, deleted.bytes_in, deleted.bytes_out
-        async for some in in_turns(list(self._traffic.topics.values()), self._clock):
+        traffic = TopicTraffic()
+        traffic.add(self._traffic.deleted)
+        async for some in in_slices(list(self._traffic.topics.values()), LOG):
             for topic in some:
-                records_in += topic.messages_in
-                bytes_in += topic.bytes_in
-                bytes_out += topic.bytes_out
+                traffic.add(topic)
         commits = others = 0
         buckets: tuple[int, ...] = ()
         if self._recorder is not None:
@@ -198,9 +196,9 @@ class History:
             self._worked_ns(),
             commits,
             others,
-            records_in,
-            bytes_in,
-            bytes_out,
+            traffic.messages_in,
+            traffic.bytes_in,
+            traffic.bytes_out,
             sum(self._requests.versions.values()),
             buckets,
             tuple(self._flushes.latencies.counts),

@@ -16,7 +16,7 @@ from eosin.observe.console.log_pieces import Offline
 from eosin.observe.console.log_view import MOST_BATCHES, LogView
 from eosin.observe.console.record_access import Hidden, RecordAccess, Shown
 from eosin.observe.console.records_view import CUT, LONGEST, MOST_RECORDS, Isolation, RecordsQuestion, RecordsView
-from eosin.observe.console.survey import Survey
+from eosin.observe.console.rounds import Rounds
 from eosin.observe.console.worker_threads import Busy, WorkerThreads
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -48,11 +48,11 @@ class BadQuestion(Exception):
 class LogRoutes:
     """The routes of one broker's console about logs and records."""
 
-    def __init__(self, services: Services, survey: Survey, work: WorkerThreads) -> None:
+    def __init__(self, services: Services, rounds: Rounds, work: WorkerThreads) -> None:
         self._services = services
         self._work = work
-        self._view = LogView(services, survey, work)
-        self._records_view = RecordsView(services, survey, work)
+        self._view = LogView(services, rounds, work)
+        self._records_view = RecordsView(services, rounds, work)
         self._access = RecordAccess(services)
 
     def routes(self) -> list[Route]:

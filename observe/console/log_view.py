@@ -19,8 +19,9 @@ from eosin.observe.console.log_rows import (
     Outcomes,
     batch_seen,
 )
-from eosin.observe.console.survey import Survey
+from eosin.observe.console.rounds import Rounds
 from eosin.observe.console.worker_threads import WorkerThreads, rest
+from eosin.observe.survey.slices import ROW, Slices
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.turns import next_turn
@@ -34,7 +35,6 @@ BATCHES_PER_PIECE: Final = 250
 MOST_OPEN: Final = 200
 MOST_GROUPS: Final = 50
 MOST_GROUPS_ASKED: Final = 2000
-GROUPS_PER_TURN: Final = 50
 TAIL_BYTES: Final = 128 * 1024
 """The distance from the end at which the view begins if no place is asked for."""
 
@@ -42,9 +42,9 @@ TAIL_BYTES: Final = 128 * 1024
 class LogView:
     """Looks at the logs of one broker."""
 
-    def __init__(self, services: Services, survey: Survey, work: WorkerThreads) -> None:
+    def __init__(self, services: Services, rounds: Rounds, work: WorkerThreads) -> None:
         self._services = services
-        self._survey = survey
+        self._rounds = rounds
         self._work = work
 
     async def look(
@@ -68,7 +68,7 @@ class LogView:
                 each.producer_id,
                 each.producer_epoch,
                 each.transaction_first_offset,
-                self._survey.owner(each.producer_id) or "",
+                self._rounds.owner(each.producer_id) or "",
             )
             for each in opened[:MOST_OPEN]
         ]
@@ -85,16 +85,16 @@ class LogView:
             batches,
             bins,
             here,
-            {str(each): name for each in sorted(known) if (name := self._survey.owner(each)) is not None},
+            {str(each): name for each in sorted(known) if (name := self._rounds.owner(each)) is not None},
             await self._groups(partition),
         )
 
     async def _groups(self, partition: TopicPartition) -> list[GroupHere]:
         groups = self._services.groups
         found: list[GroupHere] = []
-        for number, each in enumerate(groups.list_groups()[1][:MOST_GROUPS_ASKED], start=1):
-            if number % GROUPS_PER_TURN == 0:
-                await next_turn()
+        slices = Slices()
+        for each in groups.live_groups()[:MOST_GROUPS_ASKED]:
+            await slices.worked(ROW)
             error, committed = await groups.offsets.fetch(each.group_id, [partition], require_stable=False)
             if error is ErrorCode.NONE and committed and committed[0].offset >= 0:
                 found.append(GroupHere(each.group_id, committed[0].offset))

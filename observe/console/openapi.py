@@ -16,8 +16,8 @@ from eosin.observe.console.log_rows import LogAnswer
 from eosin.observe.console.log_view import MOST_BATCHES
 from eosin.observe.console.record_rows import RecordsAnswer
 from eosin.observe.console.records_view import LONGEST, MOST_RECORDS, Isolation
+from eosin.observe.console.rounds import TABLES
 from eosin.observe.console.streams import Frame
-from eosin.observe.console.survey import TABLES
 from eosin.observe.console.topic_actions import ChangeTopic, CreateTopic, DeleteRecords, DeleteTopic, TestRecord
 from eosin.observe.console.topic_view import TopicAnswer
 from eosin.observe.explain.facts import PartitionFacts, TransactionFacts

@@ -13,7 +13,7 @@ from eosin.observe.console.log_pieces import Scan, open_here, piece
 from eosin.observe.console.log_rows import ABORTED, CONTROL, OPEN, Outcomes
 from eosin.observe.console.record_access import Shown
 from eosin.observe.console.record_rows import Piece, RecordsAnswer, RecordSeen, record_seen
-from eosin.observe.console.survey import Survey
+from eosin.observe.console.rounds import Rounds
 from eosin.observe.console.worker_threads import WorkerThreads, rest
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import BatchHeader, CorruptRecords, Record, iter_records
@@ -65,9 +65,9 @@ class _Found(NamedTuple):
 class RecordsView:
     """Looks at the records of one broker."""
 
-    def __init__(self, services: Services, survey: Survey, work: WorkerThreads) -> None:
+    def __init__(self, services: Services, rounds: Rounds, work: WorkerThreads) -> None:
         self._services = services
-        self._survey = survey
+        self._rounds = rounds
         self._work = work
 
     async def look(
@@ -118,7 +118,7 @@ class RecordsView:
             looked_at,
             at >= end,
             found,
-            {str(each): name for each in sorted(known) if (name := self._survey.owner(each)) is not None},
+            {str(each): name for each in sorted(known) if (name := self._rounds.owner(each)) is not None},
             shown.value,
         )
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from eosin.observe.console.feed import Feed
-from eosin.observe.console.survey import TABLES, Survey
+from eosin.observe.console.rounds import TABLES, Rounds
 from eosin.runtime.clock import Clock
 
 _LOG: Final = logging.getLogger(__name__)
@@ -62,14 +62,14 @@ class _Stream:
 class Streams:
     """All pages of one broker."""
 
-    def __init__(self, survey: Survey, feed: Feed | None, clock: Clock, *, run: str) -> None:
+    def __init__(self, rounds: Rounds, feed: Feed | None, clock: Clock, *, run: str) -> None:
         """`run` tells this start of the broker from others: versions begin anew with it."""
-        self.survey = survey
+        self.rounds = rounds
         self._feed = feed
         self._clock = clock
         self._run = run
         self._streams: dict[_Stream, None] = {}
-        self._rounds: asyncio.Task[None] | None = None
+        self._running: asyncio.Task[None] | None = None
         self.is_stopped = False
         self.longest_round_ms = 0
         """For tests and figures."""
@@ -82,16 +82,16 @@ class Streams:
     @property
     def is_looking(self) -> bool:
         """True while rounds go on."""
-        return self._rounds is not None and not self._rounds.done()
+        return self._running is not None and not self._running.done()
 
     async def stop(self) -> None:
         """End every stream."""
         self.is_stopped = True
         self._end_all()
-        if self._rounds is not None:
-            self._rounds.cancel()
+        if self._running is not None:
+            self._running.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._rounds
+                await self._running
 
     async def frames(self, last_id: str, tables: Sequence[str], *, once: bool = False) -> AsyncIterator[bytes]:
         """The events of one page that has everything up to `last_id`. `once`: what it lacks now, and the end."""
@@ -106,9 +106,9 @@ class Streams:
             version = self._version(last_id)
             if self._feed is not None:
                 self._feed.watch()
-            if self._rounds is None or self._rounds.done():
+            if self._running is None or self._running.done():
                 self._begin()
-            elif self.survey.version > version:
+            elif self.rounds.version > version:
                 stream.wake.set()
             async for event in self._events(stream, version, tables, once=once):
                 yield event
@@ -134,7 +134,7 @@ class Streams:
             if stream.is_crowded:
                 yield CROWDED
                 return
-            reached = self.survey.version
+            reached = self.rounds.version
             for event in self.changes(version, reached, tables):
                 yield event
                 await asyncio.sleep(0)
@@ -147,7 +147,7 @@ class Streams:
         now_ms = self._clock.now_ms()
         pieces: list[tuple[str, Changed]] = []
         for name in tables:
-            changes = self.survey.tables[name].since(version)
+            changes = self.rounds.tables[name].since(version)
             if not (changes.is_reset or changes.rows or changes.gone):
                 continue
             rows, gone, is_reset = changes.rows, changes.gone, changes.is_reset
@@ -161,11 +161,11 @@ class Streams:
     def _version(self, last_id: str) -> int:
         run, _, version = last_id.rpartition(".")
         known = run == self._run and version.isascii() and version.isdecimal() and len(version) < 16
-        return min(int(version), self.survey.version) if known else 0
+        return min(int(version), self.rounds.version) if known else 0
 
     def _begin(self) -> None:
-        self._rounds = asyncio.get_running_loop().create_task(self._look())
-        self._rounds.add_done_callback(self._ended)
+        self._running = asyncio.get_running_loop().create_task(self._look())
+        self._running.add_done_callback(self._ended)
 
     def _ended(self, rounds: "asyncio.Task[None]") -> None:
         error = None if rounds.cancelled() else rounds.exception()
@@ -181,7 +181,7 @@ class Streams:
     async def _look(self) -> None:
         while self._streams and not self.is_stopped:
             begun = self._clock.elapsed_ms()
-            await self.survey.round()
+            await self.rounds.round()
             took = self._clock.elapsed_ms() - begun
             self.longest_round_ms = max(self.longest_round_ms, took)
             for each in self._streams:

@@ -12,9 +12,10 @@ import msgspec
 
 from eosin.broker.config.entries import ConfigSource, topic_entries
 from eosin.broker.services import Services
-from eosin.coordinator.groups.rules.group import Group
 from eosin.model.cluster import Topic
-from eosin.observe.console.survey import Survey
+from eosin.observe.console.rounds import Rounds
+from eosin.observe.survey.group_positions import GroupPositions, behind
+from eosin.observe.survey.slices import GROUP, ROW, Slices, in_slices
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, uuid_text
 from eosin.runtime.turns import next_turn
@@ -24,8 +25,6 @@ MOST_PARTITIONS: Final = 1000
 MOST_PRODUCERS: Final = 200
 MOST_GROUPS: Final = 50
 MOST_GROUPS_ASKED: Final = 500
-PER_TURN: Final = 50
-GROUPS_PER_TURN: Final = 5
 
 SOURCES: Final = {
     ConfigSource.DYNAMIC_TOPIC: "topic",
@@ -110,9 +109,10 @@ class TopicAnswer(msgspec.Struct):
 class TopicView:
     """Looks at the topics of one broker."""
 
-    def __init__(self, services: Services, survey: Survey) -> None:
+    def __init__(self, services: Services, rounds: Rounds, positions: GroupPositions) -> None:
         self._services = services
-        self._survey = survey
+        self._rounds = rounds
+        self._positions = positions
 
     async def look(self, name: str) -> TopicAnswer | None:
         """One topic; None when there is none of that name."""
@@ -152,23 +152,23 @@ class TopicView:
         services = self._services
         found: list[ReplicasSeen] = []
         led: list[PartitionLog] = []
-        for index in range(min(topic.partitions, MOST_PARTITIONS)):
-            partition = TopicPartition(topic.name, index)
-            state = services.cluster.partition_state(partition)
-            log = services.partitions.replica(partition)
-            segments = -1 if isinstance(log, ErrorCode) else len(log.segments)
-            if state is not None:
-                found.append(ReplicasSeen(index, state.leader_id, list(state.replicas), list(state.isr), segments))
-            if not isinstance(log, ErrorCode) and services.partitions.get(partition) is log:
-                led.append(log)
-            if index % PER_TURN == PER_TURN - 1:
-                await next_turn()
+        async for some in in_slices(range(min(topic.partitions, MOST_PARTITIONS)), ROW):
+            for index in some:
+                partition = TopicPartition(topic.name, index)
+                state = services.cluster.partition_state(partition)
+                log = services.partitions.replica(partition)
+                segments = -1 if isinstance(log, ErrorCode) else len(log.segments)
+                if state is not None:
+                    found.append(ReplicasSeen(index, state.leader_id, list(state.replicas), list(state.isr), segments))
+                if not isinstance(log, ErrorCode) and services.partitions.get(partition) is log:
+                    led.append(log)
         return found, led
 
     async def _producers(self, led: list[PartitionLog]) -> tuple[list[ProducerSeen], int]:
         found: list[ProducerSeen] = []
         known = 0
-        for number, log in enumerate(led, start=1):
+        slices = Slices()
+        for log in led:
             known += len(log.producer_state)
             index = log.topic_partition.partition
             for each in islice(log.producer_state, max(1, MOST_PRODUCERS - len(found))):
@@ -181,11 +181,10 @@ class TopicView:
                         each.last_sequence,
                         each.last_append_ms or -1,
                         each.transaction_first_offset,
-                        self._survey.owner(each.producer_id) or "",
+                        self._rounds.owner(each.producer_id) or "",
                     )
                 )
-            if number % PER_TURN == 0:
-                await next_turn()
+            await slices.worked(ROW)
         found.sort(key=lambda each: (each.first_offset < 0, -each.last_ms))
         return found[:MOST_PRODUCERS], known
 
@@ -193,34 +192,22 @@ class TopicView:
         """The groups with offsets of the topic, and how many more there may be."""
         services = self._services
         found: list[GroupSeen] = []
-        listed = [each.group_id for each in services.groups.list_groups()[1]]
-        left_out = max(0, len(listed) - MOST_GROUPS_ASKED)
-        for number, name in enumerate(listed[:MOST_GROUPS_ASKED], start=1):
-            if number % GROUPS_PER_TURN == 0:
-                await next_turn()
+        groups = services.groups.live_groups()
+        left_out = max(0, len(groups) - MOST_GROUPS_ASKED)
+        slices = Slices()
+        for group in groups[:MOST_GROUPS_ASKED]:
+            await slices.worked(GROUP)
+            name = group.group_id
             error, committed = await services.groups.offsets.fetch(name, None, require_stable=False)
             if error is not ErrorCode.NONE or not any(each.partition.topic == topic for each in committed):
-                continue
-            group = services.groups.describe(name)
-            if not isinstance(group, Group):
                 continue
             if len(found) == MOST_GROUPS:
                 left_out += 1
                 continue
-            parts = [
-                each
-                for each in await self._survey.groups.partitions(name)
-                if each.partition.rpartition("-")[0] == topic
-            ]
+            parts = [each for each in await self._positions.of(name) if each.partition.rpartition("-")[0] == topic]
+            sums = behind(parts)
+            members = len(group.members)
             found.append(
-                GroupSeen(
-                    name,
-                    group.state.value,
-                    len(group.members),
-                    len(parts),
-                    sum(each.lag for each in parts),
-                    all(each.records >= 0 or not each.offsets_behind for each in parts),
-                    sum(each.undecided for each in parts),
-                )
+                GroupSeen(name, group.state.value, members, len(parts), sums.lag, sums.is_exact, sums.undecided)
             )
         return found, left_out

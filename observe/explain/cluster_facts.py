@@ -205,7 +205,9 @@ class ClusterFacts:
                 is_hidden = not await TransactionAdmin(self._client).sees_all_ids()
         except ClientError:
             is_asked = False
-        if transaction is not None and not _ends(transaction, producer, partition):
+        if transaction is not None and not transaction.ends(
+            producer.producer_id, producer.producer_epoch, str(partition)
+        ):
             transaction = None
         return OpenProducer(
             producer.producer_id,
@@ -378,15 +380,6 @@ class ClusterFacts:
             return None
         except ClientError:
             return None  # Apache Kafka, or an older broker: it tells nothing more
-
-
-def _ends(transaction: TransactionFacts, producer: ProducerState, partition: TopicPartition) -> bool:
-    """True if the coordinator is going to write a marker for the producer's transaction. One that is being ended may
-    have a newer epoch by now than its records (KIP-890); one that is ongoing with another epoch is another
-    transaction."""
-    if transaction.producer_id != producer.producer_id or str(partition) not in transaction.partitions:
-        return False
-    return transaction.is_preparing or (transaction.is_open and transaction.producer_epoch == producer.producer_epoch)
 
 
 def _why(body: bytes) -> str:

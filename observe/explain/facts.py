@@ -69,6 +69,14 @@ class TransactionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
             return NO_TIME
         return self.start_ms + self.timeout_ms
 
+    def ends(self, producer_id: int, producer_epoch: int, partition: str) -> bool:
+        """True if the coordinator is going to write a marker for what a producer has open in a partition. A transaction
+        that is being ended may have a newer epoch by now than its records (KIP-890); one that is ongoing with another
+        epoch is another transaction."""
+        if self.producer_id != producer_id or partition not in self.partitions:
+            return False
+        return self.is_preparing or (self.is_open and self.producer_epoch == producer_epoch)
+
 
 class OpenProducer(msgspec.Struct, frozen=True, omit_defaults=True):
     """A transaction that a partition holds open."""

@@ -169,7 +169,7 @@ class StoredFacts:
         known = producers.producers[producer_id]
         name = await self.owner_of(producer_id)
         transaction = None if name is None else await self.transaction(name)
-        if transaction is not None and not _ends(transaction, known.producer_epoch, partition):
+        if transaction is not None and not transaction.ends(producer_id, known.producer_epoch, str(partition)):
             transaction = None
         indexes = [each.partition for each in self._partitions(TRANSACTION_STATE_TOPIC)]
         return OpenProducer(
@@ -327,13 +327,6 @@ def _replay(replay: ProducerReplay, header: BatchHeader, data: memoryview) -> No
         replay.data(header)
     elif (marker := read_control_record(data)) is not None:
         replay.marker(header, marker)
-
-
-def _ends(transaction: TransactionFacts, producer_epoch: int, partition: TopicPartition) -> bool:
-    """True if its coordinator is going to write a marker for a transaction in the log."""
-    if str(partition) not in transaction.partitions:
-        return False
-    return transaction.is_preparing or (transaction.is_open and transaction.producer_epoch == producer_epoch)
 
 
 def _event(change: Change) -> HistoryEvent:

@@ -24,10 +24,9 @@ from eosin.observe.recorder.events import History, Kind
 from eosin.observe.recorder.group_events import GroupHistory
 from eosin.observe.recorder.group_recorder import GroupRecorder
 from eosin.observe.recorder.recorder import FlightRecorder
+from eosin.observe.survey.survey import Survey
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.loop_watch import LoopWatch, Stall
-from eosin.runtime.turns import in_turns
-from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.retention import oldest_segment
 
 SOURCE: Final = "the broker's flight recorder"
@@ -42,11 +41,13 @@ class Knowledge:
     def __init__(
         self,
         services: Services,
+        survey: Survey,
         recorder: FlightRecorder | None,
         groups: GroupRecorder | None = None,
         loop: LoopWatch | None = None,
     ) -> None:
         self._services = services
+        self._survey = survey
         self._loop = loop
         self._recorder = recorder
         self._groups = groups
@@ -83,21 +84,20 @@ class Knowledge:
         after_ms = self._services.config.producer_id_expiration_ms
         found: list[ProducerPlace] = []
 
-        def look(log: PartitionLog) -> None:
-            entry = log.producer_state.get(producer_id)
-            if entry is not None:
-                found.append(
-                    ProducerPlace(
-                        str(log.topic_partition),
-                        entry.producer_epoch,
-                        entry.last_sequence,
-                        entry.last_append_ms,
-                        NO_TIME if entry.has_transaction else entry.last_append_ms + after_ms,
-                        entry.has_transaction,
+        async for some in self._survey.logs():
+            for log in some:
+                entry = log.producer_state.get(producer_id)
+                if entry is not None:
+                    found.append(
+                        ProducerPlace(
+                            str(log.topic_partition),
+                            entry.producer_epoch,
+                            entry.last_sequence,
+                            entry.last_append_ms,
+                            NO_TIME if entry.has_transaction else entry.last_append_ms + after_ms,
+                            entry.has_transaction,
+                        )
                     )
-                )
-
-        await in_turns(self._services.partitions.hosted_logs(), look, clock)
         if not found:
             return None
         found.sort(key=lambda each: (-each.last_ms, each.partition))
@@ -109,7 +109,7 @@ class Knowledge:
         return None if self._groups is None else self._groups.history(group_id)
 
     async def broker(self, _: str) -> BrokerFacts | None:
-        """When this broker's event loop stood still; None when nobody looks at it."""
+        """The stalls of this broker's event loop; None when nobody watches it."""
         loop = self._loop
         if loop is None:
             return None
@@ -132,15 +132,15 @@ class Knowledge:
         log = self._services.partitions.hosted_log(partition)
         if log is None:
             return None
-        oldest = oldest_segment(log)
+        seen, oldest = self._survey.seen(log), oldest_segment(log)
         return PartitionFacts(
             name,
             self._services.clock.now_ms(),
             leader=self._services.cluster.node_id,
-            log_start=log.log_start_offset,
-            last_stable=log.last_stable_offset,
-            high_watermark=log.high_watermark,
-            error="" if log.failure is None else str(log.failure),
+            log_start=seen.log_start,
+            last_stable=seen.last_stable,
+            high_watermark=seen.high_watermark,
+            error=seen.failure,
             heals_after_ms=self._services.config.transaction_max_timeout_ms + GRACE_MS,
             is_disk_full=self._services.partitions.is_disk_full,
             sources=(BROKER,),

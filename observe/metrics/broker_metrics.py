@@ -11,6 +11,7 @@ from eosin.observe.metrics.families import Distribution, Family, Row, counter, g
 from eosin.observe.metrics.loop_stats import LoopStats
 from eosin.observe.metrics.work_stats import SIZES, FlushStats, StartStats, VerificationStats
 from eosin.observe.recorder.stats import api_name
+from eosin.observe.survey.slices import in_slices
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.runtime.loop_watch import LoopWatch
@@ -54,7 +55,11 @@ class BrokerMetrics:
 
     async def families(self) -> AsyncIterator[Family]:
         """Every family."""
-        for part in (self._answered, self._connected, self._busy, self._worked, self._cluster):
+        for family in self._answered():
+            yield family
+        async for family in self._connected():
+            yield family
+        for part in (self._busy, self._worked, self._cluster):
             for family in part():
                 yield family
         yield single(
@@ -95,13 +100,14 @@ class BrokerMetrics:
             "request",
         )
 
-    def _connected(self) -> Iterator[Family]:
+    async def _connected(self) -> AsyncIterator[Family]:
         listeners = Counter(dict.fromkeys(self._listeners(), 0))
         software: Counter[tuple[str, str, str]] = Counter()
-        for connection in self._connections():
-            listeners[connection.listener] += 1
-            name, version = connection.software
-            software[name or "unknown", version or "unknown", connection.listener] += 1
+        async for some in in_slices(list(self._connections())):
+            for connection in some:
+                listeners[connection.listener] += 1
+                name, version = connection.software
+                software[name or "unknown", version or "unknown", connection.listener] += 1
         prefix = "kafka_server_socket_server_metrics_"
         yield gauge(
             f"{prefix}connection_count",

@@ -17,6 +17,7 @@ from eosin.observe.metrics.partition_metrics import PartitionMetrics
 from eosin.observe.metrics.transaction_metrics import TransactionMetrics
 from eosin.observe.metrics.work_stats import FlushStats, StartStats, VerificationStats
 from eosin.observe.recorder.recorder import FlightRecorder
+from eosin.observe.survey.survey import Survey
 from eosin.runtime.loop_watch import LoopWatch
 from eosin.runtime.turns import next_turn
 
@@ -30,6 +31,7 @@ class Collector:
     def __init__(
         self,
         services: Services,
+        survey: Survey,
         recorder: FlightRecorder | None,
         *,
         requests: RequestStats,
@@ -43,9 +45,9 @@ class Collector:
         spans: "SpanQueue | None" = None,
     ) -> None:
         self._parts = (
-            TransactionMetrics(services, recorder, spans),
-            PartitionMetrics(services, traffic),
-            GroupMetrics(services),
+            TransactionMetrics(survey, services.clock, recorder, spans),
+            PartitionMetrics(services, survey, traffic),
+            GroupMetrics(services, survey),
             BrokerMetrics(
                 services,
                 requests=requests,

@@ -16,14 +16,16 @@ from prometheus_client.registry import CollectorRegistry
 
 from eosin.observe.metrics.collector import Collector
 from eosin.observe.metrics.families import COUNTER, Family, single
-from eosin.observe.metrics.slices import PIECE, Pace
+from eosin.observe.survey.slices import in_slices
 from eosin.runtime.clock import Clock, stopwatch_ns
 
 KEPT_MS: Final = 1000
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PLAIN: Final = CONTENT_TYPE_PLAIN_0_0_4
+LINE: Final = 4
+"""Units of work that a line is."""
 PARTS: Final = 10
-"""Parts, of up to `PIECE` lines each, that are sent at once."""
+"""Parts, of up to a slice of lines each, that are sent at once."""
 
 
 class MetricsExposition:
@@ -52,7 +54,7 @@ class MetricsExposition:
 
     async def _write(self, kind: str) -> list[bytes]:
         began_ns = stopwatch_ns()
-        found = await write([*await self._collector.families(), self._duration()], kind, self._clock)
+        found = await write([*await self._collector.families(), self._duration()], kind)
         self._took_ns = stopwatch_ns() - began_ns
         return found
 
@@ -62,24 +64,23 @@ class MetricsExposition:
 
 
 def content_type(accept: str) -> str:
-    """Which of the two formats a client gets that accepts `accept`."""
+    """The one of the two formats that a client gets which accepts `accept`."""
     return OPENMETRICS if choose_encoder(accept)[1].startswith("application/openmetrics-text") else PLAIN
 
 
-async def write(families: Iterable[Family], kind: str, clock: Clock) -> list[bytes]:
+async def write(families: Iterable[Family], kind: str) -> list[bytes]:
     """The text of `families` and of the process itself, of content type `kind`, in pieces."""
     is_open = kind == OPENMETRICS
-    pace = Pace(clock)
     parts: list[bytes] = []
     for family in families:
         name = family.name
         told = name.removesuffix("_total") if is_open and family.kind == COUNTER else name
         parts.append(f"# HELP {told} {_help(family.text)}\n# TYPE {told} {family.kind}\n".encode())
-        keys, numbers = family.keys, family.numbers
-        for first in range(0, len(keys), PIECE):
-            some = zip(keys[first : first + PIECE], numbers[first : first + PIECE], strict=True)
+        numbers, first = family.numbers, 0
+        async for keys in in_slices(family.keys, LINE):
+            some = zip(keys, numbers[first : first + len(keys)], strict=True)
             parts.append("".join([f"{name}{key} {number + 0}\n" for key, number in some]).encode())
-            await pace.keep()
+            first += len(keys)
     parts.append(_process(is_open=is_open))
     return [b"".join(parts[first : first + PARTS]) for first in range(0, len(parts), PARTS)]
 
@@ -89,7 +90,7 @@ def _help(text: str) -> str:
 
 
 def _process(*, is_open: bool) -> bytes:
-    """What the operating system knows of this process, as the library writes it."""
+    """The figures of the operating system about this process, as the library writes them."""
     registry = CollectorRegistry(auto_describe=False)
     ProcessCollector(registry=registry)
     encode, _ = choose_encoder(OPENMETRICS if is_open else "")

@@ -6,21 +6,24 @@ from itertools import islice
 
 from eosin.broker.services import Services
 from eosin.observe.metrics.families import Family, Row, gauge, single
-from eosin.observe.metrics.record_lag import RecordLags
-from eosin.observe.metrics.slices import in_turns
+from eosin.observe.survey.slices import ROW, in_slices
+from eosin.observe.survey.survey import Survey
+from eosin.observe.survey.unread_records import PIECE, UnreadRecords
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
 
-READ_AT_ONCE = 5
-"""Positions of groups, each with up to 64 KiB of its log, before others get a turn."""
+BYTES_PER_SCRAPE = 4 * 1024 * 1024
+"""Bytes of logs that are read to count records, a piece of each."""
 _STATES = ("Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Dead")
 
 
 class GroupMetrics:
     """Reads the groups that one broker coordinates."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, survey: Survey) -> None:
         self._services = services
-        self._record_lags = RecordLags()
+        self._survey = survey
+        self._unread = UnreadRecords(most_bytes=PIECE, bytes_per_round=BYTES_PER_SCRAPE, in_part=True)
 
     async def families(self) -> AsyncIterator[Family]:
         """Every family."""
@@ -28,7 +31,7 @@ class GroupMetrics:
         limit = services.config.eosin_metrics_max_partitions
         states: Counter[str] = Counter()
         members: list[Row] = []
-        async for some in in_turns(services.groups.live_groups(), services.clock):
+        async for some in self._survey.groups():
             for group in some:
                 states[group.state.value] += 1
                 if len(members) < limit:
@@ -40,11 +43,15 @@ class GroupMetrics:
         offsets: list[Row] = []
         lags: list[Row] = []
         sums: dict[tuple[str, str], list[int]] = {}
-        count = await services.groups.count_offsets()
         record_lags: list[Row] = []
-        everything = list(islice(services.groups.committed_offsets(), limit))
-        self._record_lags.begin((group_id, partition) for group_id, partition, _ in everything)
-        async for found in in_turns(everything, services.clock, READ_AT_ONCE):
+        count = 0
+        positions: list[tuple[str, TopicPartition, int]] = []
+        async for group_id, offsets_of in self._survey.committed():
+            count += len(offsets_of)
+            for partition, offset in islice(offsets_of.items(), limit - len(positions)):
+                positions.append((group_id, partition, offset.offset))
+        self._unread.begin_round()
+        async for found in in_slices(positions, ROW):
             for group_id, partition, committed in found:
                 labels = (group_id, partition.topic, str(partition.partition))
                 offsets.append((labels, committed))
@@ -55,8 +62,8 @@ class GroupMetrics:
                     lag = max(0, log.high_watermark - committed)
                     lags.append((labels, lag))
                     both[1] += lag
-                    left = await self._record_lags.lag((group_id, partition), log, committed)
-                    record_lags.append(((*labels, "read_committed"), left))
+                    unread = await self._unread.count(group_id, log, committed)
+                    record_lags.append(((*labels, "read_committed"), unread.records + unread.uncounted))
         yield single(f"{prefix}numoffsets", "Committed offsets.", count)
         yield gauge("kafka_consumergroup_members", "Members.", members, "consumergroup")
         by_partition = ("consumergroup", "topic", "partition")

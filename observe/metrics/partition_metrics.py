@@ -9,7 +9,8 @@ from eosin.broker.services import Services
 from eosin.broker.traffic_stats import TopicTraffic, TrafficStats
 from eosin.model.cluster import NO_LEADER, PartitionState
 from eosin.observe.metrics.families import COUNTER, Family, Row, column, counter, gauge, labels_text, single
-from eosin.observe.metrics.slices import Pace, in_turns
+from eosin.observe.survey.slices import LOG, Slices
+from eosin.observe.survey.survey import Survey
 from eosin.protocol.names import TopicPartition
 from eosin.storage.log.partition_log import PartitionLog
 
@@ -58,8 +59,9 @@ class Counts:
 class PartitionMetrics:
     """Reads the partitions of one broker."""
 
-    def __init__(self, services: Services, traffic: TrafficStats) -> None:
+    def __init__(self, services: Services, survey: Survey, traffic: TrafficStats) -> None:
         self._services = services
+        self._survey = survey
         self._traffic = traffic
         self._held: dict[TopicPartition, Held] = {}
         self._keys: dict[TopicPartition, str] = {}
@@ -69,7 +71,7 @@ class PartitionMetrics:
         """Every family."""
         counts = Counts()
         before, self._keys = self._keys, {}
-        async for some in in_turns(self._services.partitions.hosted_logs(), self._services.clock):
+        async for some in self._survey.logs():
             for log in some:
                 self._count(counts, log, before)
         for part in (self._counts, self._replication, self._logs, self._stable_offsets, self._metadata):
@@ -245,7 +247,7 @@ class PartitionMetrics:
         limit = self._services.config.eosin_metrics_max_partitions
         counted: list[Row] = [((topic.name,), topic.partitions) for topic in islice(cluster.topics.values(), limit)]
         yield gauge("kafka_topic_partitions", "Partitions of each topic.", counted, "topic")
-        pace, told = Pace(self._services.clock), TopicTraffic()
+        slices, told = Slices(), TopicTraffic()
         told.add(traffic.deleted)
         keys: list[str] = []
         rows: list[TopicTraffic] = []
@@ -256,7 +258,7 @@ class PartitionMetrics:
                 keys.append(labels_text(("topic",), (topic,)))
                 rows.append(counts)
             told.add(counts)
-            await pace.keep()
+            await slices.worked(LOG)
         for name, text, field in TRAFFIC:
             numbers = [getattr(counts, field) for counts in rows]
             full = f"kafka_server_brokertopicmetrics_{name}_total"

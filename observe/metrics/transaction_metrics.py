@@ -3,13 +3,13 @@
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
-from eosin.broker.services import Services
-from eosin.coordinator.transactions.rules.state import TransactionState
 from eosin.observe.metrics.families import Distribution, Family, Row, counter, gauge, histogram, single
 from eosin.observe.recorder.events import Cause
 from eosin.observe.recorder.recorder import FlightRecorder
 from eosin.observe.recorder.stats import DURATIONS_MS, PRODUCERS_APIS, SIZES, Histogram, api_name
+from eosin.observe.survey.survey import Survey, TransactionCounts
 from eosin.protocol.errors import ErrorCode
+from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
     from eosin.observe.tracing.span_queue import SpanQueue
@@ -29,19 +29,24 @@ OUTCOMES = ("commit", "abort", "timeout", "fenced")
 class TransactionMetrics:
     """Reads one broker's transaction coordinator."""
 
-    def __init__(self, services: Services, recorder: FlightRecorder | None, spans: "SpanQueue | None" = None) -> None:
-        self._services = services
+    def __init__(
+        self, survey: Survey, clock: Clock, recorder: FlightRecorder | None, spans: "SpanQueue | None" = None
+    ) -> None:
+        self._survey = survey
+        self._clock = clock
         self._recorder = recorder
         self._spans = spans
 
     async def families(self) -> AsyncIterator[Family]:
         """Every family."""
-        states, oldest_ms = await self._services.transactions.counts()
-        preparing = states.get(TransactionState.PREPARE_COMMIT, 0) + states.get(TransactionState.PREPARE_ABORT, 0)
-        oldest_s = max(0, self._services.clock.now_ms() - oldest_ms) / 1000 if oldest_ms >= 0 else 0.0
-        yield single("eosin_transactional_ids", "Ids that the coordinator knows.", sum(states.values()))
-        yield single("eosin_transactions_open", "Open transactions.", states.get(TransactionState.ONGOING, 0))
-        yield single("eosin_transactions_prepared", "Decided ones that wait for markers.", preparing)
+        counts = TransactionCounts()
+        async for txns in self._survey.transactions():
+            for txn in txns:
+                counts.add(txn)
+        oldest_s = max(0, self._clock.now_ms() - counts.oldest_ms) / 1000 if counts.oldest_ms >= 0 else 0.0
+        yield single("eosin_transactional_ids", "Ids that the coordinator knows.", counts.ids)
+        yield single("eosin_transactions_open", "Open transactions.", counts.open)
+        yield single("eosin_transactions_prepared", "Decided ones that wait for markers.", counts.preparing)
         yield single("eosin_transaction_oldest_open_seconds", "Age of the oldest open one; 0 for none.", oldest_s)
         recorder = self._recorder
         if recorder is not None:

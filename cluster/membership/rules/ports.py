@@ -1,7 +1,6 @@
 """The states of a broker in its cluster, and what its membership needs of others."""
 
 from enum import IntEnum
-from typing import Protocol
 
 
 class BrokerState(IntEnum):
@@ -23,11 +22,3 @@ class BrokerState(IntEnum):
 
 class MembershipLost(Exception):
     """This broker cannot be, or stay, a member of its cluster: the text is one sentence."""
-
-
-class MetadataProgress(Protocol):
-    """The metadata follower, as far as the membership asks it."""
-
-    @property
-    def published_offset(self) -> int:
-        """The last offset of the metadata log that was applied and published; -1 before the first publication."""

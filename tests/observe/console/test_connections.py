@@ -64,7 +64,7 @@ async def test_ten_thousand_connections_are_looked_at_in_turns_and_cut(monkeypat
         turns += 1
         await sleep(delay)
 
-    monkeypatch.setattr(connection_survey.asyncio, "sleep", counted)
+    monkeypatch.setattr(asyncio, "sleep", counted)
     survey = ConnectionSurvey(lambda: everyone, SystemClock())
     found = await survey.look("")
     assert turns == 10_000 // connection_survey.PER_TURN

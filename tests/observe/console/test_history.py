@@ -73,7 +73,7 @@ def history_of(broker: ObservedBroker) -> History:
     observability = broker.server.observability
     assert observability is not None
     assert observability.served.console is not None
-    return observability.served.console.streams.survey._history
+    return observability.served.console.streams.rounds._history
 
 
 @pytest.mark.process

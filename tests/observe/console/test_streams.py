@@ -14,8 +14,8 @@ from manual_clock import ManualClock
 from observed_broker import ORDERS_0, observed_broker
 from waiting import HANG_S, until
 
+from eosin.observe.console.rounds import TABLES, Rounds
 from eosin.observe.console.streams import HEARTBEAT, ROWS_PER_FRAME, SHORTEST_MS, Streams, tables_of
-from eosin.observe.console.survey import TABLES, Survey
 from eosin.observe.console.tables import Table
 from eosin.runtime.clock import SystemClock
 
@@ -139,11 +139,11 @@ async def test_rounds_over_ten_thousand_ids_and_a_thousand_partitions_are_cut_in
         await producer.send(ORDERS_0)
         assert server.observability is not None
         assert server.observability.served.console is not None
-        survey: Survey = server.observability.served.console.streams.survey
-        _, first = await counted(survey.round())
-        _, second = await counted(survey.round())
-        assert len(survey.tables["transactions"]) == 10_001
-        assert len(survey.tables["partitions"]) >= 1002
+        rounds: Rounds = server.observability.served.console.streams.rounds
+        _, first = await counted(rounds.round())
+        _, second = await counted(rounds.round())
+        assert len(rounds.tables["transactions"]) == 10_001
+        assert len(rounds.tables["partitions"]) >= 1002
         assert sum(first) > 100_000
         assert max(*first, *second) < 5000
         assert sum(second) < 100_000, "the second round finds most as it was"
@@ -160,7 +160,7 @@ async def test_for_a_browser_that_does_not_read_a_broker_buffers_a_frame_at_most
         assert observation is not None
         assert observation.served.console is not None
         survey = Counting(rows=2000)
-        observation.served.console.streams.survey = survey  # type: ignore[assignment]
+        observation.served.console.streams.rounds = survey  # type: ignore[assignment]
         host, _, port = broker.http.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
         writer.write(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")

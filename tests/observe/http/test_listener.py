@@ -81,6 +81,8 @@ async def test_readiness_looks_at_internal_partitions_alone(
     [
         (b"GET /nothing HTTP/1.1", b"404"),
         (b"POST /livez HTTP/1.1", b"415"),
+        (b"POST /livez HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 0", b"405"),
+        (b"POST /livez HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2", b"400"),
         (b"GET /api/v1/transactions/ HTTP/1.1", b"404"),
         (b"GET /api/v1/transactions/%ff%00%2e%2e HTTP/1.1", b"404"),
         (b"GET /../../etc/passwd HTTP/1.1", b"404"),
@@ -92,6 +94,30 @@ async def test_requests_that_are_not_served_get_their_status(
 ) -> None:
     answer = await raw(broker, request_line + b"\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
     assert answer.split(b" ", 2)[1] == status
+
+
+async def test_a_request_with_two_lengths_is_refused_and_nothing_behind_it_is_read(broker: ObservedBroker) -> None:
+    """A proxy in front may have read another request than this (request smuggling)."""
+    hidden = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    head = b"POST /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    answer = await raw(broker, head + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+async def test_requests_behind_each_other_are_answered_in_their_order(broker: ObservedBroker) -> None:
+    get = b"GET /%s HTTP/1.1\r\nHost: 127.0.0.1\r\n%s\r\n"
+    answer = await raw(
+        broker, get % (b"readyz", b"") + get % (b"nothing", b"") + get % (b"livez", b"Connection: close\r\n")
+    )
+    assert [each[:3] for each in answer.split(b"HTTP/1.1 ")[1:]] == [b"200", b"404", b"200"]
+    assert answer.endswith(b"ok\n")
+
+
+async def test_head_gets_the_headers_alone(broker: ObservedBroker) -> None:
+    answer = await raw(broker, b"HEAD /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+    assert b"content-length: 3\r\n" in answer
+    assert answer.endswith(b"\r\n\r\n")
 
 
 async def test_headers_without_end_are_cut_off(broker: ObservedBroker) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from call_counter import counted
-from manual_clock import TickingClock
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
@@ -18,10 +17,10 @@ from wire_producer import idempotent
 
 from eosin.broker.markers import LocalMarkers
 from eosin.network.request_stats import Latencies, RequestStats
-from eosin.observe.metrics import exposition, slices
-from eosin.observe.metrics.exposition import PLAIN, write
+from eosin.observe.metrics import exposition
+from eosin.observe.metrics.exposition import LINE, PLAIN, write
 from eosin.observe.metrics.families import column, labels_text
-from eosin.observe.metrics.slices import PIECE, TURN_MS
+from eosin.observe.survey.slices import SLICE
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 
@@ -335,9 +334,9 @@ async def test_others_get_turns_while_many_series_are_written() -> None:
 
     other = asyncio.create_task(others())
     keys = [labels_text(("topic",), (f"topic-{number}",)) for number in range(50_000)]
-    written = await write([column("kafka_log_log_size", "Bytes.", keys, range(50_000))], PLAIN, TickingClock())
+    written = await write([column("kafka_log_log_size", "Bytes.", keys, range(50_000))], PLAIN)
     other.cancel()
-    assert turns == 50_000 // PIECE // TURN_MS
+    assert turns == 50_000 // (SLICE // LINE)
     assert max(map(len, written)) < 200_000
     found = {family.name: family for family in parse_text(b"".join(written).decode())}
     assert [sample.value for sample in found["kafka_log_log_size"].samples] == list(range(50_000))
@@ -412,10 +411,7 @@ def test_requests_are_counted_by_api_and_version() -> None:
 
 @pytest.mark.full
 @pytest.mark.timeout(600)
-async def test_a_scrape_of_thousands_of_partitions_and_ids_is_cut_into_short_pieces(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(slices, "TURN_MS", 0)  # a turn after each piece, however quick the machine is
+async def test_a_scrape_of_thousands_of_partitions_and_ids_is_cut_into_short_pieces() -> None:
     async with observed_broker() as broker:
         server = broker.server
         await server.cluster.create_topic("wide", partitions=3000)

@@ -1,4 +1,4 @@
-"""`Survey`: reads one broker into the console's tables, a piece in each turn of the event loop.
+"""`Rounds`: reads one broker into the console's tables, a slice in each turn of the event loop.
 
 Always true: what has not changed since the last round costs a look, and no row; a round takes at most `MOST_IDS` ids at
 rest, but every id with something open (up to twice as many rows), and tells how many it has left out.
@@ -11,22 +11,20 @@ import msgspec
 from eosin.broker.services import Services
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.observe.console.feed import Feed
-from eosin.observe.console.group_survey import GroupSurvey
+from eosin.observe.console.group_rounds import GroupRounds
 from eosin.observe.console.history import History
 from eosin.observe.console.rows import PartitionRow, end_row, event_row, transaction_row
 from eosin.observe.console.tables import Table
 from eosin.observe.recorder.recorder import FlightRecorder
-from eosin.protocol.errors import ErrorCode
+from eosin.observe.survey.group_positions import GroupPositions
+from eosin.observe.survey.slices import LOG, ROW, Slices, in_slices
+from eosin.observe.survey.survey import LogSeen, Survey, TransactionCounts
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition
-from eosin.runtime.turns import next_turn
 from eosin.storage.log.partition_log import PartitionLog
 
 _ONGOING: Final = TransactionState.ONGOING
 MOST_IDS: Final = 20_000
 MOST_PARTITIONS: Final = 10_000
-WORK_PER_TURN: Final = 800
-"""Things that are looked at in one turn; a row that is built counts as `ROW`. About a millisecond."""
-ROW: Final = 16
 TABLES: Final = ("broker", "transactions", "partitions", "groups", "ends", "events", "samples")
 
 
@@ -78,25 +76,36 @@ class BrokerRow(msgspec.Struct, frozen=True):
 class _Facts(NamedTuple):
     """The facts behind a partition's row that may change."""
 
-    log: PartitionLog
-    log_start: int
-    last_stable: int
-    high_watermark: int
-    log_end: int
-    first_open: int | None
-    open: int
-    failure: Any
+    seen: LogSeen
     is_led: bool
     holder: Txn | None
 
 
-class Survey:
-    """Reads one broker."""
+class _Hosted(NamedTuple):
+    """The sums over this broker's partitions."""
+
+    hosted: int
+    held: int
+    offline: int
+    left_out: int
+    size_bytes: int
+
+
+class Rounds:
+    """Reads one broker into tables, again and again."""
 
     def __init__(
-        self, services: Services, recorder: FlightRecorder | None, feed: Feed | None, history: History, facts: "Known"
+        self,
+        services: Services,
+        survey: Survey,
+        positions: GroupPositions,
+        recorder: FlightRecorder | None,
+        feed: Feed | None,
+        history: History,
+        facts: "Known",
     ) -> None:
         self._services = services
+        self._survey = survey
         self._history = history
         self._recorder = recorder
         self._feed = feed
@@ -104,7 +113,7 @@ class Survey:
         self.version = 0
         """Of the last round that is whole."""
         self.tables: dict[str, Table[Any]] = {name: Table() for name in TABLES}
-        self.groups = GroupSurvey(services, self.tables["groups"])
+        self._groups = GroupRounds(services, positions, self.tables["groups"])
         self._seen: dict[str, Txn] = {}
         self._owners: dict[int, str] = {}
         """By producer id, the transactional ids that are seen."""
@@ -113,7 +122,6 @@ class Survey:
         """The offsets at which readers are held, and the times since then."""
         self._broker: BrokerRow | None = None
         self._last_event = self._last_end = 0
-        self._left = WORK_PER_TURN
 
     def owner(self, producer_id: int) -> str | None:
         """The transactional id that has a producer id, of those that are seen."""
@@ -122,34 +130,23 @@ class Survey:
     async def round(self) -> None:
         """Look at everything once."""
         version = self.version + 1
-        transactions = await self._transactions(version)
+        counts, ids_left_out = await self._transactions(version)
         partitions = await self._all_partitions(version)
-        await self.groups.round(version)
+        await self._groups.round(version)
         self._told(version)
         self._history.tell(self.tables["samples"], version)
-        self._summary(version, transactions, partitions)
+        self._summary(version, counts, ids_left_out, partitions)
         self.version = version
-
-    async def _worked(self, amount: int) -> None:
-        self._left -= amount
-        if self._left <= 0:
-            self._left = WORK_PER_TURN
-            await next_turn()
 
     # Transactions ---------------------------------------------------------------------------------------------------
 
-    async def _transactions(self, version: int) -> tuple[int, int, int, int, int]:
-        """Ids, open ones, decided ones, when the oldest open one began, and how many ids are left out."""
+    async def _transactions(self, version: int) -> tuple[TransactionCounts, int]:
+        """The counts, and how many ids are left out."""
         touched = set() if self._feed is None else set(self._feed.take_touched())
-        seen, count, known, opened, preparing, oldest_ms, left_out = self._seen, 0, 0, 0, 0, -1, 0
-        for txns in self._services.transactions.txns():
+        seen, counts, slices, known, left_out = self._seen, TransactionCounts(), Slices(), 0, 0
+        async for txns in self._survey.transactions():
             for txn in txns:
-                count += 1
-                if txn.state is _ONGOING:
-                    opened += 1
-                    oldest_ms = txn.start_ms if oldest_ms < 0 else min(oldest_ms, txn.start_ms)
-                elif txn.is_preparing:
-                    preparing += 1
+                counts.add(txn)
                 before = seen.get(txn.transactional_id)
                 if before is None and len(seen) >= (MOST_IDS if txn.is_at_rest else 2 * MOST_IDS):
                     left_out += 1
@@ -157,11 +154,10 @@ class Survey:
                 known += 1
                 if before is not txn or txn.transactional_id in touched:
                     self._put(txn, before, version)
-                    await self._worked(ROW)
-            await self._worked(len(txns))
+                    await slices.worked(ROW)
         if len(seen) > known:
             await self._forget(version)
-        return count, opened, preparing, oldest_ms, left_out
+        return counts, left_out
 
     def _put(self, txn: Txn, before: Txn | None, version: int) -> None:
         name = txn.transactional_id
@@ -173,103 +169,88 @@ class Survey:
         self.tables["transactions"].put(name, transaction_row(txn, track), version)
 
     async def _forget(self, version: int) -> None:
-        transactions = self._services.transactions
+        transactions, slices = self._services.transactions, Slices()
         for name in list(self._seen):
             if transactions.txn(name) is None:
                 gone = self._seen.pop(name)
                 self._owners.pop(gone.producer_id, None)
                 self.tables["transactions"].remove(name, version)
-            await self._worked(1)
+            await slices.worked(1)
 
     # Partitions -----------------------------------------------------------------------------------------------------
 
-    async def _all_partitions(self, version: int) -> tuple[int, int, int, int, int]:
-        """Partitions, those that hold readers back, those whose log is offline, how many are left out, and bytes."""
-        hosted = list(self._services.partitions.hosted())
-        held = offline = size = 0
-        known = self._partitions
-        for partition, log in hosted[:MOST_PARTITIONS]:
-            facts = self._look(partition, log)
-            held += facts.is_led and facts.last_stable < facts.high_watermark
-            offline += facts.failure is not None
-            size += log.size_bytes
-            if known.get(partition) != facts:
-                known[partition] = facts
-                self.tables["partitions"].put(str(partition), self._row(partition, facts), version)
-                await self._worked(ROW)
-            await self._worked(4)
-        if len(known) > min(len(hosted), MOST_PARTITIONS):
-            there = dict(hosted)
+    async def _all_partitions(self, version: int) -> _Hosted:
+        hosted, known, slices, held, offline, size = self._survey.hosted(), self._partitions, Slices(), 0, 0, 0
+        there: set[TopicPartition] = set()
+        async for logs in in_slices(hosted[:MOST_PARTITIONS], LOG):
+            for log in logs:
+                partition = log.topic_partition
+                there.add(partition)
+                facts = self._look(partition, log)
+                held += facts.is_led and facts.seen.holds_readers
+                offline += bool(facts.seen.failure)
+                size += log.size_bytes
+                if known.get(partition) != facts:
+                    known[partition] = facts
+                    self.tables["partitions"].put(str(partition), self._row(partition, facts), version)
+                    await slices.worked(ROW)
+        if len(known) > len(there):
             for partition in [each for each in known if each not in there]:
                 del known[partition]
                 self._held.pop(partition, None)
                 self.tables["partitions"].remove(str(partition), version)
-        return len(hosted), held, offline, max(0, len(hosted) - MOST_PARTITIONS), size
+        return _Hosted(len(hosted), held, offline, max(0, len(hosted) - MOST_PARTITIONS), size)
 
     def _look(self, partition: TopicPartition, log: PartitionLog) -> _Facts:
-        last_stable, high_watermark = log.last_stable_offset, log.high_watermark
-        transactions = log.producer_state.transactions
-        before, services = self._partitions.get(partition), self._services
-        is_led = not services.cluster.is_joined or not isinstance(services.partitions.get(partition), ErrorCode)
+        seen, before = self._survey.seen(log), self._partitions.get(partition)
         holder: Txn | None = None
-        if last_stable < high_watermark:
+        if seen.holds_readers:
             owner = None
-            if before is not None and before.last_stable == last_stable and before.holder is not None:
+            if before is not None and before.seen.last_stable == seen.last_stable and before.holder is not None:
                 owner = before.holder.transactional_id
             if owner is None:
-                owner = self._owners.get(holder_of(log, transactions.first_unstable))
+                owner = self._owners.get(holder_of(log, log.producer_state.transactions.first_unstable))
             holder = None if owner is None else self._seen.get(owner)
-        return _Facts(
-            log,
-            log.log_start_offset,
-            last_stable,
-            high_watermark,
-            log.log_end_offset,
-            transactions.first_open,
-            transactions.open_count,
-            log.failure,
-            is_led,
-            holder,
-        )
+        return _Facts(seen, self._survey.leads(partition), holder)
 
     def _row(self, partition: TopicPartition, facts: _Facts) -> PartitionRow:
-        holder, since_ms, held_by, cause = facts.holder, -1, "", ""
-        if facts.last_stable < facts.high_watermark:
+        seen, holder, since_ms, held_by, cause = facts.seen, facts.holder, -1, "", ""
+        if seen.holds_readers:
             since_ms = self._since(partition, facts)
             if holder is not None:
                 held_by = holder.transactional_id
                 cause = "markers_pending" if holder.is_preparing else "open_transaction"
                 cause = "prepared" if holder.never_times_out and not holder.is_preparing else cause
-            elif facts.open:
-                producer_id = holder_of(facts.log, facts.first_open)
+            elif seen.open:
+                producer_id = holder_of(seen.log, seen.first_open)
                 held_by = f"producer {producer_id}" if producer_id >= 0 else ""
                 cause = "unknown" if self._services.cluster.is_joined else "hanging"
         else:
             self._held.pop(partition, None)
         return PartitionRow(
             str(partition),
-            facts.log_start,
-            facts.last_stable,
-            facts.high_watermark,
-            facts.log_end,
-            facts.log.size_bytes,
+            seen.log_start,
+            seen.last_stable,
+            seen.high_watermark,
+            seen.log_end,
+            seen.log.size_bytes,
             partition.topic in INTERNAL_TOPICS,
             facts.is_led,
-            facts.open,
+            seen.open,
             since_ms,
             held_by,
-            "offline" if facts.failure is not None else cause,
-            "" if facts.failure is None else str(facts.failure),
+            "offline" if seen.failure else cause,
+            seen.failure,
         )
 
     def _since(self, partition: TopicPartition, facts: _Facts) -> int:
         before = self._held.get(partition)
-        if before is not None and before[0] == facts.last_stable:
+        if before is not None and before[0] == facts.seen.last_stable:
             return before[1]
         since_ms = self._services.clock.now_ms()
         if facts.holder is not None and facts.holder.start_ms >= 0:
             since_ms = facts.holder.start_ms
-        self._held[partition] = (facts.last_stable, since_ms)
+        self._held[partition] = (facts.seen.last_stable, since_ms)
         return since_ms
 
     # What was heard, and the whole ----------------------------------------------------------------------------------
@@ -294,28 +275,24 @@ class Survey:
             for number in [each for each in table.keys() if each < oldest]:  # noqa: SIM118 - not a dict
                 table.remove(number, version)
 
-    def _summary(
-        self, version: int, transactions: tuple[int, int, int, int, int], partitions: tuple[int, int, int, int, int]
-    ) -> None:
-        count, opened, preparing, oldest_ms, ids_left_out = transactions
-        hosted, held, offline, partitions_left_out, log_bytes = partitions
+    def _summary(self, version: int, counts: TransactionCounts, ids_left_out: int, partitions: _Hosted) -> None:
         row = BrokerRow(
             "broker",
             *self._facts,
-            ids=count,
-            open=opened,
-            preparing=preparing,
-            oldest_ms=oldest_ms,
-            partitions=hosted,
-            held=held,
-            offline=offline,
+            ids=counts.ids,
+            open=counts.open,
+            preparing=counts.preparing,
+            oldest_ms=counts.oldest_ms,
+            partitions=partitions.hosted,
+            held=partitions.held,
+            offline=partitions.offline,
             groups=len(self.tables["groups"]),
             ids_left_out=ids_left_out,
-            partitions_left_out=partitions_left_out,
+            partitions_left_out=partitions.left_out,
             is_joined=self._services.cluster.is_joined,
             is_disk_full=self._services.partitions.is_disk_full,
             address=self._address(),
-            log_bytes=log_bytes,
+            log_bytes=partitions.size_bytes,
             unflushed_bytes=self._services.partitions.unflushed_bytes,
             **self._history.disk._asdict(),
         )

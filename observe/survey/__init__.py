@@ -1,0 +1,1 @@
+"""One survey of a broker, in slices, which metrics, facts and the console read."""

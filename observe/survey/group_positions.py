@@ -1,0 +1,90 @@
+"""`GroupPositions`: the offsets that a group has committed, and what it has not read, in partitions that this broker
+leads (console.md 5.4)."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from eosin.broker.services import Services
+from eosin.observe.explain.facts import GroupPartition
+from eosin.observe.survey.unread_records import UnreadRecords
+from eosin.protocol.errors import ErrorCode
+
+MOST_BYTES: Final = 1024 * 1024
+"""Bytes before a group in a partition in which its records are counted."""
+BYTES_PER_ROUND: Final = 2 * 1024 * 1024
+LONGEST_WAIT_S: Final = 0.2
+NOT_COUNTED: Final = -1
+
+
+class Behind(NamedTuple):
+    """The sums over a group's partitions."""
+
+    lag: int
+    """Records that a reader of committed records will still get; offsets where they were not counted."""
+    is_exact: bool
+    offsets_behind: int
+    control_records: int
+    undecided: int
+    """Offsets behind open transactions."""
+    pending: int
+    """Partitions whose offsets wait for a transaction."""
+
+
+class GroupPositions:
+    """Reads the offsets of the groups that one broker coordinates."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._unread = UnreadRecords(most_bytes=MOST_BYTES, bytes_per_round=BYTES_PER_ROUND)
+
+    def begin_round(self) -> None:
+        """Allow records to be counted anew."""
+        self._unread.begin_round()
+
+    async def of(self, group_id: str) -> list[GroupPartition]:
+        """A group's partitions."""
+        offsets, wanted = self._services.groups.offsets, None
+        pending = set()
+        with contextlib.suppress(TimeoutError):  # it waits for what is being written, which a slow disk may keep
+            async with asyncio.timeout(LONGEST_WAIT_S):
+                _, stable = await offsets.fetch(group_id, None, require_stable=True)
+                wanted = [each.partition for each in stable]
+                pending = {each.partition for each in stable if each.error is ErrorCode.UNSTABLE_OFFSET_COMMIT}
+        error, committed = await offsets.fetch(group_id, wanted, require_stable=False)
+        if error is not ErrorCode.NONE:
+            return []
+        found = []
+        for each in committed:
+            log = self._services.partitions.get(each.partition)
+            if isinstance(log, ErrorCode):
+                continue
+            unread = None if each.offset < 0 else await self._unread.count(group_id, log, each.offset)
+            is_counted = unread is not None and not unread.uncounted
+            found.append(
+                GroupPartition(
+                    str(each.partition),
+                    each.offset,
+                    log.last_stable_offset,
+                    log.high_watermark,
+                    pending=each.partition in pending,
+                    records=unread.records if unread is not None and is_counted else NOT_COUNTED,
+                    control_records=unread.control_records if unread is not None and is_counted else 0,
+                    log_start=log.log_start_offset,
+                )
+            )
+        return found
+
+
+def behind(partitions: Iterable[GroupPartition]) -> Behind:
+    """Sum up a group over all of its partitions."""
+    parts = list(partitions)
+    return Behind(
+        lag=sum(each.lag for each in parts),
+        is_exact=all(each.records >= 0 or not each.offsets_behind for each in parts),
+        offsets_behind=sum(each.offsets_behind for each in parts),
+        control_records=sum(each.control_records for each in parts),
+        undecided=sum(each.undecided for each in parts),
+        pending=sum(each.pending for each in parts),
+    )
