@@ -2,8 +2,8 @@
 
 Only this class knows whether a partition is local: it returns the log of a partition that this broker leads, else the
 error that says why not. Always true: every partition that the cluster metadata give to this broker is in `LedLogs`,
-unless its log could not be opened, or is still to be opened: `Replicas` opens one at once that a request needs. A fetch
-that waits for a log ends when the log goes away.
+unless its log could not be opened, or is still to be opened: `BrokerReplicas` opens one at once that a request needs. A
+fetch that waits for a log ends when the log goes away.
 """
 
 import gc
@@ -77,8 +77,8 @@ class LedLogs:
             self.freeze()
 
 
-class Replicas(Protocol):
-    """Which partitions this broker holds: `ReplicaSet` in a cluster of several machines, `LocalReplicas` where this
+class BrokerReplicas(Protocol):
+    """The partitions that this broker holds: `ReplicaSet` in a cluster of several machines, `LocalReplicas` where this
     broker leads everything."""
 
     def followed(self) -> "Iterator[tuple[TopicPartition, PartitionLog]]":
@@ -110,7 +110,7 @@ class Partitions:
         *,
         cluster: Cluster,
         led_logs: LedLogs,
-        replicas: Replicas,
+        replicas: BrokerReplicas,
         log_manager: "LogManager",
         clock: Clock,
         config: "BrokerConfig",
@@ -229,10 +229,10 @@ class Partitions:
     def partition_changed(
         self, partition: TopicPartition, before: PartitionState | None, after: PartitionState | None
     ) -> None:
-        """Its log comes and goes by `Replicas`."""
+        """Its log comes and goes by `BrokerReplicas`."""
 
     def topic_deleted(self, topic: Topic) -> None:
-        """Its logs go by `Replicas`."""
+        """Its logs go by `BrokerReplicas`."""
 
     def configs_changed(self, topic: Topic) -> None:
         """Let the topic's logs follow its new settings."""

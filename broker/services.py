@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from eosin.broker.security.new_producers import NewProducers
     from eosin.broker.traffic_stats import TrafficStats
     from eosin.broker.transactions.verification import TransactionVerification
-    from eosin.cluster.metadata.answers import MetadataAnswers
+    from eosin.cluster.metadata.responses import MetadataResponses
     from eosin.cluster.replication.led_partitions import LedPartitions
     from eosin.coordinator.groups.coordinator import GroupCoordinator
     from eosin.coordinator.transactions.coordinator import TransactionCoordinator
@@ -48,7 +48,7 @@ class Services:
     fetch_sessions: "FetchSessions"
     transactions: "TransactionCoordinator"
     groups: "GroupCoordinator"
-    metadata_answers: "MetadataAnswers"
+    metadata_responses: "MetadataResponses"
     unserved_groups: UnservedGroups = field(init=False)
     large_batches: LargeBatches = field(init=False)
     timestamp_searches: ThreadTurns = field(default_factory=lambda: ThreadTurns(1))

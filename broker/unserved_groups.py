@@ -46,7 +46,7 @@ class GroupProtocol(Enum):
     )
 
 
-MOST_TOLD: Final = 100
+MOST_REPORTED: Final = 100
 """In the response to a request of many groups, so many have the sentence: it is a hundred times as long as a name."""
 
 
@@ -54,7 +54,7 @@ def refused_groups(
     names: Sequence[str], protocol: GroupProtocol, refused: Callable[[str, ErrorCode, str | None], _T]
 ) -> Iterator[_T]:
     """The results of `refused` for each of the groups of a request: its name, the error and the sentence."""
-    texts = chain(repeat(protocol.value, MOST_TOLD), repeat(None))
+    texts = chain(repeat(protocol.value, MOST_REPORTED), repeat(None))
     return (refused(name, ErrorCode.UNSUPPORTED_VERSION, text) for name, text in zip(names, texts, strict=False))
 
 
@@ -62,7 +62,7 @@ class UnservedGroups:
     """The groups that have asked for a protocol that is not served. Always true: at most `MAX_GROUPS` are kept."""
 
     def __init__(self, clock: Clock) -> None:
-        self._budget = LogBudget(clock, _tell_left_out)
+        self._budget = LogBudget(clock, _log_left_out)
         # By the hash of the name: a name may have 32 KiB, and a collision costs a line of the log.
         self._told: OrderedDict[tuple[GroupProtocol, int], None] = OrderedDict()
 
@@ -84,7 +84,7 @@ class UnservedGroups:
         return protocol.value
 
 
-def _tell_left_out(context: "RequestContext", left_out: int) -> None:
+def _log_left_out(context: "RequestContext", left_out: int) -> None:
     _logger.warning(
         "client %.100r at %s and others of its address: %d more requests for group protocols that are not served",
         context.client_id,

@@ -12,11 +12,11 @@ from eosin.cli.common.arguments import Parser, fail
 from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer
 from eosin.client.acls import AclAdmin
 from eosin.client.admin import Admin
-from eosin.client.admin import ResourceType as ConfigsOf
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError
 from eosin.model.acls import EVERYBODY, Acl, AclFilter, PatternType, Permission
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.protocol.config_resources import ConfigResourceType as ConfigsOf
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import INTERNAL_TOPICS
 from eosin.protocol.schemas.create_acls import AclCreation

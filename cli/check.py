@@ -10,12 +10,12 @@ from pathlib import Path
 
 from eosin.cli.common.arguments import Parser, fail
 from eosin.cli.common.output import json_line, until_broken_pipe
-from eosin.cli.directory_check import DirectoryCheck, Summary, TransactionsFound
+from eosin.cli.directory_check import CheckSummary, DirectoryCheck, TransactionsFound
 from eosin.storage.disk.interfaces import DirectoryInUse, Disk, UnusableDirectory
 from eosin.storage.disk.system import ReadOnlyDisk
 from eosin.storage.inspection.directory import DirectoryFound, NoDataDirectory, lock
 from eosin.storage.inspection.partition_check import PartitionFound
-from eosin.storage.inspection.values import ERROR, Problem, Value
+from eosin.storage.inspection.values import ERROR, FileProblem, Value
 
 _HEADER = (
     f"{'partition':<32} {'segments':>8} {'batches':>9} {'records':>10} {'bytes':>14}"
@@ -62,7 +62,7 @@ def _check(disk: Disk, path: str, *, as_json: bool) -> int:
     code = 1
     for value in DirectoryCheck(disk, path).run():
         sys.stdout.write((json_line(value) if as_json else _line(value)) + "\n")
-        if isinstance(value, Summary):
+        if isinstance(value, CheckSummary):
             code = 1 if value.errors else 0
     return code
 
@@ -74,14 +74,14 @@ def _line(value: Value) -> str:
             return f"{value.file}: cluster {value.cluster_id}, node {value.node_id}, stopped {how}\n\n{_HEADER}"
         case PartitionFound():
             return _partition(value)
-        case Problem():
+        case FileProblem():
             where = f" {value.place}" if value.place else ""
             mark = "!!" if value.severity == ERROR else " !"
             return f"{mark} {value.severity}: {value.file}{where}: {value.reason}"
         case TransactionsFound():
             states = ", ".join(f"{count} {name}" for name, count in value.states.items())
             return f"\n{sum(value.states.values())} transactional ids{': ' if states else ''}{states}"
-        case Summary():
+        case CheckSummary():
             return f"{_counted(value.errors, 'error')}, {_counted(value.warnings, 'warning')}"
         case _:
             raise AssertionError(f"no line for {value}")

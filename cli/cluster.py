@@ -10,7 +10,7 @@ from typing import Final
 from eosin.cli.common.arguments import Parser, completed_by, fail
 from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer
 from eosin.client.client import Client, CoordinatorType
-from eosin.client.cluster import NOBODY, BrokerState, ClusterAdmin, ClusterState, PartitionReplicas
+from eosin.client.cluster import NOBODY, BrokerInfo, ClusterAdmin, ClusterState, PartitionReplicas
 from eosin.client.errors import BrokerError
 from eosin.coordinator.hashing import partition_for
 from eosin.protocol.errors import ErrorCode
@@ -168,7 +168,7 @@ def broker_rows(found: ClusterState) -> list[Row]:
     ]
 
 
-def _identity(broker: BrokerState | None) -> Row:
+def _identity(broker: BrokerInfo | None) -> Row:
     if broker is None:
         return {"address": None, "rack": None, "state": "unregistered"}
     state = "fenced" if broker.is_fenced else "silent" if broker.is_silent else "alive"

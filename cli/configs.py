@@ -7,8 +7,9 @@ from typing import Final
 from eosin.cli.common.arguments import Parser, completed_by, fail, setting
 from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer
 from eosin.cli.topics import existing
-from eosin.client.admin import Admin, ResourceType
+from eosin.client.admin import Admin
 from eosin.client.client import Client
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.schemas.describe_configs import DescribeConfigsResourceResult
 
 _COMMAND: Final = "configs"
@@ -95,14 +96,14 @@ def _node_id(text: str) -> str:
     return str(int(text))
 
 
-def _resource(options: Namespace) -> tuple[ResourceType, str]:
+def _resource(options: Namespace) -> tuple[ConfigResourceType, str]:
     if options.topic is not None:
-        return ResourceType.TOPIC, options.topic
+        return ConfigResourceType.TOPIC, options.topic
     if options.group is not None:
-        return ResourceType.GROUP, options.group
+        return ConfigResourceType.GROUP, options.group
     if options.broker_logger is not None:
-        return ResourceType.BROKER_LOGGER, options.broker_logger
-    return ResourceType.BROKER, options.broker or ""
+        return ConfigResourceType.BROKER_LOGGER, options.broker_logger
+    return ConfigResourceType.BROKER, options.broker or ""
 
 
 async def _describe(client: Client, options: Namespace) -> Sequence[Row]:
@@ -128,11 +129,11 @@ async def _alter(client: Client, options: Namespace) -> Sequence[Row]:
 
 async def _settings(client: Client, options: Namespace) -> dict[str, DescribeConfigsResourceResult]:
     kind, name = _resource(options)
-    if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name:
+    if kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and name:
         brokers = (await client.fetch_metadata([])).brokers
         if int(name) not in brokers:
             raise NotThere(f"there is no broker {name}")
-    if kind is ResourceType.TOPIC and not await existing(client, [name]):
+    if kind is ConfigResourceType.TOPIC and not await existing(client, [name]):
         raise NotThere(f"there is no topic {name!r}")
     return await Admin(client).describe_configs(name, kind=kind, keys=options.name if "name" in options else None)
 

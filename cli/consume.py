@@ -13,10 +13,10 @@ from eosin.cli.common.output import until_broken_pipe
 from eosin.cli.common.remote_commands import add_connection, attempt
 from eosin.cli.common.standard_files import output_is_closed
 from eosin.cli.produce import text
-from eosin.cli.records.consumption import Plan, consume
+from eosin.cli.records.consumption import ConsumePlan, consume
 from eosin.cli.records.output_lines import FIELDS, Format, json_format, text_format
-from eosin.cli.records.positions import Kind, start
-from eosin.client.consumer import Isolation
+from eosin.cli.records.positions import StartKind, start
+from eosin.protocol.names import IsolationLevel
 
 _COMMAND: Final = "consume"
 
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
     complaint = "standard output is closed" if output_is_closed() else _complaint(options)
     if complaint:
         return fail(_COMMAND, complaint)
-    plan = Plan(
+    plan = ConsumePlan(
         topics=tuple(dict.fromkeys(options.topics)),
         partitions=tuple(sorted(set(options.partition))),
         begin=options.begin,
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
         group=options.group,
         count=options.count,
         follow=options.follow,
-        isolation=Isolation[options.isolation.upper()],
+        isolation=IsolationLevel[options.isolation.upper()],
         with_control=options.control,
         format=_format(options),
     )
@@ -118,7 +118,7 @@ def fields(argument: str) -> tuple[str, ...]:
 
 def _complaint(options: Namespace) -> str | None:
     """The conflict between the options, as a sentence; None if there is none."""
-    if options.begin.kind is Kind.LATEST and not options.follow:
+    if options.begin.kind is StartKind.LATEST and not options.follow:
         return "--from latest needs --follow: nothing is there yet"
     if options.end is not None and options.follow:
         return "--to ends at a place, --follow never does"

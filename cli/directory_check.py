@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from eosin.coordinator.hashing import partition_for
-from eosin.coordinator.transactions.log.check import TransactionCheck, Verdict
+from eosin.coordinator.transactions.log.check import TransactionCheck, TransactionFinding
 from eosin.coordinator.transactions.log.records import CorruptTransactionLog
 from eosin.protocol.names import (
     CONSUMER_OFFSETS_TOPIC,
@@ -33,7 +33,7 @@ from eosin.storage.inspection.partition_check import CheckOrder, PartitionCheck
 from eosin.storage.inspection.segment_values import record_values
 from eosin.storage.inspection.segment_walk import FoundBatch
 from eosin.storage.inspection.topics import KnownTopics
-from eosin.storage.inspection.values import ERROR, WARNING, Problem, RecordFound, Value
+from eosin.storage.inspection.values import ERROR, WARNING, FileProblem, RecordFound, Value
 
 _DECODED: tuple[str, ...] = (METADATA_TOPIC, TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
 """The topics whose records are decoded, in the order in which they are checked."""
@@ -45,7 +45,7 @@ class TransactionsFound(Value, frozen=True, kw_only=True, tag="transactions"):
     states: dict[str, int]
 
 
-class Summary(Value, frozen=True, kw_only=True, tag="summary"):
+class CheckSummary(Value, frozen=True, kw_only=True, tag="summary"):
     """The last value."""
 
     errors: int
@@ -57,16 +57,16 @@ class _Findings:
     """Problems that wait to be reported, and how many there were."""
 
     root: str
-    waiting: list[Problem] = field(default_factory=list)
+    waiting: list[FileProblem] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=lambda: {ERROR: 0, WARNING: 0})
 
-    def hear(self, problem: Problem) -> None:
+    def hear(self, problem: FileProblem) -> None:
         """Note a problem; its file is named relative to the directory."""
         self.counts[problem.severity] += 1
         file = problem.file.removeprefix(f"{self.root}/")
         self.waiting.append(msgspec.structs.replace(problem, file=file))
 
-    def take(self) -> list[Problem]:
+    def take(self) -> list[FileProblem]:
         """Return the problems that were noted since the last call, and forget them."""
         taken, self.waiting = self.waiting, []
         return taken
@@ -102,7 +102,7 @@ class DirectoryCheck:
             self._finish(directory, self._transactions)
             yield TransactionsFound(self._path, states=self._transactions.states)
         yield from self._findings.take()
-        yield Summary(self._path, errors=self._findings.counts[ERROR], warnings=self._findings.counts[WARNING])
+        yield CheckSummary(self._path, errors=self._findings.counts[ERROR], warnings=self._findings.counts[WARNING])
 
     def _transaction_check(self) -> TransactionCheck:
         topic = self._topics.get(TRANSACTION_STATE_TOPIC)
@@ -162,10 +162,10 @@ class DirectoryCheck:
                 for verdict in self._transactions.show(partition.partition, found.data):
                     self._hear(path, verdict)
             except CorruptTransactionLog as error:
-                self._hear(path, Verdict(ERROR, str(error), found.header.base_offset))
+                self._hear(path, TransactionFinding(ERROR, str(error), found.header.base_offset))
         elif partition.topic in _DECODED:
             for value in record_values(path, found, partition.topic):
-                if isinstance(value, Problem):
+                if isinstance(value, FileProblem):
                     self._findings.hear(value)
                 elif partition.topic == CONSUMER_OFFSETS_TOPIC:
                     self._check_home(path, partition, value)
@@ -180,10 +180,10 @@ class DirectoryCheck:
             return
         home = partition_for(group, topic.partitions)
         if home != partition.partition:
-            self._hear(path, Verdict(ERROR, f"group {group!r} belongs to partition {home}", record.offset))
+            self._hear(path, TransactionFinding(ERROR, f"group {group!r} belongs to partition {home}", record.offset))
 
-    def _hear(self, path: str, verdict: Verdict) -> None:
-        self._findings.hear(Problem(path, reason=verdict.reason, offset=verdict.offset, severity=verdict.severity))
+    def _hear(self, path: str, verdict: TransactionFinding) -> None:
+        self._findings.hear(FileProblem(path, reason=verdict.reason, offset=verdict.offset, severity=verdict.severity))
 
     def _check_topic(self, directory: Directory, partition: TopicPartition) -> None:
         """Check that the directory belongs to the topic of its name."""
@@ -195,7 +195,7 @@ class DirectoryCheck:
             pass
         except MalformedCheckpoint as error:
             severity = ERROR if directory.is_clean else WARNING
-            self._findings.hear(Problem(path, reason=str(error), severity=severity))
+            self._findings.hear(FileProblem(path, reason=str(error), severity=severity))
         if not self._topics.is_known or partition.topic == METADATA_TOPIC:
             return
         topic = self._topics.get(partition.topic)
@@ -205,7 +205,7 @@ class DirectoryCheck:
             what = "it belongs to an older topic of this name, so the next start sets it aside"
         else:
             return
-        self._findings.hear(Problem(str(partition), reason=what, severity=WARNING))
+        self._findings.hear(FileProblem(str(partition), reason=what, severity=WARNING))
 
     # Across partitions ----------------------------------------------------------------------------------------------
 
@@ -218,16 +218,16 @@ class DirectoryCheck:
                 may_be_gone = partition.topic != METADATA_TOPIC and self._since(partition) is None
                 severity = WARNING if may_be_gone else ERROR
                 reason = f"{RECOVERY_POINT} says offset {offset}, but there is no log"
-                self._findings.hear(Problem(str(partition), reason=reason, severity=severity))
+                self._findings.hear(FileProblem(str(partition), reason=reason, severity=severity))
 
     def _finish(self, directory: Directory, transactions: TransactionCheck) -> None:
         if not transactions.is_reliable:
             what = "transactions were not compared with the partitions, since what is said of them is damaged"
-            self._findings.hear(Problem(TRANSACTION_STATE_TOPIC, reason=what, severity=WARNING))
+            self._findings.hear(FileProblem(TRANSACTION_STATE_TOPIC, reason=what, severity=WARNING))
         present = frozenset(directory.partitions)
         for partition, reason in transactions.never_judged():
             if partition not in present:
-                self._findings.hear(Problem(str(partition), reason=reason))
+                self._findings.hear(FileProblem(str(partition), reason=reason))
 
 
 def _rank(partition: TopicPartition) -> tuple[int, TopicPartition]:

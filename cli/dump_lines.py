@@ -11,12 +11,12 @@ from eosin.storage.inspection.values import (
     Batch,
     Decoded,
     EntryFound,
+    FileProblem,
     FileStart,
     GroupFound,
     LeaderEpochFound,
     OffsetEntry,
     PartitionOffset,
-    Problem,
     ProducerFound,
     Property,
     RecordFound,
@@ -33,7 +33,7 @@ def line(value: Value) -> str:
     match value:
         case FileStart():
             return f"{value.file}: {value.kind}, {value.size:,} bytes"
-        case Problem():
+        case FileProblem():
             return problem_line(value)
         case Batch():
             return _batch(value)
@@ -61,7 +61,7 @@ def line(value: Value) -> str:
             raise AssertionError(f"no line for {value}")
 
 
-def problem_line(problem: Problem) -> str:
+def problem_line(problem: FileProblem) -> str:
     """The line for a problem: its place and its reason."""
     where = f"{problem.place}: " if problem.place else ""
     return f"!! {where}{problem.reason}"

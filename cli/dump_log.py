@@ -16,7 +16,7 @@ from eosin.storage.disk.interfaces import Disk
 from eosin.storage.disk.system import ReadOnlyDisk
 from eosin.storage.inspection.dump import DumpOptions, dump_file
 from eosin.storage.inspection.names import NamedFile, named
-from eosin.storage.inspection.values import Problem
+from eosin.storage.inspection.values import FileProblem
 
 _KNOWN = ".log, .index, .timeindex, .txnindex, .snapshot, checkpoints, partition.metadata and meta.properties"
 
@@ -90,7 +90,7 @@ def _dump(disk: Disk, files: Sequence[NamedFile], options: DumpOptions, *, given
         before = problems
         try:
             for value in dump_file(disk, file, options):
-                problems += isinstance(value, Problem)
+                problems += isinstance(value, FileProblem)
                 sys.stdout.write((json_line(value) if as_json else line(value)) + "\n")
         except FileNotFoundError:
             if file.path in given:

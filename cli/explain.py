@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
             token = Path(options.http_token_file).read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
             return fail(COMMAND, f"cannot read --http-token-file {options.http_token_file}: {error}")
-    return until_broken_pipe(lambda: attempt(COMMAND, lambda client: _ask(client, token, options), options))
+    return until_broken_pipe(lambda: attempt(COMMAND, lambda client: _explain(client, token, options), options))
 
 
 def _stored(options: Namespace) -> int:
@@ -104,7 +104,7 @@ def parser() -> Parser:
     return options
 
 
-async def _ask(client: Client, token: str | None, options: Namespace) -> int:
+async def _explain(client: Client, token: str | None, options: Namespace) -> int:
     """Explain once; with `--follow` again and again, and print whatever is new."""
     security = security_of(options)
     cluster = ClusterFacts(

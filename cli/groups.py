@@ -11,13 +11,13 @@ from typing import Any, Final
 from eosin.cli.common.arguments import Parser, completed_by, fail, topic_partitions
 from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer_lines, shown
 from eosin.cli.records.offset_files import offsets_in
-from eosin.cli.records.positions import Kind, Start, offsets_of, start, timestamp_ms
+from eosin.cli.records.positions import Start, StartKind, offsets_of, start, timestamp_ms
 from eosin.cli.topics import existing, named_partitions
 from eosin.client.client import Client
-from eosin.client.consumer import Consumer, Isolation
-from eosin.client.groups import GroupAdmin, GroupState
+from eosin.client.consumer import Consumer
+from eosin.client.groups import GroupAdmin, GroupDescription
 from eosin.client.offsets import EARLIEST, LATEST, list_offsets
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.runtime.clock import SystemClock
 
 _COMMAND: Final = "groups"
@@ -129,11 +129,13 @@ def _add_resetting(resetting: Parser) -> None:
     resetting.add_argument("--all-topics", action="store_true", help="every partition that the group has a position in")
     where = resetting.add_argument_group("WHERE").add_mutually_exclusive_group(required=True)
     where.add_argument(
-        "--to-earliest", dest="where", action="store_const", const=Start(Kind.EARLIEST), help="to the beginning"
+        "--to-earliest", dest="where", action="store_const", const=Start(StartKind.EARLIEST), help="to the beginning"
     )
-    where.add_argument("--to-latest", dest="where", action="store_const", const=Start(Kind.LATEST), help="to the end")
     where.add_argument(
-        "--to-current", dest="where", action="store_const", const=Start(Kind.SHIFT), help="to where it is"
+        "--to-latest", dest="where", action="store_const", const=Start(StartKind.LATEST), help="to the end"
+    )
+    where.add_argument(
+        "--to-current", dest="where", action="store_const", const=Start(StartKind.SHIFT), help="to where it is"
     )
     where.add_argument("--to-offset", dest="where", type=_offset, metavar="N", help="to this offset")
     where.add_argument("--shift-by", dest="where", type=_shift, metavar="N", help="by so many offsets; -N goes back")
@@ -166,26 +168,26 @@ def _add_topic(parser: Parser, *, required: bool) -> None:
 def _offset(text: str) -> Start:
     if not (text.isascii() and text.isdigit() and int(text) < 2**63):
         raise ArgumentTypeError(f"must be an offset, not {text!r}")
-    return Start(Kind.OFFSET, int(text))
+    return Start(StartKind.OFFSET, int(text))
 
 
 def _shift(text: str) -> Start:
     try:
-        return Start(Kind.SHIFT, int(text))
+        return Start(StartKind.SHIFT, int(text))
     except ValueError:
         raise ArgumentTypeError(f"must be an integer, not {text!r}") from None
 
 
 def _since(text: str) -> Start:
     try:
-        return Start(Kind.SINCE, timestamp_ms(text))
+        return Start(StartKind.SINCE, timestamp_ms(text))
     except ValueError:
         raise ArgumentTypeError(f"must be a time such as 2026-01-31T08:00, not {text!r}") from None
 
 
 def _ago(text: str) -> Start:
     found = start(text)
-    if found.kind is not Kind.AGO:
+    if found.kind is not StartKind.AGO:
         raise ArgumentTypeError(f"must be a duration such as 15m, not {text!r}")
     return found
 
@@ -300,7 +302,7 @@ _ACTIONS: Final[Mapping[str, Action]] = {
 }
 
 
-def _require_idle(group: GroupState) -> None:
+def _require_idle(group: GroupDescription) -> None:
     if group.members:
         count = len(group.members)
         what = "1 member" if count == 1 else f"{count} members"
@@ -311,9 +313,9 @@ async def _places(
     client: Client, where: Start, partitions: Sequence[TopicPartition], committed: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """The offset for each partition; one without a position cannot be shifted, and is left out."""
-    if where.kind is not Kind.SHIFT:
+    if where.kind is not StartKind.SHIFT:
         now_ms = SystemClock().now_ms()
-        return await offsets_of(client, where, partitions, isolation=Isolation.READ_UNCOMMITTED, now_ms=now_ms)
+        return await offsets_of(client, where, partitions, isolation=IsolationLevel.READ_UNCOMMITTED, now_ms=now_ms)
     return await _within(client, {each: committed[each] + where.number for each in partitions if each in committed})
 
 
@@ -325,14 +327,14 @@ async def _within(client: Client, wanted: Mapping[TopicPartition, int]) -> dict[
 
 
 async def _positions(
-    client: Client, group: GroupState, committed: Mapping[TopicPartition, int]
+    client: Client, group: GroupDescription, committed: Mapping[TopicPartition, int]
 ) -> list[dict[str, Any]]:
     """Every partition that a group has a position in, or that a member is assigned."""
     members = {partition: member for member in group.members for partition in member.partitions}
     everything = sorted({*committed, *members})
     there = await _still_there(client, everything)
     starts = await list_offsets(client, dict.fromkeys(there, EARLIEST))
-    stable = await list_offsets(client, dict.fromkeys(there, LATEST), isolation=Isolation.READ_COMMITTED)
+    stable = await list_offsets(client, dict.fromkeys(there, LATEST), isolation=IsolationLevel.READ_COMMITTED)
     ends = await list_offsets(client, dict.fromkeys(there, LATEST))
     record_lag = await _record_lag(client, committed, starts, stable)
     rows = []
@@ -370,7 +372,7 @@ async def _record_lag(
 ) -> dict[TopicPartition, int]:
     """The records that a read_committed reader will be given; where there is too much to count, nothing."""
     behind = {each: max(committed[each], starts[each]) for each in ends if each in committed}
-    consumer = Consumer(client, isolation=Isolation.READ_COMMITTED)
+    consumer = Consumer(client, isolation=IsolationLevel.READ_COMMITTED)
     consumer.assign(behind)
     return await consumer.count_to({each: ends[each] for each in behind}, max_bytes=_COUNTED_BYTES)
 
@@ -388,7 +390,7 @@ def _member(member: Any) -> Row:
     }
 
 
-def _heading(group: GroupState, positions: Sequence[Mapping[str, Any]]) -> str:
+def _heading(group: GroupDescription, positions: Sequence[Mapping[str, Any]]) -> str:
     count = len(group.members)
     members = "1 member" if count == 1 else f"{count} members"
     lag = sum(each["lag"] or 0 for each in positions)

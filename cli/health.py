@@ -89,7 +89,7 @@ def _security(options: Namespace) -> "ConnectionSecurity | None":
     if options.ca is None and not options.insecure:
         return security_of(options)
     from eosin.client.security.connection_security import ConnectionSecurity
-    from eosin.client.security.settings import SecurityProtocol, SecuritySettings, TlsSettings
+    from eosin.client.security.settings import ClientSecurityProtocol, SecuritySettings, TlsSettings
 
     tls = TlsSettings(truststore_location=options.ca, is_trust_checked=not options.insecure)
-    return ConnectionSecurity.of(SecuritySettings(SecurityProtocol.SSL, tls))
+    return ConnectionSecurity.of(SecuritySettings(ClientSecurityProtocol.SSL, tls))

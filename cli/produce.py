@@ -13,7 +13,7 @@ from typing import Final
 from eosin.cli.common.arguments import Parser, completed_by, count, fail, partition_number, setting, span
 from eosin.cli.common.remote_commands import add_connection, attempt
 from eosin.cli.records.input_lines import Parse, json_parser, text_parser
-from eosin.cli.records.production import Plan, produce
+from eosin.cli.records.production import ProducePlan, produce
 from eosin.protocol.records.batch import Compression
 
 _COMMAND: Final = "produce"
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
     complaint = "standard input is closed" if sys.stdin is None else _complaint(options)
     if complaint:
         return fail(_COMMAND, complaint)
-    plan = Plan(
+    plan = ProducePlan(
         topic=options.topic,
         parse=_parse(options),
         partition=options.partition,

@@ -252,22 +252,22 @@ async def _serve(config: BrokerConfig, first_users: "Sequence[FirstUser]") -> in
 
 
 SWITCH_INTERVAL_S: Final = 0.0005
-"""How long the event loop waits for a thread that computes, each time that it has something to do: ten such waits are
-in a transaction. The interpreter's own 5 ms are meant for threads that are equal."""
+"""The event loop waits so long for a thread that computes, each time that it has something to do: ten such waits are in
+a transaction. The interpreter's own 5 ms are meant for threads that are equal."""
 
 
 def _background() -> "Background":
     """Work that concerns the process, whatever is served in it."""
-    from eosin.node.freed_memory import LOOK_MS, FreedMemory
-    from eosin.node.full_collections import CHECK_MS, FullCollections
+    from eosin.node.freed_memory import CHECK_MS, FreedMemory
+    from eosin.node.full_collections import COLLECT_MS, FullCollections
     from eosin.runtime.background import Background
     from eosin.runtime.clock import SystemClock
 
     background = Background(SystemClock())
     memory = FreedMemory.of_this_process()
     if memory is not None:
-        background.every(LOOK_MS, "the look at freed memory", memory.look)
-    background.every(CHECK_MS, "the full garbage collection", FullCollections.of_this_process().check)
+        background.every(CHECK_MS, "the look at freed memory", memory.look)
+    background.every(COLLECT_MS, "the full garbage collection", FullCollections.of_this_process().check)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     return background
 

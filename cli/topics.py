@@ -15,12 +15,11 @@ from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer_l
 from eosin.cli.records.positions import offsets_of, start
 from eosin.client.admin import Admin
 from eosin.client.client import Client
-from eosin.client.consumer import Isolation
 from eosin.client.errors import BrokerError
 from eosin.client.metadata import TopicInfo
 from eosin.client.offsets import EARLIEST, LATEST, list_offsets
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition, uuid_text
+from eosin.protocol.names import IsolationLevel, TopicPartition, uuid_text
 from eosin.protocol.schemas.create_topics import CreatableTopicResult
 from eosin.runtime.clock import SystemClock
 
@@ -29,8 +28,8 @@ _NOBODY: Final = -1
 _SET_FOR_THE_TOPIC: Final = 1
 """The source of a setting that is the topic's own."""
 _HIDDEN: Final = "(hidden)"
-_LOOKS: Final = 40
-_BETWEEN_LOOKS_S: Final = 0.05
+_MOST_CHECKS: Final = 40
+_BETWEEN_CHECKS_S: Final = 0.05
 
 _LISTED: Final = {"topic": "TOPIC", "partitions": "PARTITIONS", "replication_factor": "REPLICATION FACTOR"}
 _CREATED: Final = {**_LISTED, "configs": "CONFIGS"}
@@ -261,7 +260,9 @@ async def _delete(client: Client, options: Namespace) -> Sequence[str]:
 async def _delete_records(client: Client, options: Namespace) -> Sequence[str]:
     partitions = list(dict.fromkeys(await named_partitions(client, options.topics)))
     now_ms = SystemClock().now_ms()
-    before = await offsets_of(client, options.before, partitions, isolation=Isolation.READ_COMMITTED, now_ms=now_ms)
+    before = await offsets_of(
+        client, options.before, partitions, isolation=IsolationLevel.READ_COMMITTED, now_ms=now_ms
+    )
     starts = await list_offsets(client, dict.fromkeys(partitions, EARLIEST))
     rows: list[Row] = []
     for each in partitions:
@@ -322,10 +323,10 @@ def _require_all(names: Sequence[str], found: Mapping[str, TopicInfo]) -> None:
 
 
 async def _until(true: Callable[[], Awaitable[bool]]) -> None:
-    for _ in range(_LOOKS):
+    for _ in range(_MOST_CHECKS):
         if await true():
             return
-        await asyncio.sleep(_BETWEEN_LOOKS_S)
+        await asyncio.sleep(_BETWEEN_CHECKS_S)
 
 
 async def _is_ready(client: Client, name: str) -> bool:
@@ -364,7 +365,7 @@ async def _own_settings_if_told(client: Client, topic: str) -> dict[str, str | N
 async def _partitions(client: Client, topic: TopicInfo) -> list[Row]:
     led = [TopicPartition(topic.name, index) for index, each in sorted(topic.partitions.items()) if each.leader >= 0]
     starts = await list_offsets(client, dict.fromkeys(led, EARLIEST))
-    stable = await list_offsets(client, dict.fromkeys(led, LATEST), isolation=Isolation.READ_COMMITTED)
+    stable = await list_offsets(client, dict.fromkeys(led, LATEST), isolation=IsolationLevel.READ_COMMITTED)
     ends = await list_offsets(client, dict.fromkeys(led, LATEST))
     rows: list[Row] = []
     for index, each in sorted(topic.partitions.items()):

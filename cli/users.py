@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         columns = _LISTED
     if options.data_dir is not None:
         return _offline(command, asked, columns, options)
-    return answer(command, lambda client: asked(_Asked(client), options), options, columns)
+    return answer(command, lambda client: asked(_ClusterUsers(client), options), options, columns)
 
 
 def parser() -> Parser:
@@ -184,7 +184,7 @@ _ACTIONS: Final[Mapping[str, tuple[Action, Mapping[str, str]]]] = {
 # Where they are kept -------------------------------------------------------------------------------------------------
 
 
-class _Asked:
+class _ClusterUsers:
     """The users of a running cluster."""
 
     def __init__(self, client: Client) -> None:

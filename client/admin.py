@@ -5,12 +5,12 @@ only reads is tried again. What a broker refuses for a topic is raised, with its
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import IntEnum
 from typing import Any, Final
 
 from eosin.client.client import Client
 from eosin.client.errors import check
 from eosin.client.metadata import ClusterMetadata
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.create_partitions import (
@@ -53,15 +53,6 @@ _DELETE: Final = 1
 _BROKER_DEFAULT: Final = -1
 
 
-class ResourceType(IntEnum):
-    """The type of a resource that settings belong to."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    GROUP = 32
-
-
 class Admin:
     """Operations on the topics and settings of a cluster."""
 
@@ -86,7 +77,7 @@ class Admin:
         )
         request = CreateTopicsRequest(topics=(topic,), timeout_ms=ADMIN_TIMEOUT_MS, validate_only=validate_only)
 
-        answer: CreateTopicsResponse = await self._ask_controller(ApiKey.CREATE_TOPICS, request)
+        answer: CreateTopicsResponse = await self._call_controller(ApiKey.CREATE_TOPICS, request)
         (created,) = answer.topics
         check(created.error_code, f"creating topic {created.name}", created.error_message)
         return created
@@ -98,7 +89,7 @@ class Admin:
             topic_names=tuple(names),
             timeout_ms=ADMIN_TIMEOUT_MS,
         )
-        answer: DeleteTopicsResponse = await self._ask_controller(ApiKey.DELETE_TOPICS, request)
+        answer: DeleteTopicsResponse = await self._call_controller(ApiKey.DELETE_TOPICS, request)
         self._client.forget()
         for each in answer.responses:
             check(each.error_code, f"deleting topic {each.name}", each.error_message)
@@ -108,7 +99,7 @@ class Admin:
         request = CreatePartitionsRequest(
             topics=(CreatePartitionsTopic(name, count),), timeout_ms=ADMIN_TIMEOUT_MS, validate_only=validate_only
         )
-        answer: CreatePartitionsResponse = await self._ask_controller(ApiKey.CREATE_PARTITIONS, request)
+        answer: CreatePartitionsResponse = await self._call_controller(ApiKey.CREATE_PARTITIONS, request)
         self._client.forget()
         for each in answer.results:
             check(each.error_code, f"adding partitions to topic {each.name}", each.error_message)
@@ -133,7 +124,7 @@ class Admin:
         self,
         resource: str,
         *,
-        kind: ResourceType = ResourceType.TOPIC,
+        kind: ConfigResourceType = ConfigResourceType.TOPIC,
         keys: Iterable[str] | None = None,
         documentation: bool = False,
     ) -> dict[str, DescribeConfigsResourceResult]:
@@ -155,7 +146,7 @@ class Admin:
         resource: str,
         changes: Mapping[str, str | None],
         *,
-        kind: ResourceType = ResourceType.TOPIC,
+        kind: ConfigResourceType = ConfigResourceType.TOPIC,
         validate_only: bool = False,
     ) -> None:
         """Set single settings, or with None put them back to their default. Raises BrokerError."""
@@ -165,7 +156,7 @@ class Admin:
         request = IncrementalAlterConfigsRequest((AlterConfigsResource(kind, resource, altered),), validate_only)
         key, node = ApiKey.INCREMENTAL_ALTER_CONFIGS, _owner(kind, resource)
         answer: IncrementalAlterConfigsResponse = await (
-            self._ask_controller(key, request) if node is None else self._client.request(key, request, node=node)
+            self._call_controller(key, request) if node is None else self._client.request(key, request, node=node)
         )
         for each in answer.responses:
             check(each.error_code, f"changing the settings of {_named(kind, resource)}", each.error_message)
@@ -187,18 +178,18 @@ class Admin:
 
         return await self._client.retry(attempt)
 
-    async def _ask_controller(self, key: ApiKey, message: Message) -> Any:
+    async def _call_controller(self, key: ApiKey, message: Message) -> Any:
         controller = (await self._client.retry(self._client.metadata)).controller_id
         return await self._client.request(key, message, node=controller if controller >= 0 else None)
 
 
-def _named(kind: ResourceType, resource: str) -> str:
+def _named(kind: ConfigResourceType, resource: str) -> str:
     """A resource in words: a broker's number alone says nothing, and what all brokers share has no name."""
-    if kind is ResourceType.BROKER:
+    if kind is ConfigResourceType.BROKER:
         return f"broker {resource}" if resource else "all brokers"
-    return f"the loggers of broker {resource}" if kind is ResourceType.BROKER_LOGGER else resource
+    return f"the loggers of broker {resource}" if kind is ConfigResourceType.BROKER_LOGGER else resource
 
 
-def _owner(kind: ResourceType, resource: str) -> int | None:
+def _owner(kind: ConfigResourceType, resource: str) -> int | None:
     """The broker that alone knows the settings of a resource; None where any does."""
-    return int(resource) if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource else None
+    return int(resource) if kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and resource else None

@@ -207,7 +207,9 @@ class Client:
         self._coordinators[kind, name] = node
         return node
 
-    async def ask_coordinator(self, kind: CoordinatorType, name: str, key: ApiKey, message: Message, **how: Any) -> Any:
+    async def call_coordinator(
+        self, kind: CoordinatorType, name: str, key: ApiKey, message: Message, **how: Any
+    ) -> Any:
         """`request` to the coordinator of a group or a transactional id."""
         return await self.request(key, message, node=await self.coordinator(kind, name), **how)
 

@@ -12,7 +12,7 @@ from typing import Final
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.errors import ClientError, check
-from eosin.client.log_ends import log_ends_request, log_ends_told
+from eosin.client.log_ends import log_ends_request, reported_log_ends
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas import describe_quorum
@@ -28,7 +28,7 @@ _FENCED_FROM: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerState:
+class BrokerInfo:
     """A broker that is registered."""
 
     node_id: int
@@ -79,7 +79,7 @@ class PartitionReplicas:
 class ClusterState:
     """A cluster in a moment."""
 
-    brokers: tuple[BrokerState, ...]
+    brokers: tuple[BrokerInfo, ...]
     """By node id."""
     partitions: tuple[PartitionReplicas, ...]
     """By name."""
@@ -118,7 +118,7 @@ class ClusterAdmin:
         min_in_sync = await self._min_in_sync(each.partition.topic for each in known if each.is_under_replicated)
         return ClusterState(
             brokers=tuple(
-                BrokerState(
+                BrokerInfo(
                     each.broker_id,
                     each.host,
                     each.port,
@@ -210,7 +210,7 @@ class ClusterAdmin:
             if not partitions:
                 await self._client.peer(node)
                 return {}
-            return log_ends_told(
+            return reported_log_ends(
                 await self._client.request(ApiKey.LIST_OFFSETS, log_ends_request(partitions), node=node)
             )
         except ClientError:

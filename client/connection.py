@@ -42,7 +42,7 @@ CONNECT_TIMEOUT_MS: Final = 10_000
 REQUEST_TIMEOUT_MS: Final = 30_000
 MAX_IN_FLIGHT: Final = 64
 """Requests on their way at once; as many as a broker of ours has in work for one connection."""
-MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
+MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024
 _CLOSE_TIMEOUT_S: Final = 1.0
 _MAX_CORRELATION_ID: Final = 2**31 - 1
 _LEAST_RENEWAL_S: Final = 1.0
@@ -63,7 +63,7 @@ class Security(Protocol):
         """Log in. Returns how long the session lasts in ms, 0 for without end. Raises a ClientError."""
 
 
-class _Pending(NamedTuple):
+class _SentRequest(NamedTuple):
     correlation_id: int
     key: ApiKey
     version: int
@@ -89,14 +89,14 @@ class Connection:
         """The versions that the broker serves, as it told on this connection; None when nobody has asked yet."""
         self._security = security
         self._renewing: asyncio.Task[None] | None = None
-        self._held: list[tuple[_Pending | None, list[Any]]] | None = None
+        self._held: list[tuple[_SentRequest | None, list[Any]]] | None = None
         """Requests that wait until the login is renewed; None while it is not being renewed."""
         self._client_id = client_id
         self._request_timeout_ms = request_timeout_ms
         self._max_in_flight = max_in_flight
         self._slots = asyncio.Semaphore(max_in_flight)
         self._is_link = link_timeout_ms is not None
-        self._stream = _Stream(address, security, link_timeout_ms)
+        self._stream = _SocketStream(address, security, link_timeout_ms)
         self._last_correlation_id = 0
 
     @classmethod
@@ -184,10 +184,10 @@ class Connection:
             raise ClientError(f"{self.in_flight} requests to {self.address} are on their way already")
         correlation_id, frame = self._encoded(key, message, version)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._send(_Pending(correlation_id, key, version, answer), frame)
+        self._send(_SentRequest(correlation_id, key, version, answer), frame)
         return answer
 
-    def send_unanswered(self, key: ApiKey, message: Message, *, version: int) -> None:
+    def send_without_response(self, key: ApiKey, message: Message, *, version: int) -> None:
         """Send a request that the broker does not answer: Produce with acks 0."""
         self._send(None, self._encoded(key, message, version)[1])
 
@@ -227,7 +227,7 @@ class Connection:
         self._last_correlation_id = correlation_id
         return correlation_id, frame
 
-    def _send(self, pending: _Pending | None, frame: list[Any]) -> None:
+    def _send(self, pending: _SentRequest | None, frame: list[Any]) -> None:
         if self._held is not None and not (pending is not None and pending.key in _OF_LOGIN):
             if self._stream.failure is not None:
                 raise self._stream.failure
@@ -276,11 +276,11 @@ class Connection:
         self._stream.close(failure)
 
 
-class _Stream(asyncio.BufferedProtocol):
+class _SocketStream(asyncio.BufferedProtocol):
     """The socket's side: bytes to answers, and the end of the connection to failures."""
 
     def __init__(self, address: Address, security: Security | None, link_timeout_ms: int | None) -> None:
-        self.pending: deque[_Pending] = deque()
+        self.pending: deque[_SentRequest] = deque()
         self.failure: ClientError | None = ConnectionFailed(f"not connected to {address}")
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._address = address
@@ -288,7 +288,7 @@ class _Stream(asyncio.BufferedProtocol):
         self._stage = Stage.PLAIN_UNPROVED
         if security is not None:
             self._stage = Stage.TLS_UNANSWERED if security.tls is not None else Stage.IN_USE
-        self._decoder = FrameDecoder(MAX_ANSWER_BYTES)
+        self._decoder = FrameDecoder(MAX_RESPONSE_BYTES)
         self._transport: asyncio.Transport | None = None
         self._writable: asyncio.Future[None] | None = None
         """Unfinished while the transport has more to send than it likes."""
@@ -394,7 +394,7 @@ def _make_link(options: socket.socket | None, timeout_ms: int) -> None:
         options.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
 
 
-def _refused_version(asked: _Pending, frame: memoryview) -> ApiVersionsResponse | None:
+def _refused_version(asked: _SentRequest, frame: memoryview) -> ApiVersionsResponse | None:
     """The answer to an ApiVersions request whose version the broker does not know: in version 0, whatever was asked
     (KIP-511). Some brokers get what follows the error code wrong; then it is left out. None for any other answer."""
     refusal = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")

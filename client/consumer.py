@@ -7,7 +7,6 @@ read_committed reader returns nothing that was aborted or is not decided yet.
 import asyncio
 import functools
 from collections.abc import Iterable, Mapping
-from enum import IntEnum
 from typing import Final
 
 import msgspec
@@ -16,7 +15,7 @@ from eosin.client.client import Client
 from eosin.client.errors import ProtocolViolation, check
 from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.protocol.records.batch import BatchHeader, Record
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from eosin.protocol.schemas.list_offsets import (
@@ -34,13 +33,6 @@ MAX_BYTES: Final = 50 * 1024 * 1024
 PARTITION_MAX_BYTES: Final = 1024 * 1024
 _CONSUMER: Final = -1
 _NO_SESSION_EPOCH: Final = -1
-
-
-class Isolation(IntEnum):
-    """The end of a reader's view."""
-
-    READ_UNCOMMITTED = 0
-    READ_COMMITTED = 1
 
 
 class ConsumedRecord(msgspec.Struct, frozen=True, gc=False):
@@ -61,7 +53,7 @@ class Consumer:
         self,
         client: Client,
         *,
-        isolation: Isolation = Isolation.READ_COMMITTED,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
         max_bytes: int = MAX_BYTES,
         partition_max_bytes: int = PARTITION_MAX_BYTES,
         with_control: bool = False,
@@ -222,5 +214,5 @@ class Consumer:
         return found
 
     def _records(self, data: PartitionData, position: int) -> FetchedRecords:
-        aborted = (data.aborted_transactions or ()) if self._isolation is Isolation.READ_COMMITTED else None
+        aborted = (data.aborted_transactions or ()) if self._isolation is IsolationLevel.READ_COMMITTED else None
         return FetchedRecords(data.records, from_offset=position, aborted=aborted, with_control=self._with_control)

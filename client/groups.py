@@ -82,7 +82,7 @@ class GroupMember:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupState:
+class GroupDescription:
     """A group as its coordinator knows it."""
 
     group_id: str
@@ -126,10 +126,10 @@ class GroupAdmin:
 
         return await self._client.retry(attempt)
 
-    async def describe(self, group_id: str) -> GroupState:
+    async def describe(self, group_id: str) -> GroupDescription:
         """A group; in state `Dead`, without members, when there is none. Raises BrokerError."""
 
-        async def attempt() -> GroupState:
+        async def attempt() -> GroupDescription:
             node = await self._client.coordinator(CoordinatorType.GROUP, group_id)
             answer: DescribeGroupsResponse = await self._client.request(
                 ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest((group_id,)), node=node
@@ -142,9 +142,9 @@ class GroupAdmin:
 
         return await self._client.retry(attempt)
 
-    async def _described_consumers(self, node: int, group_id: str) -> GroupState:
+    async def _described_consumers(self, node: int, group_id: str) -> GroupDescription:
         """The group where it is one of KIP-848."""
-        nothing = GroupState(group_id, node, DEAD, "", "", ())
+        nothing = GroupDescription(group_id, node, DEAD, "", "", ())
         key = ApiKey.CONSUMER_GROUP_DESCRIBE
         if (await self._client.peer(node)).versions.served(key) is None:
             return nothing
@@ -170,7 +170,7 @@ class GroupAdmin:
             )
             for each in found.members
         )
-        return GroupState(group_id, node, found.group_state, _CONSUMER, found.assignor_name, members)
+        return GroupDescription(group_id, node, found.group_state, _CONSUMER, found.assignor_name, members)
 
     # --- positions
 
@@ -180,7 +180,7 @@ class GroupAdmin:
         request = OffsetFetchRequest(group_id=group_id, topics=None, groups=groups)
 
         async def attempt() -> dict[TopicPartition, int]:
-            answer: OffsetFetchResponse = await self._client.ask_coordinator(
+            answer: OffsetFetchResponse = await self._client.call_coordinator(
                 CoordinatorType.GROUP, group_id, ApiKey.OFFSET_FETCH, request, at_most=_BY_NAME
             )
             doing = f"fetching the offsets of group {group_id!r}"
@@ -207,7 +207,7 @@ class GroupAdmin:
         )
 
         async def attempt() -> None:
-            answer: OffsetCommitResponse = await self._client.ask_coordinator(
+            answer: OffsetCommitResponse = await self._client.call_coordinator(
                 CoordinatorType.GROUP, group_id, ApiKey.OFFSET_COMMIT, request, at_most=_BY_NAME
             )
             for topic in answer.topics:
@@ -226,7 +226,7 @@ class GroupAdmin:
         topics = tuple(OffsetDeleteRequestTopic(name, tuple(each)) for name, each in by_topic.items())
 
         async def attempt() -> None:
-            answer: OffsetDeleteResponse = await self._client.ask_coordinator(
+            answer: OffsetDeleteResponse = await self._client.call_coordinator(
                 CoordinatorType.GROUP, group_id, ApiKey.OFFSET_DELETE, OffsetDeleteRequest(group_id, topics)
             )
             check(answer.error_code, f"deleting positions of group {group_id!r}")
@@ -241,7 +241,7 @@ class GroupAdmin:
         """Delete a group without members, with its offsets. Raises BrokerError, NON_EMPTY_GROUP among others."""
 
         async def attempt() -> None:
-            answer: DeleteGroupsResponse = await self._client.ask_coordinator(
+            answer: DeleteGroupsResponse = await self._client.call_coordinator(
                 CoordinatorType.GROUP, group_id, ApiKey.DELETE_GROUPS, DeleteGroupsRequest((group_id,))
             )
             for each in answer.results:
@@ -262,7 +262,7 @@ def _committed(
     return found
 
 
-def _classic(node: int, found: DescribedGroup) -> GroupState:
+def _classic(node: int, found: DescribedGroup) -> GroupDescription:
     members = tuple(
         GroupMember(
             each.member_id,
@@ -273,7 +273,7 @@ def _classic(node: int, found: DescribedGroup) -> GroupState:
         )
         for each in found.members
     )
-    return GroupState(found.group_id, node, found.group_state, "classic", found.protocol_data, members)
+    return GroupDescription(found.group_id, node, found.group_state, "classic", found.protocol_data, members)
 
 
 def _assigned(member: DescribedGroupMember) -> tuple[TopicPartition, ...]:

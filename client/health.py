@@ -3,7 +3,7 @@
 from eosin.client.addresses import Address
 from eosin.client.connection import CLIENT_ID, Connection, Security
 from eosin.client.errors import check
-from eosin.client.versions import ask_versions
+from eosin.client.versions import request_versions
 from eosin.protocol.schemas.api_versions import ApiVersionsResponse
 
 
@@ -20,6 +20,6 @@ async def probe(
         request_timeout_ms=timeout_ms,
         security=security,
     ) as connection:
-        response = await ask_versions(connection)
+        response = await request_versions(connection)
         check(response.error_code, f"{connection.address} does not tell its versions")
         return response

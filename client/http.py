@@ -15,7 +15,7 @@ class HttpError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class HttpAnswer:
+class HttpResponse:
     """A status and a body."""
 
     status: int
@@ -29,13 +29,13 @@ def part(name: str) -> str:
 
 async def get(
     url: str, *, timeout_ms: int, token: str | None = None, accept: str = "*/*", tls: ssl.SSLContext | None = None
-) -> HttpAnswer:
+) -> HttpResponse:
     """GET `url`, which begins with http:// or https://; `tls` decides whom to trust, else the system's authorities do.
     Raises `HttpError`."""
     return await asyncio.to_thread(_get, url, timeout_ms / 1000, token, accept, tls)
 
 
-def _get(url: str, timeout_s: float, token: str | None, accept: str, tls: ssl.SSLContext | None) -> HttpAnswer:
+def _get(url: str, timeout_s: float, token: str | None, accept: str, tls: ssl.SSLContext | None) -> HttpResponse:
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -51,7 +51,7 @@ def _get(url: str, timeout_s: float, token: str | None, accept: str, tls: ssl.SS
     try:
         connection.request("GET", parts.path or "/", headers=headers)
         response = connection.getresponse()
-        return HttpAnswer(response.status, response.read(MOST_BYTES))
+        return HttpResponse(response.status, response.read(MOST_BYTES))
     except ssl.SSLCertVerificationError as error:
         raise HttpError(f"{parts.netloc} has a certificate that is not trusted: {error.verify_message}") from None
     except (OSError, http.client.HTTPException) as error:

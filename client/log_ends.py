@@ -28,7 +28,7 @@ def log_ends_request(partitions: Iterable[TopicPartition]) -> ListOffsetsRequest
     )
 
 
-def log_ends_told(response: ListOffsetsResponse) -> Mapping[TopicPartition, int]:
+def reported_log_ends(response: ListOffsetsResponse) -> Mapping[TopicPartition, int]:
     """The ends that the broker tells, without those of partitions that it refuses."""
     return {
         TopicPartition(topic.name, each.partition_index): each.offset

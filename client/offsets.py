@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from eosin.client.client import Client
-from eosin.client.consumer import EARLIEST, LATEST, MAX_TIMESTAMP, Isolation
+from eosin.client.consumer import EARLIEST, LATEST, MAX_TIMESTAMP
 from eosin.client.errors import ProtocolViolation, check
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.protocol.schemas.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -26,7 +26,7 @@ _TIMEOUT_MS: Final = 30_000
 
 
 async def list_offsets(
-    client: Client, wanted: Mapping[TopicPartition, int], *, isolation: Isolation = Isolation.READ_UNCOMMITTED
+    client: Client, wanted: Mapping[TopicPartition, int], *, isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
 ) -> dict[TopicPartition, int]:
     """The leaders' answers to a timestamp (ms), LATEST, EARLIEST or MAX_TIMESTAMP of each partition; -1 where no record
     is that young. LATEST is the last stable offset for read_committed. Raises a ClientError."""
@@ -38,7 +38,7 @@ async def list_offsets(
             topics.setdefault(partition.topic, []).append(
                 ListOffsetsPartition(partition.partition, timestamp=timestamp)
             )
-        answers = await asyncio.gather(*(_ask(client, node, topics, isolation) for node, topics in by_leader.items()))
+        answers = await asyncio.gather(*(_list(client, node, topics, isolation) for node, topics in by_leader.items()))
         found: dict[TopicPartition, int] = {}
         for answer in answers:
             found |= answer
@@ -50,8 +50,8 @@ async def list_offsets(
     return await client.retry(attempt)
 
 
-async def _ask(
-    client: Client, node: int, topics: Mapping[str, list[ListOffsetsPartition]], isolation: Isolation
+async def _list(
+    client: Client, node: int, topics: Mapping[str, list[ListOffsetsPartition]], isolation: IsolationLevel
 ) -> dict[TopicPartition, int]:
     request = ListOffsetsRequest(
         replica_id=_CONSUMER,

@@ -23,7 +23,7 @@ class PeerConnection(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be sent."""
+        """True if requests can be sent."""
 
     async def request(self, key: ApiKey, message: Message, *, version: int, timeout_ms: int | None = None) -> Any:
         """Send one request and wait for its answer. Raises a ClientError."""
@@ -59,7 +59,7 @@ class Peer:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be sent."""
+        """True if requests can be sent."""
         return self.connection.is_open
 
     async def request(

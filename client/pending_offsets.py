@@ -23,7 +23,7 @@ async def pending_offsets(client: Client, group_id: str) -> frozenset[TopicParti
     )
 
     async def attempt() -> frozenset[TopicPartition]:
-        answer: OffsetFetchResponse = await client.ask_coordinator(
+        answer: OffsetFetchResponse = await client.call_coordinator(
             CoordinatorType.GROUP, group_id, ApiKey.OFFSET_FETCH, request, at_most=_LAST_BY_NAME
         )
         check(answer.error_code, f"reading the offsets of group {group_id!r}")

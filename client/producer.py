@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class GroupMember:
+class ConsumerGroupMetadata:
     """The consumer whose offsets a transaction commits; without a generation it need not be a member."""
 
     group_id: str
@@ -127,7 +127,7 @@ class Producer:
             if self.transactional_id is None:
                 answer: InitProducerIdResponse = await self._client.request(ApiKey.INIT_PRODUCER_ID, request)
             else:
-                answer = await self._ask_transaction_coordinator(ApiKey.INIT_PRODUCER_ID, request)
+                answer = await self._call_transaction_coordinator(ApiKey.INIT_PRODUCER_ID, request)
             check(answer.error_code, f"initialising producer {self.transactional_id or '(idempotent)'}")
             return answer
 
@@ -261,7 +261,7 @@ class Producer:
     async def send_offsets(
         self,
         offsets: Mapping[TopicPartition, int],
-        group: GroupMember | str,
+        group: ConsumerGroupMetadata | str,
         *,
         metadata: Mapping[str, str] | None = None,
         may_be_gone: bool = False,
@@ -271,7 +271,7 @@ class Producer:
         `metadata` is kept with the offsets of each topic. With `may_be_gone`, partitions that the broker does not know
         are left out, and answered.
         """
-        member = GroupMember(group) if isinstance(group, str) else group
+        member = ConsumerGroupMetadata(group) if isinstance(group, str) else group
         await self._join(member.group_id)
         partitions: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
         for partition, offset in offsets.items():
@@ -294,7 +294,7 @@ class Producer:
         at_most = _TV2_OFFSET_COMMIT if self._transaction_version >= TV2 else _TV2_OFFSET_COMMIT - 1
 
         async def attempt() -> set[TopicPartition]:
-            answer: TxnOffsetCommitResponse = await self._client.ask_coordinator(
+            answer: TxnOffsetCommitResponse = await self._client.call_coordinator(
                 CoordinatorType.GROUP, member.group_id, ApiKey.TXN_OFFSET_COMMIT, request, at_most=at_most
             )
             gone = set()
@@ -344,7 +344,7 @@ class Producer:
         at_most = _TV2_END_TXN if self._transaction_version >= TV2 else _TV2_END_TXN - 1
 
         async def attempt() -> EndTxnResponse:
-            answer: EndTxnResponse = await self._ask_transaction_coordinator(ApiKey.END_TXN, request, at_most=at_most)
+            answer: EndTxnResponse = await self._call_transaction_coordinator(ApiKey.END_TXN, request, at_most=at_most)
             check(answer.error_code, f"{'committing' if commit else 'aborting'} {self.transactional_id!r}")
             return answer
 
@@ -380,7 +380,7 @@ class Producer:
             v3_and_below_producer_epoch=self.identity.producer_epoch,
             v3_and_below_topics=(AddPartitionsToTxnTopic(partition.topic, (partition.partition,)),),
         )
-        answer: AddPartitionsToTxnResponse = await self._ask_transaction_coordinator(
+        answer: AddPartitionsToTxnResponse = await self._call_transaction_coordinator(
             ApiKey.ADD_PARTITIONS_TO_TXN, request, at_most=3
         )
         for topic in answer.results_by_topic_v3_and_below:
@@ -394,12 +394,12 @@ class Producer:
             producer_epoch=self.identity.producer_epoch,
             group_id=group_id,
         )
-        answer: AddOffsetsToTxnResponse = await self._ask_transaction_coordinator(ApiKey.ADD_OFFSETS_TO_TXN, request)
+        answer: AddOffsetsToTxnResponse = await self._call_transaction_coordinator(ApiKey.ADD_OFFSETS_TO_TXN, request)
         check(answer.error_code, f"adding group {group_id!r} to a transaction")
 
-    async def _ask_transaction_coordinator(self, key: ApiKey, message: Message, *, at_most: int | None = None) -> Any:
+    async def _call_transaction_coordinator(self, key: ApiKey, message: Message, *, at_most: int | None = None) -> Any:
         assert self.transactional_id is not None
-        return await self._client.ask_coordinator(
+        return await self._client.call_coordinator(
             CoordinatorType.TRANSACTION, self.transactional_id, key, message, at_most=at_most
         )
 

@@ -22,7 +22,7 @@ from eosin.protocol.schemas.fetch import AbortedTransaction
 from eosin.protocol.types import Buffer
 
 
-class Counted(NamedTuple):
+class RecordCounts(NamedTuple):
     """The records of a range of offsets."""
 
     records: int
@@ -76,7 +76,7 @@ class FetchedRecords:
         except CorruptRecords as error:
             raise BadData(f"records after offset {self.next_offset} are damaged: {error}") from error
 
-    def count(self, end: int) -> Counted:
+    def count(self, end: int) -> RecordCounts:
         """Count what lies before offset `end`: by headers, and decoded only where a batch lies across a border. Raises
         BadData."""
         counted = controls = 0
@@ -94,7 +94,7 @@ class FetchedRecords:
                 self.next_offset = max(self.next_offset, header.next_offset)
         except CorruptRecords as error:
             raise BadData(f"records after offset {self.next_offset} are damaged: {error}") from error
-        return Counted(counted, controls)
+        return RecordCounts(counted, controls)
 
     def _dropped(self, header: BatchHeader, batch: memoryview) -> bool:
         if header.is_control:

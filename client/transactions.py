@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from eosin.client.admin import Admin, ResourceType
+from eosin.client.admin import Admin
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import BrokerError, UnsupportedVersion, check
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -183,7 +184,7 @@ class TransactionAdmin:
         request = InitProducerIdRequest(transactional_id, transaction_timeout_ms=_SHORTEST_TIMEOUT_MS)
 
         async def attempt() -> None:
-            answer: InitProducerIdResponse = await self._client.ask_coordinator(
+            answer: InitProducerIdResponse = await self._client.call_coordinator(
                 CoordinatorType.TRANSACTION, transactional_id, ApiKey.INIT_PRODUCER_ID, request
             )
             check(answer.error_code, f"terminating the transaction of {transactional_id!r}")
@@ -195,7 +196,9 @@ class TransactionAdmin:
         brokers = (await self._client.retry(self._client.fetch_metadata)).brokers
         admin, longest_ms = Admin(self._client), 0
         for node in sorted(brokers):
-            settings = await admin.describe_configs(str(node), kind=ResourceType.BROKER, keys=[MAX_TIMEOUT_SETTING])
+            settings = await admin.describe_configs(
+                str(node), kind=ConfigResourceType.BROKER, keys=[MAX_TIMEOUT_SETTING]
+            )
             longest_ms = max(longest_ms, int(settings[MAX_TIMEOUT_SETTING].value or 0))
         return longest_ms
 

@@ -66,7 +66,7 @@ class Versions:
         return self._features.get(TRANSACTION_VERSION, 0)
 
 
-async def ask_versions(connection: Connection) -> ApiVersionsResponse:
+async def request_versions(connection: Connection) -> ApiVersionsResponse:
     """The broker's answer to ApiVersions, at the highest version both sides know. Its error code is not checked."""
     schema = schema_of(ApiKey.API_VERSIONS)
     assert schema is not None
@@ -84,7 +84,7 @@ async def negotiate(connection: Connection, pinned: Mapping[ApiKey, int] | None 
     """The versions of a broker, asked for once on a connection: the login needs them, too. Raises a ClientError."""
     response = connection.api_versions
     if response is None:
-        response = await ask_versions(connection)
+        response = await request_versions(connection)
         check(response.error_code, f"asking {connection.address} for its versions")
         connection.api_versions = response
     return Versions(response, pinned)

@@ -164,7 +164,7 @@ class ClusterListener(Protocol):
 NOBODY: Final[frozenset[int]] = frozenset()
 
 
-class LeaderSeen(NamedTuple):
+class VisibleLeader(NamedTuple):
     """The leader of a partition, and the replicas that are away, as clients of one listener see them."""
 
     error: ErrorCode
@@ -173,7 +173,7 @@ class LeaderSeen(NamedTuple):
     offline: tuple[int, ...]
 
 
-def leader_seen(state: PartitionState, without_listener: frozenset[int]) -> LeaderSeen:
+def visible_leader(state: PartitionState, without_listener: frozenset[int]) -> VisibleLeader:
     """The view of a partition for clients of a listener that the brokers `without_listener` lack (cluster.md 3.10)."""
     if state.leader_id == NO_LEADER:
         error = ErrorCode.LEADER_NOT_AVAILABLE
@@ -184,7 +184,7 @@ def leader_seen(state: PartitionState, without_listener: frozenset[int]) -> Lead
     offline = state.offline
     if without_listener:
         offline = tuple(each for each in state.replicas if each in offline or each in without_listener)
-    return LeaderSeen(error, state.leader_id if error is ErrorCode.NONE else NO_LEADER, offline)
+    return VisibleLeader(error, state.leader_id if error is ErrorCode.NONE else NO_LEADER, offline)
 
 
 class Cluster(Protocol):

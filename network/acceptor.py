@@ -29,7 +29,7 @@ ACCEPTS_PER_TURN: Final = 16
 """Connections accepted before other work of the loop gets its turn."""
 
 PAUSE_S: Final = 0.1
-"""How long nothing is accepted after the system had no descriptor or no memory for a connection."""
+"""Time for which nothing is accepted after the system had no descriptor or no memory for a connection."""
 
 _LACKING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -84,7 +84,7 @@ class Acceptor:
     def _admitted(self, first: socket.socket) -> list[socket.socket]:
         """Of this connection and of others that wait, as many as one turn may accept, those that there is room for."""
         host, admitted, refused = self._host, list[socket.socket](), list[str]()
-        room = host.max_connections - host.places_taken
+        room = host.max_connections - host.used_places
         limits, given = host.limits, 0
         counted = None if limits is None else limits.counted(host)
         if limits is not None and counted is not None:
@@ -107,13 +107,13 @@ class Acceptor:
         return admitted
 
     def _is_given_place(self, accepted: socket.socket, counted: "Counted | None") -> bool:
-        """Whether another connection goes for it."""
+        """True if another connection goes for it."""
         if counted is not None and counted.refusal(_address(accepted), self._listener) is not None:
             return False
         return self._host.places.give(self._listener)
 
     def _has_room(self, accepted: socket.socket, counted: "Counted") -> bool:
-        """Whether its address and its listener may have one more; it is closed if not."""
+        """True if its address and its listener may have one more; it is closed if not."""
         address = _address(accepted)
         reason = counted.admit(address, self._listener)
         if reason is None:
@@ -172,7 +172,7 @@ class Acceptor:
                 limits.arrived(self._addresses.pop(accepted), self._listener)
 
     def _is_held(self, accepted: socket.socket) -> bool:
-        """Whether its address makes connections too fast: then it is held, and closed instead of served. Where too many
+        """True if its address makes connections too fast: then it is held, and closed instead of served. Where too many
         are held, it is closed at once."""
         host = self._host
         assert host.connection_delay_ms is not None
@@ -220,7 +220,7 @@ def _peer(accepted: socket.socket) -> str:
 
 
 def longest_backlog() -> int | None:
-    """How many connections the kernel holds for a listener at most; None if it does not tell."""
+    """Largest number of connections that the kernel queues for a listener; None if it is not known."""
     try:
         return int(Path("/proc/sys/net/core/somaxconn").read_text())
     except (OSError, ValueError):

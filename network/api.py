@@ -26,7 +26,7 @@ class ClientConnection(Protocol):
 
     @property
     def is_gone(self) -> bool:
-        """Whether it has ended."""
+        """True if it has ended."""
 
     def pause_for(self, pause_ms: int) -> None:
         """Read nothing from it, and begin none of its requests, for so long."""
@@ -48,7 +48,7 @@ class Gate(Protocol):
         """The peer is connected, and unknown."""
 
     def admits(self, frame: memoryview) -> bool:
-        """Whether the connection shall begin this request as usual; otherwise the gate has dealt with it. Raises
+        """True if the connection shall begin this request as usual; otherwise the gate has dealt with it. Raises
         DecodeError and CloseConnection."""
 
     def closed(self) -> None:
@@ -74,7 +74,7 @@ class RequestContext:
     connection: ClientConnection | None = field(default=None, repr=False, compare=False)
     """None where no connection made the context."""
     is_large: bool = False
-    """Whether the request has thousands of elements or hundreds of kilobytes, so that even a look at each of its items
+    """True if the request has thousands of elements or hundreds of kilobytes, so that even a look at each of its items
     takes turns."""
 
 
@@ -101,11 +101,12 @@ class Api:
     """Served versions."""
     refuse: Refuse
     handle: Handler | None = None
-    """Where the API may wait."""
+    """The handler of an API that may wait."""
     respond: Responder | None = None
-    """Where it never does; an `Api` has one of the two."""
+    """The handler of an API that never waits; an `Api` has one of the two."""
     advertised: range | None = None
-    """What ApiVersions announces when that differs from what is served (Produce, storage.md section 4)."""
+    """The versions that ApiVersions announces if they differ from those that are served (Produce, storage.md section
+    4)."""
     announced_to: "Callable[[BrokerConfig], int] | None" = None
     """The highest version that ApiVersions announces when that is a matter of settings (InitProducerId)."""
     access: Access | None = None
@@ -122,6 +123,6 @@ class Api:
         return await self.handle(request, context, services)
 
     def announced(self, config: "BrokerConfig") -> range:
-        """What ApiVersions announces under these settings."""
+        """The versions that ApiVersions announces under these settings."""
         versions = self.advertised or self.versions
         return versions if self.announced_to is None else range(versions.start, self.announced_to(config) + 1)

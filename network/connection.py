@@ -42,14 +42,14 @@ from eosin.security.session import NOBODY, Session
 log = logging.getLogger(__name__)
 
 TURN_MS: Final = 2
-"""How long one connection begins requests in one turn of the event loop, but for the last of them."""
+"""Time for which one connection begins requests in one turn of the event loop, but for the last of them."""
 TURN_NS: Final = TURN_MS * NS_PER_MS
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _FETCH: Final = ApiKey.FETCH
 _FETCH_BYTES: Final = ApiKey.FETCH.to_bytes(2, "big")
 
 
-class Connection(asyncio.BufferedProtocol):
+class ServerConnection(asyncio.BufferedProtocol):
     """The protocol object of one client's transport."""
 
     __slots__ = (
@@ -88,7 +88,7 @@ class Connection(asyncio.BufferedProtocol):
         listener: str,
         loop: asyncio.AbstractEventLoop,
         *,
-        new_gate: "Callable[[Connection], Gate] | None" = None,
+        new_gate: "Callable[[ServerConnection], Gate] | None" = None,
     ) -> None:
         """`new_gate`: for listeners with SASL."""
         self.listener = listener
@@ -101,7 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         self.software = ("", "")
         """The client library's name and version, as in its ApiVersions request; empty before (KIP-511)."""
         self.idle_rounds = 0
-        """How often in a row the server has found `is_idle` true."""
+        """Number of times in a row that the server has found `is_idle` true."""
         self._host = host
         self._loop = loop
         self._transport: asyncio.Transport | None = None
@@ -116,7 +116,7 @@ class Connection(asyncio.BufferedProtocol):
         self._fetch = FetchInFlight(host.response_memory)
         self._close_when_sent = False
         self._ends = False
-        """Whether the last of `_exchanges` is the last of the connection."""
+        """True if the last of `_exchanges` is the last of the connection."""
         self._gate = None if new_gate is None else new_gate(self)
         self.contexts: dict[int, RequestContext] = {}
         """Requests of one API and version share their context: by both in one number."""
@@ -144,7 +144,7 @@ class Connection(asyncio.BufferedProtocol):
             self._gate.opened()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go."""
+        """The memory for the next bytes."""
         return self._decoder.get_buffer(sizehint)
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -216,7 +216,7 @@ class Connection(asyncio.BufferedProtocol):
         self.abort()
 
     def may_write(self) -> bool:
-        """Whether its user may write to any topic. Raises CloseConnection when that cannot be told."""
+        """True if its user may write to any topic. Raises CloseConnection when that cannot be told."""
         return self.session.may_any(Operation.WRITE, ResourceType.TOPIC, quiet=True)
 
     # Called by the stream of the responses
@@ -277,7 +277,7 @@ class Connection(asyncio.BufferedProtocol):
         """A Fetch waits for records; `end_wait` ends that."""
         self._fetch.may_end(end_wait)
 
-    def end_after_answers(self) -> None:
+    def end_after_responses(self) -> None:
         """Begin nothing more, and close when the requests in flight have their responses."""
         self._ends = True
         self.stop_beginning()
@@ -291,12 +291,12 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def waits_for_records(self) -> bool:
-        """Whether nothing is in flight but a Fetch that waits, or nothing at all."""
+        """True if nothing is in flight but a Fetch that waits, or nothing at all."""
         return not self._exchanges or (self._fetch.task is not None and len(self._exchanges) == 1)
 
     @property
-    def asks_for_nothing(self) -> bool:
-        """Whether it may be closed without a loss: no request is under way but a Fetch that waits, and no answer."""
+    def may_be_closed(self) -> bool:
+        """True if it may be closed without a loss: no request is under way but a Fetch that waits, and no answer."""
         transport = self._transport
         if transport is None or self._closing or self._pause or self._in_turns or not self.waits_for_records:
             return False
@@ -304,22 +304,22 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_gone(self) -> bool:
-        """Whether its socket is closed."""
+        """True if its socket is closed."""
         return self._transport is None
 
     @property
     def has_received(self) -> bool:
-        """Whether a byte came."""
+        """True if a byte came."""
         return bool(self._decoder.finished or self._decoder.begun_bytes)
 
     @property
     def is_closing(self) -> bool:
-        """Whether none of its requests begins any more."""
+        """True if none of its requests begins any more."""
         return self._closing
 
     @property
     def requests(self) -> int:
-        """How many requests came."""
+        """Number of requests that came."""
         return self._decoder.finished
 
     @property
@@ -329,7 +329,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def client_id(self) -> str | None:
-        """What the client calls itself in its requests; None before its first one since it proved who it is."""
+        """The client id in its requests; None before its first request after the login."""
         return next((each.client_id for each in reversed(self.contexts.values())), None)
 
     @property
@@ -339,18 +339,18 @@ class Connection(asyncio.BufferedProtocol):
         return [(each.api.key, each.begun_ns) for each in self._exchanges]
 
     def is_idle(self) -> bool:
-        """Whether nothing came since the last call, and no request is in flight."""
+        """True if nothing came since the last call, and no request is in flight."""
         idle = not self._active and not self._exchanges and not self._frames
         self._active = False
         return idle
 
-    def look_for_end(self) -> None:
+    def check_for_end(self) -> None:
         """End the wait of a Fetch whose client is gone, and any wait that follows.
 
         The socket does not tell, since nothing is read from it while a Fetch waits before other requests. Requests
         without a response run all the same."""
         if not self._reading and self._transport is not None:
-            self._fetch.look_for_end(self._transport)
+            self._fetch.check_for_end(self._transport)
 
     def end_if_gone(self) -> None:
         """End it if its client has closed. The socket does not tell, since nothing is read from it any more."""
@@ -358,7 +358,7 @@ class Connection(asyncio.BufferedProtocol):
             self.abort()
 
     def unread(self) -> object | None:
-        """What the client has not taken of its responses, as a value that changes with each byte; None for nothing."""
+        """The unread part of its responses, as a value that changes with each byte; None for nothing."""
         transport = self._transport
         if transport is None or not (waiting := transport.get_write_buffer_size()):
             return None

@@ -26,7 +26,7 @@ from eosin.settings.settings import INT_MAX
 from eosin.storage.results.file_range import as_range
 
 if TYPE_CHECKING:
-    from eosin.network.connection import Connection
+    from eosin.network.connection import ServerConnection
     from eosin.network.host import ConnectionHost
 
 log = logging.getLogger(__name__)
@@ -178,7 +178,7 @@ class Exchange:
         return fields(api=self.api.key.name, version=self.context.api_version, peer=self.context.client_host)
 
 
-def exchange_of(frame: memoryview, connection: "Connection", host: "ConnectionHost") -> Exchange | None:
+def exchange_of(frame: memoryview, connection: "ServerConnection", host: "ConnectionHost") -> Exchange | None:
     """The exchange for the frame of a request; None for a frame that begins none and has been dealt with. Raises
     DecodeError. What is not served ends the connection, but for ApiVersions in an unknown version: its response is in
     version 0."""

@@ -24,11 +24,11 @@ class FetchInFlight:
         self._held_bytes = 0
         self._end_wait: Callable[[], None] | None = None
         self.has_begun = False
-        """Whether there is one, with a response or without."""
+        """True if there is one, with a response or without."""
         self.task: asyncio.Future[Any] | None = None
         """While it waits for records."""
         self.has_hung_up = False
-        """Whether the client is gone, though the socket still holds some of its bytes."""
+        """True if the client is gone, though the socket still holds some of its bytes."""
 
     def begin(self, held_bytes: int) -> None:
         """There is one, with so many bytes of a response so far."""
@@ -61,7 +61,7 @@ class FetchInFlight:
         self._end_wait = None
         self.hold(0)
 
-    def look_for_end(self, transport: asyncio.BaseTransport) -> None:
+    def check_for_end(self, transport: asyncio.BaseTransport) -> None:
         """End its wait if the client is gone, and any wait that follows."""
         if self.task is not None and has_hung_up(transport):
             self.has_hung_up = True

@@ -1,5 +1,5 @@
-"""What the system knows of a client whose socket holds bytes that nobody has read: whether it is gone, and whether it
-takes what it is sent."""
+"""Facts of the operating system about a client whose socket holds unread bytes: whether it is gone, and whether it
+reads its responses."""
 
 import array
 import asyncio
@@ -17,7 +17,7 @@ _PEER_HAS_CLOSED: Final[int] = getattr(select, "POLLRDHUP", 0)
 
 
 def has_hung_up(transport: asyncio.BaseTransport) -> bool:
-    """Whether the peer has closed, as far as the system tells."""
+    """True if the peer has closed, as far as the system tells."""
     socket = transport.get_extra_info("socket")
     if not _PEER_HAS_CLOSED or socket is None or socket.fileno() < 0:
         return False

@@ -19,7 +19,7 @@ from eosin.runtime.loop_watch import LoopWatch
 from eosin.security.session import EVERYBODY_MAY, Authorizer
 
 if TYPE_CHECKING:
-    from eosin.network.connection import Connection
+    from eosin.network.connection import ServerConnection
     from eosin.network.limits import ConnectionLimits
     from eosin.network.request_stats import RequestStats
 
@@ -41,16 +41,16 @@ class Handshaking(Protocol):
 
 @dataclass(slots=True)
 class ConnectionHost:
-    """What the connections of one broker share, and what the server sees of them."""
+    """The shared state of one broker's connections, and the server's view of them."""
 
     services: Any
-    """What handlers get: nobody here looks into it."""
+    """The services that handlers get: nothing in this room uses them."""
     clock: Clock
     apis: Mapping[int, Api]
     max_frame_bytes: int
     decode_request: Callable[..., Any] = decode_request
-    """What the handler of an API gets, by its key, version, frame and where the body starts; by a thread also with what
-    it calls after each millisecond."""
+    """Decodes a request for its handler, from its key, version, frame and the start of its body; in a thread also with
+    the function to call after each millisecond."""
     max_control_bytes: int = 2**31 - 1
     """Of requests other than Produce."""
     max_in_flight: int = 64
@@ -58,7 +58,7 @@ class ConnectionHost:
     write_buffer_bytes: int = 1_048_576
     max_connections: int = 2**31 - 1
     why_full: str = ""
-    """What limits `max_connections`, and how an operator raises it."""
+    """The limit behind `max_connections`, and the way for an operator to raise it."""
     limits: "ConnectionLimits | None" = None
     """Finer limits; None where the settings have none."""
     refusals: RefusalLog = field(default_factory=RefusalLog)
@@ -71,14 +71,14 @@ class ConnectionHost:
     """Called with the number of connections when it has grown."""
     hooks: RequestHooks | None = None
     connection_delay_ms: Callable[[str], int] | None = None
-    """How long a new connection from this address is held before it is closed, 0 when it is welcome; None where no
+    """Time for which a new connection from this address is held before it is closed, 0 if it is welcome; None if no
     quota limits connections (security.md 5.7)."""
     stats: "RequestStats | None" = None
     """Counts requests, where somebody wants to know."""
     authorizer: Authorizer = EVERYBODY_MAY
-    """That of `services`."""
+    """The authorizer of `services`."""
     response_memory: ResponseMemory = field(default_factory=ResponseMemory)
-    connections: "dict[Connection, None]" = field(default_factory=dict)
+    connections: "dict[ServerConnection, None]" = field(default_factory=dict)
     """Open connections, oldest first."""
     layers: "dict[Handshaking, None]" = field(default_factory=dict)
     """Connections whose TLS handshake is not done, below those in `connections`."""
@@ -110,11 +110,11 @@ class ConnectionHost:
         self.large_requests = LargeRequests(self)
 
     @property
-    def places_taken(self) -> int:
+    def used_places(self) -> int:
         """Connections, with those whose TLS handshake is not done and those that arrive."""
         return len(self.connections) + len(self.layers) + self.arriving
 
-    def new_decoder(self, connection: "Connection") -> FrameDecoder:
+    def new_decoder(self, connection: "ServerConnection") -> FrameDecoder:
         """For the frames of one connection."""
         return FrameDecoder(
             self.max_frame_bytes,

@@ -20,12 +20,12 @@ from eosin.runtime.thread_rest import GivenUp, ThreadRest
 from eosin.runtime.thread_turns import ThreadTurns
 
 if TYPE_CHECKING:
-    from eosin.network.connection import Connection
+    from eosin.network.connection import ServerConnection
     from eosin.network.host import ConnectionHost
 
 
 class LargeRequests:
-    """Those of one broker's connections that are not decoded yet."""
+    """The large requests of one broker's connections that are not decoded yet."""
 
     __slots__ = ("_host", "_turns")
 
@@ -33,14 +33,14 @@ class LargeRequests:
         self._host = host
         self._turns = ThreadTurns()
 
-    def begin(self, connection: "Connection", frame: memoryview, header: RequestHeader, api: Api) -> None:
+    def begin(self, connection: "ServerConnection", frame: memoryview, header: RequestHeader, api: Api) -> None:
         """Begin a request, of which only the header is decoded, before any other one of its connection."""
         connection.begin_turns()
         task = asyncio.get_running_loop().create_task(self._begin(connection, frame, header, api))
         self._host.running[task] = api.key
         task.add_done_callback(self._host.running.pop)
 
-    async def _begin(self, connection: "Connection", frame: memoryview, header: RequestHeader, api: Api) -> None:
+    async def _begin(self, connection: "ServerConnection", frame: memoryview, header: RequestHeader, api: Api) -> None:
         try:
             async with self._turns.turn(connection.session.owner) as rests:
                 request, items = await self._decoded(connection, frame, header, rests)
@@ -61,7 +61,7 @@ class LargeRequests:
             connection.end_turns()
 
     async def _decoded(
-        self, connection: "Connection", frame: memoryview, header: RequestHeader, rests: ThreadRest
+        self, connection: "ServerConnection", frame: memoryview, header: RequestHeader, rests: ThreadRest
     ) -> tuple[Any, int]:
         """The request, and how many items it has, where hooks want to know."""
 

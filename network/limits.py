@@ -19,7 +19,7 @@ from eosin.settings.security import prefixed
 from eosin.settings.settings import INT_MAX
 
 if TYPE_CHECKING:
-    from eosin.network.connection import Connection
+    from eosin.network.connection import ServerConnection
     from eosin.network.host import ConnectionHost
     from eosin.settings.broker import BrokerConfig
 
@@ -32,7 +32,7 @@ LONGEST_MS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class NetworkLimits:
     """The settings."""
 
     per_address: int = INT_MAX
@@ -48,17 +48,18 @@ class Limits:
 
 
 class Counted:
-    """How many connections there are, as of now."""
+    """The current numbers of connections."""
 
     __slots__ = ("addresses", "limits", "listeners")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: NetworkLimits) -> None:
         self.limits = limits
         self.addresses: Counter[str] = Counter()
         self.listeners: Counter[str] = Counter()
 
     def room(self, listener: str, *, most: int, possible: int) -> int:
-        """How many more may come by a listener: `most` is what the settings allow, `possible` what the system does."""
+        """Number of further connections that a listener may take: `most` is the limit of the settings, `possible` that
+        of the system."""
         spared = sum(self.listeners[each] for each in self.limits.spared)
         total = self.listeners.total()
         if listener in self.limits.spared:
@@ -74,7 +75,7 @@ class Counted:
         return reason
 
     def refusal(self, address: str, listener: str) -> str | None:
-        """Why there must not be one more; None if there may."""
+        """The reason to refuse another connection; None if it may come."""
         limits, group = self.limits, address_group(address)
         most = limits.of_address.get(group, limits.per_address)
         if self.addresses[group] >= most:
@@ -88,7 +89,7 @@ class Counted:
 class ConnectionLimits:
     """The limits of one broker, and what is counted for them."""
 
-    def __init__(self, limits: Limits, *, possible: int, window_num: int = 11, sample_ms: int = 1000) -> None:
+    def __init__(self, limits: NetworkLimits, *, possible: int, window_num: int = 11, sample_ms: int = 1000) -> None:
         """`possible` is how many connections the system leaves room for."""
         self.limits = limits
         self.possible = possible
@@ -100,7 +101,7 @@ class ConnectionLimits:
         }
 
     def counted(self, host: "ConnectionHost") -> Counted:
-        """What there is now."""
+        """Counts the connections of now."""
         counted = Counted(self.limits)
         for connection in host.connections:
             counted.addresses[address_group(connection.session.host)] += 1
@@ -124,7 +125,7 @@ class ConnectionLimits:
             del self._arriving[address, listener]
 
     def delay_ms(self, listener: str, count: int, now_ms: int) -> int:
-        """How long `count` connections that were accepted now must wait before they are served."""
+        """Time that `count` connections that were accepted now must wait before they are served."""
         longest = 0
         for name in (listener, BROKER):
             if name not in self._rates or (name == BROKER and listener in self.limits.spared):
@@ -135,7 +136,7 @@ class ConnectionLimits:
         return min(longest, count * LONGEST_MS)
 
 
-def close_if_too_many(host: "ConnectionHost", connection: "Connection") -> None:
+def close_if_too_many(host: "ConnectionHost", connection: "ServerConnection") -> None:
     """Close a connection whose user has too many, now that it is known whose it is: to refuse the login would tell the
     client that its password is wrong."""
     principal = connection.session.principal
@@ -151,17 +152,17 @@ def close_if_too_many(host: "ConnectionHost", connection: "Connection") -> None:
     else:
         return
     host.refusals.note(str(principal), reason, peer=connection.peer, listener=connection.listener)
-    connection.end_after_answers()
+    connection.end_after_responses()
 
 
-def limits_of(config: "BrokerConfig", loopback: Collection[str]) -> Limits:
-    """What the settings say; `loopback` are the listeners that only this machine reaches."""
+def limits_of(config: "BrokerConfig", loopback: Collection[str]) -> NetworkLimits:
+    """The limits by the settings; `loopback` are the listeners that only this machine reaches."""
     names = [each.name for each in config.bound_listeners]
     rates = {name: rate for name in names if (rate := config.overrides.get(prefixed(CREATION_RATE, name))) is not None}
     if config.max_connection_creation_rate < INT_MAX:
         rates[BROKER] = config.max_connection_creation_rate
     is_limited = config.max_connections < INT_MAX or BROKER in rates
-    return Limits(
+    return NetworkLimits(
         per_address=config.max_connections_per_ip,
         of_address=config.connections_by_address,
         of_listener={

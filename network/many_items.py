@@ -40,7 +40,7 @@ ITEMS_PER_TURN: Final = 200
 TURN_MS: Final = 2
 """For items that take longer."""
 NAMES_PER_TURN: Final = 2000
-"""That are only looked at."""
+"""Number of names in one turn that are only checked."""
 ITEMS_PER_DROP: Final = 1000
 """Of those that are let go; each takes a microsecond."""
 ITEMS_PER_COPY: Final = 20_000
@@ -62,14 +62,14 @@ async def made_for_each(items: Iterable[_T], count: int, context: "RequestContex
 async def by_topic(
     topics: Iterable[_S], field: str, answers: Iterable[_T], make: Callable[[_S, tuple[_T, ...]], _R], clock: Clock
 ) -> tuple[_R, ...]:
-    """What is made of each topic and the answers of its partitions, in `field`: they follow each other in `answers`."""
+    """Builds the result of each topic with those of its partitions in `field`: they follow each other in `answers`."""
     left = iter(answers)
     made = (make(topic, tuple(islice(left, len(getattr(topic, field))))) for topic in topics)
     return tuple(await taken(made, clock))
 
 
 def items_in(part: Any) -> int:
-    """How many items the lists of a request have, and the lists in these."""
+    """Number of items in the lists of a request, and in the lists in these."""
     if isinstance(part, tuple):
         return len(part) + (sum(map(items_in, part)) if part and isinstance(part[0], Message) else 0)
     if isinstance(part, Message):
@@ -235,7 +235,7 @@ CHARS_PER_ITEM: Final = 160
 
 
 def weight_of(names: Sequence[str]) -> int:
-    """How many items the names of groups count as."""
+    """Number of items that the names of groups count as."""
     return max(len(names), sum(map(len, names)) // CHARS_PER_ITEM)
 
 

@@ -3,11 +3,11 @@
 from typing import Final
 
 
-class Held:
+class NoTimer:
     """Stands where a timer would."""
 
     def cancel(self) -> None:
         """Nothing is scheduled."""
 
 
-HELD: Final = Held()
+HELD: Final = NoTimer()

@@ -21,13 +21,13 @@ from eosin.model.address_group import address_group
 from eosin.model.principals import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
-    from eosin.network.connection import Connection
+    from eosin.network.connection import ServerConnection
     from eosin.network.host import ConnectionHost
 
-QUIET_LOOKS: Final = 2
+QUIET_CHECKS: Final = 2
 """A connection gives its place when so many looks in a row find no new request of it, after one to two seconds."""
 
-WAITING_LOOKS: Final = 6
+WAITING_CHECKS: Final = 6
 """A connection whose Fetch waits for records gives its place after so many looks, five to six seconds."""
 
 GIVEN_PER_TURN: Final = 4
@@ -51,9 +51,9 @@ class Places:
 
     def __init__(self, host: "ConnectionHost") -> None:
         self._host = host
-        self._seen: dict[Connection, _Seen] = {}
-        self._order: list[Connection] | None = None
-        """Who may go, last those that go first; None before somebody asks for a place after a look."""
+        self._seen: dict[ServerConnection, _Seen] = {}
+        self._order: list[ServerConnection] | None = None
+        """Connections that may be closed, best candidate last; None until needed."""
         self._of_user: Counter[Principal] = Counter()
         """Connections as of the last look, and those that were made since."""
         self._why = f"it asked for nothing and others come, {host.why_full}"
@@ -63,7 +63,7 @@ class Places:
         connections, before = self._host.connections, self._seen
         self._seen, self._order = {}, None
         self._of_user.clear()
-        if self._host.places_taken < self._host.max_connections * 3 // 4:
+        if self._host.used_places < self._host.max_connections * 3 // 4:
             return
         for connection in connections:
             seen, requests = before.get(connection), connection.requests
@@ -80,19 +80,19 @@ class Places:
         """Count one more connection of a user that has logged in; whether it has to leave its place to others."""
         self._of_user[user] += 1
         most = self._host.max_connections
-        return self._host.places_taken > most - most // LAST and 2 * self._of_user[user] > most
+        return self._host.used_places > most - most // LAST and 2 * self._of_user[user] > most
 
     def give(self, listener: str) -> bool:
         """Close a connection for one that comes by `listener`, if any may go."""
         if self._order is None:
             self._order = self._who_may_go()
         limits, put_back = self._host.limits, []
-        gone: Connection | None = None
+        gone: ServerConnection | None = None
         while self._order and gone is None:
             connection = self._order.pop()
             if limits is not None and connection.listener in limits.limits.spared - {listener}:
                 put_back.append(connection)  # it goes for its like only
-            elif connection in self._host.connections and self._still_asks_for_nothing(connection):
+            elif connection in self._host.connections and self._may_still_be_closed(connection):
                 gone = connection
         self._order += reversed(put_back)
         if gone is None:
@@ -101,31 +101,31 @@ class Places:
         self._host.refusals.note("all", self._why, peer=gone.peer, listener=gone.listener)
         return True
 
-    def _who_may_go(self) -> "list[Connection]":
+    def _who_may_go(self) -> "list[ServerConnection]":
         of_address = Counter(map(_address, self._host.connections))
         of_holder = Counter(map(_holder, self._host.connections))
-        quiet: list[Connection] = []
-        waiting: list[Connection] = []
+        quiet: list[ServerConnection] = []
+        waiting: list[ServerConnection] = []
         for connection, seen in self._seen.items():
             if not connection.in_flight:
-                if seen.quiet >= QUIET_LOOKS:
+                if seen.quiet >= QUIET_CHECKS:
                     quiet.append(connection)
-            elif seen.looks >= WAITING_LOOKS:
+            elif seen.looks >= WAITING_CHECKS:
                 waiting.append(connection)
         for each in quiet, waiting:
             # Keeps the oldest first among equals.
             each.sort(key=lambda one: (-of_holder[_holder(one)], -of_address[_address(one)]))
         return [*reversed(waiting), *reversed(quiet)]
 
-    def _still_asks_for_nothing(self, connection: "Connection") -> bool:
+    def _may_still_be_closed(self, connection: "ServerConnection") -> bool:
         is_quiet = connection.requests == self._seen[connection].requests
-        return connection.asks_for_nothing and (is_quiet or connection.in_flight > 0)
+        return connection.may_be_closed and (is_quiet or connection.in_flight > 0)
 
 
-def _holder(connection: "Connection") -> str | Principal:
+def _holder(connection: "ServerConnection") -> str | Principal:
     principal = connection.session.principal
     return _address(connection) if principal == ANONYMOUS else principal
 
 
-def _address(connection: "Connection") -> str:
+def _address(connection: "ServerConnection") -> str:
     return address_group(connection.session.host)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from eosin.runtime.logging_format import fields
 
 if TYPE_CHECKING:
-    from eosin.network.connection import Connection
+    from eosin.network.connection import ServerConnection
     from eosin.network.host import ConnectionHost
 
 log = logging.getLogger(__name__)
@@ -28,9 +28,9 @@ _OTHERS: Final = ("other peers", "for several reasons")
 
 
 @dataclass(slots=True)
-class _Kind:
+class _RefusalKind:
     more: int = 0
-    """How often it happened since the last line about it."""
+    """Number of times that it happened since the last line about it."""
 
 
 class Refusable(Protocol):
@@ -46,7 +46,7 @@ class RefusalLog:
 
     def __init__(self, max_kinds: int = MAX_KINDS) -> None:
         self._max_kinds = max_kinds
-        self._kinds: dict[tuple[str, str], _Kind] = {}
+        self._kinds: dict[tuple[str, str], _RefusalKind] = {}
 
     def note(self, host: str, reason: str, *, peer: str, listener: str, detail: str = "", count: int = 1) -> bool:
         """Log, or count, that `peer` (HOST:PORT) of `host` was refused, `count` times; whether the log has a line of
@@ -59,7 +59,7 @@ class RefusalLog:
         if kind is not None:
             kind.more += count
             return True
-        self._kinds[key] = _Kind(count - 1)
+        self._kinds[key] = _RefusalKind(count - 1)
         why = f"{reason}: {detail}" if detail else reason
         log.warning("closing a connection: %s", why, extra=fields(peer=peer, listener=listener))
         return False
@@ -75,7 +75,7 @@ class RefusalLog:
         for (host, reason), kind in told.items():
             if kind.more:
                 log.warning("closed more connections: %s", reason, extra=fields(peer=host, connections=kind.more))
-                self._kinds[host, reason] = _Kind()
+                self._kinds[host, reason] = _RefusalKind()
 
 
 class RefusedPeers:
@@ -84,9 +84,9 @@ class RefusedPeers:
 
     def __init__(self, host: "ConnectionHost") -> None:
         self._host = host
-        self._ends: dict[Connection, asyncio.TimerHandle] = {}
+        self._ends: dict[ServerConnection, asyncio.TimerHandle] = {}
 
-    def hold(self, connection: "Connection", reason: str, detail: str) -> bool:
+    def hold(self, connection: "ServerConnection", reason: str, detail: str) -> bool:
         """Log the refusal. Returns True if the connection is closed later, by this object."""
         host = self._host
         again = host.refusals.closing(connection, reason, detail)
@@ -98,13 +98,13 @@ class RefusedPeers:
             self._ends[connection] = loop.call_later(host.refused_delay_ms / 1000, self._end, connection)
         return True
 
-    def lost(self, connection: "Connection") -> None:
+    def lost(self, connection: "ServerConnection") -> None:
         """The client is gone: nothing is to be closed any more."""
         end = self._ends.pop(connection, None)
         if end is not None:
             end.cancel()
             self._host.refused -= 1
 
-    def _end(self, connection: "Connection") -> None:
+    def _end(self, connection: "ServerConnection") -> None:
         self.lost(connection)
         connection.close()

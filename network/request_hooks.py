@@ -23,8 +23,8 @@ _WAIT_AS_ASKED: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What becomes of a request besides being handled. A verdict of defaults changes nothing."""
+class RequestVerdict:
+    """The treatment of a request besides its handling. A verdict of defaults changes nothing."""
 
     error: ErrorCode = ErrorCode.NONE
     """Refuses the request with this error; its handler does not run."""
@@ -82,12 +82,12 @@ class ObservedRequest:
         self.pause_ms = 0
         """Of a verdict, or of a hook that knows it only when the request is handled."""
         self.quota: Any = None
-        """What quotas have taken for it."""
+        """The costs that quotas have counted for it."""
         self.unsent: list[Any] = []
         """The response that a hook has put another one in place of: it may be very large."""
         self.begun_ns = 0
         self.busy_ns = 0
-        """How long its handler ran before it first waited, 0 if it did not wait; measured for quotas only."""
+        """Time that its handler ran before it first waited, 0 if it did not wait; measured for quotas only."""
 
     @property
     def error(self) -> ErrorCode:
@@ -99,7 +99,7 @@ class RequestHooks:
     """Sees every request begin and end. Override what is needed; `begun` and `handled` may raise `CloseConnection`, and
     wait only for their next turn in a request of many items (`network/many_items.py`)."""
 
-    async def begun(self, observed: ObservedRequest) -> Verdict | None:
+    async def begun(self, observed: ObservedRequest) -> RequestVerdict | None:
         """Before the handler runs. None lets the request be."""
         return None
 
@@ -120,7 +120,7 @@ class HookChain(RequestHooks):
     def __init__(self, hooks: Sequence[RequestHooks]) -> None:
         self._hooks = tuple(hooks)
 
-    async def begun(self, observed: ObservedRequest) -> Verdict | None:
+    async def begun(self, observed: ObservedRequest) -> RequestVerdict | None:
         for each in self._hooks:
             verdict = await each.begun(observed)
             if verdict is not None:

@@ -14,7 +14,7 @@ _BOUNDS_NS: Final = tuple(round(bound * NS_PER_MS) for bound in LATENCIES_MS)
 
 
 class Latencies:
-    """How long things took, by bucket; the last bucket is for what took longer than all bounds."""
+    """Counts of durations, by bucket; the last bucket is for those above all bounds."""
 
     __slots__ = ("counts", "total_ns")
 
@@ -29,7 +29,7 @@ class Latencies:
 
     @property
     def count(self) -> int:
-        """How many were counted."""
+        """Number of durations."""
         return sum(self.counts)
 
     def quantile_ms(self, share: float) -> float:
@@ -60,7 +60,7 @@ class RequestStats:
         self.latencies: dict[int, Latencies] = {}
         """By API key."""
         self.versions: dict[int, int] = {}
-        """How many, by key and version in one number."""
+        """Number of requests, by key and version in one number."""
 
     def answered(self, key: int, version: int, took_ns: int) -> None:
         """Count a request, from its frame to its response."""

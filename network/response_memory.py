@@ -9,7 +9,7 @@ slow reader still gets pieces of `LEAST_PIECE_BYTES`.
 from typing import Final
 
 DEFAULT_LIMIT_BYTES: Final = 67_108_864
-ANSWER_BYTES: Final = 1_048_576
+RESPONSE_BYTES: Final = 1_048_576
 """One answer holds no more, however much is free."""
 PIECE_BYTES: Final = 65_536
 LEAST_PIECE_BYTES: Final = 4096
@@ -26,11 +26,11 @@ class ResponseMemory:
         self.held_bytes = 0
 
     def answer_bytes(self) -> int:
-        """How much the next answer may hold in memory; its first batch comes in any case."""
-        return min(ANSWER_BYTES, self._share())
+        """Number of bytes that the next response may hold in memory; its first batch comes in any case."""
+        return min(RESPONSE_BYTES, self._share())
 
     def piece_bytes(self) -> int:
-        """How much of its answer a slow reader may hold in memory."""
+        """Number of bytes of its response that a slow reader may hold in memory."""
         return max(LEAST_PIECE_BYTES, min(PIECE_BYTES, self._share()))
 
     def _share(self) -> int:

@@ -1,44 +1,45 @@
 """`ResponseQueue`: the responses of one connection on their way to its client, in order.
 
 Those of one turn of the loop leave in one piece. A large one, and whatever follows before it is sent, goes through an
-`AnswerStream`, which is made for the first one: an idle connection has none.
+`ResponseStream`, which is made for the first one: an idle connection has none.
 """
 
 import asyncio
 from typing import TYPE_CHECKING
 
-from eosin.network.answer_stream import AnswerStream
 from eosin.network.host import ConnectionHost
+from eosin.network.response_stream import ResponseStream
 from eosin.protocol.wire.codec import Buffer
 
 if TYPE_CHECKING:
-    from eosin.network.connection import Connection
+    from eosin.network.connection import ServerConnection
 
 
 class ResponseQueue:
-    """What is ready and not handed to the transport yet, and the stream of what the client has to take first."""
+    """Responses that are ready and not handed to the transport yet, and the stream of those that the client takes
+    first."""
 
     __slots__ = ("_host", "_loop", "_owner", "_ready", "_stream", "_streams_next", "ready_bytes")
 
-    def __init__(self, host: ConnectionHost, loop: asyncio.AbstractEventLoop, owner: "Connection") -> None:
+    def __init__(self, host: ConnectionHost, loop: asyncio.AbstractEventLoop, owner: "ServerConnection") -> None:
         self._host = host
         self._loop = loop
         self._owner = owner
         self._ready: list[Buffer] = []
         self.ready_bytes = 0
         """Of responses that `send` has not seen."""
-        self._stream: AnswerStream | None = None
+        self._stream: ResponseStream | None = None
         self._streams_next = False
-        """Whether a large response is among those that are ready."""
+        """True if a large response is among those that are ready."""
 
     @property
     def is_streaming(self) -> bool:
-        """Whether the client has to take large responses first."""
+        """True if the client has to take large responses first."""
         return self._stream is not None and self._stream.is_busy
 
     @property
     def left(self) -> tuple[int, int] | None:
-        """How far the large responses are, as a value that changes with each byte; None where there were none."""
+        """The position in the large responses, as a value that changes with each byte; None if there were none."""
         return None if self._stream is None else self._stream.left
 
     def add(self, buffers: list[Buffer]) -> int:
@@ -67,10 +68,10 @@ class ResponseQueue:
             transport.writelines(ready)
         return True
 
-    def _stream_on(self, transport: asyncio.Transport) -> AnswerStream:
+    def _stream_on(self, transport: asyncio.Transport) -> ResponseStream:
         if self._stream is None:
             host = self._host
-            self._stream = AnswerStream(
+            self._stream = ResponseStream(
                 transport,
                 self._loop,
                 host.response_memory,

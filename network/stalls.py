@@ -8,11 +8,11 @@ from eosin.runtime.clock import NS_PER_MS
 from eosin.runtime.loop_watch import STALL_MS, Step
 
 if TYPE_CHECKING:
-    from eosin.network.connection import Connection
+    from eosin.network.connection import ServerConnection
     from eosin.network.host import ConnectionHost
 
 
-def note_stall(host: "ConnectionHost", connection: "Connection", frame: memoryview, took_ns: int) -> None:
+def note_stall(host: "ConnectionHost", connection: "ServerConnection", frame: memoryview, took_ns: int) -> None:
     """Tell the watch if a turn of a connection took very long. That was `frame`, its last request, since a turn begins
     none after its time."""
     watch = host.loop_watch

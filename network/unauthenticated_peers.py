@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from eosin.model.address_group import address_group, network_of
 from eosin.network.known_addresses import KnownAddresses
 from eosin.network.refusal_log import RefusalLog
-from eosin.protocol.wire.frame_memory import LOOK_MS, FrameMemory
+from eosin.protocol.wire.frame_memory import CHECK_MS, FrameMemory
 from eosin.protocol.wire.frames import BUFFER_BYTES
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock, Timer
@@ -46,7 +46,7 @@ _SPARED: Final = (4, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnauthenticatedPeerLimits:
-    """How many there may be on a listener, and how long each may take."""
+    """The largest number of such peers on a listener, and the time that each may take."""
 
     most: int = 1000
     most_per_address: int = 100
@@ -59,17 +59,17 @@ class UnauthenticatedPeerLimits:
 
 
 class ServingLayer(Protocol):
-    """What serves a connection now: TLS, or the connection itself."""
+    """The layer that serves a connection now: TLS, or the connection itself."""
 
     @property
     def has_received(self) -> bool:
-        """Whether a byte came."""
+        """True if a byte came."""
 
     def abort(self) -> None:
         """Close now."""
 
 
-class Crowd:
+class PeerPool:
     """Peers of which any one can be drawn: each step takes the same time, however many they are."""
 
     __slots__ = ("_at", "_peers")
@@ -77,7 +77,7 @@ class Crowd:
     def __init__(self) -> None:
         self._peers: list[UnauthenticatedPeer] = []
         self._at: dict[UnauthenticatedPeer, int] = {}
-        """Where each is among them."""
+        """The index of each peer."""
 
     def __len__(self) -> int:
         return len(self._peers)
@@ -120,10 +120,10 @@ class UnauthenticatedPeers:
         self.refusals = refusals
         self.clock = clock
         self._chance = chance
-        self.strangers = Crowd()
-        self.acquaintances = Crowd()
-        """Those of known addresses."""
-        self.by_address: dict[str, Crowd] = {}
+        self.strangers = PeerPool()
+        self.acquaintances = PeerPool()
+        """Peers of known addresses."""
+        self.by_address: dict[str, PeerPool] = {}
         """Only of addresses that have any."""
         self.by_network: Counter[str] = Counter()
         """Only of networks that have any."""
@@ -132,13 +132,13 @@ class UnauthenticatedPeers:
             largest_bytes=limits.frame_bytes,
             others=lambda: self.count * BUFFER_BYTES,
             soon=loop.call_soon_threadsafe,
-            later=(lambda _: None) if clock is None else partial(clock.start_deadline, LOOK_MS),
+            later=(lambda _: None) if clock is None else partial(clock.start_deadline, CHECK_MS),
         )
         """For their frames that do not fit a buffer; the buffers count as if each of them had one."""
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of peers."""
         return len(self.strangers) + len(self.acquaintances)
 
     def admit(self, host: str) -> "UnauthenticatedPeer | None":
@@ -160,7 +160,7 @@ class UnauthenticatedPeers:
     def _why_full(self) -> str:
         return f"too many connections that have not proved who they are, a listener has {self.limits.most} places"
 
-    def _make_room(self, host: str, crowds: Sequence[Crowd], *, of: str, why: str) -> bool:
+    def _make_room(self, host: str, crowds: Sequence[PeerPool], *, of: str, why: str) -> bool:
         """Close one of `crowds` for a newcomer from `host`, if any may go; the log has one line for each `of`."""
         gone = self._one_to_go(crowds, network_of(host))
         self.refusals.note(of, why, peer=host if gone is None else gone.host, listener=self.listener)
@@ -169,14 +169,14 @@ class UnauthenticatedPeers:
         gone.give_place()
         return True
 
-    def _one_to_go(self, crowds: Sequence[Crowd], network: str) -> "UnauthenticatedPeer | None":
-        """Whose place a newcomer of `network` gets: the first of the least rank among some that are drawn."""
+    def _one_to_go(self, crowds: Sequence[PeerPool], network: str) -> "UnauthenticatedPeer | None":
+        """The peer whose place a newcomer of `network` gets: the first of the least rank among some that are drawn."""
         drawn = [crowd.draw(self._chance) for crowd in crowds for _ in range(DRAWS if crowd else 0)]
         are_silent = 2 * sum(not peer.has_sent for peer in drawn) >= len(drawn)
         full = max(self.limits.most // FULL, self.by_network[network])
 
         def claim(peer: UnauthenticatedPeer) -> tuple[int, int]:
-            """How much it has to be spared, the least first."""
+            """The rank of a peer; the one of the least rank goes first."""
             of_network = self.by_network[peer.network]
             if not peer.is_served:
                 return _SPARED
@@ -214,26 +214,26 @@ class UnauthenticatedPeer:
         self.memory = peers.memory
         """For its large frames."""
         self.stage = "tcp"
-        """How far the peer has come, for the log: tcp, tls or the SASL mechanism."""
+        """The stage that the peer has reached, for the log: tcp, tls or the SASL mechanism."""
         self.had_its_time = False
-        """Whether it is there for longer than a login takes, as a rule."""
+        """True if it is there for longer than a login takes, as a rule."""
         self._layer: ServingLayer | None = None
         self._has_sent = False
         self._address = address_group(host)
         self._crowd = peers.acquaintances if is_known else peers.strangers
         self._crowd.add(self)
-        peers.by_address.setdefault(self._address, Crowd()).add(self)
+        peers.by_address.setdefault(self._address, PeerPool()).add(self)
         peers.by_network[self.network] += 1
         self._timer: Timer | None = peers.clock.start_deadline(TIME_MS, self._judge_time)
 
     @property
     def is_served(self) -> bool:
-        """Whether there is something that can be closed."""
+        """True if there is something that can be closed."""
         return self._layer is not None
 
     @property
     def has_sent(self) -> bool:
-        """Whether a byte came from the peer."""
+        """True if a byte came from the peer."""
         if not self._has_sent and self._layer is not None:
             self._has_sent = self._layer.has_received
         return self._has_sent

@@ -21,11 +21,11 @@ log = logging.getLogger(__name__)
 IDLE_ROUNDS: Final = 4
 """A connection is closed when it was found idle this often in a row, each a part of connections.max.idle.ms apart."""
 
-LOOK_FOR_END_MS: Final = 1000
-"""How often connections that are not read are checked for clients that are gone, those that are not read by their
-clients for whether these take anything, and those that have begun a request for whether it goes on."""
+END_CHECK_MS: Final = 1000
+"""Interval between checks of connections: is a client gone whose connection is not read, does a client take anything
+of its responses, and does a request that has begun go on."""
 PROGRESS_BYTES: Final = 65_536
-"""What must come of a frame within the time, or its end: 2 KiB a second by default."""
+"""Number of bytes of a frame that must come within the time, or its end: 2 KiB a second by default."""
 
 
 class ConnectionWatch:
@@ -37,22 +37,22 @@ class ConnectionWatch:
         unread_ms = config.eosin_connection_unread_timeout_ms
         self._unread = None
         if unread_ms >= 0:
-            self._unread = UnreadAnswers(looks=max(unread_ms // LOOK_FOR_END_MS, 1), refusals=host.refusals)
+            self._unread = UnreadResponses(looks=max(unread_ms // END_CHECK_MS, 1), refusals=host.refusals)
         frame_ms = config.eosin_frame_timeout_ms
         self._unfinished = None
         if frame_ms >= 0:
-            self._unfinished = UnfinishedFrames(looks=max(frame_ms // LOOK_FOR_END_MS, 1), refusals=host.refusals)
+            self._unfinished = UnfinishedFrames(looks=max(frame_ms // END_CHECK_MS, 1), refusals=host.refusals)
 
     def begin(self, background: Background) -> None:
         """Look from now on."""
-        background.every(LOOK_FOR_END_MS, "the search for clients that have gone", self._look_for_ends)
+        background.every(END_CHECK_MS, "the search for clients that have gone", self._check_for_ends)
         if self._idle_ms > 0:
             background.every(max(self._idle_ms // IDLE_ROUNDS, 1), "the search for idle clients", self._close_idle)
 
-    def _look_for_ends(self) -> None:
+    def _check_for_ends(self) -> None:
         connections = list(self._host.connections)
         for connection in connections:
-            connection.look_for_end()
+            connection.check_for_end()
         self._host.places.look()
         if self._unread is not None:
             self._unread.look(connections)
@@ -88,7 +88,7 @@ class Sender(Protocol):
 class UnfinishedFrames:
     """Clients that begin a request and do not end it, byte by byte or not at all (security.md 6.2).
 
-    Such a client holds the memory of its frame. Time is counted in looks, as in `UnreadAnswers`, so a pause of the
+    Such a client holds the memory of its frame. Time is counted in looks, as in `UnreadResponses`, so a pause of the
     broker costs nobody a connection; and only while the connection is read, so one that has to wait is not blamed for
     it.
     """
@@ -126,13 +126,13 @@ class Reader(Protocol):
     peer: str
 
     def unread(self) -> object | None:
-        """What it has not taken, as a value that changes with each byte; None for nothing."""
+        """The unread part of its responses, as a value that changes with each byte; None for nothing."""
 
     def abort(self) -> None:
         """Close it, and drop what is unsent."""
 
 
-class UnreadAnswers:
+class UnreadResponses:
     """Clients that take no byte of their responses for so long that they are given up (security.md 6.2).
 
     Such a client holds what was prepared for it, and nothing of its own makes it let go. Time is counted in looks, so a

@@ -31,7 +31,7 @@ class AloneNode:
     """A broker that runs alone."""
 
     other_brokers: Final[OtherBrokers] = NoOtherBrokers()
-    confirms_answers: Final = False
+    confirms_responses: Final = False
     keeps_metadata: Final = True
     unguarded: Final[Collection[int]] = ()
     decode_request: Final[Callable[..., Any]] = staticmethod(decode_request)
@@ -78,7 +78,7 @@ class AloneNode:
             self._replicas,
             services.partitions,
             OffsetsFollowTopics(services.groups),
-            services.metadata_answers,
+            services.metadata_responses,
         ):
             self.cluster.subscribe(listener)
 

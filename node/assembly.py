@@ -18,7 +18,7 @@ from eosin.broker.partitions import LedLogs, Partitions
 from eosin.broker.security.group_shares import group_shares_of
 from eosin.broker.services import Services
 from eosin.broker.transactions.verification import TransactionVerification
-from eosin.cluster.metadata.answers import MetadataAnswers
+from eosin.cluster.metadata.responses import MetadataResponses
 from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 from eosin.model.cluster import ClusterListener, Topic
@@ -40,7 +40,7 @@ from eosin.settings.settings import INT_MAX
 if TYPE_CHECKING:
     from eosin.broker.config.store_reloads import ReloadStores
     from eosin.broker.markers import OtherBrokers
-    from eosin.broker.partitions import Replicas
+    from eosin.broker.partitions import BrokerReplicas
     from eosin.broker.traffic_stats import TrafficStats
     from eosin.cluster.replication.led_partitions import LedPartitions
     from eosin.coordinator.groups.ports import GroupObserver
@@ -68,14 +68,14 @@ def _itself(log: "PartitionLog") -> "CoordinatorLog":
 class Replication(NamedTuple):
     """The replicas of one broker, and what depends on those of others."""
 
-    replicas: "Replicas"
+    replicas: "BrokerReplicas"
     leader_epoch: "Callable[[TopicPartition], int]"
     led: "LedPartitions | None" = None
-    """What followers and acks=all depend on; None where nobody follows."""
+    """The partitions that followers and acks=all depend on; None if nobody follows."""
     guard: "Callable[[PartitionLog], CoordinatorLog]" = _itself
-    """What a coordinator writes to instead of the log."""
+    """Returns the log that a coordinator writes to instead of the partition's."""
     has_enough_in_sync: "Callable[[PartitionLog], bool] | None" = None
-    """Which partitions may take markers; None for all."""
+    """True for a partition that may take markers; None for all."""
 
 
 class ClusterPart(Protocol):
@@ -87,7 +87,7 @@ class ClusterPart(Protocol):
 
     @property
     def logs(self) -> "LogManager":
-        """What is on this broker's disk."""
+        """The logs on this broker's disk."""
 
     @property
     def led_logs(self) -> LedLogs:
@@ -103,15 +103,15 @@ class ClusterPart(Protocol):
 
     @property
     def other_brokers(self) -> "OtherBrokers":
-        """Where the markers of other brokers' partitions go."""
+        """The route of markers to other brokers' partitions."""
 
     @property
-    def confirms_answers(self) -> bool:
-        """Whether another broker may become a coordinator without this broker's hearing of it."""
+    def confirms_responses(self) -> bool:
+        """True if another broker may become a coordinator without this broker's hearing of it."""
 
     @property
     def keeps_metadata(self) -> bool:
-        """Whether this broker decides about changes of the metadata, and no controller does."""
+        """True if this broker decides about changes of the metadata, and no controller does."""
 
     @property
     def unguarded(self) -> Collection[int]:
@@ -122,7 +122,8 @@ class ClusterPart(Protocol):
         """See `ConnectionHost.decode_request`."""
 
     def verifier(self, transactions: "TransactionVerifier") -> "TransactionVerifier":
-        """Whoever knows of all transactions in the cluster, where `transactions` coordinates this broker's."""
+        """The verifier that knows of all transactions in the cluster, where `transactions` coordinates this
+        broker's."""
 
     def apis(self, apis: "Mapping[int, Api]") -> "Mapping[int, Api]":
         """These APIs as this broker serves them."""
@@ -158,7 +159,7 @@ class OffsetsFollowTopics(ClusterListener):
 
 
 class Watchers(NamedTuple):
-    """Whoever is told of what the parts do; None where nobody wants to know."""
+    """The observers of the parts; None for an observer that is not wanted."""
 
     recorder: "TransactionObserver | None" = None
     group_recorder: "GroupObserver | None" = None
@@ -172,7 +173,7 @@ class Watchers(NamedTuple):
 
 
 class Outside(NamedTuple):
-    """What the assembly is given by whoever stands a broker up."""
+    """The objects that the assembly is given from outside."""
 
     clock: Clock
     chance: Chance
@@ -219,7 +220,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         config=transaction_config(config, transaction_version=cluster.features.level(TRANSACTION_VERSION)),
         chance=chance,
         observer=watchers.recorder,
-        confirms_answers=part.confirms_answers,
+        confirms_responses=part.confirms_responses,
     )
     verifier = part.verifier(transactions)
     groups = GroupCoordinator(
@@ -229,7 +230,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         chance=chance,
         config=group_config(config),
         observer=watchers.group_recorder,
-        confirms_answers=part.confirms_answers,
+        confirms_responses=part.confirms_responses,
     )
     markers.bind(groups)
     acls = cluster.acl_entries(clock) if config.has_authorizer else None
@@ -247,7 +248,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         ),
         transactions=transactions,
         groups=groups,
-        metadata_answers=MetadataAnswers(cluster, clock, limit_bytes=config.eosin_metadata_answers_max_bytes),
+        metadata_responses=MetadataResponses(cluster, clock, limit_bytes=config.eosin_metadata_answers_max_bytes),
         response_memory=ResponseMemory(config.eosin_fetch_response_memory_bytes),
         recorder=watchers.recorder,
         traffic=watchers.traffic,
@@ -308,7 +309,7 @@ def _hooks(config: BrokerConfig, given: RequestHooks | None) -> RequestHooks | N
 
 
 def _connections(config: BrokerConfig, descriptors: DescriptorBudget | None) -> tuple[int, str]:
-    """How many connections there may be, and what limits them."""
+    """The largest number of connections, and the name of its limit."""
     if descriptors is None or descriptors.max_connections >= config.max_connections:
         return config.max_connections, f"max.connections is {config.max_connections}"
     max_connections = descriptors.max_connections

@@ -1,4 +1,4 @@
-"""How the descriptors of the process are shared: some are kept for the broker's own work, the others go to connections
+"""Shares the descriptors of the process: some are kept for the broker's own work, the others go to connections
 and to segments that are open.
 
 Always true: connections never take what the broker needs to write, sync and load; segments give way to connections down
@@ -21,7 +21,7 @@ write, sync, compact and remove files."""
 
 @dataclass(frozen=True, slots=True)
 class DescriptorBudget:
-    """What connections and segments share."""
+    """The descriptors that connections and segments share."""
 
     limit: int
     """Descriptors that the process may have (`ulimit -n`)."""
@@ -40,7 +40,7 @@ class DescriptorBudget:
 
 
 def budget_of(limit: int, *, listeners: int) -> DescriptorBudget:
-    """How `limit` descriptors, at least `LEAST_LIMIT`, are shared by a broker with so many listeners."""
+    """Divides `limit` descriptors, at least `LEAST_LIMIT`, for a broker with so many listeners."""
     assert limit >= LEAST_LIMIT, "checked before the broker starts"
     shared = max(limit - RESERVED - listeners, 8)
     return DescriptorBudget(limit, shared, max(shared // 4, 4))

@@ -12,19 +12,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 
-LOOK_MS: Final = 10_000
-"""How often it is looked at."""
+CHECK_MS: Final = 10_000
+"""Interval between checks."""
 STEP_BYTES: Final = 16 << 20
 """Less is left as it is."""
 _WORTH_BYTES: Final = 1 << 20
-"""Who has got so much back asks again at the next look."""
+"""Number of freed bytes after which the next check asks again."""
 MOST_ROUNDS: Final = 6
 """Looks between two questions, at most."""
 _STATM: Final = Path("/proc/self/statm")
 
 
 class FreedMemory:
-    """`look` is called each `LOOK_MS`."""
+    """`look` is called each `CHECK_MS`."""
 
     def __init__(self, resident_bytes: Callable[[], int], give_back: Callable[[], object]) -> None:
         """`give_back` asks the allocator for all that it keeps."""
@@ -51,7 +51,7 @@ class FreedMemory:
             await asyncio.to_thread(self.ask)
 
     def is_due(self) -> bool:
-        """Whether this look is one at which the allocator is asked."""
+        """True if this look is one at which the allocator is asked."""
         now = self.resident_bytes()
         self._least = min(self._least, now)
         if now <= self._least + STEP_BYTES:

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable
 from typing import Final, Self
 
-CHECK_MS: Final = 10_000
-"""How often it is looked whether one is due."""
+COLLECT_MS: Final = 10_000
+"""Interval of the checks."""
 FEW_BLOCKS: Final = 200_000
 """Allocated blocks beside those of a start; to walk what they hold takes 20 ms at most."""
 MOST_WAITS: Final = 30
@@ -23,7 +23,7 @@ _NEVER: Final = 1 << 30
 
 
 class FullCollections:
-    """`check` is called each `CHECK_MS`."""
+    """`check` is called each `COLLECT_MS`."""
 
     def __init__(
         self, blocks: Callable[[], int], middle_collections: Callable[[], int], collect: Callable[[], object]

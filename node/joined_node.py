@@ -61,12 +61,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-DISK_LOOK_MS: Final = 500
-"""How often a replica that must catch up, and a disk that is full, are looked at."""
-HEALTH_LOOK_MS: Final = 1000
+DISK_CHECK_MS: Final = 500
+"""Interval between checks of a replica that must catch up, and of a disk that is full."""
+HEALTH_CHECK_MS: Final = 1000
 """Changes of so much time are told in one line."""
 NOTE_OFFSET_MS: Final = 10_000
-"""How far a guard may be behind."""
+"""Time that a guard may be behind."""
 PREFERRED_ELECTION: Final = 0
 """Of a partition without a leader it elects any replica that may lead (cluster.md 4.18)."""
 
@@ -74,7 +74,7 @@ PREFERRED_ELECTION: Final = 0
 class JoinedNode:
     """One broker's part in a cluster of several machines (`ClusterPart`)."""
 
-    confirms_answers: Final = True
+    confirms_responses: Final = True
     keeps_metadata: Final = False
     unguarded: Final[Collection[int]] = FORWARDED
     decode_request: Final[Callable[..., Any]] = staticmethod(decode)
@@ -275,24 +275,24 @@ class JoinedNode:
             TransactionVersionFollower(transactions, cluster),
             *elections,
             OffsetsFollowTopics(services.groups),
-            services.metadata_answers,
+            services.metadata_responses,
         ):
             cluster.subscribe(listener)
         self._replicas.on_led_late += [each.led_late for each in elections]
 
     def schedule(self, background: Background, watch: "LoopWatch") -> None:
         """Begin what is done again and again."""
-        background.every(self._led.look_interval_ms, "the search for replicas that lag", self._led.look_for_lag)
-        background.every(DISK_LOOK_MS, "the look at replicas in other directories", self._directories.look)
-        background.every(DISK_LOOK_MS, "the look at a full disk", self._disk.look)
-        background.every(HEALTH_LOOK_MS, "the look at partitions in danger", self._look_at_danger)
+        background.every(self._led.check_interval_ms, "the search for replicas that lag", self._led.check_for_lag)
+        background.every(DISK_CHECK_MS, "the look at replicas in other directories", self._directories.look)
+        background.every(DISK_CHECK_MS, "the look at a full disk", self._disk.look)
+        background.every(HEALTH_CHECK_MS, "the look at partitions in danger", self._check_danger)
         watch.begin(background)
         if not self._links.are_plain and self.config.eosin_ssl_reload_interval_ms > 0:
             interval_ms = self.config.eosin_ssl_reload_interval_ms
             background.every(interval_ms, "the look for changed certificates of links", self._links.look)
         background.every(NOTE_OFFSET_MS, "the note of the metadata's offset", self._note_offset)
 
-    async def _look_at_danger(self) -> None:
+    async def _check_danger(self) -> None:
         """Log what partitions lack."""
         self._health.tell()
         await self._leaderless.look()
@@ -321,7 +321,7 @@ class JoinedNode:
         return ending.result() if ending.done() and not ending.cancelled() else None
 
     async def _fenced(self) -> None:
-        """What this broker knows of the cluster is out of date for good: have the controller fence it, if it can hear
+        """This broker's image of the cluster stays out of date: have the controller fence it, if it can hear
         that within a session (cluster.md 1.8)."""
         self._membership.want_fence(True)
         with contextlib.suppress(TimeoutError, MembershipLost):

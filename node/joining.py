@@ -18,7 +18,7 @@ from eosin.cluster.membership.ignored_acls import check_acls
 from eosin.cluster.membership.lifecycle import Membership
 from eosin.cluster.membership.rules.ports import MembershipLost
 from eosin.cluster.membership.rules.registration import AdvertisedListener, BrokerIdentity
-from eosin.cluster.membership.rules.states import Limits
+from eosin.cluster.membership.rules.states import MembershipSettings
 from eosin.cluster.metadata.joined_cluster import JoinedCluster
 from eosin.cluster.quorum.follower import MetadataFollower
 from eosin.cluster.quorum.observer import ObserverConfig
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SEEN_LOOK_MS: Final = 20
+SEEN_CHECK_MS: Final = 20
 
 
 class Joining:
@@ -106,7 +106,7 @@ class Joining:
         StartError."""
         await self.or_lost(self.membership.start())
         await self.or_lost(self.membership.caught_up())
-        await self.or_lost(self._has_seen(self.logs.metadata_offset))
+        await self.or_lost(self._has_caught_up_with(self.logs.metadata_offset))
         check_acls(self._config, self.cluster.image)
         log.info(
             "this broker is registered, and fenced until it is set up",
@@ -115,11 +115,11 @@ class Joining:
         # What DescribeConfigs shows: the setting has no say here.
         return replace(self._config, eosin_transaction_version=self.cluster.features.level(TRANSACTION_VERSION))
 
-    async def _has_seen(self, offset: int) -> None:
+    async def _has_caught_up_with(self, offset: int) -> None:
         """Wait until the metadata are there as far as this broker has known them: with less it would set aside
         partitions that are its own (cluster.md 3.7)."""
         while self.follower.published_offset < offset:
-            await self.clock.sleep(SEEN_LOOK_MS)
+            await self.clock.sleep(SEEN_CHECK_MS)
 
     async def or_lost(self, work: Coroutine[Any, Any, None]) -> None:
         """Wait for `work`, unless the metadata cannot be followed. Raises StartError."""
@@ -173,8 +173,8 @@ def _observer_config(config: "BrokerConfig", logs: "LogManager") -> ObserverConf
     )
 
 
-def _limits(config: "BrokerConfig", logs: "LogManager") -> Limits:
-    return Limits(
+def _limits(config: "BrokerConfig", logs: "LogManager") -> MembershipSettings:
+    return MembershipSettings(
         node_id=config.node_id,
         cluster_id=logs.cluster_id,
         heartbeat_interval_ms=config.broker_heartbeat_interval_ms,

@@ -1,10 +1,10 @@
-"""How much memory this process may use, and how much of it the requests of clients may hold."""
+"""Limits of the memory that this process may use, and of the part that requests of clients may hold."""
 
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from eosin.protocol.wire.frame_memory import LOOK_MS, NO_LIMIT, FrameMemory
+from eosin.protocol.wire.frame_memory import CHECK_MS, NO_LIMIT, FrameMemory
 
 if TYPE_CHECKING:
     import asyncio
@@ -35,7 +35,7 @@ def memory_bytes(*, meminfo: str = _MEMINFO, cgroup_files: tuple[str, ...] = _CG
 
 
 def frame_memory_of(config: "BrokerConfig", loop: "asyncio.AbstractEventLoop", clock: "Clock") -> FrameMemory:
-    """What the large requests of all clients may hold."""
+    """The memory for the large requests of all clients."""
     limit = config.queued_max_request_bytes
     if limit < 0:
         memory = memory_bytes()
@@ -45,7 +45,7 @@ def frame_memory_of(config: "BrokerConfig", loop: "asyncio.AbstractEventLoop", c
         share_bytes=config.eosin_connection_in_flight_max_bytes,
         largest_bytes=config.socket_request_max_bytes,
         soon=_soon(loop),
-        later=partial(clock.start_deadline, LOOK_MS),
+        later=partial(clock.start_deadline, CHECK_MS),
     )
 
 

@@ -270,12 +270,12 @@ async def _joined(site: _Site) -> ClusterPart:
     from eosin.cluster.peers.links import PLAIN_LINKS
     from eosin.node.joined_node import JoinedNode
     from eosin.node.joining import Joining
-    from eosin.node.sockets import told_to_others
+    from eosin.node.sockets import announced_to_others
 
     found = await with_cluster_id(site.config, disk=site.disk, clock=site.clock, links=site.links)
     joining = Joining(
         site.config,
-        listeners=[told_to_others(each) for each in site.listeners],
+        listeners=[announced_to_others(each) for each in site.listeners],
         logs=await site.open_logs(found),
         clock=site.clock,
         chance=site.chance,
@@ -292,7 +292,7 @@ async def _joined(site: _Site) -> ClusterPart:
 
 def _advertised(config: BrokerConfig, bound: Sequence[BoundListener]) -> tuple[Listener, ...]:
     """Each listener as clients are told it."""
-    told = {listener.name: listener for listener in config.told_listeners}
+    told = {listener.name: listener for listener in config.announced_listeners}
     return tuple(told.get(each.listener.name, each.listener) for each in bound)
 
 

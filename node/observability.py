@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from eosin.network.request_stats import RequestStats
     from eosin.observe.console.console import Console
     from eosin.observe.console.feed import Feed
-    from eosin.observe.console.history import History
+    from eosin.observe.console.history import BrokerHistory
     from eosin.observe.console.sessions import Sessions
     from eosin.observe.http.guard import Application, Guard
     from eosin.observe.http.host import HttpHost
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from eosin.runtime.background import Background
     from eosin.security.tls.contexts import BuiltContext
     from eosin.security.tls.reload import StoreWatch
-    from eosin.security.tls.settings import TlsSettings
+    from eosin.security.tls.settings import ListenerTlsSettings
     from eosin.storage.disk.interfaces import Disk
 
 log = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class Observability:
 
     @property
     def watchers(self) -> Watchers:
-        """Whoever is told of what the parts of the broker do."""
+        """The observers of the broker's parts."""
         measures = self._measures
         if measures is None:
             return Watchers(recorder=self.recorder, group_recorder=self.groups)
@@ -228,7 +228,7 @@ class Observability:
         await http.start()
 
     def _guard(self, told: "Application", sessions: "Sessions | None", listener: Listener) -> "Guard":
-        """What stands before the paths, and lets nobody else in."""
+        """The guard before the paths, which lets nobody else in."""
         from eosin.observe.http.guard import Guard
 
         config, is_private = self.config, is_loopback(listener)
@@ -242,11 +242,11 @@ class Observability:
             knows_session=None if sessions is None else sessions.knows,
         )
 
-    def _history(self, services: "Services", background: "Background", measures: "_Measures") -> "History":
-        """What the console draws, counted from now on."""
-        from eosin.observe.console.history import EVERY_MS, History
+    def _history(self, services: "Services", background: "Background", measures: "_Measures") -> "BrokerHistory":
+        """The history that the console draws, counted from now on."""
+        from eosin.observe.console.history import EVERY_MS, BrokerHistory
 
-        history = History(
+        history = BrokerHistory(
             services.partitions,
             self.recorder,
             self._clock,
@@ -255,8 +255,8 @@ class Observability:
             flushes=measures.flushes,
         )
         asking = "asking the disk how much room there is"
-        background.once(asking, history.look_at_disk)
-        background.every(EVERY_MS, asking, history.look_at_disk)
+        background.once(asking, history.measure_disk)
+        background.every(EVERY_MS, asking, history.measure_disk)
         background.every(EVERY_MS, "counting for the console's charts", history.look)
         return history
 
@@ -265,7 +265,7 @@ class Observability:
         services: "Services",
         survey: "Survey",
         knowledge: "Knowledge",
-        history: "History",
+        history: "BrokerHistory",
         sessions: "Sessions",
         host: "ConnectionHost",
     ) -> "Console":
@@ -290,7 +290,7 @@ class Observability:
 
     @property
     def has_certificates(self) -> bool:
-        """Whether there is something for `look` to read."""
+        """True if there is something for `look` to read."""
         return self._stores is not None
 
     async def look(self, *, forced: bool = False) -> None:
@@ -334,7 +334,7 @@ async def open_observability(config: BrokerConfig, clock: Clock, disk: "Disk") -
         raise
 
 
-def _stores(config: BrokerConfig, clock: Clock) -> "StoreWatch[TlsSettings, BuiltContext] | None":
+def _stores(config: BrokerConfig, clock: Clock) -> "StoreWatch[ListenerTlsSettings, BuiltContext] | None":
     """The certificates of the HTTP listener. Raises `StartError`."""
     if not config.eosin_http_ssl_enable:
         return None
@@ -351,12 +351,12 @@ def _stores(config: BrokerConfig, clock: Clock) -> "StoreWatch[TlsSettings, Buil
 
 def own_names(config: BrokerConfig, listener: Listener) -> Collection[str]:
     """The names of this machine: its own, and those by which the listeners are known."""
-    advertised = [each.host for each in config.told_listeners]
+    advertised = [each.host for each in config.announced_listeners]
     return {platform.node().lower(), listener.host.lower(), *map(str.lower, advertised)} - {""}
 
 
 class _Measures(NamedTuple):
-    """What is counted for the HTTP listener."""
+    """The counters for the HTTP listener."""
 
     start: "StartStats"
     requests: "RequestStats"
@@ -366,7 +366,7 @@ class _Measures(NamedTuple):
 
 
 def _measures(config: BrokerConfig) -> _Measures | None:
-    """What counts, where somebody may ask for it."""
+    """The counters, if anything shows them."""
     if not config.eosin_http_listener:
         return None
     from eosin.broker.traffic_stats import TrafficStats
@@ -377,7 +377,7 @@ def _measures(config: BrokerConfig) -> _Measures | None:
 
 
 def _feed(config: BrokerConfig, recorder: FlightRecorder) -> "Feed | None":
-    """What the console shows as it happens, where there is one."""
+    """The feed of the console, if there is one."""
     if not config.eosin_console_enable:
         return None
     from eosin.observe.console.feed import Feed

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from eosin.broker.hanging_transactions import ROUND_INTERVAL_MS, HangingTransactions
-from eosin.broker.security.new_producers import LOOK_INTERVAL_MS
-from eosin.network.connection import Connection
+from eosin.broker.security.new_producers import CHECK_INTERVAL_MS
+from eosin.network.connection import ServerConnection
 from eosin.network.refusal_log import REPORT_INTERVAL_MS
 from eosin.network.watch import ConnectionWatch
 from eosin.protocol.keys import ApiKey
@@ -127,7 +127,7 @@ class RunningNode:
         ConnectionWatch(self.host, self.config).begin(background)
         limits = self.services.new_producers
         count = partial(loading.unless_loading, lambda: limits.look(self.logs.logs.values()))
-        background.every(LOOK_INTERVAL_MS, "the count of producers", count)
+        background.every(CHECK_INTERVAL_MS, "the count of producers", count)
         if self.tls is not None:
             self.tls.watch(background, interval_ms=interval_ms)
         seen = self.observability
@@ -137,7 +137,7 @@ class RunningNode:
     def entrances(self, loop: asyncio.AbstractEventLoop) -> Mapping[str, Entrance]:
         """The makers of the connections of each listener, by its name."""
         host, secured = self.host, self._secured
-        entrances = {name: Entrance(partial(Connection, host, name, loop)) for name in self.config.protocols}
+        entrances = {name: Entrance(partial(ServerConnection, host, name, loop)) for name in self.config.protocols}
         if secured.tls is None and secured.sasl is None:
             return entrances
         from eosin.node.secured_listeners import secured_connections

@@ -1,4 +1,4 @@
-"""How connections begin on listeners whose peers have to prove who they are, by TLS, SASL or both.
+"""The start of connections on listeners whose peers have to prove who they are, by TLS, SASL or both.
 
 Imported by a broker that has such a listener, and by no other.
 """
@@ -65,7 +65,7 @@ def secured_connections(
     sasl: "SaslListeners | None",
     loop: asyncio.AbstractEventLoop,
 ) -> tuple[Mapping[str, Callable[[UnauthenticatedPeer], asyncio.BaseProtocol]], Mapping[str, UnauthenticatedPeers]]:
-    """What makes the connections of each such listener, and who counts them there until their peers are known."""
+    """The factory of each such listener's connections, and the counter of those whose peers are not known yet."""
     with_sasl = {} if sasl is None else sasl.connections(loop)
     made: dict[str, Callable[[UnauthenticatedPeer], asyncio.BaseProtocol]] = {**with_sasl}
     if tls is not None:

@@ -105,7 +105,7 @@ async def bound_socket(listener: Listener, config: BrokerConfig) -> tuple[Listen
     return Listener(listener.name, listener.host, bound.getsockname()[1]), bound
 
 
-def told_to_others(listener: Listener) -> Listener:
+def announced_to_others(listener: Listener) -> Listener:
     """The listener as other machines reach it, which cannot dial "every address of this machine"."""
     return Listener(listener.name, socket.getfqdn(), listener.port) if listener.is_wildcard else listener
 

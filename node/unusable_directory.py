@@ -1,4 +1,4 @@
-"""Why a data directory cannot be used, as one sentence that says what to do."""
+"""The reason that a data directory cannot be used, as one sentence that says what to do."""
 
 from eosin.cluster.metadata.log import UnreadableMetadata
 from eosin.settings.start_error import StartError

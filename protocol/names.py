@@ -2,6 +2,7 @@
 
 import base64
 import re
+from enum import IntEnum
 from typing import Final, NamedTuple
 
 Uuid = bytes
@@ -19,6 +20,15 @@ METADATA_TOPIC: Final = "__eosin_metadata"
 INTERNAL_TOPICS: Final = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC})
 
 _LEGAL_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class IsolationLevel(IntEnum):
+    """The end of a reader's view."""
+
+    READ_UNCOMMITTED = 0
+    """To the high watermark."""
+    READ_COMMITTED = 1
+    """To the last stable offset."""
 
 
 class TopicPartition(NamedTuple):

@@ -40,7 +40,7 @@ class LogBudget:
         self._lines: Final = lines
         self._window_ms: Final = window_ms
         self._windows: dict[Hashable, _Window] = {}
-        self._look: Timer | None = None
+        self._timer: Timer | None = None
         """Ends windows, while there are any."""
 
     def __len__(self) -> int:
@@ -51,10 +51,10 @@ class LogBudget:
         window = self._windows.get(cause)
         if window is None:
             if len(self._windows) >= MAX_CAUSES:
-                self._tell(self._windows.pop(next(iter(self._windows))))
+                self._log_left_out(self._windows.pop(next(iter(self._windows))))
             window = self._windows[cause] = _Window(self._clock.elapsed_ms(), self._lines)
-            if self._look is None:
-                self._look = self._clock.call_later(self._window_ms, self._end_windows)
+            if self._timer is None:
+                self._timer = self._clock.call_later(self._window_ms, self._end_windows)
         if window.lines:
             window.lines -= 1
             return True
@@ -70,13 +70,13 @@ class LogBudget:
             if left_ms > 0:
                 next_ms = min(next_ms, left_ms)
                 continue
-            self._tell(window)
+            self._log_left_out(window)
             if window.left_out:
                 window.began_ms, window.left_out, window.lines = now_ms, 0, 0
             else:
                 del self._windows[cause]
-        self._look = self._clock.call_later(next_ms, self._end_windows) if self._windows else None
+        self._timer = self._clock.call_later(next_ms, self._end_windows) if self._windows else None
 
-    def _tell(self, window: _Window) -> None:
+    def _log_left_out(self, window: _Window) -> None:
         if window.left_out:
             self._left_out(window.last, window.left_out)

@@ -17,7 +17,7 @@ from eosin.runtime.logging_format import fields, shown
 
 _LOG: Final = logging.getLogger(__name__)
 
-LOOK_MS: Final = 100
+CHECK_MS: Final = 100
 """Interval between two checks of the loop; the length of a pause is known up to so much."""
 STALL_MS: Final = 100
 """Work that lasts longer without a break is told, with its requester."""
@@ -70,17 +70,17 @@ class Stall:
 
     def __init__(self, at_ms: int, ms: int, worked_ms: int, cause: str, step: Step | None) -> None:
         self.at_ms = at_ms
-        """When it began, by the wall clock."""
+        """Time of its begin, by the wall clock."""
         self.ms = ms
         self.worked_ms = worked_ms
         """Of the loop's thread."""
         self.cause = cause
         self.step = step
-        """What ran; of cause OTHER the request that ended last, if any; None of a pause."""
+        """The step that ran; of cause OTHER the request that ended last, if any; None of a pause."""
 
 
 class LoopWatch:
-    """`look` is called each `LOOK_MS`, and finds out that it was called late."""
+    """`look` is called each `CHECK_MS`, and finds out that it was called late."""
 
     def __init__(self, clock: Clock, *, worked_ns: Callable[[], int] | None = None) -> None:
         """`worked_ns` reads how long the loop's thread has worked. In time that does not pass by itself it never
@@ -92,9 +92,9 @@ class LoopWatch:
         self._looked_ms = clock.elapsed_ms()
         self._worked_ns = worked_ns()
         self.since_ms = clock.now_ms()
-        """When the counts begin."""
+        """Start of the counts."""
         self.is_looking = False
-        """Whether anybody calls `look`: only then is anything noted."""
+        """True if anybody calls `look`: only then is anything noted."""
         self.ended: Any = None
         """The context of the request that ended last since the last look: it is set and nothing else, since every
         request does it."""
@@ -120,7 +120,7 @@ class LoopWatch:
         )
         self.is_looking = True
         background.watch = self
-        background.every(LOOK_MS, "the look at the event loop", self.look)
+        background.every(CHECK_MS, "the look at the event loop", self.look)
 
     def took(self, step: Step) -> None:
         """Something has run for more than `STALL_MS` without a break."""
@@ -135,7 +135,7 @@ class LoopWatch:
     def look(self) -> None:
         """Note a stall since the last call, and tell of what was kept back."""
         now_ms, worked_ns = self._clock.elapsed_ms(), self._read_worked_ns()
-        late_ms = now_ms - self._looked_ms - LOOK_MS
+        late_ms = now_ms - self._looked_ms - CHECK_MS
         worked_ms = (worked_ns - self._worked_ns) // NS_PER_MS
         self._looked_ms, self._worked_ns = now_ms, worked_ns
         step, self._longest = self._longest, None
@@ -149,7 +149,7 @@ class LoopWatch:
                 *pause[:2],
             )
         if (stall := self._stalls.due(now_ms)) is not None:
-            _tell(*stall)
+            _log_stalls(*stall)
 
     def _note(self, late_ms: int, worked_ms: int, step: Step | None) -> None:
         ms = late_ms if step is None else max(late_ms, step.ms)
@@ -180,7 +180,7 @@ def _never() -> int:
 
 
 class _Untold:
-    """What no line has told of yet."""
+    """The stalls that no log line has reported yet."""
 
     __slots__ = ("_count", "_longest", "_told_ms")
 
@@ -195,7 +195,7 @@ class _Untold:
             self._longest = stall
 
     def due(self, now_ms: int) -> tuple[int, int, Stall] | None:
-        """How many there were, how long the longest took, and which it is; None while nothing is to be told."""
+        """The number of stalls, the time of the longest and the stall itself; None while nothing is to be reported."""
         if self._longest is None or now_ms - self._told_ms < TELL_INTERVAL_MS:
             return None
         found = self._count, self._longest.ms, self._longest
@@ -203,7 +203,7 @@ class _Untold:
         return found
 
 
-def _tell(count: int, ms: int, stall: Stall) -> None:
+def _log_stalls(count: int, ms: int, stall: Stall) -> None:
     step = stall.step
     facts: dict[str, Any] = {"ms": ms, "worked_ms": stall.worked_ms, "stalls": count}
     if step is not None and not step.work:

@@ -14,7 +14,7 @@ SAME_FAULT_S: Final = 10
 MAX_KINDS: Final = 1000
 
 
-class _Kind:
+class _FaultKind:
     __slots__ = ("left_out", "told_s")
 
     def __init__(self, told_s: float) -> None:
@@ -27,7 +27,7 @@ class RepeatedFaults(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._kinds: dict[tuple[object, ...], _Kind] = {}
+        self._kinds: dict[tuple[object, ...], _FaultKind] = {}
 
     @property
     def kinds(self) -> int:
@@ -46,7 +46,7 @@ class RepeatedFaults(logging.Filter):
         if kind is None:
             if len(self._kinds) >= MAX_KINDS:
                 del self._kinds[next(iter(self._kinds))]
-            self._kinds[key] = _Kind(record.created)
+            self._kinds[key] = _FaultKind(record.created)
             return True
         if kind.left_out:
             add_facts(record, left_out=kind.left_out)

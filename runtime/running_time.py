@@ -98,7 +98,7 @@ class Deadline:
         self._due_ms = time.now_ms() + delay_ms
         self._is_over = False
         self._turns = 0
-        self._call = timers.call_later(delay_ms, self._look)
+        self._call = timers.call_later(delay_ms, self._check)
 
     def cancel(self) -> None:
         """Do not call. Harmless when the call already happened."""
@@ -106,10 +106,10 @@ class Deadline:
             self._end()
             self._call.cancel()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         left_ms = self._due_ms - self._time.now_ms()
         if left_ms >= _TOLERANCE_MS:
-            self._call = self._timers.call_later(left_ms, self._look)
+            self._call = self._timers.call_later(left_ms, self._check)
         else:
             self._turns = READ_TURNS
             self._let_read()

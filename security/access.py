@@ -76,10 +76,10 @@ class Access:
         if self.check is not None:
             return self.check
         rights = [each for each in self.rights if each.names is not None]
-        return partial(_ask_in_order, rights) if rights else None
+        return partial(_check_in_order, rights) if rights else None
 
 
-def _ask_in_order(rights: Iterable[Right], request: Any, context: Any) -> ErrorCode:
+def _check_in_order(rights: Iterable[Right], request: Any, context: Any) -> ErrorCode:
     for right in rights:
         assert right.names is not None
         for name in right.names(request):

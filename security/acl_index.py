@@ -33,7 +33,7 @@ _Masks = tuple[int, int]
 
 
 @final
-class Rules:
+class PatternRules:
     """The entries of one principal on one pattern."""
 
     __slots__ = ("acls", "allowed", "by_host", "denied")
@@ -46,7 +46,7 @@ class Rules:
         """Beside those for every host."""
 
 
-_Group = dict[str, Rules]
+_Group = dict[str, PatternRules]
 """The entries of one pattern, by principal."""
 _Pattern = tuple[int, str]
 """Pattern type and resource name."""
@@ -58,7 +58,7 @@ class OfKind(NamedTuple):
     literals: dict[str, _Group]
     prefixes: tuple[tuple[int, dict[str, _Group]], ...]
     """By the length of the prefix, the shortest first."""
-    held: dict[str, dict[_Pattern, Rules]]
+    held: dict[str, dict[_Pattern, PatternRules]]
     """By principal: all the patterns that it has entries on."""
 
     def groups(self, name: str) -> list[_Group]:
@@ -219,7 +219,7 @@ def _changed(of_kind: OfKind, changes: Mapping[_Pattern, Mapping[str, tuple[list
     return OfKind(literals, left, held)
 
 
-def _with(rules: Rules | None, added: list[Acl], removed: list[Acl]) -> Rules | None:
+def _with(rules: PatternRules | None, added: list[Acl], removed: list[Acl]) -> PatternRules | None:
     acls = [*(rules.acls if rules is not None else ()), *added]
     if removed:
         acls = _without(acls, removed)
@@ -235,7 +235,7 @@ def _with(rules: Rules | None, added: list[Acl], removed: list[Acl]) -> Rules | 
             else:
                 allowed |= _bits(acl)
             by_host[place] = allowed, denied
-    return Rules(tuple(acls), by_host.pop(WILDCARD, (0, 0)), by_host)
+    return PatternRules(tuple(acls), by_host.pop(WILDCARD, (0, 0)), by_host)
 
 
 def _without(acls: list[Acl], removed: list[Acl]) -> list[Acl]:

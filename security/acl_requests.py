@@ -76,10 +76,10 @@ def refusal_of(acl: Acl, api_version: int) -> Outcome | None:
         return Outcome(ErrorCode.UNSUPPORTED_VERSION, "Version 0 only supports literal resource pattern types")
     kind, colon, _ = acl.principal.partition(":")
     problems = (
-        (acl.resource_type not in _TYPES, f"Invalid resourceType {_told(ResourceType, acl.resource_type)}"),
-        (acl.pattern_type not in _PATTERNS, f"Invalid patternType {_told(PatternType, acl.pattern_type)}"),
-        (acl.operation not in _OPERATIONS, f"Invalid operation {_told(Operation, acl.operation)}"),
-        (acl.permission not in _PERMISSIONS, f"Invalid permissionType {_told(Permission, acl.permission)}"),
+        (acl.resource_type not in _TYPES, f"Invalid resourceType {_name_or_number(ResourceType, acl.resource_type)}"),
+        (acl.pattern_type not in _PATTERNS, f"Invalid patternType {_name_or_number(PatternType, acl.pattern_type)}"),
+        (acl.operation not in _OPERATIONS, f"Invalid operation {_name_or_number(Operation, acl.operation)}"),
+        (acl.permission not in _PERMISSIONS, f"Invalid permissionType {_name_or_number(Permission, acl.permission)}"),
         (not acl.resource_name, "Invalid empty resource name"),
         (
             acl.resource_type == ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME,
@@ -96,7 +96,7 @@ def refusal_of(acl: Acl, api_version: int) -> Outcome | None:
     return None if text is None else Outcome(ErrorCode.INVALID_REQUEST, text)
 
 
-def _told(kind: type[IntEnum], number: int) -> str:
+def _name_or_number(kind: type[IntEnum], number: int) -> str:
     return kind(number).name if number in set(kind) else "UNKNOWN"
 
 

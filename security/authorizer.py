@@ -42,7 +42,7 @@ _ANY_NAME: Final = "hardcode"
 """The name that Kafka asks about first where any name will do (security.md 4.3.5)."""
 
 
-class Decision(NamedTuple):
+class AccessDecision(NamedTuple):
     """An answer and its reason."""
 
     allowed: bool
@@ -50,7 +50,7 @@ class Decision(NamedTuple):
     """The entry that decided, `SuperUser`, `DefaultDeny`, or that there is no entry for the resource."""
 
 
-class Answers:
+class KnownDecisions:
     """The answers for the sessions of one principal and address, and the index that gave them."""
 
     __slots__ = ("__weakref__", "any_of", "host", "index", "is_super", "kept_bytes", "permitted", "principal")
@@ -88,7 +88,7 @@ class StandardAuthorizer:
         self._super_users = frozenset(super_users)
         self._default = EVERYTHING if allow_everyone else 0
         self._log = log
-        self._answers: WeakValueDictionary[tuple[str, str], Answers] = WeakValueDictionary()
+        self._answers: WeakValueDictionary[tuple[str, str], KnownDecisions] = WeakValueDictionary()
         self._kept_bytes = 0
         """Of all answers, or more: what sessions took with them is counted until somebody looks."""
 
@@ -100,7 +100,7 @@ class StandardAuthorizer:
         """True if `session` may do this to the resource `name`. `quiet`: operators are not shown a denial. Raises
         `CloseConnection` if the decision fails."""
         try:
-            answers: Answers | None = session.decisions
+            answers: KnownDecisions | None = session.decisions
             if answers is None or answers.index is not self.index:
                 answers = self._current(session)
             permitted = answers.permitted[kind].get(name)
@@ -121,12 +121,12 @@ class StandardAuthorizer:
         """True if `session` may do this to at least one resource of the kind (security.md 4.3.5). Raises
         `CloseConnection` if the decision fails."""
         try:
-            answers: Answers | None = session.decisions
+            answers: KnownDecisions | None = session.decisions
             if answers is None or answers.index is not self.index:
                 answers = self._current(session)
             allowed = answers.any_of.get((kind, operation))
             if allowed is None:
-                allowed = self._ask(answers, kind, _ANY_NAME) >> operation & 1 == 1 or self.index.permits_any(
+                allowed = self._decide(answers, kind, _ANY_NAME) >> operation & 1 == 1 or self.index.permits_any(
                     kind, operation, answers.principal, answers.host
                 )
                 answers.any_of[kind, operation] = allowed
@@ -136,31 +136,33 @@ class StandardAuthorizer:
         except Exception as error:
             raise _closed(session) from error
 
-    def decision(self, operation: Operation, kind: ResourceType, name: str, *, principal: str, host: str) -> Decision:
+    def decision(
+        self, operation: Operation, kind: ResourceType, name: str, *, principal: str, host: str
+    ) -> AccessDecision:
         """The answer to a question, with its reason. It takes longer than `may`."""
         if principal in self._super_users:
-            return Decision(True, "SuperUser")
+            return AccessDecision(True, "SuperUser")
         place = host_key(host)
         acl = self.index.deciding(kind, name, operation, principal, place)
         permitted = self.index.permitted(kind, name, principal, place)
         if permitted is None:
             default = bool(self._default)
             rule = f"no entry for the resource, and allow.everyone.if.no.acl.found is {str(default).lower()}"
-            return Decision(default, rule)
-        return Decision(permitted >> operation & 1 == 1, "DefaultDeny" if acl is None else str(acl))
+            return AccessDecision(default, rule)
+        return AccessDecision(permitted >> operation & 1 == 1, "DefaultDeny" if acl is None else str(acl))
 
     def is_super(self, principal: str) -> bool:
         """True if `super.users` names it."""
         return principal in self._super_users
 
-    def _current(self, session: "Session") -> Answers:
+    def _current(self, session: "Session") -> KnownDecisions:
         """The memory of the session's principal and address, without what an older index said."""
-        answers: Answers | None = session.decisions
+        answers: KnownDecisions | None = session.decisions
         if answers is None:
             key = str(session.principal), session.host
             answers = self._answers.get(key)
             if answers is None:
-                answers = Answers(key[0], host_key(key[1]), is_super=key[0] in self._super_users)
+                answers = KnownDecisions(key[0], host_key(key[1]), is_super=key[0] in self._super_users)
                 self._answers[key] = answers
             session.decisions = answers
         if answers.index is not self.index:
@@ -168,8 +170,8 @@ class StandardAuthorizer:
             answers.forget()
         return answers
 
-    def _remember(self, answers: Answers, kind: int, name: str) -> int:
-        permitted, of_kind = self._ask(answers, kind, name), answers.permitted[kind]
+    def _remember(self, answers: KnownDecisions, kind: int, name: str) -> int:
+        permitted, of_kind = self._decide(answers, kind, name), answers.permitted[kind]
         if len(name) > REMEMBERED_CHARS:
             return permitted
         if len(of_kind) >= REMEMBERED:
@@ -198,7 +200,7 @@ class StandardAuthorizer:
             most.forget()
         self._kept_bytes = left
 
-    def _ask(self, answers: Answers, kind: int, name: str) -> int:
+    def _decide(self, answers: KnownDecisions, kind: int, name: str) -> int:
         if answers.is_super:
             return EVERYTHING
         permitted = self.index.permitted(kind, name, answers.principal, answers.host)

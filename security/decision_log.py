@@ -19,7 +19,7 @@ from eosin.runtime.logging_format import fields, shown
 
 if TYPE_CHECKING:
     from eosin.runtime.clock import Clock
-    from eosin.security.authorizer import Decision
+    from eosin.security.authorizer import AccessDecision
     from eosin.security.session import Session
 
 log: Final = logging.getLogger("eosin.authorizer")
@@ -31,7 +31,7 @@ MAX_KINDS: Final = 1000
 KEPT_CHARS: Final = 256
 """Of the name of a resource: longer ones that begin alike count as equal. No line holds more of it."""
 
-Explain = Callable[[Operation, ResourceType, str, str, str], "Decision"]
+Explain = Callable[[Operation, ResourceType, str, str, str], "AccessDecision"]
 """The decision about an operation, a resource type, a name, a principal and a host, with its reason."""
 
 
@@ -45,7 +45,7 @@ class LoggedDecisions:
         """Tells whether grants are told; each decision asks, and this is the fewest calls."""
         self._last: dict[tuple[object, ...], list[int]] = {}
         """The time at which each kind of denial was logged last, and the number left out since."""
-        self._budget = LogBudget(clock, _tell_left_out)
+        self._budget = LogBudget(clock, _log_left_out)
 
     @property
     def kinds(self) -> Collection[tuple[object, ...]]:
@@ -59,7 +59,7 @@ class LoggedDecisions:
 
     def allowed(self, session: "Session", operation: Operation, kind: ResourceType, name: str) -> None:
         """Tell of a grant."""
-        self._tell(logging.DEBUG, "allowed", session, operation, kind, name)
+        self._log(logging.DEBUG, "allowed", session, operation, kind, name)
 
     def denied(self, session: "Session", operation: Operation, kind: ResourceType, name: str, *, quiet: bool) -> None:
         """Tell of a denial, unless an equal one was told just now."""
@@ -78,7 +78,7 @@ class LoggedDecisions:
         if last is None and len(self._last) >= MAX_KINDS:
             self._forget(now_ms)
         self._last[same] = [now_ms, 0]
-        self._tell(level, "denied", session, operation, kind, name, left_out=left_out)
+        self._log(level, "denied", session, operation, kind, name, left_out=left_out)
 
     def _forget(self, now_ms: int) -> None:
         """Make room: what is over goes, or else the oldest."""
@@ -86,7 +86,7 @@ class LoggedDecisions:
         while len(self._last) >= MAX_KINDS:
             del self._last[next(iter(self._last))]
 
-    def _tell(
+    def _log(
         self,
         level: int,
         verdict: str,
@@ -114,7 +114,7 @@ class LoggedDecisions:
         log.log(level, verdict, extra=fields(**facts))
 
 
-def _tell_left_out(session: "Session", left_out: int) -> None:
+def _log_left_out(session: "Session", left_out: int) -> None:
     facts: dict[str, object] = {
         "principal": shown(session.principal),
         "host": session.host,

@@ -24,7 +24,7 @@ from eosin.settings.quorum import (
 )
 from eosin.settings.sasl import SaslSettings
 from eosin.settings.security import resolved
-from eosin.settings.settings import INT_MAX, LONG_MAX, Kind, Setting, setting, settings_of, value_text
+from eosin.settings.settings import INT_MAX, LONG_MAX, Setting, SettingKind, setting, settings_of, value_text
 from eosin.settings.topics import CODECS, defaults_from
 from eosin.storage.log.config import DAY_MS, LogConfig
 
@@ -32,13 +32,13 @@ STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAutho
 Durability = Literal["fsync", "os", "memory"]
 DURABILITIES: Final = ("fsync", "os", "memory")
 
-INT: Final = Kind.INT
-LONG: Final = Kind.LONG
-SHORT: Final = Kind.SHORT
-BOOLEAN: Final = Kind.BOOLEAN
-STRING: Final = Kind.STRING
-DOUBLE: Final = Kind.DOUBLE
-LIST: Final = Kind.LIST
+INT: Final = SettingKind.INT
+LONG: Final = SettingKind.LONG
+SHORT: Final = SettingKind.SHORT
+BOOLEAN: Final = SettingKind.BOOLEAN
+STRING: Final = SettingKind.STRING
+DOUBLE: Final = SettingKind.DOUBLE
+LIST: Final = SettingKind.LIST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -566,7 +566,7 @@ class BrokerConfig(SaslSettings):
         return parse_listeners(self.listeners, key="listeners")
 
     @property
-    def told_listeners(self) -> tuple[Listener, ...]:
+    def announced_listeners(self) -> tuple[Listener, ...]:
         """The addresses that clients are given, for the listeners that have one of their own."""
         return parse_listeners(self.advertised_listeners, key="advertised.listeners")
 

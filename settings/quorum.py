@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from eosin.model.features import LEVEL_SETTINGS
 from eosin.protocol.names import is_usable_uuid
 from eosin.settings.listeners import PROTOCOL_MAP, PROTOCOLS
-from eosin.settings.settings import INT_MAX, Kind, Setting, SettingError, setting, settings_of
+from eosin.settings.settings import INT_MAX, Setting, SettingError, SettingKind, setting, settings_of
 
 if TYPE_CHECKING:
     from eosin.settings.broker import BrokerConfig
@@ -29,133 +29,148 @@ LEADER_ONLY: Final = "org.apache.kafka.common.replica.LeaderSelector"
 class QuorumSettings:
     """The settings, typed. `BrokerConfig` inherits them."""
 
-    process_roles: tuple[str, ...] = setting((), "May be given; the only role of Eosin is broker.", kind=Kind.LIST)
+    process_roles: tuple[str, ...] = setting(
+        (), "May be given; the only role of Eosin is broker.", kind=SettingKind.LIST
+    )
     controller_quorum_bootstrap_servers: tuple[str, ...] = setting(
-        (), "Controllers to ask first, HOST:PORT; with them, or voters, the broker joins their cluster.", kind=Kind.LIST
+        (),
+        "Controllers to ask first, HOST:PORT; with them, or voters, the broker joins their cluster.",
+        kind=SettingKind.LIST,
     )
     controller_quorum_voters: tuple[str, ...] = setting(
-        (), "All controllers of a static quorum, ID@HOST:PORT.", kind=Kind.LIST
+        (), "All controllers of a static quorum, ID@HOST:PORT.", kind=SettingKind.LIST
     )
     controller_listener_names: tuple[str, ...] = setting(
-        (), "The listener of controllers that the broker connects to: the first of these names.", kind=Kind.LIST
+        (), "The listener of controllers that the broker connects to: the first of these names.", kind=SettingKind.LIST
     )
     inter_broker_listener_name: str | None = setting(
-        None, "The listener of other brokers that the broker connects to; unset: the next.", kind=Kind.STRING
+        None, "The listener of other brokers that the broker connects to; unset: the next.", kind=SettingKind.STRING
     )
     security_inter_broker_protocol: str = setting(
         PLAINTEXT,
         "The same for a listener that has the name of its protocol.",
-        kind=Kind.STRING,
+        kind=SettingKind.STRING,
         choices=PROTOCOLS,
     )
     sasl_mechanism_inter_broker_protocol: str | None = setting(
         None,
         "How the broker logs in to other brokers: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN. (Kafka: GSSAPI)",
-        kind=Kind.STRING,
+        kind=SettingKind.STRING,
     )
     sasl_mechanism_controller_protocol: str | None = setting(
-        None, "How the broker logs in to controllers, likewise. (Kafka: GSSAPI)", kind=Kind.STRING
+        None, "How the broker logs in to controllers, likewise. (Kafka: GSSAPI)", kind=SettingKind.STRING
     )
     ssl_endpoint_identification_algorithm: str = setting(
         "https",
         "https: certificates of other brokers and of controllers must hold the name that was dialled; empty: any name.",
-        kind=Kind.STRING,
+        kind=SettingKind.STRING,
     )
-    broker_rack: str | None = setting(None, "The rack of this broker, as the cluster is told.", kind=Kind.STRING)
+    broker_rack: str | None = setting(None, "The rack of this broker, as the cluster is told.", kind=SettingKind.STRING)
     replica_selector_class: str | None = setting(
         None,
         "RackAwareReplicaSelector sends a consumer that names its rack to a follower there.",
-        kind=Kind.STRING,
+        kind=SettingKind.STRING,
         choices=(RACK_AWARE, LEADER_ONLY),
     )
-    broker_heartbeat_interval_ms: int = setting(2000, "Between two heartbeats.", kind=Kind.INT, at_least=1)
+    broker_heartbeat_interval_ms: int = setting(2000, "Between two heartbeats.", kind=SettingKind.INT, at_least=1)
     broker_session_timeout_ms: int = setting(
         9000,
         "The controllers' value counts: so long after its last heartbeat a broker is fenced.",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         at_least=1,
     )
     initial_broker_registration_timeout_ms: int = setting(
-        60_000, "A broker that is not registered by then gives up and exits.", kind=Kind.INT, at_least=1
+        60_000, "A broker that is not registered by then gives up and exits.", kind=SettingKind.INT, at_least=1
     )
     controller_quorum_request_timeout_ms: int = setting(
-        2000, "Longest wait for a controller's response to a request about metadata.", kind=Kind.INT, at_least=1
+        2000, "Longest wait for a controller's response to a request about metadata.", kind=SettingKind.INT, at_least=1
     )
     controller_quorum_fetch_timeout_ms: int = setting(
         2000,
         "A controller that does not answer fetches of metadata for so long is left for another.",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         at_least=1,
     )
     controller_quorum_retry_backoff_ms: int = setting(
-        20, "Before a failed fetch of metadata is tried again.", kind=Kind.INT, at_least=0
+        20, "Before a failed fetch of metadata is tried again.", kind=SettingKind.INT, at_least=0
     )
     controller_quorum_fetch_max_bytes: int = setting(
-        _MIB, "Bytes of metadata in one response at most.", kind=Kind.INT, at_least=1
+        _MIB, "Bytes of metadata in one response at most.", kind=SettingKind.INT, at_least=1
     )
     controller_quorum_fetch_snapshot_max_bytes: int = setting(
-        _MIB, "Bytes of a snapshot of the metadata in one response at most.", kind=Kind.INT, at_least=1
+        _MIB, "Bytes of a snapshot of the metadata in one response at most.", kind=SettingKind.INT, at_least=1
     )
     controller_socket_timeout_ms: int = setting(
-        30_000, "A connection to the controller that is silent for so long is given up.", kind=Kind.INT, at_least=1
+        30_000,
+        "A connection to the controller that is silent for so long is given up.",
+        kind=SettingKind.INT,
+        at_least=1,
     )
     replica_lag_time_max_ms: int = setting(
-        30_000, "A follower that has not caught up for so long leaves the ISR.", kind=Kind.INT, at_least=1
+        30_000, "A follower that has not caught up for so long leaves the ISR.", kind=SettingKind.INT, at_least=1
     )
     num_replica_fetchers: int = setting(
-        1, "Connections to each leader that this broker follows.", kind=Kind.INT, at_least=1, at_most=64
+        1, "Connections to each leader that this broker follows.", kind=SettingKind.INT, at_least=1, at_most=64
     )
     replica_fetch_wait_max_ms: int = setting(
-        500, "How long a leader may wait for records; at most replica.lag.time.max.ms.", kind=Kind.INT, at_least=0
+        500,
+        "How long a leader may wait for records; at most replica.lag.time.max.ms.",
+        kind=SettingKind.INT,
+        at_least=0,
     )
-    replica_fetch_min_bytes: int = setting(1, "Bytes of records that a leader waits for.", kind=Kind.INT, at_least=0)
+    replica_fetch_min_bytes: int = setting(
+        1, "Bytes of records that a leader waits for.", kind=SettingKind.INT, at_least=0
+    )
     replica_fetch_max_bytes: int = setting(
-        _MIB, "Bytes of one partition in one response to a follower.", kind=Kind.INT, at_least=0
+        _MIB, "Bytes of one partition in one response to a follower.", kind=SettingKind.INT, at_least=0
     )
     replica_fetch_response_max_bytes: int = setting(
-        10 * _MIB, "Bytes of records in one response to a follower.", kind=Kind.INT, at_least=0
+        10 * _MIB, "Bytes of records in one response to a follower.", kind=SettingKind.INT, at_least=0
     )
     replica_fetch_backoff_ms: int = setting(
-        1000, "Before a partition whose fetch failed is fetched again.", kind=Kind.INT, at_least=0
+        1000, "Before a partition whose fetch failed is fetched again.", kind=SettingKind.INT, at_least=0
     )
     replica_socket_timeout_ms: int = setting(
-        30_000, "A connection to a leader that is silent for so long is given up.", kind=Kind.INT, at_least=1
+        30_000, "A connection to a leader that is silent for so long is given up.", kind=SettingKind.INT, at_least=1
     )
     replica_high_watermark_checkpoint_interval_ms: int = setting(
-        5000, "Between two writes of the high watermarks.", kind=Kind.LONG, at_least=1
+        5000, "Between two writes of the high watermarks.", kind=SettingKind.LONG, at_least=1
     )
     log_dir_failure_timeout_ms: int = setting(
-        30_000, "How long a broker whose directory has failed waits to tell the controller.", kind=Kind.LONG, at_least=1
+        30_000,
+        "How long a broker whose directory has failed waits to tell the controller.",
+        kind=SettingKind.LONG,
+        at_least=1,
     )
     eosin_log_failures_max: int = setting(
         3,
         "So many logs that fail within a minute are a directory that has failed: the broker tells the controller and"
         " exits.",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         at_least=1,
     )
     eosin_disk_full_fence_ms: int = setting(
         10_000,
         "A disk that has been full for so long lets other brokers lead; until 5 % of it, or 1 GiB, are free again.",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         at_least=0,
     )
     cordoned_log_dirs: tuple[str, ...] = setting(
-        (), "The data directory, or *: it gets no new replicas (KIP-1066).", kind=Kind.LIST
+        (), "The data directory, or *: it gets no new replicas (KIP-1066).", kind=SettingKind.LIST
     )
     eosin_cluster_id: str | None = setting(
-        None, "The cluster that an empty data directory is formatted for (--cluster-id).", kind=Kind.STRING
+        None, "The cluster that an empty data directory is formatted for (--cluster-id).", kind=SettingKind.STRING
     )
     eosin_controlled_shutdown_timeout_ms: int = setting(
         30_000,
         "How long a stopping broker waits for its leaderships to move away. (Kafka: for ever)",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         at_least=0,
     )
     eosin_replica_sync_patience_ms: int = setting(
         200,
         "A followed partition whose sync takes longer is left out of fetches until it is done.",
-        kind=Kind.INT,
+        kind=SettingKind.INT,
         at_least=0,
         at_most=INT_MAX,
     )

@@ -20,7 +20,7 @@ class SettingError(ValueError):
     """A key or value that cannot be used; its text is one sentence for whoever wrote it."""
 
 
-class Kind(IntEnum):
+class SettingKind(IntEnum):
     """The type of a setting, with the numbers that DescribeConfigs uses."""
 
     BOOLEAN = 1
@@ -63,7 +63,7 @@ class Secret:
 
 HIDDEN: Final = "[hidden]"
 
-_INTEGERS: Final = {Kind.SHORT: 2**15, Kind.INT: 2**31, Kind.LONG: 2**63}
+_INTEGERS: Final = {SettingKind.SHORT: 2**15, SettingKind.INT: 2**31, SettingKind.LONG: 2**63}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class Setting:
     """One key."""
 
     name: str
-    kind: Kind
+    kind: SettingKind
     default: Any
     """Typed; None when the key has no value unless it is set."""
     doc: str
@@ -122,14 +122,14 @@ class Setting:
     def allowed(self) -> str:
         """The description of valid values, as part of a sentence."""
         if self.choices:
-            return f"{'a list of' if self.kind is Kind.LIST else 'one of'} {', '.join(self.choices)}"
-        if self.kind is Kind.BOOLEAN:
+            return f"{'a list of' if self.kind is SettingKind.LIST else 'one of'} {', '.join(self.choices)}"
+        if self.kind is SettingKind.BOOLEAN:
             return "true or false"
-        if self.kind in (Kind.STRING, Kind.PASSWORD):
+        if self.kind in (SettingKind.STRING, SettingKind.PASSWORD):
             return "a text"
-        if self.kind is Kind.LIST:
+        if self.kind is SettingKind.LIST:
             return "a list separated by commas"
-        noun = "a number" if self.kind is Kind.DOUBLE else "an integer"
+        noun = "a number" if self.kind is SettingKind.DOUBLE else "an integer"
         if self.unit:
             noun += f" in {self.unit}" if self.unit != "fraction" else ""
         if self.at_least is not None and self.at_most is not None:
@@ -157,23 +157,23 @@ def value_text(value: Any) -> str | None:
     return str(value).replace("e+", "E")  # as Java writes a large double
 
 
-def _read(kind: Kind, text: str) -> Any:
+def _read(kind: SettingKind, text: str) -> Any:
     match kind:
-        case Kind.BOOLEAN:
+        case SettingKind.BOOLEAN:
             lowered = text.lower()
             if lowered not in ("true", "false"):
                 raise ValueError
             return lowered == "true"
-        case Kind.STRING:
+        case SettingKind.STRING:
             return text
-        case Kind.PASSWORD:
+        case SettingKind.PASSWORD:
             return Secret(text)
-        case Kind.DOUBLE:
+        case SettingKind.DOUBLE:
             number = float(text)
             if number != number or number in (float("inf"), float("-inf")):
                 raise ValueError
             return number
-        case Kind.LIST:
+        case SettingKind.LIST:
             return tuple(item for item in (part.strip() for part in text.split(",")) if item)
         case _:
             if not text.isascii() or "_" in text:  # int() reads more than Kafka does
@@ -192,7 +192,7 @@ def setting(
     default: _T,
     doc: str,
     *,
-    kind: Kind,
+    kind: SettingKind,
     at_least: float | None = None,
     at_most: float | None = None,
     choices: Sequence[str] = (),

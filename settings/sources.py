@@ -32,7 +32,7 @@ from eosin.settings.quorum import (
 )
 from eosin.settings.sasl import SASL_PER_LISTENER, without_mechanism
 from eosin.settings.security import LISTENER_PREFIX, PER_LISTENER, unprefixed
-from eosin.settings.settings import HIDDEN, Kind, SettingError
+from eosin.settings.settings import HIDDEN, SettingError, SettingKind
 from eosin.settings.timeout_profiles import profiles
 from eosin.settings.tracing import traces_url
 
@@ -71,7 +71,7 @@ def load_config(
     references = _resolve(given)
     for_listeners = {key: given.pop(key) for key in list(given) if key not in BROKER_SETTINGS}
     values = {BROKER_SETTINGS[key].field_name: _parsed(key, key, text, references) for key, text in given.items()}
-    shown = {key: HIDDEN if BROKER_SETTINGS[key].kind is Kind.PASSWORD else text for key, text in given.items()}
+    shown = {key: HIDDEN if BROKER_SETTINGS[key].kind is SettingKind.PASSWORD else text for key, text in given.items()}
     shown |= {key: text for key, text in references.items() if key in given}
     config = BrokerConfig(**values, given=MappingProxyType(shown), references=MappingProxyType(references))
     if for_listeners:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from eosin.settings.settings import INT_MAX, LONG_MAX, Kind, Setting, SettingError, Synonym
+from eosin.settings.settings import INT_MAX, LONG_MAX, Setting, SettingError, SettingKind, Synonym
 from eosin.storage.log.config import LogConfig
 
 _DEFAULTS: Final = LogConfig()
@@ -21,7 +21,7 @@ INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
 
 def _config(
     name: str,
-    kind: Kind,
+    kind: SettingKind,
     doc: str,
     *synonyms: str | tuple[str, int],
     at_least: float | None = None,
@@ -43,36 +43,47 @@ def _config(
 _ALL: Final = (
     _config(
         "cleanup.policy",
-        Kind.LIST,
+        SettingKind.LIST,
         "What happens to old records: deleted by age and size, compacted to the latest per key, or (empty) nothing.",
         "log.cleanup.policy",
         choices=("delete", "compact"),
     ),
     _config(
         "compression.type",
-        Kind.STRING,
+        SettingKind.STRING,
         "The codec records are stored with; `producer` keeps each producer's own.",
         "compression.type",
         choices=CODECS,
     ),
     _config(
         "compression.gzip.level",
-        Kind.INT,
+        SettingKind.INT,
         "The gzip level: 1 to 9, or -1.",
         "compression.gzip.level",
         at_least=-1,
         at_most=9,
     ),
-    _config("compression.lz4.level", Kind.INT, "The lz4 level.", "compression.lz4.level", at_least=1, at_most=17),
     _config(
-        "compression.zstd.level", Kind.INT, "The zstd level.", "compression.zstd.level", at_least=-131072, at_most=22
+        "compression.lz4.level", SettingKind.INT, "The lz4 level.", "compression.lz4.level", at_least=1, at_most=17
     ),
     _config(
-        "segment.bytes", Kind.INT, "The size at which a segment is closed.", "log.segment.bytes", at_least=1_048_576
+        "compression.zstd.level",
+        SettingKind.INT,
+        "The zstd level.",
+        "compression.zstd.level",
+        at_least=-131072,
+        at_most=22,
+    ),
+    _config(
+        "segment.bytes",
+        SettingKind.INT,
+        "The size at which a segment is closed.",
+        "log.segment.bytes",
+        at_least=1_048_576,
     ),
     _config(
         "segment.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         "The record time after which a segment is closed though not full.",
         "log.roll.ms",
         ("log.roll.hours", _HOUR_MS),
@@ -80,23 +91,25 @@ _ALL: Final = (
     ),
     _config(
         "segment.jitter.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         "At most this much is taken off segment.ms, so that segments do not all close at once.",
         "log.roll.jitter.ms",
         ("log.roll.jitter.hours", _HOUR_MS),
         at_least=0,
     ),
-    _config("segment.index.bytes", Kind.INT, "The largest size of an index.", "log.index.size.max.bytes", at_least=4),
+    _config(
+        "segment.index.bytes", SettingKind.INT, "The largest size of an index.", "log.index.size.max.bytes", at_least=4
+    ),
     _config(
         "index.interval.bytes",
-        Kind.INT,
+        SettingKind.INT,
         "One index entry for at least this many bytes of records.",
         "log.index.interval.bytes",
         at_least=0,
     ),
     _config(
         "retention.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         "How long records are kept; -1 is for ever.",
         "log.retention.ms",
         ("log.retention.minutes", _MINUTE_MS),
@@ -105,49 +118,51 @@ _ALL: Final = (
     ),
     _config(
         "retention.bytes",
-        Kind.LONG,
+        SettingKind.LONG,
         "How large a partition may grow; below 0 there is no limit.",
         "log.retention.bytes",
     ),
     _config(
         "delete.retention.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         "How long tombstones and transaction markers outlive compaction.",
         "log.cleaner.delete.retention.ms",
         at_least=0,
     ),
     _config(
         "file.delete.delay.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         "The time between the end of a segment and the removal of its file.",
         "log.segment.delete.delay.ms",
         at_least=0,
     ),
-    _config("max.message.bytes", Kind.INT, "The largest record batch accepted.", "message.max.bytes", at_least=0),
+    _config(
+        "max.message.bytes", SettingKind.INT, "The largest record batch accepted.", "message.max.bytes", at_least=0
+    ),
     _config(
         "message.timestamp.type",
-        Kind.STRING,
+        SettingKind.STRING,
         "Whose clock stamps the records.",
         "log.message.timestamp.type",
         choices=("CreateTime", "LogAppendTime"),
     ),
     _config(
         "message.timestamp.before.max.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         "How far a record's timestamp may lie in the past.",
         "log.message.timestamp.before.max.ms",
         at_least=0,
     ),
     _config(
         "message.timestamp.after.max.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         "How far a record's timestamp may lie in the future.",
         "log.message.timestamp.after.max.ms",
         at_least=0,
     ),
     _config(
         "min.cleanable.dirty.ratio",
-        Kind.DOUBLE,
+        SettingKind.DOUBLE,
         "The share of uncompacted bytes that makes a log worth compacting.",
         "log.cleaner.min.cleanable.ratio",
         at_least=0,
@@ -155,62 +170,69 @@ _ALL: Final = (
     ),
     _config(
         "min.compaction.lag.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         "How long a record stays uncompacted at least.",
         "log.cleaner.min.compaction.lag.ms",
         at_least=0,
     ),
     _config(
         "max.compaction.lag.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         "How long a record stays uncompacted at most.",
         "log.cleaner.max.compaction.lag.ms",
         at_least=1,
     ),
     _config(
         "flush.messages",
-        Kind.LONG,
+        SettingKind.LONG,
         "Sync after this many records (at durability os).",
         "log.flush.interval.messages",
         at_least=1,
     ),
     _config(
         "flush.ms",
-        Kind.LONG,
+        SettingKind.LONG,
         "Sync after this long (at durability os).",
         "log.flush.interval.ms",
         "log.flush.scheduler.interval.ms",
         at_least=0,
     ),
     _config(
-        "preallocate", Kind.BOOLEAN, "Accepted without effect: segments grow as they are written.", "log.preallocate"
+        "preallocate",
+        SettingKind.BOOLEAN,
+        "Accepted without effect: segments grow as they are written.",
+        "log.preallocate",
     ),
     _config(
         "min.insync.replicas",
-        Kind.INT,
+        SettingKind.INT,
         "Replicas that acks=all waits for at least.",
         "min.insync.replicas",
         at_least=1,
     ),
     _config(
         "unclean.leader.election.enable",
-        Kind.BOOLEAN,
+        SettingKind.BOOLEAN,
         "Whether a replica that fell behind may lead.",
         "unclean.leader.election.enable",
     ),
-    _config("remote.storage.enable", Kind.BOOLEAN, "Tiered storage, which Eosin does not have: false."),
-    _config("remote.log.copy.disable", Kind.BOOLEAN, "Tiered storage, which Eosin does not have: false."),
-    _config("remote.log.delete.on.disable", Kind.BOOLEAN, "Tiered storage, which Eosin does not have: false."),
-    _config("local.retention.ms", Kind.LONG, "Tiered storage, which Eosin does not have: no effect.", at_least=-2),
-    _config("local.retention.bytes", Kind.LONG, "Tiered storage, which Eosin does not have: no effect.", at_least=-2),
+    _config("remote.storage.enable", SettingKind.BOOLEAN, "Tiered storage, which Eosin does not have: false."),
+    _config("remote.log.copy.disable", SettingKind.BOOLEAN, "Tiered storage, which Eosin does not have: false."),
+    _config("remote.log.delete.on.disable", SettingKind.BOOLEAN, "Tiered storage, which Eosin does not have: false."),
+    _config(
+        "local.retention.ms", SettingKind.LONG, "Tiered storage, which Eosin does not have: no effect.", at_least=-2
+    ),
+    _config(
+        "local.retention.bytes", SettingKind.LONG, "Tiered storage, which Eosin does not have: no effect.", at_least=-2
+    ),
     _config(
         "leader.replication.throttled.replicas",
-        Kind.LIST,
+        SettingKind.LIST,
         "Replicas (partition:broker, or *) that a leader sends at leader.replication.throttled.rate until in sync.",
     ),
     _config(
         "follower.replication.throttled.replicas",
-        Kind.LIST,
+        SettingKind.LIST,
         "Replicas (partition:broker, or *) that a broker copies at follower.replication.throttled.rate until in sync.",
     ),
 )
@@ -221,7 +243,7 @@ TOPIC_CONFIGS: Final[Mapping[str, Setting]] = {config.name: config for config in
 _INTERNAL: Final = {
     INTERNAL_SEGMENT_BYTES: _config(
         INTERNAL_SEGMENT_BYTES,
-        Kind.INT,
+        SettingKind.INT,
         "segment.bytes without its lower limit; for tests.",
         at_least=1,
         at_most=INT_MAX,

@@ -39,7 +39,7 @@ from eosin.storage.disk.space import DiskSpace
 from eosin.storage.journal.flusher import JournalFlusher
 from eosin.storage.journal.journal import Journal, JournalConfig, remove_journal
 from eosin.storage.log.config import DAY_MS, LogConfig
-from eosin.storage.log.context import LogContext, Patience
+from eosin.storage.log.context import LogContext, StartCancelled
 from eosin.storage.log.journal_mark import WHOLE_JOURNAL, JournalMark
 from eosin.storage.log.log_table import LogTable
 from eosin.storage.log.partition_log import PartitionLog
@@ -130,7 +130,14 @@ class LogManager:
         self.space = DiskSpace(disk, data_dir, reserve_bytes=reserve_bytes, elapsed_ms=clock.elapsed_ms)
         """Knows whether the disk is full, and holds the reserve for that."""
         self._context = LogContext(
-            disk, self.flusher, chance, self, self.space, Patience(), verification_enabled, is_replicated=replicated
+            disk,
+            self.flusher,
+            chance,
+            self,
+            self.space,
+            StartCancelled(),
+            verification_enabled,
+            is_replicated=replicated,
         )
         self._directory = DataDirectory(disk, data_dir, self.space)
         self._checkpoints = OffsetCheckpoints(
@@ -327,7 +334,7 @@ class LogManager:
         """The logs of a topic."""
         return self._table.of_topic(topic)
 
-    def tells_of_deleted(self, topic: str) -> bool:
+    def may_inherit_deleted(self, topic: str) -> bool:
         """True if a checkpoint file may hold offsets of a deleted topic, or its logs are still being deleted. A new
         topic of the name would inherit these offsets after a crash: call `forget_deleted` first."""
         return topic in self.deletions or self._checkpoints.inherits(topic)
@@ -404,7 +411,7 @@ class LogManager:
     async def checkpoint(self, *, force: bool = False) -> None:
         """Save the logs for which it is time, or all that have changed, and then the offsets that recovery goes by;
         remove files whose time has come. Raises OSError."""
-        await self._retention.look_at_space()
+        await self._retention.check_space()
         elapsed_ms = self._clock.elapsed_ms()
         await self._saver.save_due(force=force)
         try:

@@ -50,9 +50,9 @@ class RetentionRounds:
 
         await in_turns(list(self._logs.by_partition.values()), drop_old, self._clock)
 
-    async def look_at_space(self) -> None:
+    async def check_space(self) -> None:
         """See whether a full disk has room again; while it has none, apply retention now and then."""
-        if self._space.needs_look:
+        if self._space.needs_check:
             await self._disk.off_loop(self._space.look)
         elapsed_ms = self._clock.elapsed_ms()
         if not self._space.is_full:

@@ -33,7 +33,7 @@ from eosin.storage.recovery.segment_scan import recover_segment
 
 _LOG: Final = logging.getLogger("eosin.storage")
 
-ROOM_LOOK_MS: Final = 500
+ROOM_CHECK_MS: Final = 500
 """Pause before a file that found no room is tried again."""
 
 
@@ -135,7 +135,7 @@ class Truncations:
             if not woken.done():
                 woken.set_result(None)
 
-        timer = self._clock.call_later(ROOM_LOOK_MS, wake)
+        timer = self._clock.call_later(ROOM_CHECK_MS, wake)
         self._waiting[log] = wake
         try:
             await woken
@@ -156,7 +156,7 @@ class Truncations:
         if end_offset < log.log_start_offset:  # all that would be left lies below the log's start, behind a gap
             await self._start_at(log, offset)
             return
-        _tell(log, before, offset, committed)
+        _log_cut(log, before, offset, committed)
         log.lower_to(end_offset)
         await self._lower_offsets(log, end_offset)
         cut = self._running[log] = LogCut(
@@ -220,7 +220,7 @@ class Truncations:
             offset,
         )
         if committed > offset:
-            _tell(log, before, offset, committed)
+            _log_cut(log, before, offset, committed)
         left: list[str] = []
         if self._context.disk.is_directory(log.directory):
             await self._remove_all(log, offset)
@@ -265,7 +265,7 @@ def _end_of(segment: Segment, size: int) -> int:
     return walk(segment.file.read, segment.offset_index.boundary_before(size - 1), size)[1]
 
 
-def _tell(log: PartitionLog, before: int, offset: int, committed: int) -> None:
+def _log_cut(log: PartitionLog, before: int, offset: int, committed: int) -> None:
     """Say what goes; loudly what had been committed (cluster.md 4.8)."""
     if committed > offset:
         _LOG.error(

@@ -13,7 +13,7 @@ from eosin.cluster.metadata.config_changes import DYNAMIC_BROKER_SETTINGS
 from eosin.model.cluster import Topic
 from eosin.settings.broker import BROKER_SETTINGS, BrokerConfig
 from eosin.settings.listeners import Listener, parse_listeners
-from eosin.settings.settings import Kind, Setting, value_text
+from eosin.settings.settings import Setting, SettingKind, value_text
 from eosin.settings.topics import TOPIC_CONFIGS
 
 if TYPE_CHECKING:
@@ -48,14 +48,14 @@ class ConfigEntry:
     value: str | None
     source: ConfigSource
     read_only: bool
-    kind: Kind
+    kind: SettingKind
     documentation: str
     synonyms: tuple[ConfigSynonym, ...]
 
     @property
     def is_sensitive(self) -> bool:
         """True if its value is told to nobody (security.md 6.3.1)."""
-        return self.kind is Kind.PASSWORD
+        return self.kind is SettingKind.PASSWORD
 
 
 _ADVERTISED: Final = "advertised.listeners"
@@ -72,7 +72,7 @@ def topic_entries(topic: Topic, cluster: "Cluster", config: BrokerConfig) -> Ite
         if setting is None:  # an internal config, or one of another version
             value = topic.configs[name]
             own = ConfigSynonym(name, value, ConfigSource.DYNAMIC_TOPIC)
-            yield ConfigEntry(name, value, ConfigSource.DYNAMIC_TOPIC, False, Kind.STRING, "", (own,))
+            yield ConfigEntry(name, value, ConfigSource.DYNAMIC_TOPIC, False, SettingKind.STRING, "", (own,))
         else:
             effective = value_text(getattr(log_config, setting.field_name))
             yield _topic_entry(setting, topic.configs.get(name), effective, layers)
@@ -131,7 +131,7 @@ def _broker_entry(name: str, layers: _Layers) -> ConfigEntry:
     setting = BROKER_SETTINGS.get(name)
     synonyms = _synonyms([name], layers)
     used = synonyms[0] if synonyms else ConfigSynonym(name, None, ConfigSource.DEFAULT)
-    if setting is not None and setting.kind is Kind.PASSWORD:
+    if setting is not None and setting.kind is SettingKind.PASSWORD:
         synonyms = [ConfigSynonym(each.name, None, each.source) for each in synonyms]
         used = ConfigSynonym(name, None, used.source)
     return ConfigEntry(
@@ -139,7 +139,7 @@ def _broker_entry(name: str, layers: _Layers) -> ConfigEntry:
         value=used.value,
         source=used.source,
         read_only=setting is not None and name not in DYNAMIC_BROKER_SETTINGS,
-        kind=Kind.STRING if setting is None else setting.kind,
+        kind=SettingKind.STRING if setting is None else setting.kind,
         documentation="A setting of Apache Kafka that has no effect here." if setting is None else setting.doc,
         synonyms=tuple(synonyms),
     )

@@ -11,7 +11,7 @@ from typing import Final
 from eosin.broker.config.entries import ConfigEntry, ConfigSource
 from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
-from eosin.settings.settings import Kind
+from eosin.settings.settings import SettingKind
 
 ROOT: Final = "root"
 _OURS: Final = "eosin"
@@ -35,7 +35,7 @@ def logger_entries() -> Iterator[ConfigEntry]:
             value=_NAMES.get(level, logging.getLevelName(level)),
             source=ConfigSource.DYNAMIC_BROKER_LOGGER,
             read_only=False,
-            kind=Kind.STRING,
+            kind=SettingKind.STRING,
             documentation="The least level of the lines that this logger writes.",
             synonyms=(),
         )

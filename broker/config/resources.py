@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from eosin.model.cluster import Cluster, Outcome
-from eosin.model.config_resources import ConfigResourceType
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.security.access import DENIED, Right, on_each
 

@@ -12,7 +12,7 @@ from eosin.protocol.names import uuid_text
 from eosin.runtime.clock import Clock
 
 if TYPE_CHECKING:
-    from eosin.broker.fetching.sessions import Wanted
+    from eosin.broker.fetching.sessions import WantedPartition
     from eosin.network.api import RequestContext
 
 _logger = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class GonePartitions:
         # By the hash of both names: each may have 32 KiB, and a collision costs a line of the log.
         self._told: set[int] = set()
 
-    def fetched(self, wanted: "Wanted", context: "RequestContext") -> None:
+    def fetched(self, wanted: "WantedPartition", context: "RequestContext") -> None:
         """A consumer wants a partition that does not exist."""
         now_ms = self._clock.elapsed_ms()
         if now_ms - self._since_ms >= INTERVAL_MS:
@@ -50,7 +50,7 @@ class GonePartitions:
         )
 
 
-def _named(wanted: "Wanted") -> str:
+def _named(wanted: "WantedPartition") -> str:
     """The partition as the client names it; of an id, also what its topic was called, where that is remembered."""
     if wanted.topic:
         return f"partition {wanted.partition} of topic {wanted.topic!r:.250}"

@@ -12,9 +12,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from eosin.protocol.names import IsolationLevel
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import next_turn
-from eosin.storage.results.log_results import Isolation
 
 if TYPE_CHECKING:
     from eosin.storage.log.partition_log import PartitionLog
@@ -23,7 +23,7 @@ WATCHES_PER_TURN: Final = 1000
 """Logs that one poll begins to watch in one turn of the event loop: each takes a microsecond or two."""
 
 
-class Watch:
+class PolledPartition:
     """One partition that a poll waits for: the bytes from `offset` on, of which at most `limit` count."""
 
     __slots__ = ("counted", "limit", "log", "offset")
@@ -41,7 +41,7 @@ class _Poll:
 
     __slots__ = ("isolation", "missing", "watches", "woken")
 
-    def __init__(self, watches: Sequence[Watch], *, isolation: Isolation | None, min_bytes: int) -> None:
+    def __init__(self, watches: Sequence[PolledPartition], *, isolation: IsolationLevel | None, min_bytes: int) -> None:
         self.watches = {watch.log: watch for watch in watches}
         self.isolation = isolation
         self.missing = min_bytes
@@ -89,9 +89,9 @@ class LongPolls:
 
     async def wait(
         self,
-        watches: Sequence[Watch],
+        watches: Sequence[PolledPartition],
         *,
-        isolation: Isolation | None,
+        isolation: IsolationLevel | None,
         min_bytes: int,
         max_wait_ms: int,
         waits: Callable[[Callable[[], None]], None] | None = None,

@@ -44,13 +44,13 @@ PARTITION_BYTES: Final = 1024
 
 IDLE_MS: Final = 600_000
 """A session that was not used for so long is forgotten."""
-LOOK_MS: Final = 30_000
+CHECK_MS: Final = 30_000
 """Between two looks for such sessions, and for those whose connection is gone."""
 
 _MAX_EPOCH: Final = 2**31 - 1
 
 
-class Wanted:
+class WantedPartition:
     """One partition as a fetcher wants it, and what it was last told about it."""
 
     __slots__ = (
@@ -125,13 +125,13 @@ class FetchSession:
         self.owner = fetch.owner
         """The user that opened it: nobody else may go on with it, or end it (security.md 6.2)."""
         self.uses_topic_ids = fetch.uses_topic_ids
-        self.partitions: dict[Hashable, Wanted] = {each.key: each for each in fetch.wanted}
+        self.partitions: dict[Hashable, WantedPartition] = {each.key: each for each in fetch.wanted}
         self.epoch = 1
         """The epoch that the next request must carry."""
         self.created_ms = now_ms
         self.last_used_ms = now_ms
 
-    def sent(self, wanted: Wanted, *, high_watermark: int, log_start_offset: int, has_records: bool) -> None:
+    def sent(self, wanted: WantedPartition, *, high_watermark: int, log_start_offset: int, has_records: bool) -> None:
         """Remember what an answer says about a partition. `high_watermark` is -1 after an error, so that the next
         answer speaks of the partition again, whatever it has to say."""
         wanted.last_sent_high_watermark = high_watermark
@@ -147,7 +147,7 @@ class FullFetch:
 
     def __init__(
         self,
-        wanted: Sequence[Wanted],
+        wanted: Sequence[WantedPartition],
         *,
         wants_session: bool,
         uses_topic_ids: bool,
@@ -168,11 +168,11 @@ class IncrementalFetch:
 
     __slots__ = ("added", "session", "wanted")
 
-    def __init__(self, session: FetchSession, added: Sequence[Wanted] = ()) -> None:
+    def __init__(self, session: FetchSession, added: Sequence[WantedPartition] = ()) -> None:
         self.session = session
         self.added = added
         """The partitions that the session did not hold before."""
-        self.wanted: Sequence[Wanted] = tuple(session.partitions.values())
+        self.wanted: Sequence[WantedPartition] = tuple(session.partitions.values())
 
 
 class FetchSessions:
@@ -186,7 +186,7 @@ class FetchSessions:
         self._held: dict[Hashable, int] = {}
         """Bytes by owner."""
         self.held_bytes = 0
-        self._look: Timer | None = None
+        self._timer: Timer | None = None
         """Forgets sessions, while there are any."""
 
     def __len__(self) -> int:
@@ -233,7 +233,7 @@ class FetchSessions:
             bare = replace(request, topics=(), forgotten_topics_data=())
             fetch = self.begin(bare, uses_topic_ids=uses_topic_ids, owner=owner, connection=connection)
             assert isinstance(fetch, FullFetch)
-            wanted: list[Wanted] = []
+            wanted: list[WantedPartition] = []
             for piece in pieces(request.topics, "partitions"):
                 wanted += _wanted(piece, uses_topic_ids=uses_topic_ids)
                 await next_turn()
@@ -242,7 +242,7 @@ class FetchSessions:
         session = self._continue(request, uses_topic_ids=uses_topic_ids, owner=owner, connection=connection)
         if isinstance(session, ErrorCode):
             return session
-        added: list[Wanted] = []
+        added: list[WantedPartition] = []
         changes = chain(
             ((piece, ()) for piece in pieces(request.topics, "partitions")),
             (((), piece) for piece in pieces(request.forgotten_topics_data, "partitions")),
@@ -265,8 +265,8 @@ class FetchSessions:
             return None
         self._sessions[session.session_id] = session
         self._count(session)
-        if self._look is None:
-            self._look = self._clock.call_later(LOOK_MS, self._forget)
+        if self._timer is None:
+            self._timer = self._clock.call_later(CHECK_MS, self._forget)
         return session
 
     def drop(self, session_id: int) -> None:
@@ -283,7 +283,7 @@ class FetchSessions:
             home = session.connection
             if now_ms - session.last_used_ms > IDLE_MS or (home is not None and home.is_gone):
                 self.drop(session.session_id)
-        self._look = self._clock.call_later(LOOK_MS, self._forget) if self._sessions else None
+        self._timer = self._clock.call_later(CHECK_MS, self._forget) if self._sessions else None
 
     def _count(self, session: FetchSession) -> None:
         """Count what a session holds now; a follower takes nothing from consumers."""
@@ -337,7 +337,9 @@ class FetchSessions:
         self._sessions.move_to_end(session.session_id)
         return session
 
-    def _changed(self, session: FetchSession, added: Sequence[Wanted]) -> FullFetch | IncrementalFetch | ErrorCode:
+    def _changed(
+        self, session: FetchSession, added: Sequence[WantedPartition]
+    ) -> FullFetch | IncrementalFetch | ErrorCode:
         """The fetch that a request wants whose changes its session has taken over."""
         if not session.partitions:
             self.drop(session.session_id)
@@ -371,9 +373,9 @@ class FetchSessions:
                 return session_id
 
 
-def _wanted(topics: "Sequence[FetchTopic]", *, uses_topic_ids: bool) -> list[Wanted]:
+def _wanted(topics: "Sequence[FetchTopic]", *, uses_topic_ids: bool) -> list[WantedPartition]:
     return [
-        Wanted(topic, partition, key=(topic.topic_id if uses_topic_ids else topic.topic, partition.partition))
+        WantedPartition(topic, partition, key=(topic.topic_id if uses_topic_ids else topic.topic, partition.partition))
         for topic in topics
         for partition in topic.partitions
     ]
@@ -381,10 +383,10 @@ def _wanted(topics: "Sequence[FetchTopic]", *, uses_topic_ids: bool) -> list[Wan
 
 def _apply(
     topics: "Sequence[FetchTopic]", forgotten_topics: "Sequence[ForgottenTopic]", session: FetchSession
-) -> list[Wanted]:
+) -> list[WantedPartition]:
     """Bring the session's partitions up to date: changed and added ones, then forgotten ones. Returns those added."""
     partitions = session.partitions
-    added: list[Wanted] = []
+    added: list[WantedPartition] = []
     for topic in topics:
         name = topic.topic_id if session.uses_topic_ids else topic.topic
         for partition in topic.partitions:
@@ -393,7 +395,7 @@ def _apply(
             if known is not None:
                 known.update(partition)
             else:
-                partitions[key] = Wanted(topic, partition, key=key)
+                partitions[key] = WantedPartition(topic, partition, key=key)
                 added.append(partitions[key])
     for forgotten in forgotten_topics:
         name = forgotten.topic_id if session.uses_topic_ids else forgotten.topic

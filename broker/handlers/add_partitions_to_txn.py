@@ -44,7 +44,7 @@ async def handle(
     request: AddPartitionsToTxnRequest, context: RequestContext, services: Services
 ) -> AddPartitionsToTxnResponse:
     if context.api_version >= FIRST_BROKER_VERSION:
-        return await _answer_broker(request, context, services)
+        return await _broker_response(request, context, services)
     topics = request.v3_and_below_topics
     if context.is_large:
         return await _handle_many(request, context, services)
@@ -53,10 +53,10 @@ async def handle(
         return await _handle_many(request, context, services)
     at_fault = {each: error for each in partitions if (error := _fault(each, context, services))}
     if at_fault:
-        return _answer(request, ErrorCode.OPERATION_NOT_ATTEMPTED, at_fault)
+        return _response(request, ErrorCode.OPERATION_NOT_ATTEMPTED, at_fault)
     if not partitions:
-        return _answer(request, ErrorCode.NONE)
-    return _answer(request, await _added_for_client(partitions, request, context, services))
+        return _response(request, ErrorCode.NONE)
+    return _response(request, await _added_for_client(partitions, request, context, services))
 
 
 async def _handle_many(
@@ -109,7 +109,7 @@ async def _added_for_client(
     return wire_error(ApiKey.ADD_PARTITIONS_TO_TXN, context.api_version, error)
 
 
-async def _answer_broker(
+async def _broker_response(
     request: AddPartitionsToTxnRequest, context: RequestContext, services: Services
 ) -> AddPartitionsToTxnResponse:
     """Verify, or add, for a leader of partitions, which may know of some before this broker does."""
@@ -192,7 +192,7 @@ def _fault(partition: TopicPartition, context: RequestContext, services: Service
     return ErrorCode.NONE
 
 
-def _answer(
+def _response(
     request: AddPartitionsToTxnRequest,
     error: ErrorCode,
     at_fault: Mapping[TopicPartition, ErrorCode] | None = None,
@@ -220,7 +220,7 @@ def _topic(
 def refuse(request: AddPartitionsToTxnRequest, context: RequestContext, error: ErrorCode) -> AddPartitionsToTxnResponse:
     if context.api_version >= FIRST_BROKER_VERSION:
         return AddPartitionsToTxnResponse(error_code=error)
-    return _answer(request, error)
+    return _response(request, error)
 
 
 API = Api(

@@ -49,7 +49,7 @@ async def handle(
         outcome = await services.cluster.alter_quotas(changes)
     return AlterClientQuotasResponse(
         entries=tuple(
-            _answer(entry, Outcome(ErrorCode.INVALID_REQUEST, each) if isinstance(each, str) else outcome)
+            _entry_response(entry, Outcome(ErrorCode.INVALID_REQUEST, each) if isinstance(each, str) else outcome)
             for entry, each in zip(request.entries, found, strict=True)
         )
     )
@@ -84,12 +84,12 @@ def _checked(entry: RequestEntryData) -> list[QuotaChange] | str:
     return changes
 
 
-def _answer(entry: RequestEntryData, outcome: Outcome) -> ResponseEntryData:
+def _entry_response(entry: RequestEntryData, outcome: Outcome) -> ResponseEntryData:
     return ResponseEntryData(outcome.error, outcome.message, entry.entity)
 
 
 def refuse(request: AlterClientQuotasRequest, context: RequestContext, error: ErrorCode) -> AlterClientQuotasResponse:
-    return AlterClientQuotasResponse(entries=tuple(_answer(each, Outcome(error)) for each in request.entries))
+    return AlterClientQuotasResponse(entries=tuple(_entry_response(each, Outcome(error)) for each in request.entries))
 
 
 API = Api(

@@ -32,7 +32,7 @@ async def handle(
     topics = await made_for_nested(
         request.topics,
         lambda topic: topic.partitions,
-        lambda topic, each: _answer(topic.name, each, brokers, services),
+        lambda topic, each: _response(topic.name, each, brokers, services),
         lambda topic, answers: ReassignableTopicResponse(topic.name, answers),
         context,
         services,
@@ -42,7 +42,7 @@ async def handle(
     )
 
 
-def _answer(
+def _response(
     topic: str, wanted: ReassignablePartition, brokers: Sequence[int], services: Services
 ) -> ReassignablePartitionResponse:
     outcome = _outcome(TopicPartition(topic, wanted.partition_index), wanted.replicas, brokers, services)

@@ -40,12 +40,12 @@ async def handle(
 
     results: _Results = {}
     count = sum(1 + len(topic.partitions) for each in request.dirs for topic in each.topics)
-    await made_for_each(_answer(request, error_of, results), count, context, services)
+    await made_for_each(_response(request, error_of, results), count, context, services)
     topics = (AlterReplicaLogDirTopicResult(name, tuple(each)) for name, each in results.items())
     return AlterReplicaLogDirsResponse(results=tuple(await made_for_each(topics, len(results), context, services)))
 
 
-def _answer(
+def _response(
     request: AlterReplicaLogDirsRequest, error_of: Callable[[str, TopicPartition], ErrorCode], results: _Results
 ) -> Iterator[None]:
     """Put the answers into `results`, one after the other."""
@@ -63,7 +63,7 @@ def refuse(
     request: AlterReplicaLogDirsRequest, context: RequestContext, error: ErrorCode
 ) -> AlterReplicaLogDirsResponse:
     results: _Results = {}
-    deque(_answer(request, lambda path, partition: error, results), maxlen=0)
+    deque(_response(request, lambda path, partition: error, results), maxlen=0)
     return AlterReplicaLogDirsResponse(
         results=tuple(AlterReplicaLogDirTopicResult(name, tuple(each)) for name, each in results.items())
     )

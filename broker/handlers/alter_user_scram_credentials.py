@@ -30,7 +30,7 @@ MOST_PER_REQUEST: Final = 1000
 async def handle(
     request: AlterUserScramCredentialsRequest, context: RequestContext, services: Services
 ) -> AlterUserScramCredentialsResponse:
-    from eosin.broker.security.user_changes import Decision, decide
+    from eosin.broker.security.user_changes import CredentialDecision, decide
     from eosin.security.sasl.lookup import MECHANISMS
 
     if _is_overheard(context.session) and not services.config.eosin_allow_cleartext_passwords:
@@ -40,7 +40,7 @@ async def handle(
             _too_many, request, context, ErrorCode.INVALID_REQUEST
         )
         return response
-    decision = Decision((), {})
+    decision = CredentialDecision((), {})
 
     def changes(credentials: Credentials) -> Sequence[CredentialChange]:
         nonlocal decision

@@ -14,10 +14,10 @@ from eosin.broker.config.resources import NO_BROKER, broker_of, config_rights, r
 from eosin.broker.services import Services
 from eosin.cluster.metadata.topics import unknown_topic
 from eosin.model.cluster import Outcome
-from eosin.model.config_resources import ConfigResourceType
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
 from eosin.network.many_items import made_for_each
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_configs import (

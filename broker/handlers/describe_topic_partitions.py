@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from eosin.broker.services import Services
 from eosin.cluster.metadata.topics import unknown_topic
-from eosin.model.cluster import Cluster, Topic, leader_seen
+from eosin.model.cluster import Cluster, Topic, visible_leader
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.network.many_items import made_for_each
@@ -108,7 +108,7 @@ def _topic(
 def _partition(topic: str, index: int, listener: str, cluster: Cluster) -> DescribeTopicPartitionsResponsePartition:
     state = cluster.partition_state(TopicPartition(topic, index))
     assert state is not None, "a topic has the partitions that it counts"
-    _, leader_id, offline = leader_seen(state, cluster.brokers_without(listener))
+    _, leader_id, offline = visible_leader(state, cluster.brokers_without(listener))
     return DescribeTopicPartitionsResponsePartition(
         partition_index=index,
         leader_id=leader_id,

@@ -22,7 +22,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import starmap
 from typing import TYPE_CHECKING, Final, cast
 
-from eosin.broker.fetching.long_poll import Watch
+from eosin.broker.fetching.long_poll import PolledPartition
 from eosin.broker.fetching.sessions import FetchSession, FullFetch, IncrementalFetch
 from eosin.broker.requests.fetch_pass import UNKNOWN, FetchLimits, FetchPass, PartitionFetch
 from eosin.broker.services import Services
@@ -32,7 +32,7 @@ from eosin.network.api import Api, RequestContext
 from eosin.network.many_items import ITEMS_PER_TURN, dropped, in_turns, taken
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import Uuid
+from eosin.protocol.names import IsolationLevel, Uuid
 from eosin.protocol.schemas.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -48,7 +48,7 @@ from eosin.runtime.turns import next_turn
 from eosin.security.access import Access, of_a_replica, on_each
 from eosin.security.session import EVERYBODY_MAY
 from eosin.settings.quorum import RACK_AWARE
-from eosin.storage.results.log_results import NO_RECORDS, Isolation
+from eosin.storage.results.log_results import NO_RECORDS
 
 if TYPE_CHECKING:
     from eosin.broker.traffic_stats import TrafficStats
@@ -127,7 +127,7 @@ async def _handle_many(
 async def _wait(
     request: FetchRequest,
     found: FetchPass,
-    watches: Sequence[Watch],
+    watches: Sequence[PolledPartition],
     limits: FetchLimits,
     context: RequestContext,
     services: Services,
@@ -147,7 +147,7 @@ async def _wait(
 def _limits(request: FetchRequest, context: RequestContext, services: Services) -> FetchLimits:
     is_new = context.api_version >= FIRST_REPLICA_STATE_VERSION
     replica_id = request.replica_state.replica_id if is_new else request.replica_id
-    committed = request.isolation_level == Isolation.READ_COMMITTED
+    committed = request.isolation_level == IsolationLevel.READ_COMMITTED
     max_bytes = max(0, min(request.max_bytes, services.config.fetch_max_bytes))
     led = services.led_partitions
     if (
@@ -167,7 +167,7 @@ def _limits(request: FetchRequest, context: RequestContext, services: Services) 
     is_sent_away = request.rack_id and services.config.replica_selector_class == RACK_AWARE
     return FetchLimits(
         api_version=context.api_version,
-        isolation=Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED,
+        isolation=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
         refusal=ErrorCode.TOPIC_AUTHORIZATION_FAILED if replica_id >= 0 else ErrorCode.NONE,
         max_bytes=max_bytes,
         min_bytes=min(request.min_bytes, max_bytes),
@@ -203,7 +203,7 @@ def _response(
     session = _session(fetch, found, limits, services)
     topics: _Topics = {}
     leaders: set[int] = set()
-    _answer(found.partitions, topics, leaders, fetch, session, limits, context, services)
+    _fetched_response(found.partitions, topics, leaders, fetch, session, limits, context, services)
     if services.traffic is not None and limits.follower is None:
         _count(topics, services.traffic, services)
     return _of_topics(tuple(starmap(_topic, topics.items())), leaders, session, context, services)
@@ -225,7 +225,7 @@ async def _response_in_turns(
         piece: _Topics = {}
         some = found.partitions[-ITEMS_PER_TURN:]
         del found.partitions[-ITEMS_PER_TURN:]
-        _answer(some[::-1], piece, leaders, fetch, session, limits, context, services)
+        _fetched_response(some[::-1], piece, leaders, fetch, session, limits, context, services)
         if services.traffic is not None and limits.follower is None:
             _count(piece, services.traffic, services, counted=topics)
         for name, partitions in piece.items():
@@ -236,7 +236,7 @@ async def _response_in_turns(
     return _of_topics(tuple(responses), leaders, session, context, services)
 
 
-def _answer(
+def _fetched_response(
     looks: Sequence[PartitionFetch],
     topics: _Topics,
     leaders: set[int],
@@ -335,7 +335,7 @@ def _partition(look: PartitionFetch, limits: FetchLimits, context: RequestContex
             log_start_offset=log.log_start_offset,
             diverging_epoch=diverging,
             preferred_read_replica=look.preferred,
-            aborted_transactions=_NO_ABORTED if limits.isolation is Isolation.READ_COMMITTED else None,
+            aborted_transactions=_NO_ABORTED if limits.isolation is IsolationLevel.READ_COMMITTED else None,
             records=NO_RECORDS,
         )
     aborted = result.aborted
@@ -360,7 +360,7 @@ def _failed(look: PartitionFetch, limits: FetchLimits, services: Services) -> Pa
         error_code=look.error,
         high_watermark=-1,
         current_leader=current_leader,
-        aborted_transactions=_NO_ABORTED if limits.isolation is Isolation.READ_COMMITTED else None,
+        aborted_transactions=_NO_ABORTED if limits.isolation is IsolationLevel.READ_COMMITTED else None,
         records=NO_RECORDS,
     )
 

@@ -9,9 +9,9 @@ from typing import Final
 
 from eosin.broker.services import Services
 from eosin.model.cluster import Cluster
-from eosin.model.config_resources import ConfigResourceType
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.list_config_resources import (

@@ -29,7 +29,7 @@ from eosin.network.api import Api, RequestContext
 from eosin.network.many_items import ITEMS_PER_TURN, by_topic, in_turns, pieces, size_of
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.protocol.records.budget import Budget, BudgetSpent
 from eosin.protocol.records.compression import CorruptRecords
 from eosin.protocol.schemas.list_offsets import (
@@ -44,7 +44,6 @@ from eosin.runtime.thread_rest import ThreadRest
 from eosin.runtime.turns import next_turn
 from eosin.security.access import Access, of_a_replica, on_each
 from eosin.storage.log.timestamp_search import SEARCH_WORK
-from eosin.storage.results.log_results import Isolation
 
 if TYPE_CHECKING:
     from eosin.storage.log.partition_log import PartitionLog
@@ -80,10 +79,10 @@ _NOT_FOUND: Final[_Found] = (-1, -1, -1)
 
 async def handle(request: ListOffsetsRequest, context: RequestContext, services: Services) -> ListOffsetsResponse:
     """Look every partition up."""
-    isolation: Isolation | None = None
+    isolation: IsolationLevel | None = None
     if request.replica_id < 0 and request.replica_id != ANY_REPLICA:
-        committed = request.isolation_level == Isolation.READ_COMMITTED
-        isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
+        committed = request.isolation_level == IsolationLevel.READ_COMMITTED
+        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     elif request.replica_id >= 0 and not _may_follow(context, services):
         return refuse(request, context, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     any_replica = request.replica_id == ANY_REPLICA
@@ -91,13 +90,14 @@ async def handle(request: ListOffsetsRequest, context: RequestContext, services:
         return await _handle_many(request, isolation, context, services)
     asked = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     answers = [
-        await _answered(topic, asked, isolation, context, services, any_replica=any_replica) for topic in request.topics
+        await _responses(topic, asked, isolation, context, services, any_replica=any_replica)
+        for topic in request.topics
     ]
     return ListOffsetsResponse(topics=tuple(map(_topic, request.topics, answers)))
 
 
 async def _handle_many(
-    request: ListOffsetsRequest, isolation: Isolation | None, context: RequestContext, services: Services
+    request: ListOffsetsRequest, isolation: IsolationLevel | None, context: RequestContext, services: Services
 ) -> ListOffsetsResponse:
     """The same in turns with everybody else."""
     any_replica = request.replica_id == ANY_REPLICA
@@ -109,7 +109,7 @@ async def _handle_many(
             await next_turn()
         for piece in pieces(request.topics, "partitions"):
             for topic in piece:
-                answers += await _answered(topic, asked, isolation, context, services, any_replica=any_replica)
+                answers += await _responses(topic, asked, isolation, context, services, any_replica=any_replica)
             await next_turn()
         return ListOffsetsResponse(topics=await by_topic(request.topics, "partitions", answers, _topic, services.clock))
 
@@ -118,10 +118,10 @@ def _topic(topic: ListOffsetsTopic, answers: Sequence[ListOffsetsPartitionRespon
     return ListOffsetsTopicResponse(topic.name, tuple(answers))
 
 
-async def _answered(
+async def _responses(
     topic: ListOffsetsTopic,
     asked: Mapping[tuple[str, int], int],
-    isolation: Isolation | None,
+    isolation: IsolationLevel | None,
     context: RequestContext,
     services: Services,
     *,
@@ -137,12 +137,12 @@ async def _answered(
         if not is_open:
             outcome = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif asked[partition] <= 1:
-            outcome = await _look_up(log, each, isolation, context, services)
-        answers.append(_answer(each.partition_index, outcome))
+            outcome = await _search_in(log, each, isolation, context, services)
+        answers.append(_partition_response(each.partition_index, outcome))
     return answers
 
 
-def _answer(index: int, outcome: _Found | ErrorCode) -> ListOffsetsPartitionResponse:
+def _partition_response(index: int, outcome: _Found | ErrorCode) -> ListOffsetsPartitionResponse:
     if isinstance(outcome, ErrorCode):
         return ListOffsetsPartitionResponse(index, outcome)
     timestamp, offset, leader_epoch = outcome
@@ -155,10 +155,10 @@ def _may_follow(context: RequestContext, services: Services) -> bool:
     )
 
 
-async def _look_up(
+async def _search_in(
     log: "PartitionLog | ErrorCode",
     wanted: ListOffsetsPartition,
-    isolation: Isolation | None,
+    isolation: IsolationLevel | None,
     context: RequestContext,
     services: Services,
 ) -> _Found | ErrorCode:
@@ -190,7 +190,7 @@ async def _look_up(
 
 
 async def _search(
-    log: "PartitionLog", timestamp: int, isolation: Isolation | None, rest: ThreadRest
+    log: "PartitionLog", timestamp: int, isolation: IsolationLevel | None, rest: ThreadRest
 ) -> _Found | ErrorCode | None:
     """Look at records, in a thread and for as long as the budget lasts."""
     budget = Budget(SEARCH_WORK, rest.take)

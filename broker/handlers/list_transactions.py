@@ -13,7 +13,7 @@ from typing import Final
 
 from eosin.broker.services import Services
 from eosin.broker.transactions.id_patterns import InvalidPattern, matcher
-from eosin.coordinator.transactions.rules.listing import ListedTransaction, TransactionListing
+from eosin.coordinator.transactions.rules.listing import ListingEntry, TransactionListing
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.codegen.varints import uvarint
@@ -63,9 +63,9 @@ async def handle(
 
 async def _of_whom(listing: TransactionListing, context: RequestContext, services: Services) -> TransactionListing:
     """The listing without ids that the client may not know of."""
-    known: list[ListedTransaction] = []
+    known: list[ListingEntry] = []
 
-    def look(each: ListedTransaction) -> None:
+    def look(each: ListingEntry) -> None:
         may = context.session.may
         if may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, each.transactional_id, quiet=True):
             known.append(each)
@@ -74,7 +74,7 @@ async def _of_whom(listing: TransactionListing, context: RequestContext, service
     return replace(listing, transactions=known)
 
 
-def _response(unknown_states: Sequence[str], transactions: Sequence[ListedTransaction]) -> ListTransactionsResponse:
+def _response(unknown_states: Sequence[str], transactions: Sequence[ListingEntry]) -> ListTransactionsResponse:
     return ListTransactionsResponse(
         unknown_state_filters=tuple(unknown_states),
         transaction_states=tuple(

@@ -21,9 +21,9 @@ from typing import Final
 from msgspec.structs import replace as with_fields
 
 from eosin.broker.services import Services
-from eosin.cluster.metadata.answers import FEW_PARTITIONS, Kind
+from eosin.cluster.metadata.responses import FEW_PARTITIONS, RequestVariant
 from eosin.cluster.metadata.topics import MAX_PARTITIONS_PER_CHANGE, unknown_topic
-from eosin.model.cluster import Cluster, Outcome, Topic, leader_seen
+from eosin.model.cluster import Cluster, Outcome, Topic, visible_leader
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.network.many_items import NAMES_PER_TURN, done_for_each, in_parts, made_for_each, refused, written
@@ -64,27 +64,27 @@ async def handle(request: MetadataRequest, context: RequestContext, services: Se
         named.update(dict.fromkeys(topic.name for topic in some if topic.name is not None))
     if ids:
         by_id = (_by_id(topic_id, request, context, services.cluster) for topic_id in ids)
-        return _answer(request, context, services, await made_for_each(by_id, len(ids), context, services))
+        return _response(request, context, services, await made_for_each(by_id, len(ids), context, services))
     names = list(named)
     named.clear()
     if context.session.authorizer is not EVERYBODY_MAY:
-        response = await _answer_by_rights(request, context, services, names)
+        response = await _response_by_rights(request, context, services, names)
         return await written(ApiKey.METADATA, response, len(names), context)
     if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
         known = services.cluster.topics
         unknown = (name not in known for name in names)
         missing = list(compress(names, await made_for_each(unknown, len(names), context, services)))
         if missing:
-            return await _create_and_answer(request, context, services, names, missing)
-    response = await _answer_by_name(request, context, services, names)
+            return await _create_and_respond(request, context, services, names, missing)
+    response = await _response_by_name(request, context, services, names)
     return await written(ApiKey.METADATA, response, len(names), context)
 
 
-async def _answer_by_name(
+async def _response_by_name(
     request: MetadataRequest, context: RequestContext, services: Services, names: Sequence[str]
 ) -> MetadataResponse:
     topics = (_by_name(name, request, context, services.cluster) for name in names)
-    return _answer(request, context, services, await made_for_each(topics, len(names), context, services))
+    return _response(request, context, services, await made_for_each(topics, len(names), context, services))
 
 
 async def _all_topics(
@@ -95,17 +95,17 @@ async def _all_topics(
         return await _known_topics(request, context, services)
     if cluster.partition_count <= FEW_PARTITIONS:
         topics = [_found(topic, request, context, cluster) for topic in cluster.topics.values()]
-        return _answer(request, context, services, topics)
-    kind = Kind(
+        return _response(request, context, services, topics)
+    kind = RequestVariant(
         context.api_version,
         context.listener,
         request.include_topic_authorized_operations,
         request.include_cluster_authorized_operations,
     )
-    return services.metadata_answers.kept(kind) or await services.metadata_answers.make(
+    return services.metadata_responses.kept(kind) or await services.metadata_responses.make(
         kind,
         lambda topic: _found(topic, request, context, cluster),
-        lambda topics: _answer(request, context, services, topics),
+        lambda topics: _response(request, context, services, topics),
     )
 
 
@@ -122,13 +122,13 @@ async def _known_topics(
             topics.append(_found(topic, request, context, cluster))
 
     await in_turns(list(cluster.topics), look, services.clock)
-    response = _answer(request, context, services, topics)
+    response = _response(request, context, services, topics)
     if sum(len(topic.partitions) for topic in topics) <= FEW_PARTITIONS:
         return response
     return EncodedBody(await asyncio.to_thread(encode_body, ApiKey.METADATA, context.api_version, response))
 
 
-async def _answer_by_rights(
+async def _response_by_rights(
     request: MetadataRequest, context: RequestContext, services: Services, names: Sequence[str]
 ) -> MetadataResponse:
     """Topics by name, for a client with rights: of one without DESCRIBE it learns nothing, and one that does not exist
@@ -148,9 +148,9 @@ async def _answer_by_rights(
         shown = list(compress(shown, await made_for_each(stays, len(shown), context, services)))
         missing = mine
     if missing:
-        response = await _create_and_answer(request, context, services, shown, missing)
+        response = await _create_and_respond(request, context, services, shown, missing)
     else:
-        response = await _answer_by_name(request, context, services, shown)
+        response = await _response_by_name(request, context, services, shown)
     if len(shown) == len(names):
         return response
     denial, told = ErrorCode.TOPIC_AUTHORIZATION_FAILED, frozenset(shown)
@@ -166,7 +166,7 @@ async def _created(missing: Sequence[str], context: RequestContext, services: Se
     )
 
 
-async def _create_and_answer(
+async def _create_and_respond(
     request: MetadataRequest, context: RequestContext, services: Services, names: Sequence[str], missing: Sequence[str]
 ) -> MetadataResponse:
     known = services.cluster.topics
@@ -177,7 +177,7 @@ async def _create_and_answer(
             else MetadataResponseTopic(error_code=ErrorCode.POLICY_VIOLATION, name=name)
             for name in names
         )
-        return _answer(request, context, services, await made_for_each(refusals, len(names), context, services))
+        return _response(request, context, services, await made_for_each(refusals, len(names), context, services))
     outcomes = await _created(missing, context, services)
     failed = {
         name: outcome.error
@@ -190,7 +190,7 @@ async def _create_and_answer(
         else _by_name(name, request, context, services.cluster)
         for name in names
     )
-    return _answer(request, context, services, await made_for_each(topics, len(names), context, services))
+    return _response(request, context, services, await made_for_each(topics, len(names), context, services))
 
 
 def _by_name(name: str, request: MetadataRequest, context: RequestContext, cluster: Cluster) -> MetadataResponseTopic:
@@ -232,7 +232,7 @@ def _partition(
 ) -> MetadataResponsePartition:
     state = cluster.partition_state(partition)
     assert state is not None, "a topic has the partitions that it counts"
-    error, leader_id, offline = leader_seen(state, without_listener)
+    error, leader_id, offline = visible_leader(state, without_listener)
     if error is ErrorCode.LISTENER_NOT_FOUND and version < FIRST_LISTENER_VERSION:
         error = ErrorCode.LEADER_NOT_AVAILABLE
     return MetadataResponsePartition(
@@ -246,7 +246,7 @@ def _partition(
     )
 
 
-def _answer(
+def _response(
     request: MetadataRequest, context: RequestContext, services: Services, topics: Sequence[MetadataResponseTopic]
 ) -> MetadataResponse:
     cluster = services.cluster

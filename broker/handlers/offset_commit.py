@@ -36,7 +36,7 @@ FIRST_TOPIC_ID_VERSION: Final = 10
 async def handle(request: OffsetCommitRequest, context: RequestContext, services: Services) -> OffsetCommitResponse:
     if size_of(request.topics, "partitions") > ITEMS_PER_TURN:
         return await _handle_many(request, context, services)
-    looks = [_look(topic, context, services) for topic in request.topics]
+    looks = [_check(topic, context, services) for topic in request.topics]
     expires = _expires(request, services)
     offsets = [each for look in looks for each in look.offsets(expires)]
     errors = iter(await _committed(request, offsets, context, services))
@@ -50,12 +50,12 @@ async def _handle_many(
     """The same in turns with everybody else. A partition that is named again and again is committed once, as it is
     named last: so what is written in one step is bounded by the partitions that there are."""
     expires = _expires(request, services)
-    looks: list[_Look] = []
+    looks: list[_CheckedTopic] = []
     wanted: dict[TopicPartition, OffsetToCommit] = {}
     with in_turns(context):
         for piece in pieces(request.topics, "partitions"):
             for topic in piece:
-                looks.append(_look(topic, context, services))
+                looks.append(_check(topic, context, services))
                 wanted.update((each.partition, each) for each in looks[-1].offsets(expires))
             await next_turn()
         committed = await _committed(request, list(wanted.values()), context, services)
@@ -65,7 +65,7 @@ async def _handle_many(
         return OffsetCommitResponse(topics=await by_topic(request.topics, "partitions", made, _topic, services.clock))
 
 
-class _Look:
+class _CheckedTopic:
     """A topic of the request, and what there is of it."""
 
     __slots__ = ("count", "name", "refused", "topic")
@@ -102,11 +102,11 @@ class _Look:
             )
 
 
-def _look(topic: OffsetCommitRequestTopic, context: RequestContext, services: Services) -> _Look:
+def _check(topic: OffsetCommitRequestTopic, context: RequestContext, services: Services) -> _CheckedTopic:
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
     name = topic_name(services, topic.name, topic.topic_id, by_id=by_id)
     refused = _refusal(name, context)
-    return _Look(topic, name or "", refused, 0 if name is None or refused else partition_count(services, name))
+    return _CheckedTopic(topic, name or "", refused, 0 if name is None or refused else partition_count(services, name))
 
 
 def _expires(request: OffsetCommitRequest, services: Services) -> int:

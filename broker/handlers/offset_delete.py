@@ -48,7 +48,7 @@ async def handle(request: OffsetDeleteRequest, context: RequestContext, services
     topics = await made_for_nested(
         pairs,
         lambda pair: pair[0].partitions,
-        lambda pair, each: _answer(pair, each.partition_index, errors),
+        lambda pair, each: _partition_response(pair, each.partition_index, errors),
         lambda pair, made: OffsetDeleteResponseTopic(pair[0].name, made),
         context,
         services,
@@ -66,7 +66,9 @@ def _find(pairs: Sequence[_MayRead], known: dict[TopicPartition, None], services
             yield None
 
 
-def _answer(pair: _MayRead, index: int, errors: Mapping[TopicPartition, ErrorCode]) -> OffsetDeleteResponsePartition:
+def _partition_response(
+    pair: _MayRead, index: int, errors: Mapping[TopicPartition, ErrorCode]
+) -> OffsetDeleteResponsePartition:
     topic, may_read = pair
     error = errors.get(TopicPartition(topic.name, index), UNKNOWN) if may_read else DENIED
     return OffsetDeleteResponsePartition(index, error)

@@ -34,7 +34,7 @@ async def handle(
     session = context.session
     all_open = session.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, quiet=True)
     answers = (
-        _answer(topic.topic, each, services)
+        _epoch_end(topic.topic, each, services)
         if is_open
         else EpochEndOffset(ErrorCode.TOPIC_AUTHORIZATION_FAILED, each.partition)
         for topic in request.topics
@@ -49,7 +49,7 @@ async def handle(
     return OffsetForLeaderEpochResponse(topics=tuple(await made_for_each(topics, count, context, services)))
 
 
-def _answer(topic: str, wanted: OffsetForLeaderPartition, services: Services) -> EpochEndOffset:
+def _epoch_end(topic: str, wanted: OffsetForLeaderPartition, services: Services) -> EpochEndOffset:
     log = services.partitions.get(TopicPartition(topic, wanted.partition))
     if isinstance(log, ErrorCode):
         return EpochEndOffset(log, wanted.partition)

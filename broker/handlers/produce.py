@@ -173,7 +173,7 @@ async def _append(produced: Produced, context: RequestContext, services: Service
                 if (
                     valid is None
                     or (large_batches.waiting and batch.log in large_batches.waiting)
-                    or (batch.log.segments.active is None and not large_batches.takes_first_batch())
+                    or (batch.log.segments.active is None and not large_batches.admits_first_batch())
                 ):
                     large.append((batch, valid))
                     continue
@@ -292,7 +292,7 @@ def _response(produced: Produced, context: RequestContext, services: Services) -
             else:
                 assert outcome is not None
                 if outcome.error is ErrorCode.INVALID_PRODUCER_EPOCH and produced.transactional_id is not None:
-                    outcome = _told(batch, outcome, produced.transactional_id, context, services)
+                    outcome = _partition_response(batch, outcome, produced.transactional_id, context, services)
                 answer = _refusal(batch, outcome, services)
                 moved = moved or outcome.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
             partitions.append(answer)
@@ -302,7 +302,7 @@ def _response(produced: Produced, context: RequestContext, services: Services) -
     return ProduceResponse(tuple(topics))
 
 
-def _told(
+def _partition_response(
     batch: ProducedBatch, refused: Refused, transactional_id: str, context: RequestContext, services: Services
 ) -> Refused:
     """The refusal of an old epoch, or the error that says that the producer's transaction has only timed out."""

@@ -39,7 +39,7 @@ async def handle(
 ) -> TxnOffsetCommitResponse:
     if size_of(request.topics, "partitions") > ITEMS_PER_TURN:
         return await _handle_many(request, context, services)
-    looks = [_look(topic, context, services) for topic in request.topics]
+    looks = [_check(topic, context, services) for topic in request.topics]
     offsets = [each for look in looks for each in look.offsets()]
     errors = iter(await _committed(request, offsets, context, services))
     topics = (_topic(look.topic, tuple(look.answers(lambda _: next(errors)))) for look in looks)
@@ -51,12 +51,12 @@ async def _handle_many(
 ) -> TxnOffsetCommitResponse:
     """The same in turns with everybody else. A partition that is named again and again is committed once, as it is
     named last: so what is written in one step is bounded by the partitions that there are."""
-    looks: list[_Look] = []
+    looks: list[_CheckedTxnTopic] = []
     wanted: dict[TopicPartition, OffsetToCommit] = {}
     with in_turns(context):
         for piece in pieces(request.topics, "partitions"):
             for topic in piece:
-                looks.append(_look(topic, context, services))
+                looks.append(_check(topic, context, services))
                 wanted.update((each.partition, each) for each in looks[-1].offsets())
             await next_turn()
         committed = await _committed(request, list(wanted.values()), context, services)
@@ -68,7 +68,7 @@ async def _handle_many(
         )
 
 
-class _Look:
+class _CheckedTxnTopic:
     """A topic of the request, and what there is of it."""
 
     __slots__ = ("count", "topic", "unknown")
@@ -100,10 +100,10 @@ class _Look:
             yield TxnOffsetCommitResponsePartition(index, error)
 
 
-def _look(topic: TxnOffsetCommitRequestTopic, context: RequestContext, services: Services) -> _Look:
+def _check(topic: TxnOffsetCommitRequestTopic, context: RequestContext, services: Services) -> _CheckedTxnTopic:
     if context.session.may(Operation.READ, ResourceType.TOPIC, topic.name):
-        return _Look(topic, partition_count(services, topic.name), UNKNOWN)
-    return _Look(topic, 0, DENIED)
+        return _CheckedTxnTopic(topic, partition_count(services, topic.name), UNKNOWN)
+    return _CheckedTxnTopic(topic, 0, DENIED)
 
 
 async def _committed(
@@ -119,7 +119,7 @@ async def _committed(
         committer=Committer(request.generation_id, request.member_id, request.group_instance_id, context),
         api_version=context.api_version,
     )
-    told = {error: error and _told(error, request, context, services) for error in set(settled)}
+    told = {error: error and _translated(error, request, context, services) for error in set(settled)}
     return [told[error] for error in settled]
 
 
@@ -129,7 +129,9 @@ def _topic(
     return TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers)
 
 
-def _told(error: ErrorCode, request: TxnOffsetCommitRequest, context: RequestContext, services: Services) -> ErrorCode:
+def _translated(
+    error: ErrorCode, request: TxnOffsetCommitRequest, context: RequestContext, services: Services
+) -> ErrorCode:
     refused = services.transactions.refusal(
         request.transactional_id,
         error,

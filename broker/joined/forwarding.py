@@ -18,7 +18,7 @@ from eosin.broker.config.resources import broker_of
 from eosin.broker.config.store_reloads import is_store
 from eosin.broker.handlers import add_partitions_to_txn, api_versions
 from eosin.broker.joined.controller_apis import CONTROLLER_APIS
-from eosin.broker.joined.image_answers import ImageAnswers
+from eosin.broker.joined.image_responses import ImageResponses
 from eosin.broker.requests.config_changes import ResourceChange, alter
 from eosin.broker.services import Services
 from eosin.broker.transactions.two_phase_replicas import refused_move
@@ -29,9 +29,9 @@ from eosin.cluster.metadata.controller_requests import packed_host
 from eosin.cluster.metadata.topics import check_more_partitions
 from eosin.model.close_connection import CloseConnection
 from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
-from eosin.model.config_resources import ConfigResourceType
 from eosin.network.api import Api, RequestContext, Responder
 from eosin.network.many_items import ITEMS_PER_TURN
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC, ZERO_UUID
@@ -117,10 +117,10 @@ class Forwarding:
 
     def apis(self, alone: Mapping[int, Api]) -> Mapping[int, Api]:
         """The APIs by key, of which `alone` are those of a broker that runs alone."""
-        answers = ImageAnswers(self._cluster)
+        answers = ImageResponses(self._cluster)
         from_image: Mapping[ApiKey, Responder] = {
-            ApiKey.API_VERSIONS: self._tell_versions,
-            ApiKey.DESCRIBE_CLUSTER: answers.tell_cluster,
+            ApiKey.API_VERSIONS: self._versions_response,
+            ApiKey.DESCRIBE_CLUSTER: answers.cluster_response,
             ApiKey.LIST_CONFIG_RESOURCES: answers.list_resources,
         }
         own_parts: Mapping[ApiKey, Callable[..., Any]] = {
@@ -141,7 +141,7 @@ class Forwarding:
                 for key in FORWARDED
             },
             **{int(key): replace(served[key], respond=respond) for key, respond in from_image.items()},
-            int(ApiKey.DESCRIBE_CONFIGS): replace(served[ApiKey.DESCRIBE_CONFIGS], handle=answers.tell_configs),
+            int(ApiKey.DESCRIBE_CONFIGS): replace(served[ApiKey.DESCRIBE_CONFIGS], handle=answers.configs_response),
             int(ApiKey.ADD_PARTITIONS_TO_TXN): add_partitions_to_txn.BETWEEN_BROKERS,
         }
         return self._apis
@@ -308,7 +308,7 @@ class Forwarding:
 
     # ApiVersions ----------------------------------------------------------------------------------------------------
 
-    def _tell_versions(
+    def _versions_response(
         self, request: ApiVersionsRequest, context: RequestContext, services: Services
     ) -> ApiVersionsResponse:
         """The response of a broker alone, with the controller's versions (cluster.md 5.1)."""

@@ -58,7 +58,7 @@ class LargeBatches:
         """The broker stops: from now on, batches whose clients are gone are dropped instead of checked."""
         self._is_stopping = True
 
-    def takes_first_batch(self) -> bool:
+    def admits_first_batch(self) -> bool:
         """True if the first batch of a partition may be appended in this turn of the loop: the caller does it now."""
         return self._first_batches.take()
 

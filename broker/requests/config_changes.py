@@ -8,9 +8,9 @@ from eosin.broker.config.loggers import change_levels
 from eosin.broker.config.resources import NO_BROKER, NO_GROUP_SETTINGS, broker_of, refusal_of, unsupported
 from eosin.broker.config.store_reloads import is_store, reload_stores
 from eosin.model.cluster import ConfigChange, Outcome
-from eosin.model.config_resources import ConfigResourceType
 from eosin.model.resources import Operation
 from eosin.network.many_items import done_for_each, made_for_each
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

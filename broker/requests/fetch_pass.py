@@ -10,20 +10,20 @@ read into memory keeps to the answer's share of `ResponseMemory`, and the rest c
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from eosin.broker.fetching.long_poll import Watch
-from eosin.broker.fetching.sessions import Wanted
+from eosin.broker.fetching.long_poll import PolledPartition
+from eosin.broker.fetching.sessions import WantedPartition
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.many_items import taken
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.protocol.records.header import HEADER_BYTES
 from eosin.runtime.turns import in_turns, next_turn
 from eosin.storage.results.file_range import as_range
-from eosin.storage.results.log_results import Isolation, ReadResult
+from eosin.storage.results.log_results import ReadResult
 
 if TYPE_CHECKING:
     from eosin.broker.services import Services
-    from eosin.cluster.replication.led_partitions import Follower
+    from eosin.cluster.replication.led_partitions import FollowerRequest
     from eosin.security.session import Session
     from eosin.storage.log.partition_log import PartitionLog
 
@@ -62,11 +62,11 @@ class FetchLimits:
         self,
         *,
         api_version: int,
-        isolation: Isolation | None,
+        isolation: IsolationLevel | None,
         refusal: ErrorCode,
         max_bytes: int,
         min_bytes: int,
-        follower: "Follower | None" = None,
+        follower: "FollowerRequest | None" = None,
         nearest: Nearest | None = None,
         session: "Session | None" = None,
     ) -> None:
@@ -92,7 +92,7 @@ class PartitionFetch:
     log: "PartitionLog"
     """Only set where it was found."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: WantedPartition) -> None:
         self.wanted = wanted
         self.error = ErrorCode.NONE
         self.diverging: tuple[int, int] | None = None
@@ -135,7 +135,7 @@ class FetchPass:
         "settled",
     )
 
-    def __init__(self, wanted: Sequence[Wanted], limits: FetchLimits, services: "Services") -> None:
+    def __init__(self, wanted: Sequence[WantedPartition], limits: FetchLimits, services: "Services") -> None:
         self._limits = limits
         self._services = services
         self._at = 0
@@ -147,13 +147,15 @@ class FetchPass:
         """True if there is something to say that cannot wait: an error, or logs that part."""
         self._hopeless = 0
         """Partitions whose error waits with the others."""
-        self._idle: list[Wanted] = []
+        self._idle: list[WantedPartition] = []
         self.partitions = [self._found(each) for each in self._not_idle(wanted)]
         if self._hopeless == len(wanted):
             self.settled = True  # there is nothing to wait for
 
     @classmethod
-    async def in_turns(cls, wanted: Sequence[Wanted], limits: FetchLimits, services: "Services") -> "FetchPass":
+    async def in_turns(
+        cls, wanted: Sequence[WantedPartition], limits: FetchLimits, services: "Services"
+    ) -> "FetchPass":
         """A look at each of very many partitions."""
         found = cls((), limits, services)
         found.settled = False
@@ -167,7 +169,7 @@ class FetchPass:
         """True if any partition does not exist, or is denied to the consumer."""
         return self._hopeless > 0
 
-    def is_hopeless(self, some: Sequence[Wanted]) -> bool:
+    def is_hopeless(self, some: Sequence[WantedPartition]) -> bool:
         """The same of any of `some`."""
         if not self._hopeless:
             return False
@@ -179,27 +181,29 @@ class FetchPass:
         """True if the fetch may be answered now."""
         return self.settled or self.available >= self._limits.min_bytes
 
-    def watches(self) -> list[Watch]:
+    def watches(self) -> list[PolledPartition]:
         """The logs and offsets to wait for."""
         found = [
-            Watch(each.log, offset=each.wanted.fetch_offset, limit=each.wanted.max_bytes)
+            PolledPartition(each.log, offset=each.wanted.fetch_offset, limit=each.wanted.max_bytes)
             for each in self.partitions
             if not each.is_held and not each.error
         ]
         for wanted in self._idle:
             assert wanted.idle is not None
-            found.append(Watch(wanted.idle.log, offset=wanted.fetch_offset, limit=wanted.max_bytes))
+            found.append(PolledPartition(wanted.idle.log, offset=wanted.fetch_offset, limit=wanted.max_bytes))
         return found
 
-    async def watches_in_turns(self) -> list[Watch]:
+    async def watches_in_turns(self) -> list[PolledPartition]:
         """The logs and offsets to wait for, each log once: a partition that is named again and again is one."""
         if self._idle:
             return self.watches()  # a follower names each partition once
-        found: dict[PartitionLog, Watch] = {}
+        found: dict[PartitionLog, PolledPartition] = {}
 
         def watch(each: PartitionFetch) -> None:
             if not each.is_held and not each.error:
-                found[each.log] = Watch(each.log, offset=each.wanted.fetch_offset, limit=each.wanted.max_bytes)
+                found[each.log] = PolledPartition(
+                    each.log, offset=each.wanted.fetch_offset, limit=each.wanted.max_bytes
+                )
 
         await in_turns(self.partitions, watch, self._services.clock)
         return list(found.values())
@@ -211,16 +215,16 @@ class FetchPass:
             return max_wait_ms
         return min(max_wait_ms, follower.held_ms())
 
-    def _not_idle(self, wanted: Sequence[Wanted]) -> Sequence[Wanted]:
+    def _not_idle(self, wanted: Sequence[WantedPartition]) -> Sequence[WantedPartition]:
         follower = self._limits.follower
         if follower is None:
             return wanted
-        others: list[Wanted] = []
+        others: list[WantedPartition] = []
         for each in wanted:
             (others if each.idle is None or not follower.is_idle(each) else self._idle).append(each)
         return others
 
-    def _found(self, wanted: Wanted) -> PartitionFetch:
+    def _found(self, wanted: WantedPartition) -> PartitionFetch:
         partition = PartitionFetch(wanted)
         error = self._limits.refusal or self._find(partition) or self._check(partition)
         if error:

@@ -14,7 +14,7 @@ from eosin.settings.timeout_profiles import profiles
 
 if TYPE_CHECKING:
     from eosin.broker.services import Services
-    from eosin.coordinator.transactions.rules.effects import Reply
+    from eosin.coordinator.transactions.rules.effects import TransactionReply
     from eosin.network.api import RequestContext
 
 _PAIR_ERRORS: Final = frozenset(
@@ -30,7 +30,7 @@ _PAIR_ERRORS: Final = frozenset(
 
 
 def timeout_error_for(
-    kind: RequestKind, refused: "Reply", context: "RequestContext", services: "Services"
+    kind: RequestKind, refused: "TransactionReply", context: "RequestContext", services: "Services"
 ) -> ErrorCode:
     """The error of `refused`, or the table's error for this client when the producer's transaction timed out."""
     if not refused.timed_out or refused.error not in _PAIR_ERRORS or not services.config.recovers_from_timeouts:

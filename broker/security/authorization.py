@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from eosin.model.resources import Operation, ResourceType
-from eosin.security.authorizer import Decision, StandardAuthorizer
+from eosin.security.authorizer import AccessDecision, StandardAuthorizer
 from eosin.security.decision_log import LoggedDecisions
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def authorizer_of(config: "BrokerConfig", acls: "AclEntries", clock: "Clock") -> StandardAuthorizer:
     """The authorizer that the settings ask for; it follows `acls` from now on."""
 
-    def explain(operation: Operation, kind: ResourceType, name: str, principal: str, host: str) -> Decision:
+    def explain(operation: Operation, kind: ResourceType, name: str, principal: str, host: str) -> AccessDecision:
         return authorizer.decision(operation, kind, name, principal=principal, host=host)
 
     authorizer = StandardAuthorizer(

@@ -28,7 +28,7 @@ LITTLE: Final = 8
 """Less than this part of a share is little room."""
 
 
-FORGET_LOOKS: Final = 2
+FORGET_CHECKS: Final = 2
 """Groups that are looked at for each group that is added: whoever adds groups removes more than it adds."""
 
 
@@ -55,7 +55,7 @@ class GroupShares:
         self._max_bytes = max_bytes
         self._shares: dict[Principal, _Share] = {}
         """Of users that have groups, as far as is known: the one that was not used for longest comes first."""
-        self._budget = LogBudget(clock, _tell_left_out, lines=1)
+        self._budget = LogBudget(clock, _log_left_out, lines=1)
 
     def __len__(self) -> int:
         """Number of users that are remembered."""
@@ -84,7 +84,7 @@ class GroupShares:
     def _forget_some(self) -> None:
         """Look at groups of users that were not here for a while, and forget those users that have none any more."""
         long_ago_ms = self._clock.elapsed_ms() - COUNT_AGAIN_MS  # what was admitted since may not have its group yet
-        for _ in range(FORGET_LOOKS):
+        for _ in range(FORGET_CHECKS):
             principal, share = next(iter(self._shares.items()), (None, None))
             if principal is None or share is None or share.used_ms > long_ago_ms:
                 return
@@ -108,7 +108,7 @@ class GroupShares:
             if self.admits(context, group_id, size):
                 return True
         if self._budget.takes(principal, context):
-            _tell_left_out(context, 1)
+            _log_left_out(context, 1)
         return False
 
     def held_bytes(self, principal: "Principal") -> int:
@@ -142,7 +142,7 @@ def _size(group: Group) -> int:
     return size
 
 
-def _tell_left_out(context: "RequestContext", refused: int) -> None:
+def _log_left_out(context: "RequestContext", refused: int) -> None:
     log.warning(
         "a user's groups hold as much as they may (eosin.principal.group.bytes.max)",
         extra=fields(principal=shown(context.session.principal), host=context.session.host, refused=refused),

@@ -27,7 +27,7 @@ AT_ONCE_S: Final = 100
 """So many seconds' worth of a rate may be used in a moment: many clients start together after a deployment."""
 PAUSE_MS: Final = 1000
 """Time that a connection is not read after a producer beyond the rate."""
-LOOK_INTERVAL_MS: Final = 30_000
+CHECK_INTERVAL_MS: Final = 30_000
 """Between two counts of the producers that partitions really know."""
 _FORGET_MS: Final = 3_600_000
 _REPEAT_MS: Final = 10_000
@@ -108,7 +108,7 @@ class NewProducers:
         """Returns NONE if a transactional id that is not among the `known` ones may be added by this user, else
         POLICY_VIOLATION."""
         if known >= self._transactional_ids_max:
-            self._tell(context, f"eosin.transactional.ids.max is {self._transactional_ids_max}")
+            self._log_refusal(context, f"eosin.transactional.ids.max is {self._transactional_ids_max}")
             return ErrorCode.POLICY_VIOLATION
         principal, rate = context.session.principal, self._transactional_ids_rate
         if not rate or principal == ANONYMOUS:
@@ -119,14 +119,14 @@ class NewProducers:
             allowance = self._of_ids[principal] = _Allowance(rate, now_ms)
         if allowance.take(now_ms):
             return ErrorCode.NONE
-        self._tell(context, f"eosin.principal.transactional.ids.rate is {rate}")
+        self._log_refusal(context, f"eosin.principal.transactional.ids.rate is {rate}")
         return ErrorCode.POLICY_VIOLATION
 
     def came(self, producer_id: int, context: "RequestContext") -> Refused | None:
         """A partition does not know this producer yet: None if it may, or the refusal of its batch. The connection of a
         user who is beyond the rate is not read for a while."""
         if self.entries >= self._producer_ids_max:
-            self._tell(context, f"eosin.producer.ids.max is {self._producer_ids_max}")
+            self._log_refusal(context, f"eosin.producer.ids.max is {self._producer_ids_max}")
             reason = f"partitions know {self.entries} producers, and eosin.producer.ids.max is {self._producer_ids_max}"
             return Refused(ErrorCode.POLICY_VIOLATION, reason)
         self.entries += 1
@@ -138,7 +138,7 @@ class NewProducers:
         if producers is None:
             producers = self._of_producers[principal] = _Producers(rate, now_ms)
         if not producers.count(producer_id, rate * AT_ONCE_S, now_ms) and context.connection is not None:
-            self._tell(context, f"eosin.principal.producer.ids.rate is {rate}: its connections pause")
+            self._log_refusal(context, f"eosin.principal.producer.ids.rate is {rate}: its connections pause")
             context.connection.pause_for(PAUSE_MS)
         return None
 
@@ -152,7 +152,7 @@ class NewProducers:
             del self._of_producers[principal]
         self._told = {key: told_ms for key, told_ms in self._told.items() if told_ms >= before}
 
-    def _tell(self, context: "RequestContext", limit: str) -> None:
+    def _log_refusal(self, context: "RequestContext", limit: str) -> None:
         key, now_ms = (context.session.principal, limit), self._clock.elapsed_ms()
         last_ms = self._told.get(key)
         if last_ms is not None and now_ms - last_ms < _REPEAT_MS:

@@ -40,7 +40,7 @@ _TWICE: Final = Refusal(ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot 
 _NOBODY: Final = Refusal(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
 
 
-class Decision(NamedTuple):
+class CredentialDecision(NamedTuple):
     """The result of a request."""
 
     changes: tuple[CredentialChange, ...]
@@ -48,7 +48,7 @@ class Decision(NamedTuple):
     """By user, in the order in which they are named; None is for those who are changed."""
 
 
-def decide(request: AlterUserScramCredentialsRequest, credentials: Credentials) -> Decision:
+def decide(request: AlterUserScramCredentialsRequest, credentials: Credentials) -> CredentialDecision:
     """Judge a request by what is stored now."""
     wanted: list[Wanted] = [*request.deletions, *request.upsertions]
     times = Counter(each.name for each in wanted)
@@ -59,7 +59,7 @@ def decide(request: AlterUserScramCredentialsRequest, credentials: Credentials) 
         answers[each.name] = refusal
         if refusal is None:
             changes.append(_change(each))
-    return Decision(tuple(changes), answers)
+    return CredentialDecision(tuple(changes), answers)
 
 
 def _refused(each: Wanted, credentials: Credentials) -> Refusal | None:

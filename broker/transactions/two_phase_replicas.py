@@ -26,15 +26,15 @@ class TwoPhaseReplicas:
 
     def __init__(self, transactions: "TransactionCoordinator", image: "ClusterImage") -> None:
         self._transactions = transactions
-        self._take(image)
+        self._apply(image)
 
     def apply(self, delta: "ImageDelta") -> None:
         """Follow a publication."""
         is_touched = any(each.partition.topic == TRANSACTION_STATE_TOPIC for each in delta.partitions_changed)
         if is_touched or delta.brokers_changed:
-            self._take(delta.after)
+            self._apply(delta.after)
 
-    def _take(self, image: "ClusterImage") -> None:
+    def _apply(self, image: "ClusterImage") -> None:
         strangers = strangers_of(image)
         is_safe = not strangers
         if is_safe is self._transactions.allows_two_phase:

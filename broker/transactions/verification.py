@@ -168,7 +168,7 @@ class TransactionVerification:
         """Ask the coordinator about the batches of `unknown`, which the logs do not know. Returns whether every batch
         is settled: else a log, or the coordinator, is busy."""
         for questions_left in reversed(range(MOST_QUESTIONS)):
-            await self._ask(request, unknown)
+            await self._send_verification(request, unknown)
             if request.adds_partitions and _is_busy(request.batches):
                 request.is_put_off = bool(unknown)
                 return False
@@ -178,7 +178,7 @@ class TransactionVerification:
         _translate(request)
         return True
 
-    async def _ask(self, request: VerificationRequest, unknown: list[TransactionalBatch]) -> None:
+    async def _send_verification(self, request: VerificationRequest, unknown: list[TransactionalBatch]) -> None:
         """Ask once."""
         if len(unknown) < len(request.batches):
             await self._recognise(request)
@@ -188,7 +188,7 @@ class TransactionVerification:
             error = (asked.reply or await asked).error
             if self._watch is not None:
                 self._watch(error, began_ns)
-            _take_answer(request, error)
+            _apply_result(request, error)
         elif unknown and self._enabled:
             for batch, error in await self._verified(request, unknown):
                 if error != ErrorCode.NONE:
@@ -229,7 +229,7 @@ class TransactionVerification:
         )
 
 
-def _take_answer(request: VerificationRequest, error: ErrorCode) -> None:
+def _apply_result(request: VerificationRequest, error: ErrorCode) -> None:
     """The coordinator's answer for the batches that were given a guard to ask with."""
     if error is not ErrorCode.NONE:
         for batch in request.batches:

@@ -28,12 +28,12 @@ def names(kind: str, options: Namespace) -> list[str]:
             retry_timeout_ms=_TIMEOUT_MS,
             security=security_of(options),
         )
-        return asyncio.run(_ask(client, _NAMES[kind]))
+        return asyncio.run(_request(client, _NAMES[kind]))
     except (ClientError, ValueError, OSError, AttributeError):
         return []
 
 
-async def _ask(client: Client, question: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
+async def _request(client: Client, question: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
     async with client:
         await client.peer()
         return await question(client)

@@ -9,16 +9,16 @@ from typing import Final
 
 from eosin.cli.common.remote_commands import NotThere
 from eosin.cli.records.output_lines import Format
-from eosin.cli.records.positions import Kind, Start, offsets_of
+from eosin.cli.records.positions import Start, StartKind, offsets_of
 from eosin.cli.records.progress import Progress
 from eosin.client.admin import Admin
 from eosin.client.client import Client
-from eosin.client.consumer import ConsumedRecord, Consumer, Isolation
+from eosin.client.consumer import ConsumedRecord, Consumer
 from eosin.client.errors import BrokerError
 from eosin.client.groups import GroupAdmin
 from eosin.client.offsets import EARLIEST, LATEST, list_offsets
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.runtime.clock import SystemClock
 
 _MAX_BYTES: Final = 8 * 1024 * 1024
@@ -27,7 +27,7 @@ _POLL_MS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ConsumePlan:
     """The records to read, and the way they are shown."""
 
     topics: tuple[str, ...]
@@ -40,12 +40,12 @@ class Plan:
     """Read on from where it is."""
     count: int | None
     follow: bool
-    isolation: Isolation
+    isolation: IsolationLevel
     with_control: bool
     format: Format
 
 
-async def consume(client: Client, plan: Plan) -> int:
+async def consume(client: Client, plan: ConsumePlan) -> int:
     """Write the records; the exit code. Raises NotThere, ClientError, BrokenPipeError."""
     partitions = await _partitions(client, plan)
     now_ms = SystemClock().now_ms()
@@ -54,19 +54,24 @@ async def consume(client: Client, plan: Plan) -> int:
         positions |= await _of_group(client, plan.group, positions)
     ends = None
     if not plan.follow:
-        end = plan.end or Start(Kind.LATEST)
+        end = plan.end or Start(StartKind.LATEST)
         ends = await offsets_of(client, end, partitions, isolation=plan.isolation, now_ms=now_ms)
     to_terminal = sys.stdout.isatty()
     progress = Progress("read", is_shown=not to_terminal)
-    written = await _Reading(client, plan, positions, ends, progress).run()
+    written = await _Consumption(client, plan, positions, ends, progress).run()
     if not to_terminal:
         progress.end(f"{written:,} records read")
-    if ends is not None and plan.end is None and plan.isolation is Isolation.READ_COMMITTED and sys.stderr.isatty():
-        await _tell_of_open_transactions(client, ends)
+    if (
+        ends is not None
+        and plan.end is None
+        and plan.isolation is IsolationLevel.READ_COMMITTED
+        and sys.stderr.isatty()
+    ):
+        await _report_open_transactions(client, ends)
     return 0
 
 
-async def _partitions(client: Client, plan: Plan) -> list[TopicPartition]:
+async def _partitions(client: Client, plan: ConsumePlan) -> list[TopicPartition]:
     found = (await Admin(client).topics(plan.topics)).topics
     partitions = []
     for name in plan.topics:
@@ -89,13 +94,13 @@ async def _of_group(client: Client, group: str, positions: dict[TopicPartition, 
     return {each: max(at, starts[each]) for each, at in committed.items()}
 
 
-class _Reading:
+class _Consumption:
     """One run of the command."""
 
     def __init__(
         self,
         client: Client,
-        plan: Plan,
+        plan: ConsumePlan,
         positions: dict[TopicPartition, int],
         ends: dict[TopicPartition, int] | None,
         progress: Progress,
@@ -173,7 +178,7 @@ class _Reading:
         self._consumer.assign(positions)
 
 
-async def _tell_of_open_transactions(client: Client, ends: dict[TopicPartition, int]) -> None:
+async def _report_open_transactions(client: Client, ends: dict[TopicPartition, int]) -> None:
     latest = await list_offsets(client, dict.fromkeys(ends, LATEST))
     for each, end in ends.items():
         if latest[each] > end:

@@ -36,7 +36,7 @@ _BATCH_BYTES: Final = 1024 * 1024 + 12
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ProducePlan:
     """The records to write, and the way they are written."""
 
     topic: str
@@ -60,7 +60,7 @@ class Interrupted(Exception):
         self.number = number
 
 
-async def produce(client: Client, plan: Plan) -> int:
+async def produce(client: Client, plan: ProducePlan) -> int:
     """Write standard input; the exit code. Raises NotThere and, when nothing was begun, ClientError."""
     partitions = await _partitions(client, plan)
     largest = await largest_batch(client, plan.topic) or _BATCH_BYTES
@@ -100,7 +100,7 @@ async def produce(client: Client, plan: Plan) -> int:
     return 0
 
 
-async def _partitions(client: Client, plan: Plan) -> int:
+async def _partitions(client: Client, plan: ProducePlan) -> int:
     """The number of partitions of the topic, which is created if need be."""
     name = plan.topic
     admin = Admin(client)
@@ -129,7 +129,9 @@ async def _partitions(client: Client, plan: Plan) -> int:
 class _Production:
     """One run of the command."""
 
-    def __init__(self, plan: Plan, producer: Producer, writer: BatchWriter, partitions: int, largest: int) -> None:
+    def __init__(
+        self, plan: ProducePlan, producer: Producer, writer: BatchWriter, partitions: int, largest: int
+    ) -> None:
         self.line = 0
         """The last one that was looked at."""
         self._plan = plan

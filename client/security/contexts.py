@@ -1,4 +1,4 @@
-"""What the TLS contexts of listeners, links and clients have in common: versions, trust and keys.
+"""The common part of the TLS contexts of listeners, links and clients: versions, trust and keys.
 
 Always true: keys go from memory to OpenSSL, never through a file of ours; Java's PKIX takes any certificate of a trust
 store as an anchor, not only roots, and so do these contexts. What a store must be to be used, and what is said of one
@@ -23,10 +23,10 @@ def limit_versions(context: ssl.SSLContext, names: Iterable[str]) -> None:
 def trust(context: ssl.SSLContext, pem: bytes) -> None:
     """Let a context take certificates that lead to one of these. Raises SSLError, UnicodeDecodeError."""
     context.load_verify_locations(cadata=pem.decode("ascii"))
-    take_any_anchor(context)
+    accept_any_anchor(context)
 
 
-def take_any_anchor(context: ssl.SSLContext) -> None:
+def accept_any_anchor(context: ssl.SSLContext) -> None:
     """Let a chain end at any certificate that is trusted."""
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 

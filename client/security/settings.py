@@ -22,7 +22,7 @@ class SecuritySettingError(ValueError):
     """Says what is wrong with the settings, in one sentence."""
 
 
-class SecurityProtocol(StrEnum):
+class ClientSecurityProtocol(StrEnum):
     """The protocol that a listener speaks."""
 
     PLAINTEXT = "PLAINTEXT"
@@ -33,12 +33,12 @@ class SecurityProtocol(StrEnum):
     @property
     def has_tls(self) -> bool:
         """True if the bytes are encrypted."""
-        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+        return self in (ClientSecurityProtocol.SSL, ClientSecurityProtocol.SASL_SSL)
 
     @property
     def has_sasl(self) -> bool:
         """True if the client logs in."""
-        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+        return self in (ClientSecurityProtocol.SASL_PLAINTEXT, ClientSecurityProtocol.SASL_SSL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Login:
 class SecuritySettings:
     """Settings to reach a broker safely. The default is today's plain connection."""
 
-    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    protocol: ClientSecurityProtocol = ClientSecurityProtocol.PLAINTEXT
     tls: TlsSettings | None = None
     login: Login | None = None
 
@@ -144,9 +144,11 @@ def security_settings(given: Mapping[str, str]) -> SecuritySettings:
     _refuse_unknown(given)
     name = given.get(_PROTOCOL, "PLAINTEXT").upper()
     try:
-        protocol = SecurityProtocol(name)
+        protocol = ClientSecurityProtocol(name)
     except ValueError:
-        raise SecuritySettingError(f"{_PROTOCOL} must be one of {_any_of(SecurityProtocol)}, not {name!r}") from None
+        raise SecuritySettingError(
+            f"{_PROTOCOL} must be one of {_any_of(ClientSecurityProtocol)}, not {name!r}"
+        ) from None
     for has, prefixes, what in (
         (protocol.has_tls, ("ssl.",), "SSL or SASL_SSL"),
         (protocol.has_sasl, ("sasl.", "eosin.sasl."), "SASL_SSL or SASL_PLAINTEXT"),

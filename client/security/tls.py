@@ -7,7 +7,7 @@ the name or address that was dialled. Keys go from memory to OpenSSL, never thro
 import ssl
 from dataclasses import replace
 
-from eosin.client.security.contexts import identify, limit_versions, take_any_anchor, trust, trust_system
+from eosin.client.security.contexts import accept_any_anchor, identify, limit_versions, trust, trust_system
 from eosin.client.security.settings import SecuritySettingError, SecuritySettings, TlsSettings
 from eosin.runtime.key_files import JKS, StoreError, read_store
 
@@ -16,7 +16,7 @@ def context_of(settings: TlsSettings) -> ssl.SSLContext:
     """A context for connections to brokers. Raises SecuritySettingError when a store cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     limit_versions(context, settings.enabled_protocols)
-    take_any_anchor(context)
+    accept_any_anchor(context)
     context.check_hostname = settings.is_host_name_checked and settings.is_trust_checked
     context.verify_mode = ssl.CERT_REQUIRED if settings.is_trust_checked else ssl.CERT_NONE
     _trust(context, settings)

@@ -18,7 +18,7 @@ from eosin.client.security.settings import Login
 from eosin.protocol.sasl.oauthbearer import MAX_TOKEN_CHARS
 
 TIMEOUT_S: Final = 10.0
-MAX_ANSWER_BYTES: Final = 1 << 20
+MAX_RESPONSE_BYTES: Final = 1 << 20
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -54,7 +54,7 @@ def _of_server(login: Login) -> str:
     )
     try:
         with urllib.request.build_opener(_NoRedirects).open(request, timeout=TIMEOUT_S) as answer:
-            said = json.loads(answer.read(MAX_ANSWER_BYTES))
+            said = json.loads(answer.read(MAX_RESPONSE_BYTES))
     except urllib.error.HTTPError as error:
         with error:
             raise AuthenticationFailed(f"{login.token_url} gives no token: {_oauth_error(error)}") from None
@@ -70,7 +70,7 @@ def _of_server(login: Login) -> str:
 def _oauth_error(error: urllib.error.HTTPError) -> str:
     """The status, and the code of RFC 6749 5.2 if there is one."""
     try:
-        said = json.loads(error.read(MAX_ANSWER_BYTES))
+        said = json.loads(error.read(MAX_RESPONSE_BYTES))
     except (OSError, HTTPException, ValueError, RecursionError):
         said = None
     code = said.get("error") if isinstance(said, dict) else None

@@ -66,7 +66,7 @@ async def learn_cluster_id(
             while True:
                 for address in controllers:
                     try:
-                        cluster_id = await _ask(address, request_timeout_ms, security)
+                        cluster_id = await _request(address, request_timeout_ms, security)
                     except ClientError as error:
                         complaint = str(error)
                         continue
@@ -80,7 +80,7 @@ async def learn_cluster_id(
         ) from None
 
 
-async def _ask(address: Address, timeout_ms: int, security: Security | None) -> str:
+async def _request(address: Address, timeout_ms: int, security: Security | None) -> str:
     async with await LinkDialer(security=security)(address, timeout_ms=timeout_ms) as peer:
         version = max(peer.versions.pick(ApiKey.DESCRIBE_CLUSTER), _AT_LEAST)
         response: DescribeClusterResponse = await peer.request(

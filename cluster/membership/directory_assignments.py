@@ -140,7 +140,7 @@ class DirectoryAssignments:
         for partition, assignment in batch.items():
             code = errors.get((assignment.directory_id, partition), ErrorCode.UNKNOWN_SERVER_ERROR)
             if code == ErrorCode.NONE or self._means_nothing(partition, assignment, code):
-                self._take(partition, assignment)
+                self._assign(partition, assignment)
             else:
                 is_taken = False
         return is_taken
@@ -148,7 +148,7 @@ class DirectoryAssignments:
     def _means_nothing(self, partition: TopicIdPartition, assignment: Assignment, error: int) -> bool:
         return error in _MEANS_NOTHING and not self._is_wanted(partition, assignment.directory_id)
 
-    def _take(self, partition: TopicIdPartition, assignment: Assignment) -> None:
+    def _assign(self, partition: TopicIdPartition, assignment: Assignment) -> None:
         if self._waiting.get(partition) is assignment:
             del self._waiting[partition]
         _finish(assignment.known)

@@ -89,7 +89,7 @@ class DiskWatch:
         self._membership.report_failed_directories(directories)
         with contextlib.suppress(TimeoutError, MembershipLost):
             async with asyncio.timeout(self._report_timeout_ms / 1000):
-                await self._membership.failures_told(directories)
+                await self._membership.failures_reported(directories)
         self.failed.set_result(
             f"the data directory {path} has failed: {why}; replace the disk, or move the directory to another one"
         )

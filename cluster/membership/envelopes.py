@@ -26,7 +26,7 @@ _LOG: Final = logging.getLogger(__name__)
 LANES: Final = 4
 """Requests on their way at a time, each of another user, over a connection of its own. One that is not needed is not
 opened."""
-LOOK_S: Final = 1.0
+CHECK_S: Final = 1.0
 """So often somebody looks whether the client of a request that is on its way is still there."""
 FORWARD_TIMEOUT_MS: Final = 60_000
 """Time that a request of a client waits for its turn and for a controller (cluster.md 5.2)."""
@@ -53,7 +53,7 @@ class Envelopes:
         self._lanes = [new_channel() for _ in range(LANES)]
         self._idle = self._lanes.copy()
         """The one used last is last, and used next: a broker with one admin keeps one connection."""
-        self._budget = LogBudget(clock, _tell_left_out, lines=1)
+        self._budget = LogBudget(clock, _log_left_out, lines=1)
 
     async def forward(
         self,
@@ -107,7 +107,7 @@ class Envelopes:
         asked = asyncio.ensure_future(lane.request(ApiKey.ENVELOPE, envelope, timeout_ms=timeout_ms))
         try:
             while not asked.done():
-                await asyncio.wait((asked,), timeout=LOOK_S)
+                await asyncio.wait((asked,), timeout=CHECK_S)
                 if not asked.done() and is_gone():
                     return None
             response: EnvelopeResponse = asked.result()
@@ -121,7 +121,7 @@ class Envelopes:
                 self._idle.append(lane)
 
 
-def _tell_left_out(sentence: str, count: int) -> None:
+def _log_left_out(sentence: str, count: int) -> None:
     _LOG.warning("%s; %d more like that", sentence, count)
 
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from eosin.client.errors import ClientError, known_code
 from eosin.cluster.membership.channel import ControllerChannel, ControllerUnavailable
-from eosin.cluster.replication.rules.isr import IsrAnswer
+from eosin.cluster.replication.rules.isr import IsrChangeResult
 from eosin.cluster.replication.rules.led_partition import IsrChange
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -41,26 +41,26 @@ class TopicIdPartition(NamedTuple):
     partition: int
 
 
-class AskedChange(NamedTuple):
+class RequestedChange(NamedTuple):
     """A change and who waits for its answer."""
 
     change: IsrChange
-    answered: Callable[[IsrAnswer], None]
+    answered: Callable[[IsrChangeResult], None]
 
 
 class IsrChangeQueue:
     """Changes that wait and those on their way: pure."""
 
     def __init__(self) -> None:
-        self._waiting: dict[TopicIdPartition, AskedChange] = {}
-        self._sent: dict[TopicIdPartition, AskedChange] = {}
+        self._waiting: dict[TopicIdPartition, RequestedChange] = {}
+        self._sent: dict[TopicIdPartition, RequestedChange] = {}
 
     @property
     def is_empty(self) -> bool:
         """True if there is nothing to send."""
         return not (self._waiting or self._sent)
 
-    def ask(self, partition: TopicIdPartition, asked: AskedChange) -> None:
+    def ask(self, partition: TopicIdPartition, asked: RequestedChange) -> None:
         """Send this change with the next request, instead of any earlier one that has not left."""
         self._waiting[partition] = asked
 
@@ -84,11 +84,11 @@ class IsrChangeQueue:
             topics=tuple(TopicData(topic_id=topic_id, partitions=tuple(data)) for topic_id, data in topics.items()),
         )
 
-    def answered(self, response: AlterPartitionResponse) -> list[tuple[AskedChange, IsrAnswer]]:
+    def answered(self, response: AlterPartitionResponse) -> list[tuple[RequestedChange, IsrChangeResult]]:
         """Every change that was on its way, with its answer; one that the controller left out may be tried again."""
         sent, self._sent = self._sent, {}
         answers = dict(_answers(response))
-        silence = IsrAnswer(ErrorCode.UNKNOWN_SERVER_ERROR)
+        silence = IsrChangeResult(ErrorCode.UNKNOWN_SERVER_ERROR)
         return [(asked, answers.get(partition, silence)) for partition, asked in sent.items()]
 
 
@@ -108,12 +108,14 @@ class IsrChanges:
         self._last_error = ErrorCode.NONE
         self._is_closed = False
 
-    def ask(self, topic_id: Uuid, partition: int, change: IsrChange, answered: Callable[[IsrAnswer], None]) -> None:
+    def ask(
+        self, topic_id: Uuid, partition: int, change: IsrChange, answered: Callable[[IsrChangeResult], None]
+    ) -> None:
         """Ask for a change, however long it takes. `answered` is called once in the event loop, unless another change
         of the partition, or `withdraw`, comes first; it may ask again."""
         if self._is_closed:
             return
-        self._queue.ask(TopicIdPartition(topic_id, partition), AskedChange(change, answered))
+        self._queue.ask(TopicIdPartition(topic_id, partition), RequestedChange(change, answered))
         if self._sender is None:
             self._sender = asyncio.get_running_loop().create_task(self._send())
 
@@ -173,12 +175,12 @@ def _data(partition: int, change: IsrChange) -> PartitionData:
     )
 
 
-def _answers(response: AlterPartitionResponse) -> Iterator[tuple[TopicIdPartition, IsrAnswer]]:
+def _answers(response: AlterPartitionResponse) -> Iterator[tuple[TopicIdPartition, IsrChangeResult]]:
     for topic in response.topics:
         for each in topic.partitions:
             yield (
                 TopicIdPartition(topic.topic_id, each.partition_index),
-                IsrAnswer(_code(each.error_code), each.leader_epoch, each.partition_epoch, each.isr),
+                IsrChangeResult(_code(each.error_code), each.leader_epoch, each.partition_epoch, each.isr),
             )
 
 

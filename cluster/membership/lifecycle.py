@@ -24,13 +24,13 @@ from eosin.cluster.membership.rules.states import (
     Event,
     FenceWanted,
     HeartbeatAnswered,
-    Limits,
     Lose,
+    MembershipSettings,
     MemberState,
     NotAnswered,
     Register,
     RegistrationAnswered,
-    Report,
+    ReportState,
     SaveEpoch,
     SendHeartbeat,
     StopWanted,
@@ -63,7 +63,7 @@ class Membership:
     def __init__(
         self,
         identity: BrokerIdentity,
-        limits: Limits,
+        limits: MembershipSettings,
         *,
         channel: ControllerChannel,
         metadata: "MetadataFollower",
@@ -137,7 +137,7 @@ class Membership:
         """Tell the controller at once, and in every heartbeat from now on, that these directories have failed."""
         self._happened(DirectoriesFailed(frozenset(directories)))
 
-    async def failures_told(self, directories: Iterable[Uuid]) -> None:
+    async def failures_reported(self, directories: Iterable[Uuid]) -> None:
         """Wait until the controller knows that these directories have failed. Raises MembershipLost."""
         await self._until(lambda: self._failures_told.issuperset(directories))
 
@@ -190,7 +190,7 @@ class Membership:
                 self._start(self._save(effect.broker_epoch))
             case Enter():
                 _LOG.info("the broker is %s", effect.state.name, extra=fields(broker_epoch=self._member.broker_epoch))
-            case Report():
+            case ReportState():
                 _LOG.warning(effect.sentence)
             case Lose():
                 _LOG.error(effect.sentence)

@@ -41,7 +41,7 @@ from eosin.storage.inspection.directory import Directory, lock, look_at
 from eosin.storage.inspection.segment_files import log_files
 from eosin.storage.inspection.segment_walk import SegmentWalk
 from eosin.storage.inspection.source import Source
-from eosin.storage.inspection.values import Problem
+from eosin.storage.inspection.values import FileProblem
 from eosin.storage.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 from eosin.storage.log.leader_epochs import LeaderEpochs
 
@@ -189,8 +189,8 @@ def _image(disk: Disk, path: str) -> MetadataImage:
     for segment in files.segments:
         with Source(disk, segment.log.path, wait=lambda: None) as source:
             for found in SegmentWalk(source, segment.base_offset):
-                if isinstance(found, Problem) or found.problems:
-                    first = found if isinstance(found, Problem) else found.problems[0]
+                if isinstance(found, FileProblem) or found.problems:
+                    first = found if isinstance(found, FileProblem) else found.problems[0]
                     raise CannotAdopt(f"{METADATA_PARTITION} is damaged: {first.reason}")
                 _apply(image, bytes(found.data))
     return image

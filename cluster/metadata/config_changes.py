@@ -12,7 +12,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.settings.broker import BROKER_SETTINGS, BrokerConfig
 from eosin.settings.kafka_keys import DYNAMIC_UNUSED
 from eosin.settings.security import LISTENER_PREFIX
-from eosin.settings.settings import Kind, SettingError
+from eosin.settings.settings import SettingError, SettingKind
 from eosin.settings.topics import TOPIC_CONFIGS, defaults_from, with_overrides
 from eosin.storage.log.config import LogConfig
 
@@ -84,12 +84,12 @@ def _items(text: str) -> list[str]:
 
 def is_list_config(name: str) -> bool:
     """True if the topic config `name` is a list."""
-    return name in TOPIC_CONFIGS and TOPIC_CONFIGS[name].kind is Kind.LIST
+    return name in TOPIC_CONFIGS and TOPIC_CONFIGS[name].kind is SettingKind.LIST
 
 
 def is_list_setting(name: str) -> bool:
     """True if the broker setting `name` is a list."""
-    return name in BROKER_SETTINGS and BROKER_SETTINGS[name].kind is Kind.LIST
+    return name in BROKER_SETTINGS and BROKER_SETTINGS[name].kind is SettingKind.LIST
 
 
 def check_topic_configs(configs: Mapping[str, str], *, defaults: LogConfig, internal: bool) -> Outcome | None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from eosin.client.errors import known_code
 from eosin.cluster.membership.envelopes import principal_data
 from eosin.model.cluster import NO_CONFIGS, USE_DEFAULT, ConfigChange, Outcome, Topic
-from eosin.model.config_resources import ConfigResourceType
 from eosin.model.principals import Principal
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import INTERNAL_TOPICS
@@ -72,7 +72,7 @@ class ControllerRequests:
             configs=configs,
             validate_only=validate_only,
         )
-        return _created(await self._ask(ApiKey.CREATE_TOPICS, request))
+        return _created(await self._call(ApiKey.CREATE_TOPICS, request))
 
     async def create_topic_for(
         self, name: str, *, partitions: int, replication_factor: int, client_host: bytes, principal: Principal
@@ -95,7 +95,7 @@ class ControllerRequests:
         request = DeleteTopicsRequest(
             topics=(DeleteTopicState(name=name),), topic_names=(name,), timeout_ms=CHANGE_TIMEOUT_MS
         )
-        response = await self._ask(ApiKey.DELETE_TOPICS, request)
+        response = await self._call(ApiKey.DELETE_TOPICS, request)
         return _outcome(response if isinstance(response, Outcome) else response.responses[0])
 
     async def create_partitions(
@@ -115,7 +115,7 @@ class ControllerRequests:
             timeout_ms=CHANGE_TIMEOUT_MS,
             validate_only=validate_only,
         )
-        response = await self._ask(ApiKey.CREATE_PARTITIONS, request)
+        response = await self._call(ApiKey.CREATE_PARTITIONS, request)
         return _outcome(response if isinstance(response, Outcome) else response.results[0])
 
     async def alter_topic_configs(
@@ -170,10 +170,10 @@ class ControllerRequests:
                 validate_only=validate_only,
             )
         key = ApiKey.ALTER_CONFIGS if replace else ApiKey.INCREMENTAL_ALTER_CONFIGS
-        response = await self._ask(key, request)
+        response = await self._call(key, request)
         return _outcome(response if isinstance(response, Outcome) else response.responses[0])
 
-    async def _ask(self, key: ApiKey, request: Message) -> Any:
+    async def _call(self, key: ApiKey, request: Message) -> Any:
         """The response; an Outcome when there is none."""
         try:
             return await self._channel.request(key, request, timeout_ms=CHANGE_TIMEOUT_MS)

@@ -114,7 +114,7 @@ class EmbeddedCluster:
         self._log = MetadataLog(log, self._clock)
         self._writer = MetadataWriter(self._log, self._image)
         deleted = self._replay()
-        self._take_broker_configs()
+        self._apply_broker_configs()
         self._start_epoch = self._image.start_count
         # The counter itself is written under the new epoch, so that a lost tail shows there as anywhere else.
         self._log_manager.set_leader_epoch(self._start_epoch)
@@ -265,7 +265,7 @@ class EmbeddedCluster:
     ) -> Outcome:
         turn = topics.collision_key(name)
         await self._writer.turn(turn)
-        while self._log_manager.tells_of_deleted(name):
+        while self._log_manager.may_inherit_deleted(name):
             try:
                 await self._log_manager.forget_deleted(name)
             except OSError as error:
@@ -407,7 +407,7 @@ class EmbeddedCluster:
         def altered() -> None:
             for name in DYNAMIC_UNUSED.intersection(change.name for change in changes) & configs.keys():
                 _LOG.warning("the broker setting %s is kept, and has no effect: Eosin does not have it", name)
-            self._take_broker_configs()
+            self._apply_broker_configs()
             self._listeners.changed(configs=self.topics.values())
 
         key = BrokerConfigsKey(ALL_BROKERS if node_id is None else node_id)
@@ -418,8 +418,8 @@ class EmbeddedCluster:
             return None
         return self.broker_configs(None).get(name, self._config.text(name))
 
-    def _take_broker_configs(self) -> None:
-        self._log_configs.take_broker_configs(
+    def _apply_broker_configs(self) -> None:
+        self._log_configs.apply_broker_configs(
             self._image.broker_configs(ALL_BROKERS), self._image.broker_configs(self.node_id)
         )
 

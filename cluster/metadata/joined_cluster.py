@@ -27,7 +27,6 @@ from eosin.cluster.quorum.rules.image import (
     ImageDelta,
     PartitionChange,
     PartitionRegistration,
-    ResourceType,
     TopicImage,
 )
 from eosin.model.cluster import (
@@ -53,6 +52,7 @@ from eosin.model.credentials import (
 from eosin.model.features import KRAFT_VERSION, SUPPORTED_JOINED, Features
 from eosin.model.principals import ANONYMOUS, Principal
 from eosin.model.quota_table import QuotaChange, QuotaTable
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TopicPartition, Uuid
 
@@ -73,7 +73,7 @@ SHOWN_WITHIN_MS: Final = 500
 PARTITIONS_A_STEP: Final = 128
 """Partitions that follow a publication in one step: 2 to 8 ms of work."""
 _ALL_BROKERS: Final = ""
-_EVERY_BROKER: Final = (ResourceType.BROKER, _ALL_BROKERS)
+_EVERY_BROKER: Final = (ConfigResourceType.BROKER, _ALL_BROKERS)
 """The name of the resource whose settings hold for all brokers."""
 _TOLD_OF_A_NEW_TOPIC: Final = frozenset(
     {
@@ -160,14 +160,14 @@ class JoinedCluster(ControllerRequests):
             self._without.clear()
             self._for_readers.clear()
         if delta.scram_changed:
-            self._take_credentials(delta)
+            self._apply_credentials(delta)
         if delta.quotas_changed:
             self.quotas.replace_all(delta.after.quotas)
-        changed = self._take_topics(delta)
-        own = _EVERY_BROKER, (ResourceType.BROKER, str(self.node_id))
+        changed = self._apply_topics(delta)
+        own = _EVERY_BROKER, (ConfigResourceType.BROKER, str(self.node_id))
         if not delta.configs_changed.isdisjoint(own):
-            self._take_broker_configs()
-            self._take_secret()
+            self._apply_broker_configs()
+            self._apply_secret()
             changed = list(self._topics.values())
         if changed or delta.topics_deleted or delta.partitions_changed or delta.brokers_changed:
             self._version += 1
@@ -187,7 +187,7 @@ class JoinedCluster(ControllerRequests):
             if not shown.done() and true():
                 shown.set_result(None)
 
-    def _take_credentials(self, delta: ImageDelta) -> None:
+    def _apply_credentials(self, delta: ImageDelta) -> None:
         """Follow the users. There are few, and they change rarely."""
         before, after = delta.before.scram, delta.after.scram
         for key, record in after.items():
@@ -198,18 +198,18 @@ class JoinedCluster(ControllerRequests):
             if key not in after:
                 self.credentials.remove(record.name, record.mechanism)
 
-    def _take_secret(self) -> None:
+    def _apply_secret(self) -> None:
         """Follow the secret behind users who are not there. One that is gone stays until there is another."""
         text = self.image.configs.get(_EVERY_BROKER, NO_CONFIGS).get(SECRET_SETTING)
         if text:
             self.credentials.secret = secret_of(text)
 
-    def _take_topics(self, delta: ImageDelta) -> list[Topic]:
+    def _apply_topics(self, delta: ImageDelta) -> list[Topic]:
         """Follow the topics; those that existed before and whose settings have changed."""
         for gone in delta.topics_deleted:
             self._topics.pop(gone.name, None)
             self._log_configs.forget(gone.name)
-        settings = {name for kind, name in delta.configs_changed if kind == ResourceType.TOPIC}
+        settings = {name for kind, name in delta.configs_changed if kind == ConfigResourceType.TOPIC}
         touched = dict.fromkeys(settings) | dict.fromkeys(each.name for each in delta.topics_created)
         touched |= dict.fromkeys(each.partition.topic for each in delta.partitions_changed if each.before is None)
         changed = []
@@ -225,11 +225,11 @@ class JoinedCluster(ControllerRequests):
         return changed
 
     def _topic(self, found: TopicImage) -> Topic:
-        configs = self.image.configs.get((ResourceType.TOPIC, found.name), NO_CONFIGS)
+        configs = self.image.configs.get((ConfigResourceType.TOPIC, found.name), NO_CONFIGS)
         return Topic(found.name, found.topic_id, len(found.partitions), configs, found.name in INTERNAL_TOPICS)
 
-    def _take_broker_configs(self) -> None:
-        self._log_configs.take_broker_configs(self.broker_configs(None), self.broker_configs(self.node_id))
+    def _apply_broker_configs(self) -> None:
+        self._log_configs.apply_broker_configs(self.broker_configs(None), self.broker_configs(self.node_id))
 
     async def shown(self, true: Callable[[], bool], *, within_ms: int = SHOWN_WITHIN_MS) -> bool:
         """Wait until `true` holds after a publication; whether it did in time."""
@@ -318,7 +318,7 @@ class JoinedCluster(ControllerRequests):
     def broker_configs(self, node_id: int | None) -> Mapping[str, str]:
         """See `Cluster.broker_configs`."""
         name = _ALL_BROKERS if node_id is None else str(node_id)
-        configs = self.image.configs.get((ResourceType.BROKER, name), NO_CONFIGS)
+        configs = self.image.configs.get((ConfigResourceType.BROKER, name), NO_CONFIGS)
         if SECRET_SETTING in configs:  # told to nobody, and nothing that an operator has set
             return {each: value for each, value in configs.items() if each != SECRET_SETTING}
         return configs
@@ -440,7 +440,7 @@ class JoinedCluster(ControllerRequests):
         raise AssertionError("clients' changes of quotas are passed on to the controllers")
 
     async def keep_secret(self, secret: bytes) -> Outcome:
-        self._take_secret()
+        self._apply_secret()
         if self.credentials.secret is not None:
             return Outcome(ErrorCode.NONE)
         kept = await self.alter_broker_configs(None, [ConfigChange(SECRET_SETTING, secret_text(secret))])

@@ -46,7 +46,7 @@ class LogConfigs:
         """The topic's own settings have changed, or it is gone."""
         self._of_topics.pop(topic, None)
 
-    def take_broker_configs(self, *layers: Mapping[str, str]) -> None:
+    def apply_broker_configs(self, *layers: Mapping[str, str]) -> None:
         """The broker's settings that were changed at run time, of which the last layer wins."""
         usable_layers = []
         for layer in layers:

@@ -26,7 +26,7 @@ class PeerUnreachable(OSError):
     """Another broker did not answer. What was asked may have been done."""
 
 
-class Answer(NamedTuple):
+class VersionedResponse(NamedTuple):
     """A response, and the version at which it was asked for."""
 
     response: Any
@@ -51,7 +51,7 @@ class OtherBroker:
         """The time limits of what is being asked, and why its answer is not waited for any more, once it is not."""
         self._is_reached = True
 
-    async def ask(self, key: ApiKey, message: Message, *, at_least: int = 0) -> Answer:
+    async def ask(self, key: ApiKey, message: Message, *, at_least: int = 0) -> VersionedResponse:
         """Send one request at the highest version that both sides know, at most `request.timeout.ms` in all. Raises
         PeerUnreachable, also when that version is below `at_least`."""
         limit = asyncio.timeout(self._timeout_ms / 1000)
@@ -63,16 +63,16 @@ class OtherBroker:
                 version = peer.versions.pick(key)
                 if version < at_least:
                     raise UnsupportedVersion(f"it serves version {version} at most")
-                answer = Answer(await peer.request(key, message, version=version), version)
+                answer = VersionedResponse(await peer.request(key, message, version=version), version)
         except (ClientError, TimeoutError) as error:
             if peer is not None and not peer.is_open:
                 await peer.close()  # to its end: the caller may send the same on another one
             why = self._asking[limit] or str(error) or f"nothing within {self._timeout_ms} ms"
-            self._tell(is_reached=False, what=f"did not answer {key.name}: {why}")
+            self._log_reached(is_reached=False, what=f"did not answer {key.name}: {why}")
             raise PeerUnreachable(f"broker {self.node_id} did not answer {key.name}: {why}") from error
         finally:
             del self._asking[limit]
-        self._tell(is_reached=True, what="answers again")
+        self._log_reached(is_reached=True, what="answers again")
         return answer
 
     def give_up(self, why: str) -> None:
@@ -85,7 +85,7 @@ class OtherBroker:
                 limit.reschedule(now)
         self._at = None
 
-    def _tell(self, *, is_reached: bool, what: str) -> None:
+    def _log_reached(self, *, is_reached: bool, what: str) -> None:
         """One line when it goes and one when it comes back, however many requests meet it in between."""
         if is_reached != self._is_reached:
             self._is_reached = is_reached

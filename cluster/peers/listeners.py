@@ -23,14 +23,14 @@ class PeerListeners:
         self._node_id = node_id
         self._listener = listener
         self._told: frozenset[int] = frozenset()
-        self._look(image)
+        self._check(image)
 
     def apply(self, delta: "ImageDelta") -> None:
         """Follow a publication."""
         if delta.brokers_changed:
-            self._look(delta.after)
+            self._check(delta.after)
 
-    def _look(self, image: "ClusterImage") -> None:
+    def _check(self, image: "ClusterImage") -> None:
         without = frozenset(
             node_id
             for node_id, broker in image.brokers.items()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from eosin.client.log_ends import log_ends_request, log_ends_told
+from eosin.client.log_ends import log_ends_request, reported_log_ends
 from eosin.cluster.peers.connections import Peers, PeerUnreachable
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -20,4 +20,4 @@ class PeerLogEnds:
             answer = await self._peers.peer(node_id).ask(ApiKey.LIST_OFFSETS, log_ends_request(partitions))
         except PeerUnreachable:
             return {}
-        return log_ends_told(answer.response)
+        return reported_log_ends(answer.response)

@@ -35,7 +35,7 @@ MarkerKey = tuple[int, TopicPartition]
 Answers = Mapping[MarkerKey, ErrorCode]
 
 
-class _Asked(NamedTuple):
+class _SentMarkers(NamedTuple):
     markers: Sequence[MarkersForPartitions]
     keys: tuple[MarkerKey, ...]
     answers: "asyncio.Future[Answers]"
@@ -46,8 +46,8 @@ class RemoteMarkers:
 
     def __init__(self, peer: OtherBroker) -> None:
         self._peer = peer
-        self._waiting: list[_Asked] = []
-        self._sending: dict[asyncio.Task[None], Sequence[_Asked]] = {}
+        self._waiting: list[_SentMarkers] = []
+        self._sending: dict[asyncio.Task[None], Sequence[_SentMarkers]] = {}
         self._is_scheduled = False
 
     async def write_markers(self, markers: Sequence[MarkersForPartitions]) -> Answers:
@@ -55,7 +55,7 @@ class RemoteMarkers:
         is to be looked up again, and the first request may have been carried out."""
         keys = tuple((each.marker.producer_id, partition) for each in markers for partition in each.partitions)
         loop = asyncio.get_running_loop()
-        asked = _Asked(markers, keys, loop.create_future())
+        asked = _SentMarkers(markers, keys, loop.create_future())
         self._waiting.append(asked)
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -93,9 +93,9 @@ class RemoteMarkers:
         del self._sending[task]
         self._send()
 
-    def _next_batch(self) -> list[_Asked]:
+    def _next_batch(self) -> list[_SentMarkers]:
         """All that waits, up to the first whose answers could not be told from another's."""
-        batch: list[_Asked] = []
+        batch: list[_SentMarkers] = []
         producers: set[int] = set()
         while self._waiting:
             wanted = {producer_id for producer_id, _ in self._waiting[0].keys}
@@ -105,7 +105,7 @@ class RemoteMarkers:
             batch.append(self._waiting.pop(0))
         return batch
 
-    async def _exchange(self, batch: Sequence[_Asked]) -> None:
+    async def _exchange(self, batch: Sequence[_SentMarkers]) -> None:
         request = WriteTxnMarkersRequest(tuple(_marker(each) for asked in batch for each in asked.markers))
         try:
             response, _ = await self._peer.ask(ApiKey.WRITE_TXN_MARKERS, request)
@@ -163,7 +163,7 @@ def led_no_more(delta: "ImageDelta") -> Mapping[int, Set[TopicPartition]]:
     return lost
 
 
-def _concerns(asked: Iterable[_Asked], partitions: Set[TopicPartition]) -> bool:
+def _concerns(asked: Iterable[_SentMarkers], partitions: Set[TopicPartition]) -> bool:
     return any(partition in partitions for each in asked for _, partition in each.keys)
 
 

@@ -16,7 +16,7 @@ from eosin.cluster.peers.verification_queue import Answered, Answers, Question, 
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.transactions.entries import PendingRequest
 from eosin.coordinator.transactions.ports import TransactionVerifier
-from eosin.coordinator.transactions.rules.effects import Reply
+from eosin.coordinator.transactions.rules.effects import TransactionReply
 from eosin.coordinator.transactions.rules.events import AddPartitions
 from eosin.model.cluster import NO_LEADER
 from eosin.protocol.errors import ErrorCode
@@ -148,10 +148,10 @@ class CoordinatorRoutes:
         wanted = frozenset(partitions)
         pending = PendingRequest(transactional_id, AddPartitions(producer_id, producer_epoch, wanted))
         if isinstance(found, ErrorCode):
-            pending.answer(Reply(found))
+            pending.answer(TransactionReply(found))
         else:
             question = Question(transactional_id, producer_id, producer_epoch, False, wanted)
-            found.ask(question, lambda answers: pending.answer(Reply(_one_of(answers.values()))))
+            found.ask(question, lambda answers: pending.answer(TransactionReply(_one_of(answers.values()))))
         return pending
 
 
@@ -169,7 +169,7 @@ def _into(answers: "asyncio.Future[Answers]") -> Callable[[Answers], None]:
 
 
 def _one_of(errors: Iterable[ErrorCode]) -> ErrorCode:
-    """One error for all partitions: they are added together or not at all. What was not even tried says least."""
+    """Merges the errors: partitions are added all or none, and OPERATION_NOT_ATTEMPTED ranks last."""
     found = [error for error in errors if error is not ErrorCode.NONE]
     telling = [error for error in found if error is not ErrorCode.OPERATION_NOT_ATTEMPTED]
     return next(iter(telling or found), ErrorCode.NONE)

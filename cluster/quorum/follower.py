@@ -21,7 +21,6 @@ from eosin.client.peer import Dial, Peer
 from eosin.cluster.quorum.leader import ActiveController
 from eosin.cluster.quorum.observer import (
     Apply,
-    Ask,
     Disconnect,
     Effect,
     Effects,
@@ -30,6 +29,7 @@ from eosin.cluster.quorum.observer import (
     ObserverConfig,
     Pause,
     Restore,
+    SendRequest,
 )
 from eosin.cluster.quorum.rules.batches import LogBatch, data_records
 from eosin.cluster.quorum.rules.errors import QuorumError, QuorumLost, QuorumUnreadable
@@ -171,8 +171,8 @@ class MetadataFollower:
         if self._image is EMPTY:
             await self._publish()  # the answer that says so need not bring records
         last = effects[-1]
-        if isinstance(last, Ask):
-            return await self._ask(last)
+        if isinstance(last, SendRequest):
+            return await self._send(last)
         assert isinstance(last, Pause), "a round ends with a request or a pause"
         await self._clock.sleep(last.delay_ms)
         return self._observer.resumed()
@@ -198,7 +198,7 @@ class MetadataFollower:
 
     # Asking
 
-    async def _ask(self, ask: Ask) -> Effects:
+    async def _send(self, ask: SendRequest) -> Effects:
         try:
             peer = await self._connected(ask)
             response = await peer.request(ask.key, ask.message, timeout_ms=ask.timeout_ms)
@@ -211,7 +211,7 @@ class MetadataFollower:
             return self._observer.failed()
         return self._observer.answered(response, self._clock.elapsed_ms())
 
-    async def _connected(self, ask: Ask) -> Peer:
+    async def _connected(self, ask: SendRequest) -> Peer:
         if self._peer is None or self._connected_to != ask.address:
             await self._disconnect()
             self._peer = await self._dial(ask.address, timeout_ms=ask.timeout_ms)

@@ -1,7 +1,8 @@
 """Decides how a broker follows the metadata log: what it asks whom, and what it makes of the answers (cluster.md 3.1 to
 3.7).
 
-`Observer` is told what happened and returns what is to be done, in that order; the last effect is always an `Ask` or a
+`Observer` is told what happened and returns what is to be done, in that order; the last effect is always an
+`SendRequest` or a
 `Pause`, so that exactly one thing is under way. It does no I/O and reads no clock. Always true:
 
 - The raft epoch never goes back, and within one epoch the leader never changes.
@@ -79,7 +80,7 @@ class ObserverConfig:
     `reset_timeout_ms` was reset (cluster.md 3.7)."""
 
 
-class Ask(NamedTuple):
+class SendRequest(NamedTuple):
     """Send one request and report what became of it, with `answered` or `failed`."""
 
     address: Address
@@ -119,7 +120,7 @@ class Restore(NamedTuple):
     batches: tuple[LogBatch, ...]
 
 
-Effect = Ask | Pause | Disconnect | Follow | Apply | Restore
+Effect = SendRequest | Pause | Disconnect | Follow | Apply | Restore
 Effects = tuple[Effect, ...]
 
 
@@ -161,7 +162,7 @@ class Observer:
         self._followed: ActiveController | None = None
         """The controller that the last `Follow` named."""
         self.high_watermark = NO_HIGH_WATERMARK
-        self._has_heard_high_watermark = False
+        self._knows_high_watermark = False
         self._applied_end = 0
         """Everything below it was handed out."""
         self._pending: list[LogBatch] = []
@@ -192,7 +193,7 @@ class Observer:
     def is_caught_up(self) -> bool:
         """True if everything that a leader has said to be committed was handed out. The end of a snapshot does not say
         what has been committed since it was made."""
-        return self._has_heard_high_watermark and self._applied_end >= self.high_watermark
+        return self._knows_high_watermark and self._applied_end >= self.high_watermark
 
     @property
     def voters(self) -> Mapping[int, Address]:
@@ -214,7 +215,8 @@ class Observer:
         return self._elsewhere("no answer")
 
     def answered(self, response: FetchResponse | FetchSnapshotResponse, now_ms: int) -> Effects:
-        """The answer to the last `Ask`; `now_ms` on a clock that is never set. Raises QuorumLost, QuorumUnreadable."""
+        """The answer to the last `SendRequest`; `now_ms` on a clock that is never set. Raises QuorumLost,
+        QuorumUnreadable."""
         try:
             if isinstance(response, FetchResponse):
                 return self._fetched(response, now_ms)
@@ -224,7 +226,7 @@ class Observer:
 
     # Requests
 
-    def _next_request(self) -> Ask:
+    def _next_request(self) -> SendRequest:
         config = self._config
         if self._leader_id is not None and self._leader_address is not None:
             self._asked = self._leader_address
@@ -234,8 +236,8 @@ class Observer:
             self._asked = candidates[self._next_candidate % len(candidates)]
             self._next_candidate += 1
         if self._download is not None:
-            return Ask(self._asked, ApiKey.FETCH_SNAPSHOT, self._snapshot_request(), config.request_timeout_ms)
-        return Ask(self._asked, ApiKey.FETCH, self._fetch_request(), config.fetch_timeout_ms)
+            return SendRequest(self._asked, ApiKey.FETCH_SNAPSHOT, self._snapshot_request(), config.request_timeout_ms)
+        return SendRequest(self._asked, ApiKey.FETCH, self._fetch_request(), config.fetch_timeout_ms)
 
     def _fetch_request(self) -> FetchRequest:
         """cluster.md 3.1"""
@@ -294,7 +296,7 @@ class Observer:
         self._append(partition.records)
         self._check_for_a_reset(now_ms, is_behind=partition.high_watermark <= self._config.expected_offset)
         self.high_watermark = max(self.high_watermark, partition.high_watermark)
-        self._has_heard_high_watermark |= partition.high_watermark >= 0
+        self._knows_high_watermark |= partition.high_watermark >= 0
         return (*self._leader_effects(), *self._committed(), self._next_request())
 
     def _fetched_snapshot(self, response: FetchSnapshotResponse, now_ms: int) -> Effects:

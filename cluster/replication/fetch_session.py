@@ -1,4 +1,4 @@
-"""`FetchSession`: what a follower's leader has been told to send, and what the next request must say (KIP-227,
+"""`FollowerFetchSession`: what a follower's leader has been told to send, and what the next request must say (KIP-227,
 storage.md 16). Pure: the requester's side; the leader's is `broker/fetching/sessions.py`.
 
 Always true: while a session is open, `known` is what the leader answers for: a partition that is not named again keeps
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from eosin.client.errors import known_code
-from eosin.cluster.replication.rules.followed_partition import Position
+from eosin.cluster.replication.rules.followed_partition import FetchPosition
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
 from eosin.protocol.schemas.fetch import (
@@ -46,7 +46,7 @@ class PartitionKey(NamedTuple):
     partition: int
 
 
-class FetchLimits(NamedTuple):
+class FollowerFetchLimits(NamedTuple):
     """The values that each request states beside its partitions."""
 
     replica_id: int
@@ -60,21 +60,21 @@ class FetchLimits(NamedTuple):
     """`replica.fetch.max.bytes`."""
 
 
-class FetchSession:
+class FollowerFetchSession:
     """The fetch session of one follower at one leader."""
 
-    def __init__(self, limits: FetchLimits) -> None:
+    def __init__(self, limits: FollowerFetchLimits) -> None:
         self._limits = limits
-        self._wanted: dict[PartitionKey, Position] = {}
+        self._wanted: dict[PartitionKey, FetchPosition] = {}
         """The positions from which the leader should send, those that got data longest ago first."""
-        self._known: dict[PartitionKey, Position] = {}
+        self._known: dict[PartitionKey, FetchPosition] = {}
         """The positions that the leader has been told, in this session or the last request."""
         self._changed: dict[PartitionKey, None] = {}
         """The partitions in which the two may differ."""
         self._session_id = NO_SESSION
         self._epoch = FIRST_EPOCH
 
-    def want(self, key: PartitionKey, position: Position) -> None:
+    def want(self, key: PartitionKey, position: FetchPosition) -> None:
         """Have the leader send a partition from `position` on. In a new leader epoch all it has said is to be said
         again: Apache Kafka's says a high watermark once in a session, whatever the epoch."""
         known = self._known.get(key)
@@ -104,7 +104,7 @@ class FetchSession:
         """True if the next request names changes only."""
         return self._epoch != FIRST_EPOCH
 
-    def asked_position(self, key: PartitionKey) -> Position | None:
+    def requested_position(self, key: PartitionKey) -> FetchPosition | None:
         """From where the last request asked for a partition; None if it did not."""
         return self._known.get(key)
 
@@ -130,7 +130,7 @@ class FetchSession:
         )
 
     def _changes(self) -> tuple[tuple[FetchTopic, ...], tuple[ForgottenTopic, ...]]:
-        named: dict[PartitionKey, Position] = {}
+        named: dict[PartitionKey, FetchPosition] = {}
         dropped: list[PartitionKey] = []
         for key in self._changed:
             position = self._wanted.get(key)
@@ -173,7 +173,7 @@ def partitions_of(response: FetchResponse) -> Iterable[tuple[PartitionKey, Parti
             yield PartitionKey(topic.topic_id, data.partition_index), data
 
 
-def _topics(positions: Mapping[PartitionKey, Position], partition_max_bytes: int) -> tuple[FetchTopic, ...]:
+def _topics(positions: Mapping[PartitionKey, FetchPosition], partition_max_bytes: int) -> tuple[FetchTopic, ...]:
     """The positions by topic, in their order. Partitions of a topic that do not stand together make several entries,
     so that the leader serves them in the order in which it is their turn."""
     topics: list[tuple[Uuid, list[FetchPartition]]] = []

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from eosin.cluster.replication.fetch_session import (
     SESSION_ERRORS,
-    FetchLimits,
-    FetchSession,
+    FollowerFetchLimits,
+    FollowerFetchSession,
     PartitionKey,
     error_of,
     partitions_of,
 )
 from eosin.cluster.replication.followed_replica import FollowedReplica
-from eosin.cluster.replication.rules.followed_partition import Answered, OffsetTold, RetryDue
+from eosin.cluster.replication.rules.followed_partition import Answered, FetchRetryDue, OffsetListed
 from eosin.cluster.replication.rules.truncation import Divergence
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.compression import BytesLike
@@ -40,11 +40,11 @@ SYNC_PATIENCE_MS: Final = 200
 """`eosin.replica.sync.patience.ms`."""
 
 
-HELD_LOOK_MS: Final = 1000
+HELD_CHECK_MS: Final = 1000
 """Longest time until partitions that are throttled are looked at again: the throttle may be another by then."""
 
 
-class Throttle(Protocol):
+class FetchThrottle(Protocol):
     """Holds partitions back (`FollowerThrottle`)."""
 
     @property
@@ -67,7 +67,7 @@ class Fetch(NamedTuple):
     request: FetchRequest
 
 
-class Ask(NamedTuple):
+class SendListOffsets(NamedTuple):
     """Send this; then say `told` or `connection_lost`."""
 
     request: ListOffsetsRequest
@@ -80,7 +80,7 @@ class Wait(NamedTuple):
     """On the monotonic clock; None: until something changes."""
 
 
-Step = Fetch | Ask | Wait
+Step = Fetch | SendListOffsets | Wait
 
 
 class Fetcher:
@@ -88,18 +88,18 @@ class Fetcher:
 
     def __init__(
         self,
-        limits: FetchLimits,
+        limits: FollowerFetchLimits,
         *,
         backoff_ms: int,
         sync_patience_ms: int = SYNC_PATIENCE_MS,
-        throttle: Throttle | None = None,
+        throttle: FetchThrottle | None = None,
     ) -> None:
         """`backoff_ms` (`replica.fetch.backoff.ms`) is the pause after a lost connection."""
         self.replicas: dict[PartitionKey, FollowedReplica] = {}
         self._limits = limits
         self._backoff_ms = backoff_ms
         self._sync_patience_ms = sync_patience_ms
-        self._session = FetchSession(limits)
+        self._session = FollowerFetchSession(limits)
         self._changed: dict[PartitionKey, None] = {}
         """Replicas to look at before the next request."""
         self._resting: dict[PartitionKey, FollowedReplica] = {}
@@ -144,13 +144,13 @@ class Fetcher:
         """The step to take now. `now_ms` is of the monotonic clock; `broker_epoch` is this broker's."""
         if self._held:
             self._changed.update(dict.fromkeys(self._held))
-        self._look_at_changed(now_ms)
+        self._check_changed(now_ms)
         self._end_rests(now_ms)
-        self._look_at_changed(now_ms)
+        self._check_changed(now_ms)
         if now_ms < self._retry_at_ms:
             return Wait(self._retry_at_ms)
         if self._asking:
-            return Ask(self._list_offsets())
+            return SendListOffsets(self._list_offsets())
         patience_ends = [until_ms for until_ms in self._syncing.values() if until_ms > now_ms]
         if patience_ends:
             return Wait(min(patience_ends))
@@ -159,16 +159,16 @@ class Fetcher:
             return Fetch(self._session.request(broker_epoch))
         rests = [replica.retry_at_ms or 0 for replica in self._resting.values()]
         if self._held and self._throttle is not None:
-            rests.append(min(self._throttle.free_at_ms(now_ms), now_ms + HELD_LOOK_MS))
+            rests.append(min(self._throttle.free_at_ms(now_ms), now_ms + HELD_CHECK_MS))
         return Wait(min(rests) if rests else None)
 
     def _end_rests(self, now_ms: int) -> None:
         for replica in list(self._resting.values()):
             if (replica.retry_at_ms or 0) <= now_ms:
-                replica.handle(RetryDue())
+                replica.handle(FetchRetryDue())
                 self._changed[replica.key] = None
 
-    def _look_at_changed(self, now_ms: int) -> None:
+    def _check_changed(self, now_ms: int) -> None:
         """Let the session, and the lists of what else is waited for, follow each replica that has changed."""
         changed, self._changed = self._changed, {}
         for key in changed:
@@ -185,7 +185,7 @@ class Fetcher:
             if not replica.waits_for_sync:
                 self._syncing.pop(key, None)
             _keep(self._resting, replica, wanted=replica.retry_at_ms is not None)
-            _keep(self._asking, replica, wanted=replica.asked_timestamp is not None)
+            _keep(self._asking, replica, wanted=replica.requested_timestamp is not None)
 
     def _is_held(self, replica: FollowedReplica, now_ms: int) -> bool:
         throttle = self._throttle
@@ -198,7 +198,7 @@ class Fetcher:
         self._asked = {}
         topics: dict[str, list[ListOffsetsPartition]] = {}
         for replica in self._asking.values():
-            epoch, timestamp = replica.followed.leader_epoch, replica.asked_timestamp
+            epoch, timestamp = replica.followed.leader_epoch, replica.requested_timestamp
             assert timestamp is not None
             self._asked[replica.partition] = replica, epoch
             topics.setdefault(replica.partition.topic, []).append(
@@ -222,7 +222,7 @@ class Fetcher:
             return
         patience_ends_ms = now_ms + self._sync_patience_ms
         for key, data in partitions_of(response):
-            replica, position = self.replicas.get(key), self._session.asked_position(key)
+            replica, position = self.replicas.get(key), self._session.requested_position(key)
             if replica is None or position is None:
                 continue
             if not replica.awaits(position):
@@ -247,13 +247,13 @@ class Fetcher:
                     self._syncing[key] = patience_ends_ms
 
     def told(self, response: ListOffsetsResponse) -> None:
-        """The leader has answered an `Ask`. A partition that it left out is asked for again."""
+        """The leader has answered an `SendListOffsets`. A partition that it left out is asked for again."""
         asked, self._asked = self._asked, {}
         for topic in response.topics:
             for told in topic.partitions:
                 replica, epoch = asked.get((topic.name, told.partition_index), (None, 0))
                 if replica is not None and self.replicas.get(replica.key) is replica:
-                    replica.handle(OffsetTold(epoch, error_of(told.error_code), told.offset))
+                    replica.handle(OffsetListed(epoch, error_of(told.error_code), told.offset))
                     self._changed[replica.key] = None
 
     def connection_lost(self, now_ms: int) -> None:

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from eosin.client.addresses import Address
-from eosin.cluster.replication.fetch_session import FetchLimits
-from eosin.cluster.replication.fetcher import SYNC_PATIENCE_MS, Fetcher, Throttle
+from eosin.cluster.replication.fetch_session import FollowerFetchLimits
+from eosin.cluster.replication.fetcher import SYNC_PATIENCE_MS, Fetcher, FetchThrottle
 from eosin.cluster.replication.fetcher_task import Broker, Dialer, FetcherTask
 from eosin.cluster.replication.followed_replica import FollowedReplica, nobody
 from eosin.coordinator.hashing import java_hash
@@ -60,7 +60,7 @@ class FetcherPool:
         broker: Broker,
         dial: Dialer,
         clock: Clock,
-        throttle: Throttle | None = None,
+        throttle: FetchThrottle | None = None,
     ) -> None:
         self._node_id = node_id
         self._config = config
@@ -120,7 +120,7 @@ class FetcherPool:
 
     def _new_task(self, key: FetcherKey) -> FetcherTask:
         config = self._config
-        limits = FetchLimits(
+        limits = FollowerFetchLimits(
             self._node_id,
             config.replica_fetch_wait_max_ms,
             config.replica_fetch_min_bytes,

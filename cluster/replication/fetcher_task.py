@@ -13,7 +13,7 @@ from eosin.client.addresses import Address
 from eosin.client.connection import CONNECT_TIMEOUT_MS, Security
 from eosin.client.errors import ClientError
 from eosin.client.peer import NOT_ASKED, LinkDialer, Peer
-from eosin.cluster.replication.fetcher import Ask, Fetch, Fetcher, Wait
+from eosin.cluster.replication.fetcher import Fetch, Fetcher, SendListOffsets, Wait
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
 from eosin.runtime.clock import Clock
@@ -115,7 +115,7 @@ class FetcherTask:
                         version = fetch_version(self._broker.metadata_version)
                         response = await self._request(ApiKey.FETCH, step.request, version)
                         self.fetcher.fetched(response, self._clock.elapsed_ms())
-                    case Ask():
+                    case SendListOffsets():
                         version = list_offsets_version(self._broker.metadata_version)
                         response = await self._request(ApiKey.LIST_OFFSETS, step.request, version)
                         self.fetcher.told(response)

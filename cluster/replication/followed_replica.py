@@ -15,15 +15,15 @@ from eosin.cluster.replication.rules.followed_partition import (
     AdvanceHighWatermark,
     AdvanceLogStart,
     Append,
-    AskOffset,
     Cut,
     Effect,
     Event,
+    FetchPosition,
     FollowedPartition,
+    ListOffset,
     LogRefused,
     Phase,
-    Position,
-    Report,
+    ReportPartition,
     StartAt,
     Truncate,
     awaits,
@@ -92,7 +92,7 @@ class FollowedReplica:
         return self.log.topic_partition
 
     @property
-    def position(self) -> Position | None:
+    def position(self) -> FetchPosition | None:
         """From where its leader should send; None while it should not."""
         return position_of(self.followed, self.log) if self.followed.may_fetch and is_durable(self.log) else None
 
@@ -101,7 +101,7 @@ class FollowedReplica:
         """True if it could be fetched, were its log durable."""
         return self.followed.may_fetch and not is_durable(self.log)
 
-    def awaits(self, position: Position) -> bool:
+    def awaits(self, position: FetchPosition) -> bool:
         """True if it has a use for its leader's answer to a fetch from `position`."""
         return awaits(self.followed, position, self.log)
 
@@ -111,7 +111,7 @@ class FollowedReplica:
         return self.followed.retry_at_ms if self.followed.phase is Phase.BACKING_OFF else None
 
     @property
-    def asked_timestamp(self) -> int | None:
+    def requested_timestamp(self) -> int | None:
         """The offset that its leader is to be asked for, as ListOffsets spells it; None for none."""
         return _ASKING.get(self.followed.phase)
 
@@ -168,9 +168,9 @@ class FollowedReplica:
                     self._cut(partial(self.log.truncate_to, effect.offset))
                 case StartAt():
                     self._cut(partial(self.log.truncate_fully_and_start_at, effect.offset))
-                case AskOffset():
+                case ListOffset():
                     pass  # the fetcher sees it in the state, and asks for many partitions at once
-                case Report():
+                case ReportPartition():
                     _LOG.log(logging.ERROR if effect.is_error else logging.INFO, "%s: %s", self.partition, effect.text)
         return None
 

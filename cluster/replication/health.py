@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from eosin.cluster.quorum.rules.image import ResourceType
 from eosin.model.cluster import NO_LEADER
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.names import TopicPartition
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ class ReplicationHealth:
         for each in delta.partitions_changed:
             self._judge(each.partition, each.after)
         for kind, name in delta.configs_changed:
-            if kind == ResourceType.BROKER:
+            if kind == ConfigResourceType.BROKER:
                 self._judge_all(delta.after)
-            elif kind == ResourceType.TOPIC:
+            elif kind == ConfigResourceType.TOPIC:
                 self._judge_topic(delta.after, name)
 
     def tell(self) -> None:

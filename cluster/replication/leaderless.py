@@ -3,7 +3,7 @@
 The controllers elect nobody whose copy they do not know to be complete, however many machines have every record. So
 the log tells how far each copy reaches that can be asked, whom the controllers wait for, and what lets another one
 lead (cluster.md 4.18). Always true: a partition is told once for each time that it has no leader, when that has lasted
-`PATIENCE_MS`; one look tells of `MAX_TOLD`, and of more by their number.
+`PATIENCE_MS`; one look tells of `MAX_REPORTED`, and of more by their number.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _LOG: Final = logging.getLogger("eosin.cluster.replication")
 
 PATIENCE_MS: Final = 10_000
 """Elections take less, and so do brokers that restart."""
-MAX_TOLD: Final = 10
+MAX_REPORTED: Final = 10
 
 
 class LogEnds(Protocol):
@@ -89,19 +89,19 @@ class LeaderlessPartitions:
         due = [partition for partition, since_ms in self._since.items() if since_ms <= due_ms]
         for partition in due:
             del self._since[partition]
-        told = {partition: found for partition in due[:MAX_TOLD] if (found := self._image.partition(*partition))}
-        ends = await self._ask(told)
+        told = {partition: found for partition in due[:MAX_REPORTED] if (found := self._image.partition(*partition))}
+        ends = await self._request(told)
         for partition, registration in told.items():
             if self._is_idle(self._image.partition(*partition)):
-                self._tell(partition, registration, ends)
-        if len(due) > MAX_TOLD:
+                self._log_election(partition, registration, ends)
+        if len(due) > MAX_REPORTED:
             _LOG.error(
                 "%d more partitions have no leader and a copy on this broker: eosin cluster describe --partitions shows"
                 " how far each copy reaches",
-                len(due) - MAX_TOLD,
+                len(due) - MAX_REPORTED,
             )
 
-    async def _ask(
+    async def _request(
         self, partitions: "Mapping[TopicPartition, PartitionRegistration]"
     ) -> Mapping[int, Mapping[TopicPartition, int]]:
         """By broker, where its copies end."""
@@ -112,7 +112,7 @@ class LeaderlessPartitions:
         answers = await asyncio.gather(*(self._ends.ask(node_id, asked) for node_id, asked in wanted.items()))
         return dict(zip(wanted, answers, strict=True))
 
-    def _tell(
+    def _log_election(
         self,
         partition: TopicPartition,
         registration: "PartitionRegistration",

@@ -13,10 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.cluster.replication.rules import isr, leading
-from eosin.cluster.replication.rules.isr import IsrAnswer
-from eosin.cluster.replication.rules.leading import FollowerFetch, LeaderContext, Next
+from eosin.cluster.replication.rules.isr import IsrChangeResult
+from eosin.cluster.replication.rules.leading import FollowerFetch, LeaderContext, LeaderStep
 from eosin.cluster.replication.rules.led_partition import IsrChange, LedPartition, PartitionMetadata, low_watermark
-from eosin.cluster.replication.rules.nearest import Endpoint, nearest_replica
+from eosin.cluster.replication.rules.nearest import LiveBroker, nearest_replica
 from eosin.cluster.replication.rules.positions import Registrations
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
@@ -29,14 +29,16 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("eosin.cluster.replication")
 
-LOOKS_PER_TURN: Final = 200
+CHECKS_PER_TURN: Final = 200
 """Partitions that are looked at in one turn of the event loop: one takes some 10 us."""
 
 
-class IsrChanges(Protocol):
+class IsrChangeSender(Protocol):
     """The way to the controller for changes of the ISR."""
 
-    def ask(self, topic_id: Uuid, partition: int, change: IsrChange, answered: Callable[[IsrAnswer], None]) -> None:
+    def ask(
+        self, topic_id: Uuid, partition: int, change: IsrChange, answered: Callable[[IsrChangeResult], None]
+    ) -> None:
         """Ask for a change, however long it takes. `answered` is called once, later, in the event loop, unless another
         change of the partition, or `withdraw`, comes first."""
 
@@ -44,7 +46,7 @@ class IsrChanges(Protocol):
         """Ask for nothing more of a partition that this broker does not lead any more."""
 
 
-class Throttle(Protocol):
+class SendThrottle(Protocol):
     """The limit on how fast followers that are not in sync are sent records (`LeaderThrottle`)."""
 
     @property
@@ -108,7 +110,7 @@ class _Idle:
 
     __slots__ = ("_brokers", "_held", "_metadata", "_told_epoch", "heard_ms", "log")
 
-    def __init__(self, held: _Led, follower: "Follower") -> None:
+    def __init__(self, held: _Led, follower: "FollowerRequest") -> None:
         self._held = held
         self._metadata = held.metadata
         self._brokers = follower.brokers
@@ -117,7 +119,7 @@ class _Idle:
         self.heard_ms = follower.now_ms
         """The time of its last fetch."""
 
-    def is_so(self, follower: "Follower", wanted: FollowerWants) -> bool:
+    def is_so(self, follower: "FollowerRequest", wanted: FollowerWants) -> bool:
         """True if a fetch like the last one would find and change nothing."""
         log = self.log
         return (
@@ -140,11 +142,11 @@ class LedPartitions:
         *,
         brokers: Callable[[], Registrations],
         own_epoch: Callable[[], int],
-        isr_changes: IsrChanges,
+        isr_changes: IsrChangeSender,
         appended: "Callable[[PartitionLog], None]",
         clock: Clock,
         max_lag_ms: int,
-        throttle: Throttle | None = None,
+        throttle: SendThrottle | None = None,
     ) -> None:
         """`brokers` gives every registered broker as of now, `own_epoch` this broker's epoch. `appended` is called with
         each log that is led when its log end has moved: fetches of followers wait for that. `max_lag_ms` is
@@ -158,14 +160,14 @@ class LedPartitions:
         self._max_lag_ms = max_lag_ms
         self._throttle = throttle
         self._led: dict[PartitionLog, _Led] = {}
-        self._looks = TurnQueue(clock, steps_per_turn=LOOKS_PER_TURN)
+        self._looks = TurnQueue(clock, steps_per_turn=CHECKS_PER_TURN)
         self.shrinks = 0
         """ISRs that have lost a member."""
         self.expansions = 0
 
     @property
-    def look_interval_ms(self) -> int:
-        """The interval between calls of `look_for_lag`."""
+    def check_interval_ms(self) -> int:
+        """The interval between calls of `check_for_lag`."""
         return max(1, self._max_lag_ms // 2)
 
     def __len__(self) -> int:
@@ -187,7 +189,7 @@ class LedPartitions:
             held = self._led[log] = _Led(log, topic_id, after.led)
             log.on_durable = self._durable
             log.on_append = self._appended
-        self._take(held, after)
+        self._apply(held, after)
 
     def resign(self, log: "PartitionLog") -> None:
         """This broker leads the partition of `log` no more."""
@@ -208,7 +210,7 @@ class LedPartitions:
             held.led = isr.brokers_changed(held.led)
             self._move(held)
             if held.deletions:
-                self._look_at_deletions(held)
+                self._check_deletions(held)
 
         self._looks.add(self._each(look))
 
@@ -218,13 +220,13 @@ class LedPartitions:
         if held is not None:
             self._move(held)
 
-    def look_for_lag(self) -> None:
-        """Ask for replicas that lag to be taken out of the ISR. Called each `look_interval_ms`."""
+    def check_for_lag(self) -> None:
+        """Ask for replicas that lag to be taken out of the ISR. Called each `check_interval_ms`."""
 
         def look(held: _Led) -> None:
             for node_id in held.idle:
-                self._hear(held, node_id)
-            self._take(held, leading.looked_for_lag(held.led, held.log, self._context(held.log)))
+                self._note_fetch(held, node_id)
+            self._apply(held, leading.lag_checked(held.led, held.log, self._context(held.log)))
 
         self._looks.add(self._each(look))
 
@@ -237,9 +239,9 @@ class LedPartitions:
 
     # Followers ------------------------------------------------------------------------------------------------------
 
-    def follower(self, node_id: int, told_epoch: int) -> "Follower":
+    def follower(self, node_id: int, told_epoch: int) -> "FollowerRequest":
         """The follower on `node_id`, for one fetch of it. `told_epoch` is its broker epoch, -1 if it told none."""
-        return Follower(self, node_id, told_epoch)
+        return FollowerRequest(self, node_id, told_epoch)
 
     @property
     def brokers(self) -> Registrations:
@@ -263,13 +265,13 @@ class LedPartitions:
         held = self._led.get(log)
         if held is not None:
             if held.idle:
-                self._hear(held, fetch.node_id)
+                self._note_fetch(held, fetch.node_id)
                 held.idle.pop(fetch.node_id, None)
-            self._take(held, leading.fetched(held.led, fetch, log, self._context(log)))
+            self._apply(held, leading.fetched(held.led, fetch, log, self._context(log)))
             if held.deletions:
-                self._look_at_deletions(held)
+                self._check_deletions(held)
 
-    def idle(self, log: "PartitionLog", follower: "Follower") -> _Idle | None:
+    def idle(self, log: "PartitionLog", follower: "FollowerRequest") -> _Idle | None:
         """The state that a follower at the log end does not have to tell again; None for one that is not in sync: each
         of its fetches may be the one after which it is taken in."""
         held = self._led.get(log)
@@ -300,19 +302,19 @@ class LedPartitions:
         if self._throttle is not None and self._throttle.is_on:
             self._throttle.count(log.topic_partition, size, self.now_ms)
 
-    def _hear(self, held: _Led, node_id: int) -> None:
+    def _note_fetch(self, held: _Led, node_id: int) -> None:
         """Take in what the fetches of an idle follower have said."""
         idle, follower = held.idle.get(node_id), held.led.follower(node_id)
         if idle is not None and follower is not None and follower.fetched_ms < idle.heard_ms:
-            held.led = held.led.with_follower(follower.heard_again(idle.heard_ms))
+            held.led = held.led.with_follower(follower.fetched_again(idle.heard_ms))
 
     def _metadata_changed(self, held: _Led) -> None:
         for node_id in held.idle:
-            self._hear(held, node_id)
+            self._note_fetch(held, node_id)
         held.idle.clear()
         held.metadata += 1
 
-    def nearest(self, log: "PartitionLog", offset: int, *, rack: str, endpoints: Sequence[Endpoint]) -> int | None:
+    def nearest(self, log: "PartitionLog", offset: int, *, rack: str, endpoints: Sequence[LiveBroker]) -> int | None:
         """The follower in `rack` that a consumer should read from; None for the leader."""
         held = self._led.get(log)
         if held is None:
@@ -401,7 +403,7 @@ class LedPartitions:
             for each in answers
         ]
 
-    def _look_at_deletions(self, held: _Led) -> None:
+    def _check_deletions(self, held: _Led) -> None:
         reached = low_watermark(held.led, held.log.log_start_offset, self._brokers())
         for offset, deleted in held.deletions:
             if reached >= offset and not deleted.done():
@@ -424,9 +426,9 @@ class LedPartitions:
             self._move(held)
 
     def _move(self, held: _Led) -> None:
-        self._take(held, leading.context_changed(held.led, held.log, self._context(held.log)))
+        self._apply(held, leading.context_changed(held.led, held.log, self._context(held.log)))
 
-    def _take(self, held: _Led, after: Next) -> None:
+    def _apply(self, held: _Led, after: LeaderStep) -> None:
         """The state first: what is woken by the high watermark may look at it."""
         before, held.led = held.led, after.led
         if before.isr != after.led.isr:
@@ -436,12 +438,12 @@ class LedPartitions:
             answered = partial(self._answered, held, after.change)
             self._isr_changes.ask(held.topic_id, held.log.topic_partition.partition, after.change, answered)
 
-    def _answered(self, held: _Led, change: IsrChange, answer: IsrAnswer) -> None:
+    def _answered(self, held: _Led, change: IsrChange, answer: IsrChangeResult) -> None:
         if self._led.get(held.log) is not held:
             return
         self._metadata_changed(held)
         context = self._context(held.log)
-        self._take(held, leading.controller_answered(held.led, change, answer, held.log, context))
+        self._apply(held, leading.controller_responded(held.led, change, answer, held.log, context))
 
     def _report(self, held: _Led, before: LedPartition) -> None:
         has_shrunk = len(held.led.isr) < len(before.isr)
@@ -451,7 +453,7 @@ class LedPartitions:
         _LOG.info("%s: the ISR %s from %s to %s", held.log.topic_partition, verb, before.isr, held.led.isr)
 
 
-class Follower:
+class FollowerRequest:
     """One fetch of one follower."""
 
     __slots__ = ("_has_waited", "_led_partitions", "brokers", "node_id", "now_ms", "told_epoch")
@@ -491,7 +493,7 @@ class Follower:
         self.brokers = self._led_partitions.brokers
 
     def is_held(self, log: "PartitionLog", *, ahead_ms: int = 0) -> bool:
-        """Whether it gets nothing of `log` for now, since copies are throttled. `ahead_ms`: what the rate allows within
+        """True if it gets nothing of `log` for now, since copies are throttled. `ahead_ms`: what the rate allows within
         that time may go at once."""
         return self._led_partitions.is_held(log, self.node_id, ahead_ms)
 

@@ -40,7 +40,7 @@ class Assignments(Protocol):
         """The future is done when the controller has taken it, or when it means nothing any more."""
 
 
-class Replicas(Protocol):
+class HeldReplicas(Protocol):
     """The replicas that this broker holds: `ReplicaSet`."""
 
     def log(self, partition: TopicPartition) -> "PartitionLog | None":
@@ -80,7 +80,7 @@ class ReplicaDirectories:
         node_id: int,
         *,
         directory_id: Uuid,
-        replicas: Replicas,
+        replicas: HeldReplicas,
         assignments: Assignments,
         copies: Copies,
         elect: Callable[[TopicPartition], Coroutine[Any, Any, None]],
@@ -286,9 +286,9 @@ class ReplicaDirectories:
             self._withdraw(partition)
         if self._undecided.get(partition) != elsewhere:
             self._undecided[partition] = elsewhere
-            self._ask(partition, elsewhere)
+            self._request_directory(partition, elsewhere)
 
-    def _ask(self, partition: TopicPartition, elsewhere: tuple[int, ...]) -> None:
+    def _request_directory(self, partition: TopicPartition, elsewhere: tuple[int, ...]) -> None:
         remedy = (
             f"{_have_copies(elsewhere)} as well. If none of them is elected: {_unclean(partition)}"
             if elsewhere

@@ -67,7 +67,7 @@ class Fetchers(Protocol):
         """Stop the fetchers that have nothing to fetch."""
 
 
-class Wanted(NamedTuple):
+class WantedReplica(NamedTuple):
     """A partition with a replica on this broker, as the image has it."""
 
     topic_id: Uuid
@@ -118,7 +118,7 @@ class ReplicaSet:
         self._clock = clock
         self._backoff_ms = backoff_ms
         self._image = ClusterImage()
-        self._wanted: dict[TopicPartition, Wanted] = {}
+        self._wanted: dict[TopicPartition, WantedReplica] = {}
         self._held: dict[TopicPartition, _Held] = {}
         self._to_fetch: dict[TopicPartition, None] = {}
         """Followed partitions whose leader, or its address, may be another one now."""
@@ -137,7 +137,7 @@ class ReplicaSet:
         for topic in image.topics.values():
             for index, registration in topic.partitions.items():
                 if self._node_id in registration.replicas:
-                    self._wanted[TopicPartition(topic.name, index)] = Wanted(topic.topic_id, registration)
+                    self._wanted[TopicPartition(topic.name, index)] = WantedReplica(topic.topic_id, registration)
         placed = {partition: wanted.topic_id for partition, wanted in self._wanted.items()}
         for stray in self._log_manager.set_aside_unplaced(placed):
             _LOG.warning("%s is in the data directory, but the cluster does not place it here: it is set aside", stray)
@@ -153,7 +153,7 @@ class ReplicaSet:
                 self._wanted.pop(partition, None)
                 self._unopened.discard(partition)
             else:
-                self._wanted[partition] = Wanted(delta.after.topics[partition.topic].topic_id, after)
+                self._wanted[partition] = WantedReplica(delta.after.topics[partition.topic].topic_id, after)
         if delta.brokers_changed:
             self._follow_moved(delta.before)
         self._reconcile(touched)
@@ -240,8 +240,8 @@ class ReplicaSet:
     # From what is wanted to what is held ----------------------------------------------------------------------------
 
     def _reconcile(self, partitions: Iterable[TopicPartition]) -> None:
-        leaders: list[tuple[TopicPartition, Wanted]] = []
-        followers: list[tuple[TopicPartition, Wanted]] = []
+        leaders: list[tuple[TopicPartition, WantedReplica]] = []
+        followers: list[tuple[TopicPartition, WantedReplica]] = []
         for partition in partitions:
             if not self._let_go_of_old(partition):
                 continue
@@ -308,7 +308,7 @@ class ReplicaSet:
             _LOG.error("%s could not be deleted, the next start sets it aside: %s", partition, error)
         return True
 
-    def _open(self, partition: TopicPartition, wanted: Wanted) -> _Held | None:
+    def _open(self, partition: TopicPartition, wanted: WantedReplica) -> _Held | None:
         held = self._held.get(partition)
         if held is None:
             epoch = wanted.registration.leader_epoch
@@ -324,7 +324,7 @@ class ReplicaSet:
             held = self._held[partition] = _Held(wanted.topic_id, log)
         return held
 
-    def _lead(self, partition: TopicPartition, wanted: Wanted) -> None:
+    def _lead(self, partition: TopicPartition, wanted: WantedReplica) -> None:
         held = self._open(partition, wanted)
         if held is None or not self._stop_following(partition, held):
             return
@@ -336,7 +336,7 @@ class ReplicaSet:
         self._leaderships.lead(held.log, wanted.topic_id, registration)
         self._handlers.take(partition, held.log)
 
-    def _follow(self, partition: TopicPartition, wanted: Wanted) -> None:
+    def _follow(self, partition: TopicPartition, wanted: WantedReplica) -> None:
         held = self._open(partition, wanted)
         if held is None:
             return

@@ -11,7 +11,7 @@ one look at an empty mapping.
 from collections.abc import Collection
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from eosin.cluster.quorum.rules.image import ResourceType
+from eosin.protocol.config_resources import ConfigResourceType
 
 if TYPE_CHECKING:
     from eosin.cluster.quorum.rules.image import ClusterImage, ImageDelta
@@ -39,7 +39,7 @@ class _Throttle:
         self._owed = 0.0
         """Bytes that went beyond the rate."""
         self._owed_since_ms = 0
-        self._take(image, [(kind, name) for kind, name in image.configs])
+        self._apply(image, [(kind, name) for kind, name in image.configs])
 
     @property
     def is_on(self) -> bool:
@@ -49,7 +49,7 @@ class _Throttle:
     def apply(self, delta: "ImageDelta") -> None:
         """Follow a publication."""
         self._image = delta.after
-        self._take(delta.after, delta.configs_changed)
+        self._apply(delta.after, delta.configs_changed)
 
     def count(self, partition: "TopicPartition", size: int, now_ms: int) -> None:
         """So many bytes of a partition were copied."""
@@ -77,22 +77,22 @@ class _Throttle:
         listed = self._topics.get(partition.topic, _NOTHING)
         return listed is None or partition.partition in listed
 
-    def _take(self, image: "ClusterImage", changed: Collection[tuple[int, str]]) -> None:
+    def _apply(self, image: "ClusterImage", changed: Collection[tuple[int, str]]) -> None:
         for kind, name in changed:
-            if kind == ResourceType.TOPIC:
+            if kind == ConfigResourceType.TOPIC:
                 configs = image.configs.get((kind, name))
                 listed = _NOTHING if configs is None else partitions_of(configs.get(self.REPLICAS, ""), self._node_id)
                 if listed is None or listed:
                     self._topics[name] = listed
                 else:
                     self._topics.pop(name, None)
-            elif kind == ResourceType.BROKER:
+            elif kind == ConfigResourceType.BROKER:
                 self._rate = self._rate_in(image)
 
     def _rate_in(self, image: "ClusterImage") -> int | None:
         """The bytes a second that this broker's own settings, or else those of all brokers, allow."""
         for name in (str(self._node_id), _ALL_BROKERS):
-            value = image.configs.get((ResourceType.BROKER, name), {}).get(self.RATE)
+            value = image.configs.get((ConfigResourceType.BROKER, name), {}).get(self.RATE)
             if value is not None and value.strip().isdecimal():
                 return int(value)
         return None

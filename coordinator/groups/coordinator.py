@@ -63,15 +63,15 @@ class GroupCoordinator:
         chance: Chance,
         config: GroupConfig,
         observer: GroupObserver | None = None,
-        confirms_answers: bool = False,
+        confirms_responses: bool = False,
     ) -> None:
-        """`observer` is told of every decision (console.md 2.2). `confirms_answers`: others may coordinate the same
+        """`observer` is told of every decision (console.md 2.2). `confirms_responses`: others may coordinate the same
         groups, so nobody is told stable offsets before the log has shown that they are the latest (cluster.md
         6.10)."""
         self._clock = clock
         self._chance = chance
         self._config = config
-        self._shards = Shards(logs, clock=clock, config=config, observer=observer, confirms=confirms_answers)
+        self._shards = Shards(logs, clock=clock, config=config, observer=observer, confirms=confirms_responses)
         self._expiry: Timer | None = None
         self._loads: dict[asyncio.Task[None], None] = {}
         """The loads under way, which nobody waits for."""

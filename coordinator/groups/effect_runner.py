@@ -1,4 +1,4 @@
-"""`EffectRunner`: carries out the effects of `decide` for the groups of one partition.
+"""`GroupEffectRunner`: carries out the effects of `decide` for the groups of one partition.
 
 It owns the groups, their timers and the requests that wait for a response. Always true: the group is replaced before
 the first effect of its decision starts, and an event that comes up while effects are carried out (a write that is
@@ -18,12 +18,12 @@ from eosin.coordinator.groups.log.writer import LogWriter
 from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.decide import decide
-from eosin.coordinator.groups.rules.effects import Answer, CancelTimer, Effect, Persist, Reply, StartTimer
+from eosin.coordinator.groups.rules.effects import Answer, CancelTimer, Effect, GroupReply, PersistGroup, StartTimer
 from eosin.coordinator.groups.rules.events import (
-    Appended,
-    AppendFailed,
     Completion,
     Event,
+    GroupAppended,
+    GroupAppendFailed,
     TimerFired,
     TimerKind,
     TimerName,
@@ -35,7 +35,7 @@ from eosin.runtime.clock import Clock, Timer
 _request_ids: Final = itertools.count(1)
 
 
-class EffectRunner:
+class GroupEffectRunner:
     """Runs the events of one partition's groups through `decide`."""
 
     def __init__(
@@ -97,11 +97,11 @@ class EffectRunner:
 
     def _carry_out(self, group: Group, effect: Effect) -> None:
         match effect:
-            case Reply():
+            case GroupReply():
                 waiting = self._waiting.pop(effect.request_id)
                 if not waiting.done():  # else the client is gone
                     waiting.set_result(effect.answer)
-            case Persist():
+            case PersistGroup():
                 now_ms = self._clock.now_ms()
                 batch = group_records.batch([group_records.group_record(effect.group)], self._config, now_ms=now_ms)
                 settled = partial(self._on_appended, group.group_id, effect.then)
@@ -116,7 +116,7 @@ class EffectRunner:
                 assert_never(effect)
 
     def _on_appended(self, group_id: str, what: Completion, error: ErrorCode, _: int) -> None:
-        self.happen(group_id, Appended(what) if error is ErrorCode.NONE else AppendFailed(what, error))
+        self.happen(group_id, GroupAppended(what) if error is ErrorCode.NONE else GroupAppendFailed(what, error))
 
     def _start_timer(self, group: Group, name: TimerName, delay_ms: int) -> None:
         key = (group.group_id, name)

@@ -224,16 +224,18 @@ class OffsetRequests:
                 partitions=[partition],
             )
             # The answer is a moment old: the transaction may have timed out since.
-            return added.error or await self._ask(transactional_id, producer, partition)
-        error = await self._ask(transactional_id, producer, partition)
+            return added.error or await self._verify_partition(transactional_id, producer, partition)
+        error = await self._verify_partition(transactional_id, producer, partition)
         waited = 0
         while error is ErrorCode.CONCURRENT_TRANSACTIONS and api_version < _KNOWS_CONCURRENT and waited < _PATIENCE_MS:
             await self._clock.sleep(_PAUSE_MS)
             waited += _PAUSE_MS
-            error = await self._ask(transactional_id, producer, partition)
+            error = await self._verify_partition(transactional_id, producer, partition)
         return error
 
-    async def _ask(self, transactional_id: str, producer: ProducerIdAndEpoch, partition: TopicPartition) -> ErrorCode:
+    async def _verify_partition(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partition: TopicPartition
+    ) -> ErrorCode:
         answers = await self._verifier.verify(
             transactional_id,
             producer_id=producer.producer_id,

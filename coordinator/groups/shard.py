@@ -10,15 +10,15 @@ from enum import Enum
 from functools import lru_cache, partial
 from typing import Final
 
-from eosin.coordinator.groups.effect_runner import EffectRunner
-from eosin.coordinator.groups.log.confirmations import Confirmations
+from eosin.coordinator.groups.effect_runner import GroupEffectRunner
+from eosin.coordinator.groups.log.confirmations import OffsetConfirmations
 from eosin.coordinator.groups.log.loader import Loader
 from eosin.coordinator.groups.log.records import REMEMBERED_CHARS
 from eosin.coordinator.groups.log.writer import LogWriter, Settled
 from eosin.coordinator.groups.offset_commits import Commits, Key
 from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules.config import GroupConfig
-from eosin.coordinator.groups.rules.events import DeleteFailed, Deleting, Loaded, Unloaded
+from eosin.coordinator.groups.rules.events import DeleteFailed, Deleting, GroupLoaded, Unloaded
 from eosin.coordinator.groups.rules.expiry import expired_offsets, may_vanish
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.coordinator.hashing import partition_for
@@ -70,9 +70,11 @@ class Shard:
         self._clock = clock
         self._config = config
         self._writer = LogWriter(log)
-        self._confirmations = Confirmations(writer=self._writer, clock=clock, config=config)
+        self._confirmations = OffsetConfirmations(writer=self._writer, clock=clock, config=config)
         self.commits = Commits(writer=self._writer, clock=clock, config=config, group_appears=self._group_appears)
-        self.runner = EffectRunner(writer=self._writer, clock=clock, config=config, holds_offsets=self.commits.holds)
+        self.runner = GroupEffectRunner(
+            writer=self._writer, clock=clock, config=config, holds_offsets=self.commits.holds
+        )
         self.runner.observer = self.commits.observer = observer
         self._deleted_topics: dict[str, None] = {}
 
@@ -110,7 +112,7 @@ class Shard:
         self.state = ShardState.ACTIVE
         for group in loader.groups.values():
             if group.members:
-                self.runner.happen(group.group_id, Loaded())
+                self.runner.happen(group.group_id, GroupLoaded())
         if self._deleted_topics:
             self.forget_topics(self._deleted_topics)
 

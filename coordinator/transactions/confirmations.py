@@ -1,5 +1,5 @@
-"""`Confirmations`: answers that a coordinator gives from memory, held until its log has shown that it coordinates still
-(cluster.md 6.5).
+"""`ReplyConfirmations`: answers that a coordinator gives from memory, held until its log has shown that it coordinates
+still (cluster.md 6.5).
 
 A coordinator whose successor was elected behind its back, because it hears nothing of the controllers, does not know
 what that one has decided: it would call an open transaction ended, a repeated commit done, a producer fenced. What it
@@ -15,7 +15,7 @@ from typing import Final
 
 from eosin.coordinator.transactions.entries import OwnedPartition, PendingRequest
 from eosin.coordinator.transactions.log.encoder import encode_records
-from eosin.coordinator.transactions.rules.effects import Reply
+from eosin.coordinator.transactions.rules.effects import TransactionReply
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock
@@ -25,17 +25,17 @@ RECORD: Final = encode_records((Txn("", state=TransactionState.DEAD),), transact
 """It changes nothing for whoever reads it, Apache Kafka included, and compaction takes it."""
 
 
-class Confirmations:
+class ReplyConfirmations:
     """The answers that wait. One record is for all of a partition that come in one turn of the event loop."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._held: dict[OwnedPartition, dict[PendingRequest, Reply]] = {}
+        self._held: dict[OwnedPartition, dict[PendingRequest, TransactionReply]] = {}
         """The requests and replies that wait for the next record."""
-        self._written: dict[OwnedPartition, dict[PendingRequest, Reply]] = {}
+        self._written: dict[OwnedPartition, dict[PendingRequest, TransactionReply]] = {}
         """The requests and replies that wait for a record that is not committed yet."""
 
-    def confirm(self, partition: OwnedPartition, request: PendingRequest, reply: Reply) -> None:
+    def confirm(self, partition: OwnedPartition, request: PendingRequest, reply: TransactionReply) -> None:
         """Answer `request` with `reply` once it is certain that nobody else coordinates `partition`; else have it
         asked again."""
         if reply.error.retriable:
@@ -65,7 +65,7 @@ class Confirmations:
         partition.log.durable(outcome.last_offset + 1).add_done_callback(partial(self._settle, partition, held))
 
     def _settle(
-        self, partition: OwnedPartition, held: Mapping[PendingRequest, Reply], future: "Future[ErrorCode]"
+        self, partition: OwnedPartition, held: Mapping[PendingRequest, TransactionReply], future: "Future[ErrorCode]"
     ) -> None:
         written = self._written.get(partition)
         if written is None:
@@ -83,4 +83,4 @@ class Confirmations:
 
 def _refuse(requests: Iterable[PendingRequest], error: ErrorCode) -> None:
     for request in requests:
-        request.answer(Reply(error))
+        request.answer(TransactionReply(error))

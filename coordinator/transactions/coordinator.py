@@ -1,8 +1,8 @@
 """`TransactionCoordinator`: the transactions of the `__transaction_state` partitions that this broker leads.
 
-Owns the entries and the partitions that they belong to. `decide` decides about an entry, and `EffectRunner` carries the
-decision out. Always true: requests about an id are decided only when its partition was read to the end and is still
-ours; otherwise the client is told to wait or to look for another coordinator.
+Owns the entries and the partitions that they belong to. `decide` decides about an entry, and `TransactionEffectRunner`
+carries the decision out. Always true: requests about an id are decided only when its partition was read to the end and
+is still ours; otherwise the client is told to wait or to look for another coordinator.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.ports import CoordinatorLogs, Requester
 from eosin.coordinator.replay import replay, until_committed
 from eosin.coordinator.transactions.deferred_writes import DeferredWrites
-from eosin.coordinator.transactions.effect_runner import EffectRunner
-from eosin.coordinator.transactions.entries import Entry, OwnedPartition, PendingRequest
+from eosin.coordinator.transactions.effect_runner import TransactionEffectRunner
+from eosin.coordinator.transactions.entries import OwnedPartition, PendingRequest, TransactionEntry
 from eosin.coordinator.transactions.log.loader import StateReplay
 from eosin.coordinator.transactions.log.records import CorruptTransactionLog
 from eosin.coordinator.transactions.marker_sender import MarkerJob, MarkerSender
@@ -25,25 +25,25 @@ from eosin.coordinator.transactions.ports import MarkerTargets, ProducerIds, Tra
 from eosin.coordinator.transactions.producer_ids import ProducerIdBlocks
 from eosin.coordinator.transactions.rules.config import TransactionConfig
 from eosin.coordinator.transactions.rules.decide import unknown, verify
-from eosin.coordinator.transactions.rules.effects import Reply
+from eosin.coordinator.transactions.rules.effects import TransactionReply
 from eosin.coordinator.transactions.rules.events import (
     AddPartitions,
     DeadlinePassed,
     EndTxn,
     Event,
-    Loaded,
     MarkersWritten,
+    TransactionLoaded,
 )
 from eosin.coordinator.transactions.rules.init_producer_id import admit
 from eosin.coordinator.transactions.rules.listing import (
-    ListedTransaction,
+    ListingEntry,
     ListingFilter,
     TransactionDescription,
     TransactionListing,
     describe,
 )
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn, refusal
-from eosin.coordinator.transactions.timers import Deadlines, Rounds
+from eosin.coordinator.transactions.timers import Deadlines, RepeatedWork
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
@@ -53,12 +53,13 @@ from eosin.runtime.clock import Clock
 from eosin.runtime.turns import next_turn
 
 if TYPE_CHECKING:
-    from eosin.coordinator.transactions.confirmations import Confirmations
+    from eosin.coordinator.transactions.confirmations import ReplyConfirmations
 
 _LOG: Final = logging.getLogger(__name__)
 
-UNHEARD_OF_ATTEMPTS: Final = 8
-"""For so many attempts (two seconds by default) a fenced coordinator may not have heard of the other's election."""
+QUIET_FENCED_ATTEMPTS: Final = 8
+"""Retries before a fenced marker is logged as an error (two seconds by default): until then this broker may not know of
+the other's election."""
 DEADLINE_RETRY_MS: Final = 50
 """Before a timed-out transaction that could not be aborted at once is tried again."""
 ENTRIES_PER_TURN: Final = 1000
@@ -80,10 +81,10 @@ class TransactionCoordinator:
         config: TransactionConfig,
         chance: Chance,
         observer: TransactionObserver | None = None,
-        confirms_answers: bool = False,
+        confirms_responses: bool = False,
     ) -> None:
-        """`observer` is told of every decision (console.md 2.2). `confirms_answers`: another broker may have become the
-        coordinator, in a cluster, so no final answer is given from memory before the log has shown that it has not
+        """`observer` is told of every decision (console.md 2.2). `confirms_responses`: another broker may have become
+        the coordinator, in a cluster, so no final answer is given from memory before the log has shown that it has not
         (cluster.md 6.5)."""
         self._logs = logs
         self._clock = clock
@@ -91,7 +92,7 @@ class TransactionCoordinator:
         self._producer_ids = ProducerIdBlocks(producer_ids, clock=clock, chance=chance)
         self._markers = MarkerSender(markers, self, clock=clock, config=config, chance=chance)
         self._deferred_writes = DeferredWrites(clock, transaction_version=config.transaction_version)
-        self._effect_runner = EffectRunner(
+        self._effect_runner = TransactionEffectRunner(
             self,
             markers=self._markers,
             deferred_writes=self._deferred_writes,
@@ -105,18 +106,18 @@ class TransactionCoordinator:
             longest_sleep_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
             due=self._deadline_passed,
         )
-        self._expiry_rounds = Rounds(
+        self._expiry_rounds = RepeatedWork(
             clock,
             interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
             work=self._expire_ids,
         )
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, TransactionEntry] = {}
         self._owned: dict[int, OwnedPartition] = {}
         self._loading: dict[int, OwnedPartition] = {}
         self._never_loaded = True
         self._observer: TransactionObserver | None = None
         self.observe(observer)
-        self._confirmations: Confirmations | None = _confirmations(clock) if confirms_answers else None
+        self._confirmations: ReplyConfirmations | None = _confirmations(clock) if confirms_responses else None
         self._effect_runner.confirmations = self._confirmations
         self.allows_two_phase = True
         """True if every broker that may have to coordinate an id knows two-phase commits (cluster.md 6.9)."""
@@ -222,7 +223,7 @@ class TransactionCoordinator:
                 entry.held[0].answer(entry.held[1])
             for request in (entry.request, *(entry.waiting or ())):
                 if request is not None:
-                    request.answer(Reply(ErrorCode.NOT_COORDINATOR))
+                    request.answer(TransactionReply(ErrorCode.NOT_COORDINATOR))
 
     def partition_for(self, transactional_id: str) -> int:
         """The partition of `__transaction_state` that `transactional_id` belongs to."""
@@ -237,13 +238,13 @@ class TransactionCoordinator:
     def _publish(self, partition: OwnedPartition, txns: Mapping[str, Txn]) -> None:
         self._owned[partition.index] = partition
         self._publications += 1
-        entries = [Entry(txn, partition) for txn in txns.values()]
+        entries = [TransactionEntry(txn, partition) for txn in txns.values()]
         for entry in entries:
             self._entries[entry.txn.transactional_id] = entry
         for entry in entries:
             if entry.txn.state is TransactionState.ONGOING:
                 self.opened(entry)
-            self._effect_runner.run(entry, Loaded())
+            self._effect_runner.run(entry, TransactionLoaded())
 
     # Requests -------------------------------------------------------------------------------------------------------
 
@@ -258,7 +259,7 @@ class TransactionCoordinator:
         two_phase: bool = False,
         keeps: bool = False,
         who: Requester | None = None,
-    ) -> Reply:
+    ) -> TransactionReply:
         """Give a producer its id and epoch (transactions.md 3.1); a new instance has no pair yet, which is -1 and -1.
         `two_phase`: its transactions never time out; `keeps`: one that is open stays so (KIP-939)."""
         pair = ProducerIdAndEpoch(producer_id, producer_epoch)
@@ -273,11 +274,15 @@ class TransactionCoordinator:
             allows_two_phase=self.allows_two_phase,
         )
         if isinstance(event, ErrorCode):
-            return Reply(event)
+            return TransactionReply(event)
         if transactional_id is not None:
             return await self._request(transactional_id, event, who)
         fresh = self._producer_ids.take()
-        return Reply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) if fresh is None else Reply(ErrorCode.NONE, fresh, 0)
+        return (
+            TransactionReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            if fresh is None
+            else TransactionReply(ErrorCode.NONE, fresh, 0)
+        )
 
     def add_partitions(
         self,
@@ -329,7 +334,7 @@ class TransactionCoordinator:
         producer_epoch: int,
         api: ApiKey = ApiKey.PRODUCE,
         who: Requester | None = None,
-    ) -> Reply:
+    ) -> TransactionReply:
         """`error`, with which a log or a group has refused a producer, as this coordinator would reply it: with whether
         the producer's transaction has only timed out (transactions.md 12.3 rule 5)."""
         entry = self._entries.get(transactional_id)
@@ -338,7 +343,7 @@ class TransactionCoordinator:
             self._observer.refused(
                 txn, transactional_id, error, api=api, pair=pair, who=who, now_ms=self._clock.now_ms()
             )
-        return Reply(error) if entry is None else refusal(entry.txn, error, (producer_id, producer_epoch))
+        return TransactionReply(error) if entry is None else refusal(entry.txn, error, (producer_id, producer_epoch))
 
     @property
     def ids(self) -> int:
@@ -383,7 +388,7 @@ class TransactionCoordinator:
         if self._never_loaded or self._loading:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         wanted = ListingFilter(states, frozenset(producer_ids), longer_than_ms, matches)
-        found: list[ListedTransaction] = []
+        found: list[ListingEntry] = []
         for entries in self._in_pieces():
             found += wanted.listed((entry.txn for entry in entries), now_ms=self._clock.now_ms())
             await next_turn()
@@ -420,7 +425,7 @@ class TransactionCoordinator:
         look at; others may run in between."""
         return ([entry.txn for entry in entries] for entries in self._in_pieces())
 
-    def _in_pieces(self) -> Iterator[Sequence[Entry]]:
+    def _in_pieces(self) -> Iterator[Sequence[TransactionEntry]]:
         """The entries of now, as many at a time as one turn of the event loop may look at."""
         entries = list(self._entries.values())
         return (entries[first : first + ENTRIES_PER_TURN] for first in range(0, len(entries), ENTRIES_PER_TURN))
@@ -437,7 +442,7 @@ class TransactionCoordinator:
             return
         error = self._absence(request.transactional_id)
         if error is not ErrorCode.INVALID_PRODUCER_ID_MAPPING:
-            request.answer(Reply(error))
+            request.answer(TransactionReply(error))
             return
         reply = unknown(request.event)
         if reply is None:
@@ -473,7 +478,7 @@ class TransactionCoordinator:
 
     def _introduce(self, request: PendingRequest) -> None:
         partition = self._owned[self.partition_for(request.transactional_id)]
-        entry = self._entries[request.transactional_id] = Entry(Txn(request.transactional_id), partition)
+        entry = self._entries[request.transactional_id] = TransactionEntry(Txn(request.transactional_id), partition)
         self._effect_runner.run(entry, request.event, request)
 
     # What time brings -----------------------------------------------------------------------------------------------
@@ -494,7 +499,7 @@ class TransactionCoordinator:
 
     def _expire_ids(self) -> None:
         unused_since_ms = self._clock.now_ms() - self._config.transactional_id_expiration_ms
-        unused: dict[OwnedPartition, list[Entry]] = {}
+        unused: dict[OwnedPartition, list[TransactionEntry]] = {}
         for entry in self._entries.values():
             if entry.txn.updated_ms <= unused_since_ms and entry.txn.is_at_rest:
                 unused.setdefault(entry.partition, []).append(entry)
@@ -503,13 +508,13 @@ class TransactionCoordinator:
                 some = entries[first : first + EXPIRED_IDS_PER_TURN]
                 self._clock.call_later(0, partial(self._expire, partition, some))
 
-    def _expire(self, partition: OwnedPartition, entries: Sequence[Entry]) -> None:
+    def _expire(self, partition: OwnedPartition, entries: Sequence[TransactionEntry]) -> None:
         if self.owns(partition):
             self._effect_runner.expire(partition, entries)
 
     # For the runner of effects --------------------------------------------------------------------------------------
 
-    def entry(self, transactional_id: str) -> Entry | None:
+    def entry(self, transactional_id: str) -> TransactionEntry | None:
         """The entry of an id that is owned now."""
         return self._entries.get(transactional_id)
 
@@ -522,7 +527,7 @@ class TransactionCoordinator:
         _LOG.error("__transaction_state-%d has failed (%s) and is not served any more", partition.index, error.name)
         self.resign(partition.index)
 
-    def forget(self, entry: Entry) -> None:
+    def forget(self, entry: TransactionEntry) -> None:
         """Drop the entry, and route the requests that wait for it anew."""
         if self._entries.get(entry.txn.transactional_id) is entry:
             del self._entries[entry.txn.transactional_id]
@@ -532,14 +537,14 @@ class TransactionCoordinator:
             if request.reply is None:
                 self._route(request)
 
-    def opened(self, entry: Entry) -> None:
+    def opened(self, entry: TransactionEntry) -> None:
         """A transaction is open: it has a deadline, unless it takes part in a two-phase commit (KIP-939)."""
         txn = entry.txn
         self.began(entry, txn)
         if not txn.never_times_out:
             self._deadlines.watch(txn.transactional_id, entry.began_ms + txn.timeout_ms)
 
-    def began(self, entry: Entry, txn: Txn) -> None:
+    def began(self, entry: TransactionEntry, txn: Txn) -> None:
         """A transaction begins, whose record may still have to be written.
 
         The wall clock is read once, for how long it has been open: for a transaction from the log there is no other
@@ -565,7 +570,7 @@ class TransactionCoordinator:
         if not isinstance(log, ErrorCode) and log.leader_epoch == job.marker.coordinator_epoch:
             if job.is_worth_a_line:
                 _LOG.log(
-                    logging.INFO if job.attempts < UNHEARD_OF_ATTEMPTS else logging.ERROR,
+                    logging.INFO if job.attempts < QUIET_FENCED_ATTEMPTS else logging.ERROR,
                     "%s: fenced, though __transaction_state-%d is ours, as far as we have heard (attempt %d)",
                     job.transactional_id,
                     index,
@@ -576,7 +581,7 @@ class TransactionCoordinator:
         return False
 
 
-def _confirmations(clock: Clock) -> "Confirmations":
-    from eosin.coordinator.transactions.confirmations import Confirmations
+def _confirmations(clock: Clock) -> "ReplyConfirmations":
+    from eosin.coordinator.transactions.confirmations import ReplyConfirmations
 
-    return Confirmations(clock)
+    return ReplyConfirmations(clock)

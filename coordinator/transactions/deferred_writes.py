@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from eosin.coordinator.transactions.entries import Entry, OwnedPartition
+from eosin.coordinator.transactions.entries import OwnedPartition, TransactionEntry
 from eosin.coordinator.transactions.log.encoder import encode_records
 from eosin.runtime.clock import Clock, Timer
 from eosin.storage.results.log_results import Refused
@@ -31,21 +31,21 @@ class DeferredWrites:
         self._clock = clock
         self.transaction_version = transaction_version
         """The server's present level, by which records are written."""
-        self._entries: dict[Entry, None] = {}
+        self._entries: dict[TransactionEntry, None] = {}
         """In the order in which they came."""
-        self._late: dict[Entry, None] = {}
+        self._late: dict[TransactionEntry, None] = {}
         """Entries that could not be written when it was time: nobody else waits for their retry."""
         self._timer: Timer | None = None
         self._retry_timer: Timer | None = None
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: TransactionEntry) -> None:
         """The state of `entry` is to be written later."""
         entry.has_deferred_write = True
         self._entries[entry] = None
         if self._timer is None:
             self._timer = self._clock.call_later(DEFERRED_MS, self._wake)
 
-    def written(self, entry: Entry) -> None:
+    def written(self, entry: TransactionEntry) -> None:
         """A newer record of its id is in the log."""
         entry.has_deferred_write = False
         self._entries.pop(entry, None)
@@ -67,8 +67,8 @@ class DeferredWrites:
             if timer is not None:
                 timer.cancel()
 
-    def _write_all(self, entries: Iterable[Entry]) -> None:
-        by_partition: dict[OwnedPartition, list[Entry]] = {}
+    def _write_all(self, entries: Iterable[TransactionEntry]) -> None:
+        by_partition: dict[OwnedPartition, list[TransactionEntry]] = {}
         for entry in entries:
             if entry.txn.pending is None:
                 by_partition.setdefault(entry.partition, []).append(entry)
@@ -76,7 +76,7 @@ class DeferredWrites:
             for first in range(0, len(of_partition), RECORDS_PER_BATCH):
                 self._write(partition, of_partition[first : first + RECORDS_PER_BATCH])
 
-    def _write(self, partition: OwnedPartition, entries: Sequence[Entry]) -> None:
+    def _write(self, partition: OwnedPartition, entries: Sequence[TransactionEntry]) -> None:
         records = encode_records([entry.txn for entry in entries], transaction_version=self.transaction_version)
         now_ms = self._clock.now_ms()
         outcome = partition.log.append_records(records, count=len(entries), now_ms=now_ms, awaited=False, bounded=False)

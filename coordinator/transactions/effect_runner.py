@@ -1,4 +1,5 @@
-"""`EffectRunner`: carries out the effects of decisions in order, and feeds what they lead to back to `decide`.
+"""`TransactionEffectRunner`: carries out the effects of decisions in order, and feeds what they lead to back to
+`decide`.
 
 Always true: there is no await between a decision and the start of its effects, so nothing comes between validation and
 `pending`; a new state is adopted when its record is as durable as configured, never before; an event that comes up
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 import msgspec
 
 from eosin.coordinator.transactions.deferred_writes import DeferredWrites
-from eosin.coordinator.transactions.entries import CONCURRENT, Entry, OwnedPartition, PendingRequest
+from eosin.coordinator.transactions.entries import CONCURRENT, OwnedPartition, PendingRequest, TransactionEntry
 from eosin.coordinator.transactions.log.encoder import encode_records
 from eosin.coordinator.transactions.marker_sender import MarkerJob, MarkerSender, marker_of
 from eosin.coordinator.transactions.ports import TransactionObserver
@@ -31,21 +32,21 @@ from eosin.coordinator.transactions.rules.effects import (
     AllocateProducerId,
     Effect,
     Forget,
-    Persist,
     PersistLater,
-    Reply,
+    PersistTransaction,
     RetryLater,
+    TransactionReply,
     WriteMarkers,
 )
 from eosin.coordinator.transactions.rules.events import (
-    Appended,
-    AppendFailed,
     DeadlinePassed,
     EndTxn,
     Event,
     Expire,
     InitProducerId,
     RetryDue,
+    TransactionAppended,
+    TransactionAppendFailed,
 )
 from eosin.coordinator.transactions.rules.state import NO_EPOCH, TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
@@ -55,17 +56,17 @@ from eosin.runtime.clock import Clock
 from eosin.storage.results.log_results import Refused
 
 if TYPE_CHECKING:
-    from eosin.coordinator.transactions.confirmations import Confirmations
+    from eosin.coordinator.transactions.confirmations import ReplyConfirmations
     from eosin.coordinator.transactions.coordinator import TransactionCoordinator
 
-_APPENDED: Final = Appended()
+_APPENDED: Final = TransactionAppended()
 _ONGOING: Final = TransactionState.ONGOING
 _CONCURRENT: Final = ErrorCode.CONCURRENT_TRANSACTIONS
 _LOST_LOG: Final = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER})
 """After these nobody here can say what the log holds: its next owner reads it."""
 
 
-class EffectRunner:
+class TransactionEffectRunner:
     """Runs requests and events through `decide`."""
 
     def __init__(
@@ -89,7 +90,7 @@ class EffectRunner:
         self.transaction_version = config.transaction_version
         """The server's present level, by which records are written."""
         self.observer: TransactionObserver | None = None
-        self.confirmations: Confirmations | None = None
+        self.confirmations: ReplyConfirmations | None = None
         """Receives the answers from memory, where another broker may have become the coordinator unheard of."""
         self._holds_answers = config.end_txn_marker_wait_ms > 0
         self._failures: dict[str, int] = {}
@@ -97,12 +98,12 @@ class EffectRunner:
         self._running = False
         self._now_ms = 0
         """Time at which `run` began: its immediate consequences happen at the same moment."""
-        self._events: deque[tuple[Entry, Event, PendingRequest | None]] = deque()
+        self._events: deque[tuple[TransactionEntry, Event, PendingRequest | None]] = deque()
         """The events that happened while effects were carried out."""
-        self._woken: deque[Entry] = deque()
+        self._woken: deque[TransactionEntry] = deque()
         """Entries whose waiting requests can be decided, after all events."""
 
-    def run(self, entry: Entry, event: Event, request: PendingRequest | None = None) -> None:
+    def run(self, entry: TransactionEntry, event: Event, request: PendingRequest | None = None) -> None:
         """Decide, and go on until nothing follows at once; `request` gets the reply. Called from within itself, through
         an effect that ended at once, it leaves the event to the outermost call."""
         if self._running:
@@ -120,25 +121,25 @@ class EffectRunner:
         finally:
             self._running = False
 
-    def expire(self, partition: OwnedPartition, entries: Sequence[Entry]) -> None:
+    def expire(self, partition: OwnedPartition, entries: Sequence[TransactionEntry]) -> None:
         """Write the tombstones of those of `entries` that have expired, in one batch if it is not too large."""
         self._now_ms = self._clock.now_ms()
         expired, dead = [], []
         for entry in entries:
             entry.txn, effects = decide(entry.txn, Expire(self._config.transactional_id_expiration_ms), self._now_ms)
             for effect in effects:
-                assert isinstance(effect, Persist)
+                assert isinstance(effect, PersistTransaction)
                 expired.append(entry)
                 dead.append(effect.txn)
         if expired:
             self._write(partition, expired, dead)
 
-    def _decide(self, entry: Entry, event: Event, request: PendingRequest | None) -> None:
+    def _decide(self, entry: TransactionEntry, event: Event, request: PendingRequest | None) -> None:
         before = entry.txn
         entry.txn, effects = decide(before, event, self._now_ms)
         # A request that waits for its record is heard of when that is durable.
         if self.observer is not None and (
-            request is None or event is _APPENDED or (effects and type(effects[0]) is Reply)
+            request is None or event is _APPENDED or (effects and type(effects[0]) is TransactionReply)
         ):
             self.observer.decided(before, entry.txn, event, effects, request, self._now_ms)
         for effect in effects:
@@ -150,15 +151,15 @@ class EffectRunner:
         if (entry.waiting or entry.held) and entry.txn.is_settled:
             self._settled(entry)
 
-    def _carry_out(self, entry: Entry, effect: Effect, event: Event, request: PendingRequest | None) -> None:
+    def _carry_out(self, entry: TransactionEntry, effect: Effect, event: Event, request: PendingRequest | None) -> None:
         match effect:
-            case Reply():
+            case TransactionReply():
                 if request is not None:
                     if self.confirmations is not None and event is request.event and effect.error is not _CONCURRENT:
                         self.confirmations.confirm(entry.partition, request, effect)
                     else:
                         self._reply(entry, effect, request)
-            case Persist():
+            case PersistTransaction():
                 entry.request = request
                 if effect.txn.state is _ONGOING:
                     self._owner.began(entry, effect.txn)
@@ -181,7 +182,7 @@ class EffectRunner:
 
     # Replies --------------------------------------------------------------------------------------------------------
 
-    def _reply(self, entry: Entry, reply: Reply, request: PendingRequest) -> None:
+    def _reply(self, entry: TransactionEntry, reply: TransactionReply, request: PendingRequest) -> None:
         if reply.error is _CONCURRENT:
             self._let_wait(entry, request)
         elif reply.after_markers and entry.txn.is_preparing and self._holds_answers:
@@ -190,7 +191,7 @@ class EffectRunner:
         else:
             request.answer(reply)
 
-    def _let_wait(self, entry: Entry, request: PendingRequest) -> None:
+    def _let_wait(self, entry: TransactionEntry, request: PendingRequest) -> None:
         """Keep a request that would be told to come back until what is under way has ended, for a while
         (transactions.md 11.11.1)."""
         wait_ms = self._config.concurrent_transactions_wait_ms
@@ -206,7 +207,7 @@ class EffectRunner:
         if request.timer is None:
             request.timer = self._clock.call_later(wait_ms, partial(self._lose_patience, entry, request))
 
-    def _lose_patience(self, entry: Entry, request: PendingRequest) -> None:
+    def _lose_patience(self, entry: TransactionEntry, request: PendingRequest) -> None:
         if self.observer is not None and request.waits:
             self.observer.gave_up(request, self._config.concurrent_transactions_wait_ms, self._clock.now_ms())
             self.observer.waited(self._clock.running_ms() - request.waits_since_ms)
@@ -215,7 +216,7 @@ class EffectRunner:
         while entry.waiting and entry.waiting[0].reply is not None:
             entry.waiting.popleft()
 
-    def _settled(self, entry: Entry) -> None:
+    def _settled(self, entry: TransactionEntry) -> None:
         """Nothing is under way any more."""
         if entry.held is not None:
             (request, reply), entry.held = entry.held, None
@@ -223,7 +224,7 @@ class EffectRunner:
         if entry.waiting:
             self._woken.append(entry)
 
-    def _wake(self, entry: Entry) -> None:
+    def _wake(self, entry: TransactionEntry) -> None:
         """Decide the first request that waits. If the entry is then settled still, the next one follows."""
         while entry.waiting and entry.txn.is_settled:
             request = entry.waiting.popleft()
@@ -238,7 +239,7 @@ class EffectRunner:
 
     # Records --------------------------------------------------------------------------------------------------------
 
-    def _write(self, partition: OwnedPartition, entries: Sequence[Entry], txns: Sequence[Txn]) -> None:
+    def _write(self, partition: OwnedPartition, entries: Sequence[TransactionEntry], txns: Sequence[Txn]) -> None:
         records = encode_records(txns, transaction_version=self.transaction_version)
         # Only what makes a transaction larger may be too large: it can always end (transactions.md 1.5.4).
         grows = any(len(txn.partitions) > len(entry.txn.partitions) for entry, txn in zip(entries, txns, strict=True))
@@ -249,7 +250,7 @@ class EffectRunner:
                 self._write(partition, entries[:middle], txns[:middle])
                 self._write(partition, entries[middle:], txns[middle:])
                 return
-            self._written(entries, AppendFailed(outcome.error))
+            self._written(entries, TransactionAppendFailed(outcome.error))
             return
         for entry in entries:
             if entry.has_deferred_write:
@@ -261,7 +262,7 @@ class EffectRunner:
             partition.log.durable(end_offset).add_done_callback(partial(self._durable, partition, entries))
 
     def _durable(
-        self, partition: OwnedPartition, entries: Sequence[Entry], future: "asyncio.Future[ErrorCode]"
+        self, partition: OwnedPartition, entries: Sequence[TransactionEntry], future: "asyncio.Future[ErrorCode]"
     ) -> None:
         if not self._owner.owns(partition):
             return  # all requests were answered NOT_COORDINATOR; the next owner finds the record, or not
@@ -269,21 +270,23 @@ class EffectRunner:
         if error in _LOST_LOG:
             self._owner.lost(partition, error)
         else:
-            self._written(entries, _APPENDED if error is ErrorCode.NONE else AppendFailed(error))
+            self._written(entries, _APPENDED if error is ErrorCode.NONE else TransactionAppendFailed(error))
 
-    def _written(self, entries: Sequence[Entry], event: Appended | AppendFailed) -> None:
+    def _written(
+        self, entries: Sequence[TransactionEntry], event: TransactionAppended | TransactionAppendFailed
+    ) -> None:
         for entry in entries:
             request, entry.request = entry.request, None
             self.run(entry, event, request)
 
-    def _appended(self, entry: Entry) -> None:
+    def _appended(self, entry: TransactionEntry) -> None:
         """The record in `pending` has become the state."""
         if self._failures:
             self._failures.pop(entry.txn.transactional_id, None)
         if entry.txn.state is _ONGOING and entry.txn.pending is None:
             self._owner.opened(entry)
 
-    def _retry_later(self, entry: Entry) -> None:
+    def _retry_later(self, entry: TransactionEntry) -> None:
         transactional_id = entry.txn.transactional_id
         failures = self._failures[transactional_id] = self._failures.get(transactional_id, 0) + 1
         wait_ms = backoff_ms(
@@ -294,17 +297,17 @@ class EffectRunner:
         )
         self._clock.call_later(wait_ms, partial(self._retry, entry))
 
-    def _retry(self, entry: Entry) -> None:
+    def _retry(self, entry: TransactionEntry) -> None:
         if self._owner.entry(entry.txn.transactional_id) is entry:
             self.run(entry, RetryDue())
 
-    def _decide_with_producer_id(self, entry: Entry, event: Event, request: PendingRequest | None) -> None:
+    def _decide_with_producer_id(self, entry: TransactionEntry, event: Event, request: PendingRequest | None) -> None:
         assert isinstance(event, InitProducerId | EndTxn | DeadlinePassed)
         fresh = self._producer_ids.take()
         if fresh is not None:
             self._decide(entry, msgspec.structs.replace(event, fresh_producer_id=fresh), request)
         elif request is not None:
-            request.answer(Reply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            request.answer(TransactionReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
 
     # Markers --------------------------------------------------------------------------------------------------------
 

@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any, Final
 
 from eosin.coordinator.ports import CoordinatorLog, Requester
-from eosin.coordinator.transactions.rules.effects import Reply
+from eosin.coordinator.transactions.rules.effects import TransactionReply
 from eosin.coordinator.transactions.rules.events import Event
 from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock, Timer
 
-CONCURRENT: Final = Reply(ErrorCode.CONCURRENT_TRANSACTIONS)
+CONCURRENT: Final = TransactionReply(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 class PendingRequest:
@@ -40,9 +40,9 @@ class PendingRequest:
         self.event = event
         self.who = who
         """The client that asks, where it is known: for the observer alone."""
-        self.reply: Reply | None = None
+        self.reply: TransactionReply | None = None
         self.waits = False
-        """True if it is queued in `Entry.waiting`, to be decided again."""
+        """True if it is queued in `TransactionEntry.waiting`, to be decided again."""
         self.waits_since_ms = 0.0
         """Time at which it came into that queue, in `Clock.running_ms`: set only for an observer."""
         self.patient = True
@@ -50,7 +50,7 @@ class PendingRequest:
         self.timer: Timer | None = None
         self._answered: Future[None] | None = None
 
-    def answer(self, reply: Reply) -> None:
+    def answer(self, reply: TransactionReply) -> None:
         """Set the reply, unless there is one already."""
         if self.reply is not None:
             return
@@ -60,7 +60,7 @@ class PendingRequest:
         if self._answered is not None and not self._answered.done():
             self._answered.set_result(None)
 
-    def give_up_after(self, clock: Clock, wait_ms: int, reply: Reply) -> None:
+    def give_up_after(self, clock: Clock, wait_ms: int, reply: TransactionReply) -> None:
         """Answer with `reply` in `wait_ms` unless another answer comes first."""
         if self.timer is not None:
             self.timer.cancel()
@@ -72,7 +72,7 @@ class PendingRequest:
         if self.waits:
             self.answer(CONCURRENT)
 
-    def __await__(self) -> Generator[Any, None, Reply]:
+    def __await__(self) -> Generator[Any, None, TransactionReply]:
         """Wait for the reply. Cancelling the wait undoes nothing."""
         if self.reply is None:
             self._answered = get_running_loop().create_future()
@@ -93,7 +93,7 @@ class OwnedPartition:
         """The coordinator epoch that its markers carry."""
 
 
-class Entry:
+class TransactionEntry:
     """One transactional id in memory."""
 
     __slots__ = ("began_ms", "began_start_ms", "has_deferred_write", "held", "partition", "request", "txn", "waiting")
@@ -108,7 +108,7 @@ class Entry:
         self.began_start_ms = NO_TIMESTAMP
         self.has_deferred_write = False
         """True if the log lacks the record of `txn` (`DeferredWrites`)."""
-        self.held: tuple[PendingRequest, Reply] | None = None
+        self.held: tuple[PendingRequest, TransactionReply] | None = None
         """A request that is answered as soon as the markers are written, and its reply."""
         self.waiting: deque[PendingRequest] | None = None
         """Requests that wait for what is under way, in the order in which they came."""

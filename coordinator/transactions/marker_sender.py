@@ -154,7 +154,7 @@ class MarkerSender:
         # Set before the first target is asked: an answer that comes at once must not count as the last.
         job.in_flight = len(by_target) + 1
         for target, partitions in by_target.items():
-            self._ask(job, target, partitions)
+            self._send(job, target, partitions)
         self._answered(job, {})
 
     def _by_target(self, job: MarkerJob) -> dict[MarkerTarget, list[TopicPartition]]:
@@ -170,7 +170,7 @@ class MarkerSender:
                 self._observe(job, partition, target)
         return by_target
 
-    def _ask(self, job: MarkerJob, target: MarkerTarget, partitions: Sequence[TopicPartition]) -> None:
+    def _send(self, job: MarkerJob, target: MarkerTarget, partitions: Sequence[TopicPartition]) -> None:
         try:
             answers = start_now(target.write_markers((MarkersForPartitions(job.marker, tuple(partitions)),)))
         except OSError as error:

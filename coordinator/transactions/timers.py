@@ -68,7 +68,7 @@ class Deadlines:
         self._arm()
 
 
-class Rounds:
+class RepeatedWork:
     """Work that is done again and again, at an interval."""
 
     def __init__(self, clock: Clock, *, interval_ms: int, work: Callable[[], None]) -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from eosin.model.quota_table import Limit, QuotaKey, QuotaTable, plain_address
 from eosin.network.many_items import NAMES_PER_TURN, in_turns, items_in, size_of, taken
 from eosin.network.quotas.mutations import TopicMutations
-from eosin.network.request_hooks import ObservedRequest, RequestHooks, Verdict
+from eosin.network.request_hooks import ObservedRequest, RequestHooks, RequestVerdict
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.fetch import FetchRequest, FetchResponse
@@ -49,18 +49,18 @@ _NEVER_PAUSED: Final = frozenset(
 _REQUEST_PAUSE_MAX_MS: Final = 1000
 """Of the quota of time, as in Kafka: one sample."""
 _PARTITION_BYTES: Final = 40
-"""What the response of a Fetch has beside the records, about, for each partition."""
+"""Size of a partition in the response to a Fetch without its records, about."""
 
 
 MANY_ITEMS: Final = 10_000
 """Names, partitions and the like in one request: beyond, it costs its time before it runs. Each has a byte or more."""
 ITEM_NS: Final = 10_000
-"""What one of them takes, about."""
+"""Time that one item takes, about."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaSettings:
-    """How quotas are measured and carried out."""
+    """The settings of how quotas are measured and enforced."""
 
     window_num: int = 11
     """`quota.window.num`."""
@@ -107,8 +107,8 @@ class QuotaEnforcement(RequestHooks):
         )
 
     def connection_delay_ms(self, address: str) -> int:
-        """How long to hold a new connection of this address before it is closed; 0 when it may be served. One that is
-        not served is not counted."""
+        """Time to hold a new connection of this address before it is closed; 0 if it may be served. One that is not
+        served is not counted."""
         plain = plain_address(address) or address
         bound = self._table.of_address(plain)
         if bound is None:
@@ -117,13 +117,13 @@ class QuotaEnforcement(RequestHooks):
         delay_ms = self._buckets.use_if_it_fits(key, Limit(bound, ("", plain)), 1, now_ms)
         return min(delay_ms, self._settings.sample_ms)
 
-    async def begun(self, observed: ObservedRequest) -> Verdict | None:
+    async def begun(self, observed: ObservedRequest) -> RequestVerdict | None:
         key = observed.api.key
         observed.begun_ns = self._ns()
         if key is ApiKey.FETCH:
             return self._bounded_fetch(observed)
         if observed.size_bytes > MANY_ITEMS and key is not ApiKey.PRODUCE and self._is_too_much(observed):
-            return Verdict(error=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+            return RequestVerdict(error=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         if self._mutations is not None and self._mutations.counts(key):
             limit = self._limit(QuotaKey.CONTROLLER_MUTATION_RATE, observed)
             if limit is not None:
@@ -164,13 +164,13 @@ class QuotaEnforcement(RequestHooks):
             return 0
         return self._buckets.use(QuotaKey.PRODUCER_BYTE_RATE, limit, observed.size_bytes, now_ms)
 
-    def _bounded_fetch(self, observed: ObservedRequest) -> Verdict | None:
+    def _bounded_fetch(self, observed: ObservedRequest) -> RequestVerdict | None:
         """Ask for no more than an empty window allows: a larger response would never be sent."""
         limit = None if _is_follower(observed) else self._limit(QuotaKey.CONSUMER_BYTE_RATE, observed)
         request: FetchRequest = observed.request
         if limit is None or request.max_bytes <= self._buckets.at_once(limit):
             return None
-        return Verdict(request=replace(request, max_bytes=max(1, int(self._buckets.at_once(limit)))))
+        return RequestVerdict(request=replace(request, max_bytes=max(1, int(self._buckets.at_once(limit)))))
 
     async def _fetched(self, observed: ObservedRequest, response: FetchResponse) -> tuple[FetchResponse, int]:
         limit = self._limit(QuotaKey.CONSUMER_BYTE_RATE, observed)

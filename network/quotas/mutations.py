@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from eosin.model.quota_table import Limit
 from eosin.network.many_items import made_for_each
-from eosin.network.request_hooks import ObservedRequest, Verdict
+from eosin.network.request_hooks import ObservedRequest, RequestVerdict
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_partitions import CreatePartitionsTopicResult
@@ -34,12 +34,12 @@ _WHY: Final = "The throttling quota has been exceeded."
 
 
 @dataclass(slots=True)
-class _Counted:
-    """What was taken for one request, until it is known what became of it."""
+class _CountedMutations:
+    """The costs that were counted for one request, until its result is known."""
 
     limit: Limit
     is_strict: bool
-    """Whether the client understands that topics are refused. It then pauses for those only, as with Kafka."""
+    """True if the client understands that topics are refused. It then pauses for those only, as with Kafka."""
     costs: list[float]
     """Of each topic that the handler was given, in their order."""
     refused: dict[int, Any]
@@ -64,26 +64,26 @@ class TopicMutations:
         self._buckets = buckets
 
     def counts(self, key: ApiKey) -> bool:
-        """Whether requests of this API change topics."""
+        """True if requests of this API change topics."""
         return key in _STRICT_FROM or key is ApiKey.METADATA
 
-    async def begun(self, observed: ObservedRequest, limit: Limit) -> Verdict | None:
+    async def begun(self, observed: ObservedRequest, limit: Limit) -> RequestVerdict | None:
         """Take tokens for each topic while there are any, and refuse the rest where the client understands that."""
         key, version = observed.api.key, observed.context.api_version
         if key is ApiKey.METADATA:
-            return await self._take_for_missing(observed, limit)
+            return await self._charge_for_missing(observed, limit)
         topics = _topics(observed.request, key, version)
-        counted = observed.quota = _Counted(limit, version >= _STRICT_FROM[key], [], {})
+        counted = observed.quota = _CountedMutations(limit, version >= _STRICT_FROM[key], [], {})
         taken = self._taken(topics, key, counted)
         rest = await made_for_each(taken, len(topics), observed.context, self)
         if not counted.refused:
             return None
         if not counted.costs:
-            return Verdict(error=_REFUSED)
+            return RequestVerdict(error=_REFUSED)
         left = tuple(topic for topic in rest if topic is not None)
-        return Verdict(request=replace(observed.request, **{_field(key, version): left}))
+        return RequestVerdict(request=replace(observed.request, **{_field(key, version): left}))
 
-    def _taken(self, topics: Iterable[Any], key: ApiKey, counted: _Counted) -> Iterator[Any]:
+    def _taken(self, topics: Iterable[Any], key: ApiKey, counted: _CountedMutations) -> Iterator[Any]:
         """Each topic for which there are tokens, which are then taken; None for one that is refused."""
         limit, clock = counted.limit, self.clock
         bucket = self._buckets.tokens(limit, clock.elapsed_ms())
@@ -100,7 +100,7 @@ class TopicMutations:
 
     async def handled(self, observed: ObservedRequest, response: Any) -> tuple[Any, int]:
         """The response with what was refused here, and how long to pause."""
-        counted: _Counted | _Missing | None = observed.quota
+        counted: _CountedMutations | _Missing | None = observed.quota
         if counted is None:
             return response, 0
         if isinstance(counted, _Missing):
@@ -115,7 +115,7 @@ class TopicMutations:
         throttle_ms = self._buckets.tokens(limit, now_ms).throttle_ms(limit.bound, now_ms) if pauses else 0
         return replace(response, **{field: tuple(made)}), throttle_ms
 
-    def _given_back(self, results: Iterable[Any], counted: _Counted) -> Iterator[Any]:
+    def _given_back(self, results: Iterable[Any], counted: _CountedMutations) -> Iterator[Any]:
         """The same results; the tokens of what has failed are given back as it passes."""
         limit, costs = counted.limit, iter(counted.costs)
         bucket = self._buckets.tokens(limit, self.clock.elapsed_ms())
@@ -125,7 +125,7 @@ class TopicMutations:
                 bucket.take(-cost, limit.bound, self.clock.elapsed_ms())
             yield result
 
-    async def _take_for_missing(self, observed: ObservedRequest, limit: Limit) -> Verdict | None:
+    async def _charge_for_missing(self, observed: ObservedRequest, limit: Limit) -> RequestVerdict | None:
         """Take tokens for all topics that a request may create, before it does. Several at once are not created while
         there are none: their client is told that they do not exist, and to pause."""
         request, known = observed.request, self._cluster.topics
@@ -140,7 +140,7 @@ class TopicMutations:
         bucket = self._buckets.tokens(limit, now_ms)
         if len(names) > 1 and bucket.tokens(limit.bound, now_ms) < 0:
             observed.quota = _Missing(limit, [])
-            return Verdict(request=replace(request, allow_auto_topic_creation=False))
+            return RequestVerdict(request=replace(request, allow_auto_topic_creation=False))
         bucket.take(len(names) * self._default_partitions, limit.bound, now_ms)
         observed.quota = _Missing(limit, list(names))
         return None

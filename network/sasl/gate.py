@@ -29,11 +29,11 @@ from eosin.protocol.wire.codec import RequestHeader, decode_request, decode_requ
 from eosin.runtime.clock import Timer
 from eosin.runtime.logging_format import fields, quoted, shown
 from eosin.security.sasl.exchanges import Authenticated, NewExchange, ServerExchange, Step
-from eosin.security.sasl.states import Authentication, State, Verdict
+from eosin.security.sasl.states import Authentication, AuthenticationState, RequestTreatment
 from eosin.security.session import SecurityProtocol, Session
 
 if TYPE_CHECKING:
-    from eosin.network.connection import Connection
+    from eosin.network.connection import ServerConnection
     from eosin.network.host import ConnectionHost
     from eosin.network.unauthenticated_peers import UnauthenticatedPeer
 
@@ -42,16 +42,16 @@ log: Final = logging.getLogger(__name__)
 USER: Final = "User"
 """The type of every principal that SASL proves."""
 EXCHANGE_MS: Final = 10_000
-"""How long a renewal may take; a first login has the deadline of unauthenticated peers."""
+"""Time that a renewal may take; a first login has the deadline of unauthenticated peers."""
 LINGER_MS: Final = 30_000
-"""How long after its session has expired a connection with nothing but a waiting Fetch stays open."""
+"""Time for which a connection with nothing but a waiting Fetch stays open after its session has expired."""
 
 _HANDSHAKE: Final = ApiKey.SASL_HANDSHAKE.to_bytes(2, "big")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslListener:
-    """What the connections of one SASL listener share."""
+    """The shared state of one SASL listener's connections."""
 
     protocol: SecurityProtocol
     exchanges: Mapping[str, NewExchange]
@@ -60,10 +60,10 @@ class SaslListener:
     max_receive_bytes: int
     """The largest frame of a peer that is not authenticated."""
     max_reauth_ms: Mapping[str, int]
-    """How long a session lasts at most, by mechanism; 0: no end of its own."""
+    """Longest time of a session, by mechanism; 0: no end of its own."""
     is_super: Callable[[Principal], bool]
     has_other_users: bool = False
-    """Whether somebody may log in who is not in the store."""
+    """True if somebody may log in who is not in the store."""
 
 
 class SaslGate:
@@ -84,7 +84,7 @@ class SaslGate:
     def __init__(
         self,
         listener: SaslListener,
-        connection: "Connection",
+        connection: "ServerConnection",
         host: "ConnectionHost",
         unauthenticated: "UnauthenticatedPeer",
     ) -> None:
@@ -116,33 +116,33 @@ class SaslGate:
         self._exchange = None
 
     def admits(self, frame: memoryview) -> bool:
-        """Whether the connection shall begin this request as usual; otherwise the gate has dealt with it. Raises
+        """True if the connection shall begin this request as usual; otherwise the gate has dealt with it. Raises
         DecodeError and CloseConnection."""
         states = self._states
-        if states.state is State.READY and frame[:2] != _HANDSHAKE and not self._has_expired():
+        if states.state is AuthenticationState.READY and frame[:2] != _HANDSHAKE and not self._has_expired():
             return True
-        if states.state is State.RAW:
-            self._take_raw(frame)
+        if states.state is AuthenticationState.RAW:
+            self._accept_raw(frame)
             return False
         header = decode_request_header(frame)
         match states.request(header.api_key, is_expired=self._has_expired()):
-            case Verdict.PASS:
+            case RequestTreatment.PASS:
                 return True
-            case Verdict.HANDSHAKE:
+            case RequestTreatment.HANDSHAKE:
                 self._begin(frame, header, self._own(ApiKey.SASL_HANDSHAKE, respond=self._handshake))
-            case Verdict.TOKEN:
+            case RequestTreatment.TOKEN:
                 self._begin(frame, header, self._own(ApiKey.SASL_AUTHENTICATE, handle=self._authenticate))
-            case Verdict.ILLEGAL:
+            case RequestTreatment.ILLEGAL:
                 self._begin(frame, header, self._refusing(header))
-                self._connection.end_after_answers()
-            case Verdict.CLOSE:
+                self._connection.end_after_responses()
+            case RequestTreatment.CLOSE:
                 self._refuse(header)
         return False
 
     # Steps
 
-    def _take_raw(self, frame: memoryview) -> None:
-        if self._states.request(ApiKey.SASL_AUTHENTICATE) is not Verdict.TOKEN:
+    def _accept_raw(self, frame: memoryview) -> None:
+        if self._states.request(ApiKey.SASL_AUTHENTICATE) is not RequestTreatment.TOKEN:
             self._connection.refuse_peer("too many SASL tokens")
             return
         api = self._own(ApiKey.SASL_AUTHENTICATE, handle=self._authenticate)
@@ -169,7 +169,7 @@ class SaslGate:
         self, request: SaslHandshakeRequest, context: RequestContext, services: Any
     ) -> SaslHandshakeResponse:
         clock = self._host.clock
-        is_renewal = self._states.state is State.READY
+        is_renewal = self._states.state is AuthenticationState.READY
         error = self._states.handshake(request.mechanism, version=context.api_version, now_ms=clock.elapsed_ms())
         if error is ErrorCode.ILLEGAL_SASL_STATE:
             return SaslHandshakeResponse(error_code=error)
@@ -180,7 +180,7 @@ class SaslGate:
                 self._deadline = clock.call_later(EXCHANGE_MS, self._renewal_is_late)
         else:
             self._note("a SASL mechanism that is not enabled", quoted(shown(request.mechanism)))
-            self._connection.end_after_answers()
+            self._connection.end_after_responses()
         return SaslHandshakeResponse(error_code=error, mechanisms=tuple(self._listener.exchanges))
 
     async def _authenticate(
@@ -205,7 +205,7 @@ class SaslGate:
         finally:
             if answer is None:  # whatever is broken inside, nobody gets in by it
                 self._states.failed()
-                connection.end_after_answers()
+                connection.end_after_responses()
             connection.release()
 
     async def _step(self, exchange: ServerExchange, token: bytes) -> Step:
@@ -252,7 +252,7 @@ class SaslGate:
             close_if_too_many(self._host, connection)
         self._forget_expiry()
         if lifetime_ms:
-            self._expiry = clock.call_later(lifetime_ms + LINGER_MS, self._look_at_the_end)
+            self._expiry = clock.call_later(lifetime_ms + LINGER_MS, self._check_the_end)
         audit.log.debug(
             "authenticated",
             extra=fields(
@@ -276,7 +276,7 @@ class SaslGate:
         if delay_ms:
             connection.hold()
             await self._host.clock.sleep(delay_ms)
-        connection.end_after_answers()
+        connection.end_after_responses()
         return SaslAuthenticateResponse(
             error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
             error_message=f"Authentication failed with SASL mechanism {mechanism}",
@@ -289,7 +289,7 @@ class SaslGate:
         return expires_at_ms is not None and self._host.clock.elapsed_ms() >= expires_at_ms
 
     def _refuse(self, header: RequestHeader) -> None:
-        if self._states.state is State.READY:
+        if self._states.state is AuthenticationState.READY:
             self._connection.refuse_peer("a request after the end of its session")
         else:
             detail = f"API key {header.api_key}"
@@ -300,12 +300,12 @@ class SaslGate:
         host = connection.session.host
         self._host.refusals.note(host, reason, peer=connection.peer, listener=connection.listener, detail=detail)
 
-    def _look_at_the_end(self) -> None:
+    def _check_the_end(self) -> None:
         """The session has expired a while ago, and no request came that would have shown it."""
         self._expiry = None
         connection = self._connection
         if self._has_expired():
-            (connection.close if connection.waits_for_records else connection.end_after_answers)()
+            (connection.close if connection.waits_for_records else connection.end_after_responses)()
 
     def _renewal_is_late(self) -> None:
         self._deadline = None

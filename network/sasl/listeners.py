@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from eosin.model.address_group import network_of
-from eosin.network.connection import Connection
+from eosin.network.connection import ServerConnection
 from eosin.network.sasl.failure_delays import FailureDelays
 from eosin.network.sasl.gate import SaslGate, SaslListener
 from eosin.protocol.sasl.steps import Mechanism
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("eosin.network.sasl.revocation")
 
 REVOKED_WITHIN_MS: Final = 1000
-"""How long what is in flight for a user who is gone may take to be answered."""
+"""Time that requests in flight of a user who is gone may take."""
 BY_PASSWORD: Final = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"})
 """The mechanisms that prove a user of the store."""
 
@@ -61,18 +61,20 @@ class SaslListeners:
 
     @property
     def need_users(self) -> bool:
-        """Whether a listener lets nobody in but users of the store."""
+        """True if a listener lets nobody in but users of the store."""
         return any(not listener.has_other_users for listener in self._by_name.values())
 
-    def connections(self, loop: asyncio.AbstractEventLoop) -> "dict[str, Callable[[UnauthenticatedPeer], Connection]]":
-        """What makes the connections of each listener; of one with TLS, what is above it."""
+    def connections(
+        self, loop: asyncio.AbstractEventLoop
+    ) -> "dict[str, Callable[[UnauthenticatedPeer], ServerConnection]]":
+        """The factory of each listener's connections; of one with TLS, of the layer above it."""
         return {name: partial(self._connection, name, listener, loop) for name, listener in self._by_name.items()}
 
     def _connection(
         self, name: str, listener: SaslListener, loop: asyncio.AbstractEventLoop, unauthenticated: "UnauthenticatedPeer"
-    ) -> Connection:
+    ) -> ServerConnection:
         host = self._host
-        return Connection(host, name, loop, new_gate=lambda made: SaslGate(listener, made, host, unauthenticated))
+        return ServerConnection(host, name, loop, new_gate=lambda made: SaslGate(listener, made, host, unauthenticated))
 
     def close(self) -> None:
         """Begin no more checks of passwords."""
@@ -117,7 +119,7 @@ def close_sessions(host: "ConnectionHost", user: str) -> None:
         if connection.session.principal.name == user and connection.session.mechanism in BY_PASSWORD
     ]
     for connection in theirs:
-        connection.end_after_answers()
+        connection.end_after_responses()
         host.clock.call_later(REVOKED_WITHIN_MS, connection.close)
     if theirs:
         log.info("closing the connections of a deleted user", extra=fields(user=shown(user), connections=len(theirs)))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PER_TURN: Final = 4
 TIME_MS: Final = 500
 """A handshake takes less, as a rule."""
-LOOK_MS: Final = 50
+CHECK_MS: Final = 50
 """Between two looks for those that take longer, at least."""
 
 
@@ -33,23 +33,23 @@ class Handshakes:
         """Since when by `Clock.running_ms`, the oldest first."""
         self._waiting: dict[str, dict[TlsLayer, None]] = {}
         """By network; the first one of the first network is next."""
-        self._look: Timer | None = None
+        self._timer: Timer | None = None
         """For those that take long, while others wait."""
         self._ready: dict[TlsLayer, None] = {}
         self._turn: asyncio.Handle | None = None
 
     def begin(self, peer: "TlsLayer") -> bool:
-        """Whether `peer` may begin; if not, it waits until `admitted` is called."""
+        """True if `peer` may begin; if not, it waits until `admitted` is called."""
         if len(self._under_way) >= self._limit:
             self._waiting.setdefault(peer.network, {})[peer] = None
-            self._look_later()
+            self._check_later()
             return False
         self._under_way[peer] = self._clock.running_ms()
         return True
 
     @property
     def under_way(self) -> int:
-        """How many have begun."""
+        """Number of handshakes that have begun."""
         return len(self._under_way)
 
     def ready(self, peer: "TlsLayer") -> None:
@@ -78,18 +78,18 @@ class Handshakes:
         if not of_network:
             self._waiting.pop(peer.network, None)
 
-    def _look_later(self) -> None:
-        if self._look is None and self._waiting and self._under_way:
+    def _check_later(self) -> None:
+        if self._timer is None and self._waiting and self._under_way:
             due_ms = next(iter(self._under_way.values())) + TIME_MS - self._clock.running_ms()
-            self._look = self._clock.start_deadline(max(LOOK_MS, due_ms), self._end_slow_ones)
+            self._timer = self._clock.start_deadline(max(CHECK_MS, due_ms), self._end_slow_ones)
 
     def _end_slow_ones(self) -> None:
-        self._look = None
+        self._timer = None
         begun_before, waiting = self._clock.running_ms() - TIME_MS, sum(map(len, self._waiting.values()))
         slow = [each for each, since in self._under_way.items() if since <= begun_before and each not in self._ready]
         for each in slow[:waiting]:
             each.give_way()
-        self._look_later()
+        self._check_later()
 
     def _run(self) -> None:
         self._turn = None

@@ -48,7 +48,7 @@ RAW_BYTES: Final = 131_072
 """Ciphertext in the raw transport at which nothing more is encrypted."""
 
 _HELLO: Final = b"\x16\x03"
-"""How every client of TLS begins."""
+"""The first bytes of every client of TLS."""
 _HELLO_BYTES: Final = len(_HELLO)
 
 _NO_TRUST: Final = frozenset(
@@ -68,13 +68,13 @@ _REASONS: Final = {
 
 
 class ApplicationProtocol(Protocol):
-    """What a layer needs of the connection above it: an `asyncio.BufferedProtocol`."""
+    """The connection above a layer, an `asyncio.BufferedProtocol`."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The handshake is done."""
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go."""
+        """The memory for the next bytes."""
 
     def buffer_updated(self, nbytes: int) -> None:
         """They came."""
@@ -95,7 +95,7 @@ class PeerRefused(Exception):
 
 @dataclass(slots=True)
 class TlsHost:
-    """What the layers of one listener share."""
+    """The shared state of one listener's layers."""
 
     name: str
     """The listener's."""
@@ -106,7 +106,8 @@ class TlsHost:
     refusals: RefusalLog
     handshakes: Handshakes
     scratch: memoryview
-    """Where ciphertext is received; a loop asks for memory and fills it in one step, so one piece serves all."""
+    """The memory in which ciphertext is received; a loop asks for memory and fills it in one step, so one piece serves
+    all."""
     layers: "dict[Handshaking, None]"
     """The layers whose handshake is not done."""
 
@@ -154,7 +155,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._greeting = 0
         """Bytes received before the handshake was done."""
         self._is_held = False
-        """Whether it is not read before the next step of its handshake."""
+        """True if it is not read before the next step of its handshake."""
         self._barren = 0
         """Bytes received since the last request, about."""
         self._has_slot = False
@@ -165,9 +166,9 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._high = self._low = RAW_BYTES
         self._raw_paused = False
         self._paused = False
-        """Whether the connection does not want to read."""
+        """True if the connection does not want to read."""
         self._told = False
-        """Whether the connection was told to write no more."""
+        """True if the connection was told to write no more."""
         self._closing = False
         self._later: asyncio.Handle | None = None
 
@@ -183,7 +184,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
 
     @property
     def has_received(self) -> bool:
-        """Whether a byte came before the handshake was done."""
+        """True if a byte came before the handshake was done."""
         return self._greeting > 0
 
     @property
@@ -202,7 +203,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self.unauthenticated.served_by(self, "tls")
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next ciphertext goes."""
+        """The memory for the next ciphertext."""
         return self._host.scratch
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -383,7 +384,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
             self._later = self._loop.call_soon(self._go_on)
 
     def is_reading(self) -> bool:
-        """Whether something is received."""
+        """True if something is received."""
         return not self._paused and not self._closing
 
     # Writing
@@ -413,7 +414,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._tell()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """When the connection is told to write no more, and when again."""
+        """Sets the limits at which the connection has to stop writing, and may go on."""
         self._high = RAW_BYTES if high is None else high
         self._low = self._high // 4 if low is None else low
         if self._raw is not None:
@@ -457,7 +458,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
 
     @staticmethod
     def _next_piece(queue: "deque[memoryview]") -> Buffer:
-        """What is encrypted in one call: part of a large answer, or as many small ones as fit a record."""
+        """The bytes to encrypt in one call: part of a large response, or as many small ones as fit a record."""
         first = queue.popleft()
         if len(first) > PIECE_BYTES:
             queue.appendleft(first[PIECE_BYTES:])
@@ -549,7 +550,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
             self._raw.abort()
 
     def is_closing(self) -> bool:
-        """Whether it is closed, or about to be."""
+        """True if it is closed, or about to be."""
         return self._closing or self._raw is None or self._raw.is_closing()
 
     # What the connection may ask
@@ -564,7 +565,8 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
 
 
 def _explained(error: ssl.SSLError) -> tuple[str, str]:
-    """Why a connection ends, as the log says it, and what differs from one time to the next."""
+    """The reason for the end of a connection, as the log says it, and the part that differs from one time to the
+    next."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return "the client's certificate is not accepted", error.verify_message
     reason = error.reason or "no reason given"

@@ -13,7 +13,7 @@ from typing import Final
 
 from eosin.model.principals import ANONYMOUS, Principal
 from eosin.network import audit
-from eosin.network.connection import Connection
+from eosin.network.connection import ServerConnection
 from eosin.network.host import ConnectionHost
 from eosin.network.limits import close_if_too_many
 from eosin.network.tls.handshakes import Handshakes
@@ -29,7 +29,7 @@ from eosin.security.tls.contexts import BuiltContext, build_context
 from eosin.security.tls.distinguished_names import UnusableName, rfc2253, subject_of
 from eosin.security.tls.principal_rules import NoRule, parse_rules
 from eosin.security.tls.reload import StoreWatch
-from eosin.security.tls.settings import TlsSettings, tls_settings
+from eosin.security.tls.settings import ListenerTlsSettings, tls_settings
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.listeners import TLS_PROTOCOLS
 from eosin.settings.start_error import StartError
@@ -40,13 +40,13 @@ EXPIRY_INTERVAL_MS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class TlsShared:
-    """What all listeners with TLS share."""
+    """The shared state of all listeners with TLS."""
 
     handshakes: Handshakes
     scratch: memoryview
     loop: asyncio.AbstractEventLoop
-    above: Mapping[str, Callable[[UnauthenticatedPeer], Connection]]
-    """What makes the connections of listeners with SASL, by the listener's name."""
+    above: Mapping[str, Callable[[UnauthenticatedPeer], ServerConnection]]
+    """The factories of connections of listeners with SASL, by the listener's name."""
 
 
 class TlsListener:
@@ -54,7 +54,7 @@ class TlsListener:
 
     def __init__(
         self,
-        watch: StoreWatch[TlsSettings, BuiltContext],
+        watch: StoreWatch[ListenerTlsSettings, BuiltContext],
         protocol: SecurityProtocol,
         host: ConnectionHost,
         tls: TlsShared,
@@ -104,7 +104,7 @@ class TlsListener:
         """The protocol object of a connection that was just accepted."""
         return TlsLayer(self.shared, unauthenticated, self._loop)
 
-    def connect(self, layer: TlsLayer) -> Connection:
+    def connect(self, layer: TlsLayer) -> ServerConnection:
         """The connection for a peer whose handshake is done. Raises PeerRefused."""
         unauthenticated = layer.unauthenticated
         assert unauthenticated is not None
@@ -114,7 +114,7 @@ class TlsListener:
             connection.connection_made(layer)
             return connection
         principal = self._principal(layer)
-        connection = Connection(self._host, self.settings.listener, self._loop)
+        connection = ServerConnection(self._host, self.settings.listener, self._loop)
         connection.connection_made(layer)
         connection.adopt(
             replace(
@@ -166,7 +166,7 @@ class TlsListeners:
 
     def __init__(self, config: BrokerConfig, *, clock: Clock) -> None:
         """Reads and checks every store. Raises `StartError`."""
-        self._watches: list[StoreWatch[TlsSettings, BuiltContext]] = []
+        self._watches: list[StoreWatch[ListenerTlsSettings, BuiltContext]] = []
         self._background: Background | None = None
         for name, protocol in config.protocols.items():
             if protocol not in TLS_PROTOCOLS:
@@ -184,9 +184,9 @@ class TlsListeners:
         *,
         handshakes_max: int,
         loop: asyncio.AbstractEventLoop,
-        above: Mapping[str, Callable[[UnauthenticatedPeer], Connection]] = MappingProxyType({}),
+        above: Mapping[str, Callable[[UnauthenticatedPeer], ServerConnection]] = MappingProxyType({}),
     ) -> dict[str, Callable[[UnauthenticatedPeer], TlsLayer]]:
-        """What makes a connection of each listener. `above` has what makes those of listeners with SASL."""
+        """The factory of each listener's connections. `above` has the factories of listeners with SASL."""
         handshakes = Handshakes(loop, host.clock, limit=handshakes_max)
         shared = TlsShared(handshakes, memoryview(bytearray(SCRATCH_BYTES)), loop, above)
         for watch in self._watches:

@@ -12,17 +12,17 @@ from eosin.runtime.key_files import StoreError, read_store
 from eosin.runtime.logging_format import fields
 
 if TYPE_CHECKING:
-    from eosin.network.connection import Connection
+    from eosin.network.connection import ServerConnection
     from eosin.network.host import ConnectionHost
 
 log = logging.getLogger(__name__)
 
 WITHIN_MS: Final = 10_000
-"""How long what is in flight may take to be answered, and the client to take it."""
+"""Time that requests in flight may take, and the client to read the responses."""
 
 
 def digest_of(files: Sequence[str]) -> bytes:
-    """What differs as soon as one of the files says something else."""
+    """A digest that differs as soon as the content of one of the files does."""
     digest = hashlib.sha256()
     for path in files:
         try:
@@ -33,7 +33,7 @@ def digest_of(files: Sequence[str]) -> bytes:
     return digest.digest()
 
 
-def shown_here(host: "ConnectionHost", listener: str) -> "list[Connection]":
+def shown_here(host: "ConnectionHost", listener: str) -> "list[ServerConnection]":
     """The connections of a listener that are who their certificate says. With SASL a password or a token says it."""
     return [
         connection
@@ -44,13 +44,13 @@ def shown_here(host: "ConnectionHost", listener: str) -> "list[Connection]":
     ]
 
 
-def end(host: "ConnectionHost", connections: "Sequence[Connection]", why: str) -> None:
+def end(host: "ConnectionHost", connections: "Sequence[ServerConnection]", why: str) -> None:
     """End them once what is in flight is answered, or soon."""
     for connection in connections:
         if connection.waits_for_records:
             connection.close()
         else:
-            connection.end_after_answers()
+            connection.end_after_responses()
         host.clock.call_later(WITHIN_MS, connection.abort)
     if connections:
         log.info(

@@ -22,7 +22,7 @@ from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network import audit
 from eosin.network.api import RequestContext
 from eosin.observe.console.log_routes import partition_named, refused
-from eosin.observe.console.own_requests import OwnRequests, Refused
+from eosin.observe.console.own_requests import OwnRequests, RequestRefused
 from eosin.observe.console.record_access import LISTENER, RecordAccess
 from eosin.observe.console.topic_actions import (
     MOVED_ON,
@@ -35,7 +35,7 @@ from eosin.observe.console.topic_actions import (
     TopicActions,
 )
 from eosin.observe.recorder.causes import CONSOLE
-from eosin.observe.recorder.events import Kind, Notable, identity_of
+from eosin.observe.recorder.events import EventKind, Notable, identity_of
 from eosin.observe.recorder.recorder import FlightRecorder
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -141,7 +141,7 @@ class Actions:
                 return refused(400, f"this is no such action: {error}")
             try:
                 done = await act(asked, self._context(request))
-            except Refused as error:
+            except RequestRefused as error:
                 return refused(_status(error.error), str(error))
             if done.status != 200:
                 return refused(done.status, done.sentence)
@@ -254,7 +254,7 @@ class Actions:
     def _note(self, name: str, pair: tuple[int, int], what: str, context: RequestContext) -> None:
         if self._recorder is not None:
             now_ms = self._services.clock.now_ms()
-            self._recorder.note(name, Notable(now_ms, Kind.OPERATOR, *pair, who=identity_of(context), what=what))
+            self._recorder.note(name, Notable(now_ms, EventKind.OPERATOR, *pair, who=identity_of(context), what=what))
 
     async def _remove(self, asked: RemoveMember, context: RequestContext) -> Done:
         group = self._services.groups.describe(asked.group)
@@ -267,7 +267,7 @@ class Actions:
         response = await self._requests.ask(ApiKey.LEAVE_GROUP, LeaveGroupRequest(asked.group, "", (leaving,)), context)
         error = ErrorCode(response.error_code or response.members[0].error_code)
         if error:
-            raise Refused(error, f"the broker refuses: {error.name}")
+            raise RequestRefused(error, f"the broker refuses: {error.name}")
         audit.note("the console removes a member", context, group=asked.group, member=asked.member_id)
         return Done(200, f"{member.client_id} was removed from {asked.group}. A client that still runs joins again.")
 

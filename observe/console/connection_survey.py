@@ -13,7 +13,7 @@ from eosin.observe.survey.slices import SLICE, in_slices
 from eosin.runtime.clock import NS_PER_MS, Clock, stopwatch_ns
 
 if TYPE_CHECKING:
-    from eosin.network.connection import Connection
+    from eosin.network.connection import ServerConnection
 
 MOST_SHOWN: Final = 2000
 PER_TURN: Final = 100
@@ -67,7 +67,7 @@ class ConnectionsAnswer(msgspec.Struct):
 class ConnectionSurvey:
     """Looks at the connections of one broker."""
 
-    def __init__(self, connections: "Callable[[], list[Connection]]", clock: Clock) -> None:
+    def __init__(self, connections: "Callable[[], list[ServerConnection]]", clock: Clock) -> None:
         self._connections = connections
         self._clock = clock
 
@@ -87,16 +87,16 @@ class ConnectionSurvey:
                 if len(found) >= MOST_SHOWN:
                     left_out += 1
                     continue
-                found.append(_seen(each))
+                found.append(_row(each))
         software = [SoftwareSeen(*each) for each in counts.most_common(MOST_SOFTWARE)]
         return ConnectionsAnswer(self._clock.now_ms(), len(everyone), left_out, found, software)
 
 
-def _software(connection: "Connection") -> str:
+def _software(connection: "ServerConnection") -> str:
     return " ".join(part for part in connection.software if part)[:LONGEST]
 
 
-def _seen(connection: "Connection") -> ConnectionSeen:
+def _row(connection: "ServerConnection") -> ConnectionSeen:
     now_ns = stopwatch_ns()
     begun = connection.begun
     session = connection.session

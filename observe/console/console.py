@@ -16,10 +16,10 @@ from starlette.routing import Route
 
 from eosin.broker.services import Services
 from eosin.network.api import Api
-from eosin.observe.console.answers import Answers
 from eosin.observe.console.connection_survey import ConnectionSurvey
+from eosin.observe.console.explanations import BrokerExplainer
 from eosin.observe.console.feed import Feed
-from eosin.observe.console.history import History
+from eosin.observe.console.history import BrokerHistory
 from eosin.observe.console.log_routes import LogRoutes
 from eosin.observe.console.rounds import Known, Rounds
 from eosin.observe.console.sessions import Sessions
@@ -33,7 +33,7 @@ from eosin.observe.survey.survey import Survey
 from eosin.runtime.version import VERSION
 
 if TYPE_CHECKING:
-    from eosin.network.connection import Connection
+    from eosin.network.connection import ServerConnection
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
@@ -60,10 +60,10 @@ class Console:
         knowledge: Knowledge,
         recorder: FlightRecorder | None,
         feed: Feed | None,
-        history: History,
+        history: BrokerHistory,
         sessions: Sessions,
         *,
-        connections: "Callable[[], list[Connection]]",
+        connections: "Callable[[], list[ServerConnection]]",
         apis: Callable[[], Mapping[int, Api]],
     ) -> None:
         """`connections`: those that are open, oldest first; `apis`: what they are served."""
@@ -74,7 +74,7 @@ class Console:
         positions = GroupPositions(services)
         rounds = Rounds(services, survey, positions, recorder, feed, history, known)
         self.streams = Streams(rounds, feed, services.clock, run=f"{services.clock.now_ms():x}")
-        self._answers = Answers(services, knowledge, rounds, positions)
+        self._answers = BrokerExplainer(services, knowledge, rounds, positions)
         self._topics = TopicView(services, rounds, positions)
         self.work = WorkerThreads()
         self._connections = ConnectionSurvey(connections, services.clock)

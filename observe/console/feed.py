@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from eosin.observe.recorder.events import Notable, Summary
+from eosin.observe.recorder.events import Notable, TransactionSummary
 from eosin.observe.recorder.recorder import FlightRecorder
 
 LAST: Final = 200
@@ -18,7 +18,7 @@ class Feed:
     """Hears the flight recorder."""
 
     def __init__(self, recorder: FlightRecorder) -> None:
-        self.ends: deque[tuple[int, str, Summary]] = deque(maxlen=LAST)
+        self.ends: deque[tuple[int, str, TransactionSummary]] = deque(maxlen=LAST)
         """Number, id, and the transaction that is over."""
         self.events: deque[tuple[int, str, Notable]] = deque(maxlen=LAST)
         self.touched: dict[str, None] = {}
@@ -35,7 +35,7 @@ class Feed:
         recorder.on_notable = noted
         recorder.on_ended = self.ended
 
-    def ended(self, transactional_id: str, summary: Summary) -> None:
+    def ended(self, transactional_id: str, summary: TransactionSummary) -> None:
         """A transaction is over."""
         self._number += 1
         self.ends.append((self._number, transactional_id, summary))
@@ -48,17 +48,17 @@ class Feed:
             self.touched[transactional_id] = None
 
     def watch(self) -> None:
-        """From now on somebody looks. What was heard before, and is still known, counts as heard since."""
+        """Start watching; events still in the buffer count as new."""
         if not self.is_watched:
             self.is_watched = True
             self.touched = dict.fromkeys(name for _, name, _ in self.events)
 
     def unwatch(self) -> None:
-        """Nobody looks any more."""
+        """Stop watching."""
         self.is_watched = False
         self.touched = {}
 
-    def take_touched(self) -> Iterator[str]:
+    def drain_touched(self) -> Iterator[str]:
         """The ids that were touched, and forget them."""
         touched, self.touched = self.touched, {}
         return iter(touched)

@@ -1,4 +1,4 @@
-"""`History`: what the broker has done in the last quarter of an hour, in pieces of five seconds (console.md 5.2).
+"""`BrokerHistory`: what the broker has done in the last quarter of an hour, in pieces of five seconds (console.md 5.2).
 
 Always true: a look reads counters that are kept anyway, a slice of topics in a turn of the event loop; `KEPT`
 samples are kept, whoever watches; how long a sample is goes by a clock that nobody sets, so a broker that was paused
@@ -69,7 +69,7 @@ class DiskFigures(NamedTuple):
     """99 of 100 took no longer."""
 
 
-class _Counted(NamedTuple):
+class _BrokerTotals(NamedTuple):
     """Everything that was ever counted, at one moment."""
 
     elapsed_ms: int
@@ -84,7 +84,7 @@ class _Counted(NamedTuple):
     flush_buckets: tuple[int, ...]
 
 
-class History:
+class BrokerHistory:
     """Of one broker."""
 
     def __init__(
@@ -109,9 +109,9 @@ class History:
         self.samples: deque[Sample] = deque(maxlen=KEPT)
         self._recent: deque[tuple[int, ...]] = deque(maxlen=RECENT)
         """The buckets of flushes at the beginning of each of the last samples."""
-        self._before = _Counted(clock.elapsed_ms(), worked_ns(), *(0,) * 6, (), tuple(flushes.latencies.counts))
+        self._before = _BrokerTotals(clock.elapsed_ms(), worked_ns(), *(0,) * 6, (), tuple(flushes.latencies.counts))
         self._number = 0
-        self._told = 0
+        self._number_sent = 0
         """The last sample that a table was given."""
         self._room: FreeBytes | None = None
         self.disk = DiskFigures()
@@ -142,7 +142,7 @@ class History:
         self._recent.append(before.flush_buckets)
         self._figures()
 
-    async def look_at_disk(self) -> None:
+    async def measure_disk(self) -> None:
         """See how much room there is. Raises OSError."""
         try:
             self._room = await self._partitions.free_bytes()
@@ -154,12 +154,12 @@ class History:
 
     def tell(self, table: Table[int], version: int) -> None:
         """Bring a table up to now."""
-        if self._told == self._number:
+        if self._number_sent == self._number:
             return
-        new = min(self._number - self._told, len(self.samples))
+        new = min(self._number - self._number_sent, len(self.samples))
         for sample in list(self.samples)[-new:]:
             table.put(sample.key, sample, version)
-        self._told = self._number
+        self._number_sent = self._number
         oldest = self.samples[0].key
         for key in [each for each in table.keys() if each < oldest]:  # noqa: SIM118 - not a dict
             table.remove(key, version)
@@ -175,7 +175,7 @@ class History:
             bucket_quantile(LATENCIES_MS, flushed, SLOW),
         )
 
-    async def _count(self) -> _Counted:
+    async def _count(self) -> _BrokerTotals:
         traffic = TopicTraffic()
         traffic.add(self._traffic.deleted)
         async for some in in_slices(list(self._traffic.topics.values()), LOG):
@@ -191,7 +191,7 @@ class History:
                     commits += count
                 else:
                     others += count
-        return _Counted(
+        return _BrokerTotals(
             self._clock.elapsed_ms(),
             self._worked_ns(),
             commits,

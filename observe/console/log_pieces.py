@@ -32,7 +32,7 @@ class Scan(NamedTuple, Generic[_T]):
     """The offset after what it looked at; that of the caller when there was nothing."""
 
 
-class Piece(NamedTuple, Generic[_T]):
+class LogPiece(NamedTuple, Generic[_T]):
     """The same, with what the log knows of it."""
 
     found: _T
@@ -42,7 +42,7 @@ class Piece(NamedTuple, Generic[_T]):
 
 async def piece(
     work: WorkerThreads, log: PartitionLog, offset: int, end: int, scan: Callable[[Read, int, int], Scan[_T]]
-) -> Piece[_T] | None:
+) -> LogPiece[_T] | None:
     """Run `scan(read, position, end of the bytes)` from the batch of `offset` on. Returns None at or behind `end`, and
     if the segment has nothing from there on. Raises Offline, OSError, CorruptRecords."""
     for _ in range(_TRIES):
@@ -71,7 +71,7 @@ async def piece(
         if log.unusable is None and len(segments) and segments[segments.index_of(offset)] is segment:
             # A gap that compaction left at the end of a segment is crossed with the segment.
             next_offset = result.next_offset if result.next_offset > offset else segment_end
-            return Piece(result.found, next_offset, log.aborted_rows(segment, offset, next_offset))
+            return LogPiece(result.found, next_offset, log.aborted_rows(segment, offset, next_offset))
     raise Offline("the log is being replaced: ask again")
 
 

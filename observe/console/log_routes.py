@@ -15,17 +15,17 @@ from eosin.broker.services import Services
 from eosin.observe.console.log_pieces import Offline
 from eosin.observe.console.log_view import MOST_BATCHES, LogView
 from eosin.observe.console.record_access import Hidden, RecordAccess, Shown
-from eosin.observe.console.records_view import CUT, LONGEST, MOST_RECORDS, Isolation, RecordsQuestion, RecordsView
+from eosin.observe.console.records_view import CUT, LONGEST, MOST_RECORDS, RecordsQuestion, RecordsView, ShownRecords
 from eosin.observe.console.rounds import Rounds
 from eosin.observe.console.worker_threads import Busy, WorkerThreads
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import IsolationLevel as LogIsolation
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import CorruptRecords
 from eosin.protocol.records.budget import Budget, BudgetSpent
 from eosin.runtime.thread_rest import ThreadRest
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.timestamp_search import SEARCH_WORK
-from eosin.storage.results.log_results import Isolation as LogIsolation
 
 JSON: Final = "application/json"
 LONGEST_NUMBER: Final = 19
@@ -33,9 +33,9 @@ LONGEST_NEEDLE: Final = 200
 LAST_OFFSET: Final = 2**63 - 1
 
 _EYES: Final = {
-    Isolation.COMMITTED: LogIsolation.READ_COMMITTED,
-    Isolation.UNCOMMITTED: LogIsolation.READ_UNCOMMITTED,
-    Isolation.EVERYTHING: None,
+    ShownRecords.COMMITTED: LogIsolation.READ_COMMITTED,
+    ShownRecords.UNCOMMITTED: LogIsolation.READ_UNCOMMITTED,
+    ShownRecords.EVERYTHING: None,
 }
 
 Look = Callable[[Request, TopicPartition, PartitionLog], Awaitable[msgspec.Struct]]
@@ -63,15 +63,15 @@ class LogRoutes:
         ]
 
     async def _batches(self, request: Request, partition: TopicPartition, log: PartitionLog) -> msgspec.Struct:
-        first, end = offset_asked(request, "from"), offset_asked(request, "to")
-        limit = number_asked(request, "limit", MOST_BATCHES, most=MOST_BATCHES)
+        first, end = requested_offset(request, "from"), requested_offset(request, "to")
+        limit = requested_number(request, "limit", MOST_BATCHES, most=MOST_BATCHES)
         return await self._view.look(partition, log, first, end, limit)
 
     async def _records(self, request: Request, partition: TopicPartition, log: PartitionLog) -> msgspec.Struct:
         shown = self._access.to(partition.topic, "?" if request.client is None else request.client.host)
         asked = request.query_params
-        names = [each.value for each in Isolation]
-        isolation = asked.get("isolation", Isolation.COMMITTED.value)
+        names = [each.value for each in ShownRecords]
+        isolation = asked.get("isolation", ShownRecords.COMMITTED.value)
         if isolation not in names:
             raise BadQuestion(f"isolation must be one of {', '.join(names)}, not {isolation[:40]!r}")
         key, value = asked.get("key", ""), asked.get("value", "")
@@ -79,18 +79,18 @@ class LogRoutes:
             raise BadQuestion(f"key and value may have {LONGEST_NEEDLE} characters")
         if value and shown is not Shown.ALL:
             raise BadQuestion("values are not shown here, and not searched: eosin.console.records is keys")
-        first, at_ms = offset_asked(request, "from"), offset_asked(request, "time")
+        first, at_ms = requested_offset(request, "from"), requested_offset(request, "time")
         if first is not None and at_ms is not None:
             raise BadQuestion("give from, or time, not both")
         if at_ms is not None:
-            first = await _offset_at(log, at_ms, Isolation(isolation))
+            first = await _offset_at(log, at_ms, ShownRecords(isolation))
         question = RecordsQuestion(
             first,
-            number_asked(request, "limit", 100, most=MOST_RECORDS),
-            Isolation(isolation),
+            requested_number(request, "limit", 100, most=MOST_RECORDS),
+            ShownRecords(isolation),
             key.encode("utf-8", "replace"),
             value.encode("utf-8", "replace"),
-            number_asked(request, "cut", CUT, most=LONGEST),
+            requested_number(request, "cut", CUT, most=LONGEST),
         )
         return await self._records_view.look(partition, log, question, shown)
 
@@ -121,7 +121,7 @@ class LogRoutes:
         return self._services.partitions.replica(partition)
 
 
-async def _offset_at(log: PartitionLog, at_ms: int, isolation: Isolation) -> int:
+async def _offset_at(log: PartitionLog, at_ms: int, isolation: ShownRecords) -> int:
     """The offset of the first record at or after a time; the end of the visible part if there is none. Raises
     OSError, CorruptRecords, BudgetSpent."""
     eyes = _EYES[isolation]
@@ -140,13 +140,13 @@ def partition_named(name: str) -> TopicPartition | None:
     return TopicPartition(topic, int(index)) if is_one else None
 
 
-def offset_asked(request: Request, name: str) -> int | None:
+def requested_offset(request: Request, name: str) -> int | None:
     """An offset of the query; None where there is none. Raises BadQuestion."""
     text = request.query_params.get(name)
     return None if text is None or text == "" else _number(name, text, LAST_OFFSET)
 
 
-def number_asked(request: Request, name: str, default: int, *, most: int) -> int:
+def requested_number(request: Request, name: str, default: int, *, most: int) -> int:
     """A number of the query, from 1 to `most`. Raises BadQuestion."""
     text = request.query_params.get(name)
     if text is None or text == "":

@@ -100,7 +100,7 @@ class LogAnswer(msgspec.Struct):
     """Of those that this broker coordinates, the first ones that have committed an offset here."""
 
 
-def batch_seen(header: BatchHeader, control: bytes | memoryview) -> BatchSeen:
+def batch_row(header: BatchHeader, control: bytes | memoryview) -> BatchSeen:
     """A batch by its header; `control` is the whole batch where it is one of control records."""
     seen = BatchSeen(
         header.base_offset,
@@ -135,7 +135,7 @@ def _compression(header: BatchHeader) -> str:
     return "" if not codec else codec.name.lower()
 
 
-class Outcomes:
+class BatchOutcomes:
     """Tells what became of transactional batches."""
 
     def __init__(self, open_from: dict[int, int]) -> None:

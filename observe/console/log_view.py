@@ -11,13 +11,13 @@ from eosin.broker.services import Services
 from eosin.observe.console.log_pieces import Scan, open_here, piece
 from eosin.observe.console.log_rows import (
     COMMITTED,
+    BatchOutcomes,
     BatchSeen,
     Bin,
     GroupHere,
     LogAnswer,
     OpenHere,
-    Outcomes,
-    batch_seen,
+    batch_row,
 )
 from eosin.observe.console.rounds import Rounds
 from eosin.observe.console.worker_threads import WorkerThreads, rest
@@ -57,7 +57,7 @@ class LogView:
         first = min(max(first, log.log_start_offset), log.log_end_offset)
         to = log.log_end_offset if end is None else min(max(end, first), log.log_end_offset)
         opened = open_here(log)
-        outcomes = Outcomes({each.producer_id: each.transaction_first_offset for each in opened})
+        outcomes = BatchOutcomes({each.producer_id: each.transaction_first_offset for each in opened})
         batches, reached = await self._batches(log, first, to, min(limit, MOST_BATCHES), outcomes)
         bins: list[Bin] = []
         if reached < to and end is not None:
@@ -103,7 +103,7 @@ class LogView:
         return found
 
     async def _batches(
-        self, log: PartitionLog, first: int, end: int, limit: int, outcomes: Outcomes
+        self, log: PartitionLog, first: int, end: int, limit: int, outcomes: BatchOutcomes
     ) -> tuple[list[BatchSeen], int]:
         found: list[BatchSeen] = []
         at = first
@@ -121,7 +121,7 @@ class LogView:
             await next_turn()
         return found, at
 
-    async def _bins(self, log: PartitionLog, first: int, end: int, outcomes: Outcomes) -> list[Bin]:
+    async def _bins(self, log: PartitionLog, first: int, end: int, outcomes: BatchOutcomes) -> list[Bin]:
         """Equal parts of [first, end), of which each looks at the batches that begin in it, the first few of them."""
         count = min(MOST_BINS, end - first)
         edges = [first + (end - first) * number // count for number in range(count + 1)]
@@ -155,7 +155,7 @@ class _Headers:
             if header.base_offset >= self._end_offset:
                 next_offset = self._end_offset
                 break
-            found.append(batch_seen(header, control))
+            found.append(batch_row(header, control))
             next_offset = header.next_offset
             if len(found) >= self._most:
                 break

@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from eosin.observe.console.actions import AbortHanging, EndTransaction, FenceId, RemoveMember
-from eosin.observe.console.answers import Answer
 from eosin.observe.console.connection_survey import ConnectionsAnswer
+from eosin.observe.console.explanations import Answer
 from eosin.observe.console.log_rows import LogAnswer
 from eosin.observe.console.log_view import MOST_BATCHES
 from eosin.observe.console.record_rows import RecordsAnswer
-from eosin.observe.console.records_view import LONGEST, MOST_RECORDS, Isolation
+from eosin.observe.console.records_view import LONGEST, MOST_RECORDS, ShownRecords
 from eosin.observe.console.rounds import TABLES
 from eosin.observe.console.streams import Frame
 from eosin.observe.console.topic_actions import ChangeTopic, CreateTopic, DeleteRecords, DeleteTopic, TestRecord
@@ -105,7 +105,7 @@ PATHS: Final = (
             _FIRST,
             _Parameter("time", _OFFSET, "in its place: the first record at or after this time, in ms since 1970"),
             _Parameter("limit", {"type": "integer", "minimum": 1, "maximum": MOST_RECORDS}, "at most so many records"),
-            _Parameter("isolation", {"enum": [each.value for each in Isolation]}, "whose eyes to look with"),
+            _Parameter("isolation", {"enum": [each.value for each in ShownRecords]}, "whose eyes to look with"),
             _Parameter("key", _TEXT, "what the key must contain"),
             _Parameter("value", _TEXT, "what the value must contain"),
             _Parameter("cut", {"type": "integer", "minimum": 1, "maximum": LONGEST}, "bytes of a key or a value"),

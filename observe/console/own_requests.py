@@ -31,7 +31,7 @@ VERSIONS: Final[Mapping[ApiKey, int]] = {
 """The APIs that are called, and their versions. Apache Kafka 4.0 serves these, too: a controller may be its own."""
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The broker refuses: the error, and a sentence."""
 
     def __init__(self, error: ErrorCode, message: str = "") -> None:
@@ -57,7 +57,9 @@ class OwnRequests:
         try:
             response = await self._apis()[key].response(self._form(key, version, request, asker), asker, self._services)
         except CloseConnection:
-            raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker closes such a request's connection") from None
+            raise RequestRefused(
+                ErrorCode.UNKNOWN_SERVER_ERROR, "the broker closes such a request's connection"
+            ) from None
         return decode_body(key, version, response) if isinstance(response, EncodedBody) else response
 
     def _form(self, key: ApiKey, version: int, request: Message, context: RequestContext) -> Any:

@@ -100,7 +100,7 @@ def cut(data: bytes | None, longest: int, *, is_hidden: bool = False) -> Piece |
     return Piece(len(data), text=text, is_cut=is_cut)
 
 
-def record_seen(topic: str, header: BatchHeader, record: Record, longest: int, *, with_value: bool) -> RecordSeen:
+def record_row(topic: str, header: BatchHeader, record: Record, longest: int, *, with_value: bool) -> RecordSeen:
     """A record; what became of it is told later."""
     is_secret = topic == METADATA_TOPIC  # it has what passwords could be guessed from; `decode` leaves that out
     seen = RecordSeen(

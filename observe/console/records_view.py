@@ -1,6 +1,6 @@
 """`RecordsView`: records of a partition, some at a time, as readers of each isolation get them (console.md 5.2).
 
-Always true: one question looks at no more than `MOST_LOOKED_AT` records, decompresses no batch to more than
+Always true: one question looks at no more than `MOST_EXAMINED` records, decompresses no batch to more than
 `LARGEST_BATCH` bytes, and shows no more than about `MOST_SHOWN` bytes; where that ended tells `next`.
 """
 
@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 from eosin.broker.services import Services
 from eosin.observe.console.log_pieces import Scan, open_here, piece
-from eosin.observe.console.log_rows import ABORTED, CONTROL, OPEN, Outcomes
+from eosin.observe.console.log_rows import ABORTED, CONTROL, OPEN, BatchOutcomes
 from eosin.observe.console.record_access import Shown
-from eosin.observe.console.record_rows import Piece, RecordsAnswer, RecordSeen, record_seen
+from eosin.observe.console.record_rows import Piece, RecordsAnswer, RecordSeen, record_row
 from eosin.observe.console.rounds import Rounds
 from eosin.observe.console.worker_threads import WorkerThreads, rest
 from eosin.protocol.names import TopicPartition
@@ -24,7 +24,7 @@ from eosin.storage.log.batch_scan import Read, scan_batches
 from eosin.storage.log.partition_log import PartitionLog
 
 MOST_RECORDS: Final = 500
-MOST_LOOKED_AT: Final = 10_000
+MOST_EXAMINED: Final = 10_000
 MOST_SHOWN: Final = 2 * 1024 * 1024
 RECORDS_PER_PIECE: Final = 500
 LARGEST_BATCH: Final = 32 * 1024 * 1024
@@ -34,7 +34,7 @@ LONGEST: Final = 1024 * 1024
 """Bytes of a key or a value of one record."""
 
 
-class Isolation(Enum):
+class ShownRecords(Enum):
     """The isolation level of the reader to imitate."""
 
     COMMITTED = "committed"
@@ -48,7 +48,7 @@ class RecordsQuestion(NamedTuple):
     first: int | None
     """None: the last ones."""
     limit: int
-    isolation: Isolation
+    isolation: ShownRecords
     key: bytes
     """The bytes that the key must contain; empty for any."""
     value: bytes
@@ -56,7 +56,7 @@ class RecordsQuestion(NamedTuple):
     """Bytes of a key or a value to show."""
 
 
-class _Found(NamedTuple):
+class _FoundRecords(NamedTuple):
     records: list[tuple[RecordSeen, bool]]
     """Each with whether it is of a transaction."""
     looked_at: int
@@ -75,18 +75,18 @@ class RecordsView:
     ) -> RecordsAnswer:
         """Raises Offline, OSError, CorruptRecords."""
         end = {
-            Isolation.COMMITTED: log.last_stable_offset,
-            Isolation.UNCOMMITTED: log.high_watermark,
-            Isolation.EVERYTHING: log.log_end_offset,
+            ShownRecords.COMMITTED: log.last_stable_offset,
+            ShownRecords.UNCOMMITTED: log.high_watermark,
+            ShownRecords.EVERYTHING: log.log_end_offset,
         }[question.isolation]
         first = end - question.limit if question.first is None else question.first
         first = min(max(first, log.log_start_offset), log.log_end_offset)
-        outcomes = Outcomes({each.producer_id: each.transaction_first_offset for each in open_here(log)})
+        outcomes = BatchOutcomes({each.producer_id: each.transaction_first_offset for each in open_here(log)})
         found: list[RecordSeen] = []
         at, looked_at, room = first, 0, MOST_SHOWN
-        while at < end and len(found) < question.limit and looked_at < MOST_LOOKED_AT and room > 0:
+        while at < end and len(found) < question.limit and looked_at < MOST_EXAMINED and room > 0:
             most = RECORDS_PER_PIECE if question.key or question.value else question.limit - len(found)
-            left = MOST_LOOKED_AT - looked_at
+            left = MOST_EXAMINED - looked_at
             scan = _Records(partition.topic, at, end, most, room, left, question, with_value=shown is Shown.ALL)
             part = await piece(self._work, log, at, end, scan)
             if part is None:
@@ -123,10 +123,10 @@ class RecordsView:
         )
 
 
-def _is_given(seen: RecordSeen, isolation: Isolation) -> bool:
-    if isolation is Isolation.EVERYTHING:
+def _is_given(seen: RecordSeen, isolation: ShownRecords) -> bool:
+    if isolation is ShownRecords.EVERYTHING:
         return True
-    return seen.outcome != CONTROL and (isolation is Isolation.UNCOMMITTED or seen.outcome != ABORTED)
+    return seen.outcome != CONTROL and (isolation is ShownRecords.UNCOMMITTED or seen.outcome != ABORTED)
 
 
 def _size(seen: RecordSeen) -> int:
@@ -160,23 +160,23 @@ class _Records:
         self._looked_at = 0
         self._steps = 0
 
-    def __call__(self, read: Read, position: int, end: int) -> Scan[_Found]:
+    def __call__(self, read: Read, position: int, end: int) -> Scan[_FoundRecords]:
         found: list[tuple[RecordSeen, bool]] = []
         next_offset = -1
         for _, header, data in scan_batches(read, position, end):
             if header.base_offset >= self._end:
-                return Scan(_Found(found, self._looked_at), self._end)
+                return Scan(_FoundRecords(found, self._looked_at), self._end)
             next_offset = header.next_offset
             for record, is_asked in self._of(header, data):
                 if is_asked:
-                    seen = record_seen(self._topic, header, record, self._question.longest, with_value=self._with_value)
+                    seen = record_row(self._topic, header, record, self._question.longest, with_value=self._with_value)
                     found.append((seen, header.is_transactional))
                     self._room -= _size(seen)
                 if self._looked_at >= self._left or len(found) >= self._most or self._room <= 0:
-                    return Scan(_Found(found, self._looked_at), record.offset + 1)
+                    return Scan(_FoundRecords(found, self._looked_at), record.offset + 1)
             if self._looked_at >= RECORDS_PER_PIECE:
                 break
-        return Scan(_Found(found, self._looked_at), next_offset)
+        return Scan(_FoundRecords(found, self._looked_at), next_offset)
 
     def _of(self, header: BatchHeader, data: memoryview) -> Iterator[tuple[Record, bool]]:
         """The records of a batch from the first one that was asked for on, each with whether it has what was asked.

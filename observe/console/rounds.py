@@ -12,7 +12,7 @@ from eosin.broker.services import Services
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.observe.console.feed import Feed
 from eosin.observe.console.group_rounds import GroupRounds
-from eosin.observe.console.history import History
+from eosin.observe.console.history import BrokerHistory
 from eosin.observe.console.rows import PartitionRow, end_row, event_row, transaction_row
 from eosin.observe.console.tables import Table
 from eosin.observe.recorder.recorder import FlightRecorder
@@ -101,7 +101,7 @@ class Rounds:
         positions: GroupPositions,
         recorder: FlightRecorder | None,
         feed: Feed | None,
-        history: History,
+        history: BrokerHistory,
         facts: "Known",
     ) -> None:
         self._services = services
@@ -142,7 +142,7 @@ class Rounds:
 
     async def _transactions(self, version: int) -> tuple[TransactionCounts, int]:
         """The counts, and how many ids are left out."""
-        touched = set() if self._feed is None else set(self._feed.take_touched())
+        touched = set() if self._feed is None else set(self._feed.drain_touched())
         seen, counts, slices, known, left_out = self._seen, TransactionCounts(), Slices(), 0, 0
         async for txns in self._survey.transactions():
             for txn in txns:
@@ -202,7 +202,7 @@ class Rounds:
         return _Hosted(len(hosted), held, offline, max(0, len(hosted) - MOST_PARTITIONS), size)
 
     def _look(self, partition: TopicPartition, log: PartitionLog) -> _Facts:
-        seen, before = self._survey.seen(log), self._partitions.get(partition)
+        seen, before = self._survey.state_of(log), self._partitions.get(partition)
         holder: Txn | None = None
         if seen.holds_readers:
             owner = None

@@ -7,7 +7,7 @@ import msgspec
 
 from eosin.coordinator.transactions.rules.state import STATE_NAMES, TransactionState, Txn
 from eosin.observe.explain.sentences import why
-from eosin.observe.recorder.events import NO_TIME, Kind, Notable, Summary, identity_of
+from eosin.observe.recorder.events import NO_TIME, EventKind, Notable, TransactionSummary, identity_of
 from eosin.observe.recorder.track import Track
 from eosin.observe.recorder.wording import client
 
@@ -125,7 +125,7 @@ def transaction_row(txn: Txn, track: Track | None) -> TransactionRow:
         tuple(names),
         client(identity_of(who)),
         past[-1].outcome if past else "",
-        sum(each.kind is Kind.FENCED for each in notable),
+        sum(each.kind is EventKind.FENCED for each in notable),
     )
 
 
@@ -143,7 +143,7 @@ def event_row(key: int, transactional_id: str, notable: Notable) -> EventRow:
     )
 
 
-def end_row(key: int, transactional_id: str, summary: Summary) -> EndRow:
+def end_row(key: int, transactional_id: str, summary: TransactionSummary) -> EndRow:
     """The row of a transaction that ended."""
     return EndRow(
         key,

@@ -48,7 +48,7 @@ class Frame(msgspec.Struct, frozen=True):
     tables: dict[str, Changed]
 
 
-class _Stream:
+class _PageStream:
     """One page."""
 
     __slots__ = ("is_crowded", "is_over", "wake")
@@ -68,7 +68,7 @@ class Streams:
         self._feed = feed
         self._clock = clock
         self._run = run
-        self._streams: dict[_Stream, None] = {}
+        self._streams: dict[_PageStream, None] = {}
         self._running: asyncio.Task[None] | None = None
         self.is_stopped = False
         self.longest_round_ms = 0
@@ -95,7 +95,7 @@ class Streams:
 
     async def frames(self, last_id: str, tables: Sequence[str], *, once: bool = False) -> AsyncIterator[bytes]:
         """The events of one page that has everything up to `last_id`. `once`: what it lacks now, and the end."""
-        stream = _Stream()
+        stream = _PageStream()
         if len(self._streams) >= MOST_STREAMS and not once:
             oldest = next((each for each in self._streams if not each.is_crowded), None)
             if oldest is not None:
@@ -118,7 +118,7 @@ class Streams:
                 self._feed.unwatch()
 
     async def _events(
-        self, stream: _Stream, version: int, tables: Sequence[str], *, once: bool
+        self, stream: _PageStream, version: int, tables: Sequence[str], *, once: bool
     ) -> AsyncIterator[bytes]:
         yield b"retry: 1000\n\n"
         while True:
@@ -164,7 +164,7 @@ class Streams:
         return min(int(version), self.rounds.version) if known else 0
 
     def _begin(self) -> None:
-        self._running = asyncio.get_running_loop().create_task(self._look())
+        self._running = asyncio.get_running_loop().create_task(self._check())
         self._running.add_done_callback(self._ended)
 
     def _ended(self, rounds: "asyncio.Task[None]") -> None:
@@ -178,7 +178,7 @@ class Streams:
             each.is_over = True
             each.wake.set()
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         while self._streams and not self.is_stopped:
             begun = self._clock.elapsed_ms()
             await self.rounds.round()

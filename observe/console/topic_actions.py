@@ -13,11 +13,11 @@ import msgspec
 
 from eosin.broker.services import Services
 from eosin.model.cluster import ConfigOperation, Topic
-from eosin.model.config_resources import ConfigResourceType
 from eosin.network import audit
 from eosin.network.api import RequestContext
 from eosin.observe.console.log_routes import partition_named
-from eosin.observe.console.own_requests import OwnRequests, Refused
+from eosin.observe.console.own_requests import OwnRequests, RequestRefused
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition, uuid_text
@@ -243,7 +243,9 @@ class TopicActions:
             index = transactions.partition_for(name)
             if cluster.leader_of(TopicPartition(TRANSACTION_STATE_TOPIC, index)) == cluster.node_id:
                 return name
-        raise Refused(ErrorCode.NOT_COORDINATOR, "this broker coordinates no transactions: ask another one's console")
+        raise RequestRefused(
+            ErrorCode.NOT_COORDINATOR, "this broker coordinates no transactions: ask another one's console"
+        )
 
     async def _soon(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         """The answer of a coordinator that may not be ready yet. Raises Refused."""
@@ -309,4 +311,4 @@ def _bytes(text: str | None) -> bytes | None:
 def _raise(error: int, message: str | None = None) -> None:
     if error != ErrorCode.NONE:
         code = ErrorCode(error)
-        raise Refused(code, f"{message} ({code.name})" if message else f"the broker refuses: {code.name}")
+        raise RequestRefused(code, f"{message} ({code.name})" if message else f"the broker refuses: {code.name}")

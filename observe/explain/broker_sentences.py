@@ -25,12 +25,12 @@ _NEXT_OF_WORK: Final = "No client is at fault; if it comes again, the log's line
 
 
 def explain_brokers(brokers: Sequence[BrokerFacts]) -> Explained:
-    """When the loop of one of them stood still last, with a line for each stall that is remembered."""
+    """Explains the last stall of their event loops, with a line for each stall that is remembered."""
     if not brokers:
         return Explained(SUBJECT, _NOBODY_TELLS, next=Next(_TURN_ON), is_known=False)
     facts = max(brokers, key=lambda each: each.recent[0].at_ms if each.recent else -1)
     evidence = tuple(
-        f"broker {each.node_id}, {moment(stall.at_ms, each.now_ms)}: {_told(stall)}"
+        f"broker {each.node_id}, {moment(stall.at_ms, each.now_ms)}: {_sentence(stall)}"
         for each in brokers
         for stall in each.recent
     )
@@ -48,7 +48,7 @@ def explain_brokers(brokers: Sequence[BrokerFacts]) -> Explained:
     longest = facts.longest
     if longest is not None and longest not in facts.recent:
         at = moment(longest.at_ms, facts.now_ms)
-        evidence = (*evidence, f"broker {facts.node_id}, the longest, {at}: {_told(longest)}")
+        evidence = (*evidence, f"broker {facts.node_id}, the longest, {at}: {_sentence(longest)}")
     return Explained(
         SUBJECT,
         clipped(sentence + "."),
@@ -59,7 +59,7 @@ def explain_brokers(brokers: Sequence[BrokerFacts]) -> Explained:
     )
 
 
-def _told(stall: StallFacts) -> str:
+def _sentence(stall: StallFacts) -> str:
     return f"{duration(stall.ms)}, {duration(stall.worked_ms)} of them at work: {_what(stall)}"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from eosin.client.admin import Admin, ResourceType
+from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ClientError
 from eosin.client.groups import GroupAdmin
@@ -32,6 +32,7 @@ from eosin.observe.explain.facts import (
 )
 from eosin.observe.recorder.events import ClientIdentity
 from eosin.observe.recorder.group_events import GroupHistory
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from eosin.protocol.schemas.describe_producers import ProducerState
@@ -358,7 +359,7 @@ class ClusterFacts:
             if node_id is None:
                 return None
             settings = await Admin(self._client).describe_configs(
-                str(node_id), kind=ResourceType.BROKER, keys=[HTTP_LISTENER, HTTP_TLS]
+                str(node_id), kind=ConfigResourceType.BROKER, keys=[HTTP_LISTENER, HTTP_TLS]
             )
             told = settings[HTTP_LISTENER].value if HTTP_LISTENER in settings else None
             if not told:

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from eosin.observe.recorder import group_events as groups
-from eosin.observe.recorder.events import Cause, HistoryEvent, Kind
+from eosin.observe.recorder.events import Cause, EventKind, HistoryEvent
 from eosin.observe.recorder.wording import duration, name, plural
 
 _ENDS: Final = {
@@ -56,35 +56,35 @@ def _of_a_transaction(event: HistoryEvent) -> str:
     first, _, rest = event.what.partition(" ")
     count = event.count
     match event.kind:
-        case Kind.INIT:
+        case EventKind.INIT:
             return f"the producer introduces itself: epoch {event.producer_epoch}"
-        case Kind.BEGIN:
+        case EventKind.BEGIN:
             return f"a transaction begins{_within(count)}"
-        case Kind.ADD:
+        case EventKind.ADD:
             return f"it grows to {plural(count, 'partition')}"
-        case Kind.PREPARED:
+        case EventKind.PREPARED:
             return f"the decision to {event.what or 'end it'} is durable; markers follow"
-        case Kind.MARKER_REFUSED:
+        case EventKind.MARKER_REFUSED:
             times = f" {plural(count, 'time')}" if count > 1 else ""
             return f"{name(first)} has refused its marker{times}: {rest}"
-        case Kind.WAITED:
+        case EventKind.WAITED:
             return f"a request ({event.what}) waited {duration(count)} for what was under way, in vain"
         case "complete":
             return f"{_ENDS.get(event.what, f'the transaction is over: {event.what}')}{_within(count)}"
         case "epoch_raised":
             return f"{_RAISED.get(first, 'the epoch is raised')}: epoch {event.producer_epoch}"
-        case Kind.TIMEOUT:
+        case EventKind.TIMEOUT:
             return "the transaction has run out of time, and the coordinator aborts it"
-        case Kind.FENCED:
+        case EventKind.FENCED:
             why = _FENCED.get(first, first)
             return f"refused{f' with {rest}' if rest else ''}{_times(count)}: {why}"
-        case Kind.REFUSED:
+        case EventKind.REFUSED:
             return f"refused with {event.what}{_times(count)}"
-        case Kind.OPERATOR:
+        case EventKind.OPERATOR:
             return f"an operator {event.what}"
-        case Kind.HEALED:
+        case EventKind.HEALED:
             return f"a hanging transaction is aborted in {event.what}: no coordinator knows of it"
-        case Kind.EXPIRED:
+        case EventKind.EXPIRED:
             unused = f" after {duration(int(event.what))} unused" if event.what.isdigit() else ""
             return f"the id is forgotten{unused}"
         case _:

@@ -6,7 +6,7 @@ The HTTP API answers them as JSON, `eosin explain` builds the same from Kafka's 
 
 import msgspec
 
-from eosin.observe.recorder.events import ClientIdentity, History
+from eosin.observe.recorder.events import ClientIdentity, TransactionHistory
 from eosin.observe.recorder.group_events import GroupHistory
 
 NO_TIME = -1
@@ -41,7 +41,7 @@ class TransactionFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     markers: MarkersLeft | None = None
     in_doubt: bool = False
     """True if a record of it may or may not be in the log, and is written again."""
-    history: History | None = None
+    history: TransactionHistory | None = None
     sources: tuple[str, ...] = ()
     """The sources of the facts, in words."""
     lacks_recorder: bool = False
@@ -211,7 +211,7 @@ class BrokerFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     node_id: int
     now_ms: int
     since_ms: int
-    """When the counts begin."""
+    """Start of the counts."""
     counts: dict[str, int] = {}
     """Stalls by cause."""
     recent: tuple[StallFacts, ...] = ()

@@ -8,7 +8,7 @@ import logging
 from typing import Final
 
 from eosin.observe.explain.sentences import why
-from eosin.observe.recorder.events import Kind, Notable
+from eosin.observe.recorder.events import EventKind, Notable
 from eosin.runtime.clock import Clock
 from eosin.runtime.logging_format import fields
 
@@ -16,9 +16,9 @@ _LOG: Final = logging.getLogger("eosin.broker.transactions")
 
 MOST_A_SECOND: Final = 10
 EVENTS: Final = {
-    Kind.TIMEOUT: "transaction_timed_out",
-    Kind.FENCED: "producer_fenced",
-    Kind.OPERATOR: "transaction_ended_by_operator",
+    EventKind.TIMEOUT: "transaction_timed_out",
+    EventKind.FENCED: "producer_fenced",
+    EventKind.OPERATOR: "transaction_ended_by_operator",
 }
 """The stable names, by which collectors find the lines."""
 
@@ -28,9 +28,9 @@ class NotableLog:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._second: dict[Kind, int] = {}
-        self._told: dict[Kind, int] = {}
-        self._left_out: dict[Kind, int] = {}
+        self._second: dict[EventKind, int] = {}
+        self._told: dict[EventKind, int] = {}
+        self._left_out: dict[EventKind, int] = {}
 
     def tell(self, transactional_id: str, notable: Notable) -> None:
         """Log an event, if it is one of those."""

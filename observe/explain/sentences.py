@@ -9,11 +9,13 @@ from typing import Final
 from eosin.observe.explain.explained import Explained, Next
 from eosin.observe.explain.facts import TransactionFacts
 from eosin.observe.explain.timeline import timeline_of
-from eosin.observe.recorder.events import Cause, Kind, Notable, Summary, Takeover
+from eosin.observe.recorder.events import Cause, EventKind, Notable, Takeover, TransactionSummary
 from eosin.observe.recorder.wording import client, clipped, duration, moment, name, plural
 from eosin.protocol.errors import ErrorCode
 
-_HEADLINES: Final = frozenset({Kind.FENCED, Kind.TIMEOUT, Kind.OPERATOR, Kind.HEALED, Kind.EXPIRED})
+_HEADLINES: Final = frozenset(
+    {EventKind.FENCED, EventKind.TIMEOUT, EventKind.OPERATOR, EventKind.HEALED, EventKind.EXPIRED}
+)
 
 _CAUSES: Final = frozenset(each.value for each in Cause)
 
@@ -62,16 +64,16 @@ def next_of(facts: TransactionFacts) -> Next | None:
 def why(transactional_id: str, notable: Notable, now_ms: int) -> str:
     """The reason why an id was fenced or its transaction ended, without the full stop. The log has the same words."""
     subject, at = name(transactional_id), moment(notable.latest_ms, now_ms)
-    if notable.kind is Kind.TIMEOUT:
+    if notable.kind is EventKind.TIMEOUT:
         return f"the transaction of {subject} was aborted at {at} because {_ran_out(notable.by, now_ms, 'it')}"
-    if notable.kind is Kind.EXPIRED:
+    if notable.kind is EventKind.EXPIRED:
         unused = duration(int(notable.what)) if notable.what.isdigit() else "a long time"
         return f"{subject} was forgotten at {at} after {unused} unused (transactional.id.expiration.ms)"
-    if notable.kind is Kind.HEALED:
+    if notable.kind is EventKind.HEALED:
         return f"a hanging transaction of {subject} was aborted at {at} in {notable.what}: no coordinator knew of it"
-    if notable.kind is Kind.OPERATOR:
+    if notable.kind is EventKind.OPERATOR:
         return f"{subject}: an operator, {client(notable.who) or 'unknown'}, {notable.what} at {at}"
-    if notable.kind is Kind.REFUSED:
+    if notable.kind is EventKind.REFUSED:
         return f"{subject} was refused with {notable.error} at {at}"
     return f"{subject} was fenced at {at} because {_fenced(notable, now_ms)}"
 
@@ -131,8 +133,8 @@ def _headline(facts: TransactionFacts) -> Notable | None:
     found = [each for each in history.notable if each.kind in _HEADLINES]
     if not found:
         return None
-    last = max(found, key=lambda each: (each.latest_ms, each.kind is Kind.FENCED))
-    if last.kind is Kind.EXPIRED and facts.state:
+    last = max(found, key=lambda each: (each.latest_ms, each.kind is EventKind.FENCED))
+    if last.kind is EventKind.EXPIRED and facts.state:
         return None
     begun_ms = facts.start_ms if facts.is_open or facts.is_preparing else -1
     has_gone_on = begun_ms > last.latest_ms or any(
@@ -141,7 +143,7 @@ def _headline(facts: TransactionFacts) -> Notable | None:
     return None if has_gone_on else last
 
 
-def _is_after(past: Summary, notable: Notable) -> bool:
+def _is_after(past: TransactionSummary, notable: Notable) -> bool:
     """True if a transaction ended after a notable event. Within one millisecond that of a newer pair did, since the
     event is about an older one; not where the event is that a pair has become old by such an end."""
     if past.ended_ms != notable.latest_ms:
@@ -153,13 +155,13 @@ def _is_after(past: Summary, notable: Notable) -> bool:
 def _present(facts: TransactionFacts, notable: Notable) -> str:
     """The producer that has the id now."""
     history = facts.history
-    if not facts.state or notable.kind is Kind.EXPIRED or history is None:
+    if not facts.state or notable.kind is EventKind.EXPIRED or history is None:
         return ""
     by_ms = notable.by.at_ms if notable.by is not None else notable.at_ms
     if notable.cause == Cause.TIMEOUT and history.owner_ms <= by_ms:
         return "; nobody has replaced it"
     holder = client(history.owner)
-    if not holder or notable.kind is not Kind.FENCED:
+    if not holder or notable.kind is not EventKind.FENCED:
         return ""
     by = notable.by
     if by is not None and by.who == history.owner:
@@ -246,7 +248,7 @@ def _next(facts: TransactionFacts, notable: Notable | None) -> Next | None:
         at, left = moment(facts.forgotten_ms, now_ms), duration(facts.forgotten_ms - now_ms)
         when = f"{at} (in {left}; transactional.id.expiration.ms)" if facts.forgotten_ms > now_ms else "the next look"
         return Next(f"Unless it is used, the coordinator forgets it at {when}.", facts.forgotten_ms)
-    if notable.kind is Kind.TIMEOUT or notable.cause == Cause.TIMEOUT:
+    if notable.kind is EventKind.TIMEOUT or notable.cause == Cause.TIMEOUT:
         return Next("The producer may come back with its pair; a longer transaction.timeout.ms gives it more time.")
     if notable.cause == Cause.SUCCESSOR and notable.count > 2:
         return Next("If both shall run, each needs a transactional.id of its own.")
@@ -261,7 +263,9 @@ def _evidence(facts: TransactionFacts, notable: Notable | None) -> tuple[str, ..
         found += [
             f"{why(facts.transactional_id, each, facts.now_ms)}: what was written there before is not committed with it"
             for each in history.notable
-            if each.kind is Kind.OPERATOR and last.begun_ms <= each.at_ms <= last.ended_ms and "aborted" in each.what
+            if each.kind is EventKind.OPERATOR
+            and last.begun_ms <= each.at_ms <= last.ended_ms
+            and "aborted" in each.what
         ]
     if notable is not None and notable.who is not None:
         times = f" {plural(notable.count, 'time')}" if notable.count > 1 else ""

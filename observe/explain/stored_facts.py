@@ -23,7 +23,7 @@ from eosin.observe.explain.facts import (
     ProducerPlace,
     TransactionFacts,
 )
-from eosin.observe.recorder.events import ClientIdentity, History, HistoryEvent
+from eosin.observe.recorder.events import ClientIdentity, HistoryEvent, TransactionHistory
 from eosin.observe.recorder.notable_file import NotableFile
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import BatchHeader, CorruptRecords, batches, read_control_record
@@ -33,7 +33,7 @@ from eosin.runtime.clock import SystemClock
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.inspection.directory import Directory, look_at
 from eosin.storage.inspection.index_files import read_index
-from eosin.storage.inspection.names import Kind
+from eosin.storage.inspection.names import FileKind
 from eosin.storage.inspection.producer_replay import ProducerReplay
 from eosin.storage.inspection.segment_files import LogFiles, SegmentFiles, log_files
 from eosin.storage.inspection.source import Source
@@ -86,7 +86,7 @@ class StoredFacts:
         kept = [each.event for each in NotableFile(self._disk, self._path).read() if each.id == transactional_id]
         if not kept and not found:
             return None
-        history = History(since_ms=self.now_ms(), notable=tuple(kept), events=tuple(map(_event, found)))
+        history = TransactionHistory(since_ms=self.now_ms(), notable=tuple(kept), events=tuple(map(_event, found)))
         txn = found[-1].txn if found else None
         if txn is None:
             return TransactionFacts(transactional_id, self.now_ms(), "", history=history, sources=(self.source,))
@@ -192,7 +192,7 @@ class StoredFacts:
         """The end of a log, and its producers there, from its last sound snapshot and the batches behind it."""
         files = self._files(partition)
         replay = ProducerReplay(has_sequences=False)
-        end = self._take_snapshot(files, replay)
+        end = self._apply_snapshot(files, replay)
         segments = files.segments
         left = MOST_BYTES
         for segment, later in zip(segments, (*segments[1:], None), strict=True):
@@ -214,7 +214,7 @@ class StoredFacts:
             end = max(end, segment.base_offset)
         return end, replay
 
-    def _take_snapshot(self, files: LogFiles, replay: ProducerReplay) -> int:
+    def _apply_snapshot(self, files: LogFiles, replay: ProducerReplay) -> int:
         """Begin with the newest snapshot that can be read; the offset that it is of."""
         for file in reversed(files.snapshots):
             try:
@@ -230,7 +230,7 @@ class StoredFacts:
         """A byte position at or before an offset, by the segment's index."""
         place = 0
         for index in segment.indexes:
-            if index.kind is Kind.OFFSET_INDEX and offset > segment.base_offset:
+            if index.kind is FileKind.OFFSET_INDEX and offset > segment.base_offset:
                 rows = (row for row in read_index(self._disk, index) if isinstance(row, OffsetEntry))
                 place = max((row.position for row in rows if row.offset <= offset), default=0)
         return place

@@ -3,14 +3,14 @@
 from typing import Final
 
 from eosin.observe.explain.event_words import in_words
-from eosin.observe.recorder.events import History, HistoryEvent
+from eosin.observe.recorder.events import HistoryEvent, TransactionHistory
 
 _RANKS: Final = {"begin": 0, "epoch_raised": 2, "timeout": 2, "complete": 3, "fenced": 4, "refused": 4}
 """Of events in the same millisecond: what is not here happens while a transaction is open."""
 _IN_BETWEEN: Final = 1
 
 
-def timeline_of(history: History | None) -> tuple[HistoryEvent, ...]:
+def timeline_of(history: TransactionHistory | None) -> tuple[HistoryEvent, ...]:
     """Oldest first: transactions that are over, takeovers, notable events, and those of the open transaction."""
     if history is None:
         return ()

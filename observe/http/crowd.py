@@ -1,4 +1,4 @@
-"""`Crowd`: who keeps a place on the HTTP listener when more clients come than it has places (console.md 6).
+"""`HttpConnections`: who keeps a place on the HTTP listener when more clients come than it has places (console.md 6).
 
 Always true: a client that waits for nothing from the broker, whether it sends nothing, sends its request slowly or does
 not read, gives up its place to one that comes; and the address with the most connections gives first, so that nobody
@@ -22,7 +22,7 @@ SAID_ONCE_IN_SECONDS: Final = 10
 """uvicorn tells of each request that is malformed, or one too many."""
 
 
-class Crowd:
+class HttpConnections:
     """The connections of one listener."""
 
     def __init__(self, most: int) -> None:
@@ -53,7 +53,7 @@ class Crowd:
 class _Connection(H11Protocol):
     """One connection, which makes room for itself."""
 
-    def __init__(self, crowd: Crowd, config: uvicorn.Config, *given: Any, **named: Any) -> None:
+    def __init__(self, crowd: HttpConnections, config: uvicorn.Config, *given: Any, **named: Any) -> None:
         super().__init__(config, *given, **named)
         self._crowd = crowd
         self.idle_since = self.loop.time()

@@ -124,7 +124,7 @@ class Guard:
             return 0, ""
         if not self._has_token(headers.get(b"authorization", b"")):
             if b"authorization" in headers or self._knows_session is None:  # a page asks first without one
-                self._tell(scope)
+                self._log_refusal(scope)
             return 401, "send the token of eosin.http.token.file as Authorization: Bearer TOKEN"
         return 0, ""
 
@@ -150,7 +150,7 @@ class Guard:
         assert self._token is not None
         return kind.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token)
 
-    def _tell(self, scope: Scope) -> None:
+    def _log_refusal(self, scope: Scope) -> None:
         now_ms = self._clock.elapsed_ms()
         if now_ms - self._told_ms >= _TELL_INTERVAL_MS:
             self._told_ms = now_ms

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 
-from eosin.observe.http.crowd import Crowd, Seldom, lacks_the_rest
+from eosin.observe.http.crowd import HttpConnections, Seldom, lacks_the_rest
 from eosin.observe.http.guard import Application, Receive, Scope, Send
 from eosin.observe.http.tls import TlsPort
 
@@ -28,7 +28,7 @@ LONGEST_HEADERS: Final = 16 * 1024
 KEEP_ALIVE_SECONDS: Final = 30
 HEADER_SECONDS = 10
 """The time in which a client must send its whole request: uvicorn itself waits for ever."""
-LOOK_SECONDS: Final = 0.5
+CHECK_SECONDS: Final = 0.5
 STOP_SECONDS: Final = 1
 STOPPING: Final = 503
 
@@ -87,7 +87,7 @@ class HttpHost:
             access_log=False,
             log_config=None,
             ws="none",
-            http=Crowd(MOST_CONNECTIONS).protocol(),  # type: ignore[arg-type]  # any callable will do
+            http=HttpConnections(MOST_CONNECTIONS).protocol(),  # type: ignore[arg-type]  # any callable will do
             h11_max_incomplete_event_size=LONGEST_HEADERS,
             limit_concurrency=MOST_CONNECTIONS,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
@@ -129,9 +129,9 @@ class HttpHost:
         await self._server.is_up.wait()
         if self._serving.done():
             self._serving.result()
-        self._look()
+        self._check()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Close connections that ask nothing, or never the whole: a few dozen of them would keep all others out."""
         loop = asyncio.get_running_loop()
         now, seen = loop.time(), self._seen
@@ -141,7 +141,7 @@ class HttpHost:
         for each, since in self._seen.items():
             if now - since >= HEADER_SECONDS:
                 each.transport.close()
-        self._looking = loop.call_later(LOOK_SECONDS, self._look)
+        self._looking = loop.call_later(CHECK_SECONDS, self._check)
 
     async def stop(self) -> None:
         """Answer what is under way, and close."""

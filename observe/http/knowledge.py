@@ -20,7 +20,7 @@ from eosin.observe.explain.facts import (
     StallFacts,
     TransactionFacts,
 )
-from eosin.observe.recorder.events import History, Kind
+from eosin.observe.recorder.events import EventKind, TransactionHistory
 from eosin.observe.recorder.group_events import GroupHistory
 from eosin.observe.recorder.group_recorder import GroupRecorder
 from eosin.observe.recorder.recorder import FlightRecorder
@@ -132,7 +132,7 @@ class Knowledge:
         log = self._services.partitions.hosted_log(partition)
         if log is None:
             return None
-        seen, oldest = self._survey.seen(log), oldest_segment(log)
+        seen, oldest = self._survey.state_of(log), oldest_segment(log)
         return PartitionFacts(
             name,
             self._services.clock.now_ms(),
@@ -166,7 +166,7 @@ def _facts(
     now_ms: int,
     node_id: int,
     left: tuple[str, ...],
-    history: History | None,
+    history: TransactionHistory | None,
     expires_after_ms: int,
 ) -> TransactionFacts:
     markers = None
@@ -177,7 +177,7 @@ def _facts(
             else tuple(
                 each.what
                 for each in history.events
-                if each.kind == Kind.MARKER_REFUSED and each.what.split(" ")[0] in left
+                if each.kind == EventKind.MARKER_REFUSED and each.what.split(" ")[0] in left
             )
         )
         markers = MarkersLeft(left, len(txn.partitions), tuple(dict.fromkeys(reversed(refused))))

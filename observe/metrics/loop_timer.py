@@ -5,7 +5,7 @@ from typing import Final
 from eosin.observe.metrics.loop_stats import LoopStats
 from eosin.runtime.clock import NS_PER_MS, Clock, Timer, stopwatch_ns, thread_cpu_ns
 
-LOOK_MS: Final = 100
+CHECK_MS: Final = 100
 
 
 class LoopTimer:
@@ -21,17 +21,17 @@ class LoopTimer:
     def start(self) -> None:
         """Begin to look."""
         self._looked_ns, self._worked_ns = stopwatch_ns(), thread_cpu_ns()
-        self._timer = self._clock.call_later(LOOK_MS, self._look)
+        self._timer = self._clock.call_later(CHECK_MS, self._check)
 
     def stop(self) -> None:
         """Look no more."""
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         now_ns, worked_ns = stopwatch_ns(), thread_cpu_ns()
         passed_ns = max(1, now_ns - self._looked_ns)
-        self.stats.delays.observe(max(0, passed_ns - LOOK_MS * NS_PER_MS))
+        self.stats.delays.observe(max(0, passed_ns - CHECK_MS * NS_PER_MS))
         self.stats.busy_ratio = min(1.0, (worked_ns - self._worked_ns) / passed_ns)
         self._looked_ns, self._worked_ns = now_ns, worked_ns
-        self._timer = self._clock.call_later(LOOK_MS, self._look)
+        self._timer = self._clock.call_later(CHECK_MS, self._check)

@@ -17,7 +17,7 @@ from eosin.storage.log.partition_log import PartitionLog
 BY_PARTITION: Final = ("topic", "partition")
 
 
-class Held(NamedTuple):
+class StillReaders(NamedTuple):
     """Since when readers of committed records stand where they stand."""
 
     last_stable: int
@@ -32,7 +32,7 @@ class Told(NamedTuple):
     min_in_sync: int
 
 
-class Counts:
+class PartitionCounts:
     """The counts over all partitions of a broker."""
 
     def __init__(self) -> None:
@@ -63,13 +63,13 @@ class PartitionMetrics:
         self._services = services
         self._survey = survey
         self._traffic = traffic
-        self._held: dict[TopicPartition, Held] = {}
+        self._held: dict[TopicPartition, StillReaders] = {}
         self._keys: dict[TopicPartition, str] = {}
         """The text of the labels of the partitions that the last scrape told of."""
 
     async def families(self) -> AsyncIterator[Family]:
         """Every family."""
-        counts = Counts()
+        counts = PartitionCounts()
         before, self._keys = self._keys, {}
         async for some in self._survey.logs():
             for log in some:
@@ -80,7 +80,7 @@ class PartitionMetrics:
         async for family in self._topics():
             yield family
 
-    def _count(self, counts: Counts, log: PartitionLog, keys: dict[TopicPartition, str]) -> None:
+    def _count(self, counts: PartitionCounts, log: PartitionLog, keys: dict[TopicPartition, str]) -> None:
         services, partition = self._services, log.topic_partition
         counts.hosted += 1
         if log.failure is not None:
@@ -112,7 +112,7 @@ class PartitionMetrics:
         else:
             counts.own_lag = max(counts.own_lag, services.partitions.follower_lag(partition))
 
-    def _count_followers(self, counts: Counts, log: PartitionLog) -> None:
+    def _count_followers(self, counts: PartitionCounts, log: PartitionLog) -> None:
         leading = self._services.led_partitions
         state = None if leading is None else leading.state(log)
         for follower in () if state is None else state.followers:
@@ -120,7 +120,7 @@ class PartitionMetrics:
                 lag = log.log_end_offset - follower.offset
                 counts.lags[follower.node_id] = max(counts.lags.get(follower.node_id, 0), lag)
 
-    def _counts(self, counts: Counts) -> Iterator[Family]:
+    def _counts(self, counts: PartitionCounts) -> Iterator[Family]:
         prefix = "kafka_server_replicamanager_"
         yield single(f"{prefix}partitioncount", "Partitions of this broker.", counts.hosted)
         yield single(f"{prefix}leadercount", "Partitions that it leads.", counts.led)
@@ -149,7 +149,7 @@ class PartitionMetrics:
         failed: list[Row] = [((each.topic, str(each.partition), why), 1) for each, why in counts.failed]
         yield gauge("eosin_log_offline", "1 for each log that has failed.", failed, *BY_PARTITION, "reason")
 
-    def _replication(self, counts: Counts) -> Iterator[Family]:
+    def _replication(self, counts: PartitionCounts) -> Iterator[Family]:
         leading, cluster = self._services.led_partitions, self._services.cluster
         if leading is None:
             return
@@ -168,7 +168,7 @@ class PartitionMetrics:
         epoch = cluster.broker_epoch(cluster.node_id)
         yield single("eosin_broker_epoch", "The epoch of this broker's registration.", -1 if epoch is None else epoch)
 
-    def _logs(self, counts: Counts) -> Iterator[Family]:
+    def _logs(self, counts: PartitionCounts) -> Iterator[Family]:
         def told(name: str, text: str, read: Callable[[PartitionLog], float]) -> Family:
             return column(name, text, counts.keys, [read(each.log) for each in counts.told])
 
@@ -179,7 +179,7 @@ class PartitionMetrics:
         yield told("kafka_topic_partition_current_offset", "The high watermark.", lambda log: log.high_watermark)
         yield told("kafka_topic_partition_oldest_offset", "Log start.", lambda log: log.log_start_offset)
 
-    def _stable_offsets(self, counts: Counts) -> Iterator[Family]:
+    def _stable_offsets(self, counts: PartitionCounts) -> Iterator[Family]:
         now_ms, held = self._services.clock.now_ms(), self._held
         self._held = {}
         lags: list[float] = []
@@ -192,7 +192,7 @@ class PartitionMetrics:
                 partition = log.topic_partition
                 before = held.get(partition)
                 if before is None or before.last_stable != log.last_stable_offset:
-                    before = Held(log.last_stable_offset, now_ms)
+                    before = StillReaders(log.last_stable_offset, now_ms)
                 self._held[partition] = before
                 seconds = max(0, now_ms - before.since_ms) / 1000
             stuck.append(seconds)
@@ -206,7 +206,7 @@ class PartitionMetrics:
             stuck,
         )
 
-    def _metadata(self, counts: Counts) -> Iterator[Family]:
+    def _metadata(self, counts: PartitionCounts) -> Iterator[Family]:
         known = [(key, each) for key, each in zip(counts.keys, counts.told, strict=True) if each.state is not None]
         keys = [key for key, _ in known]
 

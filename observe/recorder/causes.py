@@ -5,7 +5,7 @@ from typing import Final
 
 from eosin.coordinator.ports import Requester
 from eosin.coordinator.transactions.rules.state import NO_PRODUCER_ID, Txn
-from eosin.observe.recorder.events import Cause, Kind, Takeover
+from eosin.observe.recorder.events import Cause, EventKind, Takeover
 from eosin.observe.recorder.track import Track
 from eosin.protocol.errors import ErrorCode
 
@@ -53,9 +53,11 @@ def cause_of_refusal(
         by_time = next((each for each in reversed(takeovers) if each.cause is Cause.TIMEOUT), None)
         return Cause.TIMEOUT, by_time or raised
     if track is not None and (txn is None or (raised is None and txn.producer_id != pair[0])):
-        last = next((each for each in reversed(track.notable) if each.kind in (Kind.EXPIRED, Kind.HEALED)), None)
+        last = next(
+            (each for each in reversed(track.notable) if each.kind in (EventKind.EXPIRED, EventKind.HEALED)), None
+        )
         if last is not None:
-            return (Cause.EXPIRED if last.kind is Kind.EXPIRED else Cause.HEALED), None
+            return (Cause.EXPIRED if last.kind is EventKind.EXPIRED else Cause.HEALED), None
     if txn is None:
         return Cause.UNKNOWN_ID, None
     if raised is not None:
@@ -73,6 +75,6 @@ def cause_of_refusal(
 def _ended_by_operator(track: Track, pair: tuple[int, int]) -> Takeover | None:
     """The markers that an operator has written for the transaction of a pair, as what raised its epoch."""
     for each in reversed(track.notable):
-        if each.kind is Kind.OPERATOR and each.producer_id == pair[0] and each.producer_epoch >= pair[1]:
+        if each.kind is EventKind.OPERATOR and each.producer_id == pair[0] and each.producer_epoch >= pair[1]:
             return Takeover(each.at_ms, each.producer_id, each.producer_epoch, Cause.OPERATOR, each.who, each.at_ms)
     return None

@@ -18,7 +18,7 @@ LONGEST_PARTITIONS: Final = 60
 """Characters of partitions' names in what an operator did."""
 
 
-class Kind(StrEnum):
+class EventKind(StrEnum):
     """The kind of an event."""
 
     INIT = "init"
@@ -84,7 +84,7 @@ class Event(NamedTuple):
     """Something that happened in the transaction that is open now."""
 
     at_ms: int
-    kind: Kind
+    kind: EventKind
     producer_id: int
     producer_epoch: int
     what: str
@@ -94,11 +94,11 @@ class Event(NamedTuple):
     who: Requester | None
 
 
-KeptEvent = tuple[int, Kind, int, int, str, int, Requester | None]
+KeptEvent = tuple[int, EventKind, int, int, str, int, Requester | None]
 """An `Event` as it is kept: a plain tuple takes a third of the time to make."""
 
 
-class Summary(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class TransactionSummary(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A transaction that is over."""
 
     begun_ms: int
@@ -130,7 +130,7 @@ class Notable(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """An event that somebody will ask about, with its cause and the evidence."""
 
     at_ms: int
-    kind: Kind
+    kind: EventKind
     producer_id: int = -1
     producer_epoch: int = -1
     error: str = ""
@@ -156,7 +156,7 @@ def ended_by_operator(
     """An operator has written the markers of a transaction, by whatever way."""
     verb, named = "committed" if commit else "aborted", " ".join(partitions)[:LONGEST_PARTITIONS]
     what = f"{verb} the transaction of producer {producer_id}/{producer_epoch} in {named}"
-    return Notable(at_ms, Kind.OPERATOR, producer_id, producer_epoch, who=identity_of(who), what=what)
+    return Notable(at_ms, EventKind.OPERATOR, producer_id, producer_epoch, who=identity_of(who), what=what)
 
 
 class HistoryEvent(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -175,7 +175,7 @@ class HistoryEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     """The first time of an event that repeats; `count` is the number of times."""
 
 
-class History(msgspec.Struct, frozen=True, omit_defaults=True):
+class TransactionHistory(msgspec.Struct, frozen=True, omit_defaults=True):
     """All that is kept of one transactional id."""
 
     since_ms: int
@@ -190,7 +190,7 @@ class History(msgspec.Struct, frozen=True, omit_defaults=True):
     """Events of it that are not kept."""
     is_shrunk: bool = False
     """True if its events were dropped to save memory."""
-    past: tuple[Summary, ...] = ()
+    past: tuple[TransactionSummary, ...] = ()
     takeovers: tuple[Takeover, ...] = ()
     notable: tuple[Notable, ...] = ()
     dropped_tracks: int = 0

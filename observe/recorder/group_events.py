@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from eosin.coordinator.groups.rules.events import Event, Join, Leave, Loaded, TimerFired, TimerKind, Unloaded
+from eosin.coordinator.groups.rules.events import Event, GroupLoaded, Join, Leave, TimerFired, TimerKind, Unloaded
 from eosin.coordinator.groups.rules.group import Group, GroupState, Member
 from eosin.coordinator.ports import Requester
 from eosin.observe.recorder.events import ClientIdentity, HistoryEvent, identity_of
@@ -60,7 +60,7 @@ class GroupHistory(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def happened(before: Group, after: Group, event: Event, now_ms: int) -> Iterator[HistoryEvent]:
     """The events that a decision is, in order; none for what changes nothing that a person would ask about."""
-    if type(event) is Loaded:
+    if type(event) is GroupLoaded:
         yield _event(now_ms, LOADED, count=len(after.members))
         return
     if type(event) is Unloaded:

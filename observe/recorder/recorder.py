@@ -10,13 +10,13 @@ from typing import Final
 
 from eosin.coordinator.ports import Requester
 from eosin.coordinator.transactions.entries import PendingRequest
-from eosin.coordinator.transactions.rules.effects import Effects, Reply
+from eosin.coordinator.transactions.rules.effects import Effects, TransactionReply
 from eosin.coordinator.transactions.rules.events import (
     AddPartitions,
-    Appended,
     EndTxn,
     InitProducerId,
     MarkersWritten,
+    TransactionAppended,
 )
 from eosin.coordinator.transactions.rules.events import Event as Decided
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
@@ -25,12 +25,12 @@ from eosin.observe.recorder.events import (
     NO_TIME,
     Cause,
     Event,
-    History,
+    EventKind,
     KeptEvent,
-    Kind,
     Notable,
-    Summary,
     Takeover,
+    TransactionHistory,
+    TransactionSummary,
     ended_by_operator,
     identity_of,
 )
@@ -50,9 +50,9 @@ _PREPARE_ABORT: Final = TransactionState.PREPARE_ABORT
 _DEAD: Final = TransactionState.DEAD
 _CONCURRENT: Final = ErrorCode.CONCURRENT_TRANSACTIONS
 # A member of an enumeration takes as long to find as a call.
-_BEGIN: Final = Kind.BEGIN
-_ADD: Final = Kind.ADD
-_PREPARED: Final = Kind.PREPARED
+_BEGIN: Final = EventKind.BEGIN
+_ADD: Final = EventKind.ADD
+_PREPARED: Final = EventKind.PREPARED
 _NOT_HERE: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE}
 )
@@ -66,7 +66,7 @@ _APIS: Final = {
 
 OnNotable = Callable[[str, Notable], None]
 """Called with the transactional id and each new notable event."""
-OnEnded = Callable[[str, Summary], None]
+OnEnded = Callable[[str, TransactionSummary], None]
 """Called with the transactional id and each transaction that is over."""
 OnEnding = Callable[[Txn, Track, str, int], None]
 """Called with a prepared transaction whose markers are written, its track as long as it has its events, the outcome,
@@ -109,7 +109,7 @@ class FlightRecorder:
         """The track of one id, to be looked at and not kept; None when nothing is known of it."""
         return self._find(transactional_id)
 
-    def history(self, transactional_id: str) -> History | None:
+    def history(self, transactional_id: str) -> TransactionHistory | None:
         """All that is kept of one id; None when nothing is."""
         track = self._find(transactional_id)
         return None if track is None else track.history(since_ms=self.since_ms, dropped_tracks=self.dropped_tracks)
@@ -133,7 +133,7 @@ class FlightRecorder:
     ) -> None:
         """Remember a decision. Most calls end here, within a microsecond."""
         kind = type(event)
-        if kind is Appended:
+        if kind is TransactionAppended:
             self.events += 1
             state = after.state
             if state is _ONGOING:
@@ -149,7 +149,7 @@ class FlightRecorder:
                 self._completed(before, now_ms)
         elif effects:
             first = effects[0]
-            if type(first) is Reply and first.error and first.error is not _CONCURRENT:
+            if type(first) is TransactionReply and first.error and first.error is not _CONCURRENT:
                 self._refused(after, event, first, request, now_ms)
 
     def refused(
@@ -177,7 +177,7 @@ class FlightRecorder:
         track = self._open.get(request.transactional_id)
         if track is not None:
             what = type(request.event).__name__
-            self._add(track, Event(now_ms, Kind.WAITED, -1, -1, what, waited_ms, request.who))
+            self._add(track, Event(now_ms, EventKind.WAITED, -1, -1, what, waited_ms, request.who))
 
     def marker_refused(
         self, transactional_id: str, partition: TopicPartition, error: ErrorCode, *, now_ms: int
@@ -188,10 +188,10 @@ class FlightRecorder:
         if track is not None:
             what = f"{partition} {error.name}"
             last = Event(*track.events[-1]) if track.events else None
-            if last is not None and last.kind is Kind.MARKER_REFUSED and last.what == what:
-                track.events[-1] = Event(now_ms, Kind.MARKER_REFUSED, -1, -1, what, last.number + 1, None)
+            if last is not None and last.kind is EventKind.MARKER_REFUSED and last.what == what:
+                track.events[-1] = Event(now_ms, EventKind.MARKER_REFUSED, -1, -1, what, last.number + 1, None)
             else:
-                self._add(track, Event(now_ms, Kind.MARKER_REFUSED, -1, -1, what, 1, None))
+                self._add(track, Event(now_ms, EventKind.MARKER_REFUSED, -1, -1, what, 1, None))
 
     def ended_in_partitions(
         self,
@@ -206,7 +206,7 @@ class FlightRecorder:
         """Markers were written past the coordinator: for an operator, or since the transaction was hanging."""
         if who is None:
             self.stats.healed += 1
-            notable = Notable(now_ms, Kind.HEALED, *pair, what=" ".join(partitions))
+            notable = Notable(now_ms, EventKind.HEALED, *pair, what=" ".join(partitions))
         else:
             notable = ended_by_operator(now_ms, *pair, partitions, who, commit=commit)
         if transactional_id is not None:
@@ -227,7 +227,7 @@ class FlightRecorder:
     def _expired(self, before: Txn, after: Txn, now_ms: int) -> None:
         self.stats.expired += 1
         unused_ms = now_ms - before.updated_ms
-        expired = Notable(now_ms, Kind.EXPIRED, before.producer_id, before.producer_epoch, what=f"{unused_ms}")
+        expired = Notable(now_ms, EventKind.EXPIRED, before.producer_id, before.producer_epoch, what=f"{unused_ms}")
         self.note(after.transactional_id, expired)
 
     def _grown(self, before: Txn, after: Txn, request: PendingRequest | None, now_ms: int) -> None:
@@ -253,7 +253,7 @@ class FlightRecorder:
         if request is not None and type(request.event) is InitProducerId:  # it keeps an older instance's (KIP-939)
             self._took_over(track, before, after, request.event, who, now_ms)
             self._recount(track)
-            kind = Kind.INIT
+            kind = EventKind.INIT
         self._add(track, (now_ms, kind, after.producer_id, after.producer_epoch, "", count, who))
 
     def _prepared(self, before: Txn, after: Txn, request: PendingRequest | None, now_ms: int) -> None:
@@ -277,7 +277,7 @@ class FlightRecorder:
                 after.transactional_id,
                 Notable(
                     now_ms,
-                    Kind.TIMEOUT,
+                    EventKind.TIMEOUT,
                     before.producer_id,
                     before.producer_epoch,
                     cause=Cause.TIMEOUT,
@@ -372,7 +372,9 @@ class FlightRecorder:
 
     # Refusals -------------------------------------------------------------------------------------------------------
 
-    def _refused(self, txn: Txn, event: Decided, reply: Reply, request: PendingRequest | None, now_ms: int) -> None:
+    def _refused(
+        self, txn: Txn, event: Decided, reply: TransactionReply, request: PendingRequest | None, now_ms: int
+    ) -> None:
         api = _APIS.get(type(event))
         if api is not None and reply.error not in _NOT_HERE:
             pair = (event.producer_id, event.producer_epoch)  # type: ignore[union-attr]
@@ -399,9 +401,9 @@ class FlightRecorder:
         if error in FENCING or timed_out:
             cause, by = cause_of_refusal(txn, track, pair, timed_out=timed_out)
             self.stats.fenced[cause.value] = self.stats.fenced.get(cause.value, 0) + 1
-            notable = Notable(now_ms, Kind.FENCED, *pair, error.name, cause.value, identity_of(who), by)
+            notable = Notable(now_ms, EventKind.FENCED, *pair, error.name, cause.value, identity_of(who), by)
         else:
-            notable = Notable(now_ms, Kind.REFUSED, *pair, error.name, who=identity_of(who))
+            notable = Notable(now_ms, EventKind.REFUSED, *pair, error.name, who=identity_of(who))
         self.note(transactional_id, notable)
 
     # Tracks and their memory ----------------------------------------------------------------------------------------

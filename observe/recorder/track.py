@@ -11,13 +11,13 @@ from eosin.observe.recorder.events import (
     NO_TIME,
     ClientIdentity,
     Event,
-    History,
+    EventKind,
     HistoryEvent,
     KeptEvent,
-    Kind,
     Notable,
-    Summary,
     Takeover,
+    TransactionHistory,
+    TransactionSummary,
     identity_of,
 )
 
@@ -72,7 +72,7 @@ class Track:
         self.events: list[KeptEvent] = []
         self.left_out = 0
         self.is_shrunk = False
-        self.past: tuple[Summary, ...] = ()
+        self.past: tuple[TransactionSummary, ...] = ()
         self.last_asker: Requester | None = None
         """The client that opened the last transaction of `past`."""
         self.takeovers: tuple[Takeover, ...] = ()
@@ -105,7 +105,7 @@ class Track:
         self.last_asker = asker
         self.past = (
             *past[1 - PAST :],
-            Summary(begun_ms, ended_ms, outcome, self.partitions, producer_id, epoch, who),
+            TransactionSummary(begun_ms, ended_ms, outcome, self.partitions, producer_id, epoch, who),
         )
         self.begun_ms = self.prepared_ms = NO_TIME
         self.epoch = -1
@@ -134,9 +134,9 @@ class Track:
         self.notable = (*self.notable[1 - NOTABLE :], notable)
         return True
 
-    def history(self, *, since_ms: int, dropped_tracks: int) -> History:
+    def history(self, *, since_ms: int, dropped_tracks: int) -> TransactionHistory:
         """All of it as a value."""
-        return History(
+        return TransactionHistory(
             since_ms,
             owner=identity_of(self.owner),
             owner_ms=self.owner_ms,
@@ -151,7 +151,7 @@ class Track:
         )
 
 
-def _kept(past: tuple[Summary, ...], who: Requester | None) -> ClientIdentity | None:
+def _kept(past: tuple[TransactionSummary, ...], who: Requester | None) -> ClientIdentity | None:
     """The client's identity; the object in the last summary if it is the same."""
     if who is None:
         return None
@@ -164,7 +164,7 @@ def _kept(past: tuple[Summary, ...], who: Requester | None) -> ClientIdentity | 
 def _repeats(known: Notable, new: Notable) -> bool:
     return (
         known.kind is new.kind
-        and known.kind in (Kind.FENCED, Kind.REFUSED)
+        and known.kind in (EventKind.FENCED, EventKind.REFUSED)
         and known.producer_id == new.producer_id
         and known.producer_epoch == new.producer_epoch
         and known.cause == new.cause

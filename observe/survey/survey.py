@@ -91,7 +91,7 @@ class Survey:
             yield found
             await slices.worked(1)
 
-    def seen(self, log: PartitionLog) -> LogSeen:
+    def state_of(self, log: PartitionLog) -> LogSeen:
         """One log as it is now."""
         transactions, failure = log.producer_state.transactions, log.failure
         return LogSeen(

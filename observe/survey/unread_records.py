@@ -12,17 +12,16 @@ from typing import Final, NamedTuple
 from eosin.client.errors import BadData
 from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.runtime.turns import next_turn
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.results.file_range import FileRange
-from eosin.storage.results.log_results import Isolation
 
 PIECE: Final = 64 * 1024
 LEAST_BYTES: Final = 1024
 """Bytes of a round that the smallest read counts as."""
 MOST_KEPT: Final = 20_000
-_COMMITTED: Final = Isolation.READ_COMMITTED
+_COMMITTED: Final = IsolationLevel.READ_COMMITTED
 
 
 class Unread(NamedTuple):

@@ -9,12 +9,21 @@ from typing import Final
 import msgspec
 
 from eosin.observe.explain.sentences import why
-from eosin.observe.recorder.events import NO_TIME, Cause, ClientIdentity, Event, Kind, Notable, Takeover, identity_of
+from eosin.observe.recorder.events import (
+    NO_TIME,
+    Cause,
+    ClientIdentity,
+    Event,
+    EventKind,
+    Notable,
+    Takeover,
+    identity_of,
+)
 from eosin.observe.tracing.span_sources import (
-    EndedTransaction,
     RefusedProducer,
     SpanIds,
     Traced,
+    TracedTransaction,
     ids_of_transaction,
     span_id_of_refusal,
 )
@@ -49,12 +58,12 @@ class SpanFacts(msgspec.Struct, frozen=True):
 
 def facts_of(traced: Traced, cluster_id: str) -> SpanFacts:
     """The span of what was traced."""
-    if isinstance(traced, EndedTransaction):
+    if isinstance(traced, TracedTransaction):
         return _transaction(traced, cluster_id)
     return _refusal(traced, cluster_id)
 
 
-def _transaction(ended: EndedTransaction, cluster_id: str) -> SpanFacts:
+def _transaction(ended: TracedTransaction, cluster_id: str) -> SpanFacts:
     txn = ended.prepared
     name = txn.transactional_id
     partitions = sorted(str(each) for each in txn.partitions)
@@ -75,7 +84,7 @@ def _transaction(ended: EndedTransaction, cluster_id: str) -> SpanFacts:
     reasons = [_reason(name, ended, each) for each in ended.takeovers if _is_within(ended, each.at_ms)]
     events = [_event(Event(*each)) for each in ended.events]
     events += reasons
-    events += [_notable(name, each) for each in ended.notable if _is_told_as_event(ended, each)]
+    events += [_notable(name, each) for each in ended.notable if _is_shown_as_event(ended, each)]
     events.append(_completed(ended))
     events.sort(key=lambda each: each.at_ms)
     is_error = ended.outcome in ("timeout", "fenced")
@@ -119,21 +128,21 @@ def _refusal(refused: RefusedProducer, cluster_id: str) -> SpanFacts:
 
 def _event(event: Event) -> SpanEvent:
     attributes: Attributes = {}
-    if event.kind in (Kind.BEGIN, Kind.ADD):
+    if event.kind in (EventKind.BEGIN, EventKind.ADD):
         attributes["eosin.partition_count"] = event.number
-    elif event.kind is Kind.MARKER_REFUSED:
+    elif event.kind is EventKind.MARKER_REFUSED:
         partition, _, error = event.what.rpartition(" ")
         attributes |= {"eosin.partition": partition, "error.type": error, "eosin.times": event.number}
-    elif event.kind is Kind.WAITED:
+    elif event.kind is EventKind.WAITED:
         attributes |= {"eosin.request": event.what, "eosin.waited_ms": event.number}
-    elif event.kind is Kind.PREPARED:
+    elif event.kind is EventKind.PREPARED:
         attributes["eosin.outcome"] = event.what
     return SpanEvent(event.at_ms, event.kind.value, attributes | _client(identity_of(event.who)))
 
 
-def _reason(name: str, ended: EndedTransaction, takeover: Takeover) -> SpanEvent:
+def _reason(name: str, ended: TracedTransaction, takeover: Takeover) -> SpanEvent:
     """The event that says why the coordinator, or another instance, has ended it or taken it over."""
-    kind = Kind.TIMEOUT if takeover.cause is Cause.TIMEOUT else Kind.FENCED
+    kind = EventKind.TIMEOUT if takeover.cause is Cause.TIMEOUT else EventKind.FENCED
     told = Notable(
         takeover.at_ms, kind, takeover.producer_id, ended.producer_epoch, cause=takeover.cause.value, by=takeover
     )
@@ -149,16 +158,18 @@ def _notable(name: str, notable: Notable) -> SpanEvent:
     return SpanEvent(notable.at_ms, notable.kind.value, attributes | _client(notable.who))
 
 
-def _is_told_as_event(ended: EndedTransaction, notable: Notable) -> bool:
+def _is_shown_as_event(ended: TracedTransaction, notable: Notable) -> bool:
     """A timeout is told by its takeover, and a fenced producer has a span of its own."""
-    return notable.kind in (Kind.REFUSED, Kind.OPERATOR, Kind.HEALED) and _is_within(ended, notable.at_ms)
+    return notable.kind in (EventKind.REFUSED, EventKind.OPERATOR, EventKind.HEALED) and _is_within(
+        ended, notable.at_ms
+    )
 
 
-def _is_within(ended: EndedTransaction, at_ms: int) -> bool:
+def _is_within(ended: TracedTransaction, at_ms: int) -> bool:
     return ended.begun_ms <= at_ms <= ended.ended_ms
 
 
-def _completed(ended: EndedTransaction) -> SpanEvent:
+def _completed(ended: TracedTransaction) -> SpanEvent:
     attributes: Attributes = {"eosin.partition_count": ended.partitions}
     if ended.prepared_ms != NO_TIME:
         attributes["eosin.markers_ms"] = max(0, ended.ended_ms - ended.prepared_ms)

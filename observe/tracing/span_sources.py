@@ -15,7 +15,7 @@ from eosin.coordinator.transactions.rules.state import Txn
 from eosin.observe.recorder.events import KeptEvent, Notable, Takeover
 
 
-class EndedTransaction(msgspec.Struct, frozen=True, gc=False):
+class TracedTransaction(msgspec.Struct, frozen=True, gc=False):
     """A transaction whose last marker is written."""
 
     prepared: Txn
@@ -47,7 +47,7 @@ class RefusedProducer(msgspec.Struct, frozen=True, gc=False):
     notable: Notable
 
 
-Traced = EndedTransaction | RefusedProducer
+Traced = TracedTransaction | RefusedProducer
 
 
 class SpanIds(NamedTuple):
@@ -60,7 +60,7 @@ class SpanIds(NamedTuple):
 
 
 def ids_of_transaction(cluster_id: str, transactional_id: str, begun_ms: int, number: int = 0) -> SpanIds:
-    """The ids of the span of the transaction of an id that began then; `number` as in `EndedTransaction`."""
+    """The ids of the span of the transaction of an id that began then; `number` as in `TracedTransaction`."""
     text = f"{cluster_id}\0{transactional_id}\0{begun_ms}\0{number}"
     digest = blake2b(text.encode(), digest_size=24).digest()
     # An id of zeros is none.

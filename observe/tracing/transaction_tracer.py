@@ -5,10 +5,10 @@ for.
 """
 
 from eosin.coordinator.transactions.rules.state import Txn
-from eosin.observe.recorder.events import NO_TIME, Kind, Notable
+from eosin.observe.recorder.events import NO_TIME, EventKind, Notable
 from eosin.observe.recorder.track import Track
 from eosin.observe.tracing.span_queue import SpanQueue
-from eosin.observe.tracing.span_sources import EndedTransaction, RefusedProducer
+from eosin.observe.tracing.span_sources import RefusedProducer, TracedTransaction
 
 _ORDINARY = frozenset({"commit", "abort"})
 
@@ -32,7 +32,7 @@ class TransactionTracer:
             self._credit -= 1.0
             self._number += 1
         self._queue.offer(
-            EndedTransaction(
+            TracedTransaction(
                 prepared,
                 track.epoch if track.epoch >= 0 else prepared.producer_epoch,
                 outcome,
@@ -51,5 +51,5 @@ class TransactionTracer:
 
     def noted(self, transactional_id: str, notable: Notable) -> None:
         """The flight recorder has a new notable event."""
-        if notable.kind is Kind.FENCED:
+        if notable.kind is EventKind.FENCED:
             self._queue.offer(RefusedProducer(transactional_id, notable))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from eosin.pipeline.audit.columns import Columns, take
-from eosin.pipeline.audit.headers import NOT_A_BATCH, Problem
+from eosin.pipeline.audit.headers import NOT_A_BATCH, HeaderProblem
 from eosin.protocol.records.batch import CorruptRecords
 from eosin.protocol.records.header import read_header
 from eosin.protocol.records.internal import decode_key, decode_value
@@ -23,7 +23,7 @@ ONGOING: Final = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence
 """States in which the coordinator has markers to write."""
 
 
-class State(NamedTuple):
+class TransactionStateRow(NamedTuple):
     """The state of a transactional id in one record."""
 
     transactional_id: str
@@ -38,12 +38,12 @@ class State(NamedTuple):
     """Each as `topic-partition`."""
 
 
-class StateReplay:
+class SegmentStateReplay:
     """Reads the batches of one segment, chunk after chunk."""
 
     def __init__(self) -> None:
         self._last: dict[bytes, KeyValue] = {}
-        self.problems: list[Problem] = []
+        self.problems: list[HeaderProblem] = []
 
     def take(self, headers: Columns, chunk_at: int, data: bytes) -> None:
         """Read the records of the sound batches in `data`, which lies at `chunk_at` in the file."""
@@ -57,9 +57,9 @@ class StateReplay:
                     if found.key is not None:
                         self._last[found.key] = found
             except CorruptRecords as error:
-                self.problems.append(Problem(NOT_A_BATCH, position, header.base_offset, f"its records: {error}"))
+                self.problems.append(HeaderProblem(NOT_A_BATCH, position, header.base_offset, f"its records: {error}"))
 
-    def states(self) -> Iterator[State]:
+    def states(self) -> Iterator[TransactionStateRow]:
         """The last state of each id. A record that cannot be decoded becomes a problem."""
         for key, found in self._last.items():
             try:
@@ -68,16 +68,16 @@ class StateReplay:
                     continue  # a kind of record that only newer brokers write
                 name = known.transactional_id
                 if found.value is None:
-                    yield State(name, found.offset, DELETED, -1, -1, -1, -1, -1, [])
+                    yield TransactionStateRow(name, found.offset, DELETED, -1, -1, -1, -1, -1, [])
                     continue
                 yield _state(name, found.offset, decode_value(TransactionLogValue, found.value))
             except DecodeError as error:
-                self.problems.append(Problem(NOT_A_BATCH, -1, found.offset, f"no transaction state: {error}"))
+                self.problems.append(HeaderProblem(NOT_A_BATCH, -1, found.offset, f"no transaction state: {error}"))
 
 
-def _state(transactional_id: str, offset: int, value: TransactionLogValue) -> State:
+def _state(transactional_id: str, offset: int, value: TransactionLogValue) -> TransactionStateRow:
     status = value.transaction_status
-    return State(
+    return TransactionStateRow(
         transactional_id=transactional_id,
         offset=offset,
         state=STATES[status] if 0 <= status < len(STATES) else str(status),

@@ -1,8 +1,8 @@
 """`SegmentScan`: the batch headers of one segment file, thousands at a time, as numpy columns.
 
 Every byte is read once, for the checksum. Only the records of control batches are decoded, and nothing is decompressed.
-Always true: batches that are yielded are whole, in order and have a correct checksum; all others are a `Problem`. A
-scan ends at the first bytes that are not a batch, since the beginning of the next one is unknown.
+Always true: batches that are yielded are whole, in order and have a correct checksum; all others are a `HeaderProblem`.
+A scan ends at the first bytes that are not a batch, since the beginning of the next one is unknown.
 """
 
 import struct
@@ -47,7 +47,7 @@ Read = Callable[[int, int], bytes]
 """From (position, size) to bytes; fewer bytes only at the end of the file."""
 
 
-class Problem(NamedTuple):
+class HeaderProblem(NamedTuple):
     """A place in a segment that is not as a broker wrote it."""
 
     what: str
@@ -73,7 +73,7 @@ class SegmentScan:
         self._size = size
         self._is_last = is_last
         self._begun = False
-        self.problems: list[Problem] = []
+        self.problems: list[HeaderProblem] = []
         self.first_offset = base_offset
         """The offset of the first batch; before the first batch, the base offset in the file name."""
         self.next_offset = base_offset
@@ -168,7 +168,7 @@ class SegmentScan:
         self._add(TORN_TAIL if self._is_last else NOT_A_BATCH, position, self.next_offset, reason + left)
 
     def _add(self, what: str, position: int, offset: int, detail: str) -> None:
-        self.problems.append(Problem(what, position, offset, detail))
+        self.problems.append(HeaderProblem(what, position, offset, detail))
 
 
 def _walk(data: bytes) -> tuple[list[int], list[int], str | None]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Self
 
 from eosin.pipeline.audit.columns import Columns, concatenate
-from eosin.pipeline.audit.headers import Problem, Read, SegmentScan
+from eosin.pipeline.audit.headers import HeaderProblem, Read, SegmentScan
 from eosin.pipeline.audit.pieces import fold, of_batches
 from eosin.pipeline.audit.sequences import faults
 
@@ -23,7 +23,7 @@ class SegmentFacts(NamedTuple):
     pieces: Columns
     faults: Columns
     """Faults between neighbours that both lie in this segment."""
-    problems: list[Problem]
+    problems: list[HeaderProblem]
     scan: SegmentScan
     """Its counts, after the scan."""
 

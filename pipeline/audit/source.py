@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from eosin.pipeline.audit.columns import Columns
-from eosin.pipeline.audit.coordinator_states import StateReplay
-from eosin.pipeline.audit.headers import UNREADABLE, Problem, SegmentScan
+from eosin.pipeline.audit.coordinator_states import SegmentStateReplay
+from eosin.pipeline.audit.headers import UNREADABLE, HeaderProblem, SegmentScan
 from eosin.pipeline.audit.segment_facts import SegmentFacts
 from eosin.pipeline.audit.segment_files import SegmentFile, find_segments, open_segment
 from eosin.pipeline.audit.tables import BATCHES, FACTS, MAX_ROWS, fact_rows
@@ -95,7 +95,7 @@ class SegmentReader(DataSourceReader):
 def read_facts(file: SegmentFile, schema: Any) -> Iterator[Any]:
     """The facts of one segment as rows."""
     common = {"topic": file.topic, "partition": file.partition, "path": file.path}
-    replay = StateReplay() if file.topic == TRANSACTION_STATE_TOPIC else None
+    replay = SegmentStateReplay() if file.topic == TRANSACTION_STATE_TOPIC else None
     try:
         read, size = open_segment(file.path)
         facts = SegmentFacts.of(
@@ -106,7 +106,7 @@ def read_facts(file: SegmentFile, schema: Any) -> Iterator[Any]:
             watch=None if replay is None else replay.take,
         )
     except OSError as error:
-        problem = Problem(UNREADABLE, 0, file.base_offset, str(error))
+        problem = HeaderProblem(UNREADABLE, 0, file.base_offset, str(error))
         yield from fact_rows(schema, common, "problem", [problem._asdict()])
         return
     states = [] if replay is None else [each._asdict() for each in replay.states()]
@@ -131,7 +131,7 @@ def read_facts(file: SegmentFile, schema: Any) -> Iterator[Any]:
 
 def read_batches(file: SegmentFile, schema: Any) -> Iterator[Any]:
     """One segment, batch by batch."""
-    problems: list[Problem] = []
+    problems: list[HeaderProblem] = []
     try:
         read, size = open_segment(file.path)
         scan = SegmentScan(read, size, base_offset=file.base_offset, is_last=file.is_last)
@@ -139,7 +139,7 @@ def read_batches(file: SegmentFile, schema: Any) -> Iterator[Any]:
             yield from _batch_rows(columns, file, schema)
         problems = scan.problems
     except OSError as error:
-        problems = [Problem(UNREADABLE, 0, file.base_offset, str(error))]
+        problems = [HeaderProblem(UNREADABLE, 0, file.base_offset, str(error))]
     rows = [_problem_row(each, file) for each in problems]
     if rows:
         yield pa.RecordBatch.from_pylist(rows, schema=schema)
@@ -164,7 +164,7 @@ def _batch_rows(columns: Columns, file: SegmentFile, schema: Any) -> Iterator[An
         yield whole.slice(start, MAX_ROWS)
 
 
-def _problem_row(problem: Problem, file: SegmentFile) -> dict[str, Any]:
+def _problem_row(problem: HeaderProblem, file: SegmentFile) -> dict[str, Any]:
     return {
         "topic": file.topic,
         "partition": file.partition,

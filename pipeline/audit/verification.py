@@ -1,4 +1,4 @@
-"""`Verification` checks over the wire that every committed row of one topic is in another exactly once.
+"""`TopicComparison` checks over the wire that every committed row of one topic is in another exactly once.
 
 Always true: only committed rows count, on both sides. Repeated rows are counted: if several rows of the source share a
 name, the target must have it equally often.
@@ -26,7 +26,7 @@ Compare = Callable[["DataFrame", "DataFrame"], "DataFrame"]
 the last two count the name in each topic."""
 
 
-class Counts(NamedTuple):
+class RowCounts(NamedTuple):
     """The number of rows of each kind."""
 
     source: int
@@ -44,7 +44,7 @@ class Counts(NamedTuple):
         return not (self.missing or self.duplicate or self.unexpected)
 
 
-class Verification:
+class TopicComparison:
     """The comparison of two topics."""
 
     def __init__(self, names: "DataFrame") -> None:
@@ -64,7 +64,7 @@ class Verification:
         return self._names.withColumn("kind", kind).where("kind IS NOT NULL").select("kind", "name", "source", "target")
 
     @cached_property
-    def counts(self) -> Counts:
+    def counts(self) -> RowCounts:
         """The number of rows of each kind."""
         from pyspark.sql import functions as f
 
@@ -76,7 +76,7 @@ class Verification:
             f.sum(f.when((source > 0) & (target > source), target - source)).alias("duplicate"),
             f.sum(f.when(source == 0, target)).alias("unexpected"),
         ).collect()[0]
-        return Counts(*(int(row[name] or 0) for name in Counts._fields))
+        return RowCounts(*(int(row[name] or 0) for name in RowCounts._fields))
 
     def close(self) -> None:
         """Free the memory of the comparison."""
@@ -93,7 +93,7 @@ def verify(
     on_target: str | None = None,
     by: Compare | None = None,
     command_config: str | None = None,
-) -> Verification:
+) -> TopicComparison:
     """Compare the committed rows of two topics: rows that are missing in `target`, duplicate or unexpected.
 
     `on` is a Spark expression over the columns of `txnlog` that names a row, or `src`, the default: the header of that
@@ -115,7 +115,7 @@ def verify(
 
     if by is None:
         by = _row_by_row(on or BY_HEADER, on_target)
-    return Verification(by(rows(source), rows(target)))
+    return TopicComparison(by(rows(source), rows(target)))
 
 
 def _row_by_row(on: str, on_target: str | None) -> Compare:

@@ -11,7 +11,7 @@ from eosin.pipeline.common.errors import ConflictingSettings
 _TIME: Final = re.compile(r"(\d+\s*(ms|s|m|h|(millisecond|second|minute|hour|day)s?)\s*)+")
 
 
-class Parser(argparse.ArgumentParser):
+class PipelineParser(argparse.ArgumentParser):
     """An argument parser that complains in one sentence on stderr and exits with code 2."""
 
     def error(self, message: str) -> NoReturn:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.pipeline.audit import MAX_TRANSACTION_TIMEOUT_MS
-from eosin.pipeline.cli.arguments import Parser, at_least, fail
+from eosin.pipeline.cli.arguments import PipelineParser, at_least, fail
 from eosin.pipeline.cli.spark_arguments import add_spark, open_session
 from eosin.pipeline.common.errors import BadPaths, require_spark
 
@@ -24,7 +24,7 @@ _SHOWN: Final = 20
 
 def main(arguments: Sequence[str]) -> int:
     """Run it."""
-    parser = Parser(
+    parser = PipelineParser(
         prog="eosin pipeline audit",
         description="Read the batch headers of segment files with Spark, and report on their transactions.",
     )

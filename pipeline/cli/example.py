@@ -19,18 +19,18 @@ from typing import Any, Final
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
-from eosin.client.consumer import ConsumedRecord, Consumer, Isolation
+from eosin.client.consumer import ConsumedRecord, Consumer
 from eosin.client.errors import BrokerError, ClientError
 from eosin.client.producer import Producer
 from eosin.client.security.settings import SecuritySettings
 from eosin.client.transactions import TransactionAdmin
-from eosin.pipeline.cli.arguments import Parser, at_least, fail
+from eosin.pipeline.cli.arguments import PipelineParser, at_least, fail
 from eosin.pipeline.common.errors import ConflictingSettings, MissingDependency, require_spark
 from eosin.pipeline.common.partitioning import partition_of
 from eosin.pipeline.common.security import carried_settings, connection_security
 from eosin.pipeline.job.child import Child, ChildFailed, end_on_sigterm
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.protocol.records.batch import NewRecord
 from eosin.runtime.clock import SystemClock
 
@@ -115,9 +115,9 @@ class Example:
         self._say(f"{written} records are in topic {self.input}, and {written // 10} aborted ones")
         while self._run_pipeline():
             self.crashes += 1
-        inputs = asyncio.run(self._read(self.input, Isolation.READ_COMMITTED))
-        outputs = asyncio.run(self._read(self.output, Isolation.READ_COMMITTED))
-        everything = asyncio.run(self._read(self.output, Isolation.READ_UNCOMMITTED))
+        inputs = asyncio.run(self._read(self.input, IsolationLevel.READ_COMMITTED))
+        outputs = asyncio.run(self._read(self.output, IsolationLevel.READ_COMMITTED))
+        everything = asyncio.run(self._read(self.output, IsolationLevel.READ_UNCOMMITTED))
         verdict: dict[str, Any] = {
             "inputs": len(inputs),
             "outputs": len(outputs),
@@ -257,7 +257,7 @@ class Example:
         await producer.send_all(by_partition, timestamp=self.clock.now_ms())
         await (producer.commit() if commit else producer.abort())
 
-    async def _read(self, topic: str, isolation: Isolation) -> list[ConsumedRecord]:
+    async def _read(self, topic: str, isolation: IsolationLevel) -> list[ConsumedRecord]:
         async with self._client() as client:
             consumer = Consumer(client, isolation=isolation)
             await consumer.assign_from([TopicPartition(topic, index) for index in range(PARTITIONS)])
@@ -273,8 +273,8 @@ def _address(broker: Child) -> str:
     raise ChildFailed(f"the broker did not start: it ended with code {broker.wait()}")
 
 
-def _parser() -> Parser:
-    parser = Parser(prog="eosin pipeline example", description=__doc__)
+def _parser() -> PipelineParser:
+    parser = PipelineParser(prog="eosin pipeline example", description=__doc__)
     parser.add_argument("example", choices=sorted(EXAMPLES))
     parser.add_argument(
         "--crash-every", type=at_least(1), default=0, metavar="N", help="kill the pipeline after every N batches"

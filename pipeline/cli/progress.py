@@ -11,7 +11,7 @@ from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ClientError
 from eosin.client.security.settings import SecuritySettings
 from eosin.client.transactions import TransactionAdmin
-from eosin.pipeline.cli.arguments import Parser, fail
+from eosin.pipeline.cli.arguments import PipelineParser, fail
 from eosin.pipeline.common.errors import ConflictingSettings
 from eosin.pipeline.common.progress_marker import progress_topic, read_marker
 from eosin.pipeline.common.security import carried_settings, connection_security
@@ -22,7 +22,7 @@ _TIMEOUT_MS = 10_000
 
 def main(arguments: Sequence[str]) -> int:
     """Print the marker and the producer's state. Exit code 1 if there is no such pipeline."""
-    parser = Parser(prog="eosin pipeline progress", description=__doc__)
+    parser = PipelineParser(prog="eosin pipeline progress", description=__doc__)
     parser.add_argument("pipeline", metavar="PIPELINE", help="name of the pipeline, which is its transactional id")
     parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT[,...]", help="brokers of the cluster")
     parser.add_argument(
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
         return fail("progress", str(error))
     topic = options.topic or progress_topic(options.pipeline)
     try:
-        found = asyncio.run(_ask(options.bootstrap_server, options.pipeline, topic, settings))
+        found = asyncio.run(_read_progress(options.bootstrap_server, options.pipeline, topic, settings))
     except (ClientError, TimeoutError) as error:
         return fail("progress", str(error), code=1)
     if found is None:
@@ -47,7 +47,9 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-async def _ask(bootstrap: str, pipeline: str, topic: str, settings: SecuritySettings) -> dict[str, Any] | None:
+async def _read_progress(
+    bootstrap: str, pipeline: str, topic: str, settings: SecuritySettings
+) -> dict[str, Any] | None:
     security = connection_security(settings)
     async with Client(
         bootstrap, request_timeout_ms=_TIMEOUT_MS, retry_timeout_ms=_TIMEOUT_MS, security=security

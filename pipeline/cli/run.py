@@ -14,7 +14,7 @@ from eosin.client.addresses import parse_bootstrap
 from eosin.client.client import Client
 from eosin.client.errors import AuthenticationFailed, ClientError
 from eosin.client.security.settings import SecuritySettings
-from eosin.pipeline.cli.arguments import Parser, at_least, fail, pairs, trigger
+from eosin.pipeline.cli.arguments import PipelineParser, at_least, fail, pairs, trigger
 from eosin.pipeline.cli.interrupts import held_back
 from eosin.pipeline.common.errors import ConflictingSettings, PipelineError
 from eosin.pipeline.common.security import carried_settings, connection_security
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from eosin.pipeline.common.progress_reports import BatchProgress
 
-_LOOK_MS: Final = 5000
+_CHECK_MS: Final = 5000
 MODES: Final = ("append", "update", "complete")
 
 
@@ -104,7 +104,7 @@ async def _require_topics(bootstrap: str, topics: Sequence[str], settings: Secur
     security = connection_security(settings)
     try:
         async with Client(
-            bootstrap, request_timeout_ms=_LOOK_MS, retry_timeout_ms=_LOOK_MS, security=security
+            bootstrap, request_timeout_ms=_CHECK_MS, retry_timeout_ms=_CHECK_MS, security=security
         ) as client:
             await topic_partitions(client, [each.strip() for each in topics])
     except AuthenticationFailed:
@@ -113,8 +113,8 @@ async def _require_topics(bootstrap: str, topics: Sequence[str], settings: Secur
         pass
 
 
-def _parser() -> Parser:
-    parser = Parser(prog="eosin pipeline run", description=__doc__)
+def _parser() -> PipelineParser:
+    parser = PipelineParser(prog="eosin pipeline run", description=__doc__)
     parser.add_argument("function", metavar="MODULE:FUNC", help="function from the input frame to the output frame")
     parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT[,...]", help="brokers of the cluster")
     parser.add_argument(

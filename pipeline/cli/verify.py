@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from eosin.pipeline.cli.arguments import Parser, fail
+from eosin.pipeline.cli.arguments import PipelineParser, fail
 from eosin.pipeline.cli.spark_arguments import add_spark, open_session
 from eosin.pipeline.common.errors import BadExpression, ConflictingSettings, require_spark
 from eosin.pipeline.common.security import carried_settings
@@ -22,7 +22,7 @@ _SHOWN: Final = 20
 
 def main(arguments: Sequence[str]) -> int:
     """Run it."""
-    parser = Parser(
+    parser = PipelineParser(
         prog="eosin pipeline verify",
         description="Compare the committed rows of two topics: missing, duplicate, unexpected.",
     )

@@ -11,13 +11,13 @@ from typing import Final, Self
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
-from eosin.client.consumer import EARLIEST, LATEST, Consumer, Isolation
+from eosin.client.consumer import EARLIEST, LATEST, Consumer
 from eosin.client.errors import BrokerError
 from eosin.client.metadata import TopicInfo
 from eosin.pipeline.common.errors import BadProgressTopic
 from eosin.pipeline.common.task_timeouts import TASK_TIMEOUT_MS
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.protocol.records.batch import NewRecord
 from eosin.runtime.clock import Clock, SystemClock
 
@@ -137,9 +137,9 @@ async def last_record(
     clock = clock or SystemClock()
     deadline_ms = clock.elapsed_ms() + timeout_ms
     partition = TopicPartition(topic, 0)
-    everything = Consumer(client, isolation=Isolation.READ_UNCOMMITTED)
+    everything = Consumer(client, isolation=IsolationLevel.READ_UNCOMMITTED)
     end = (await everything.list_offset(partition, LATEST)).offset
-    consumer = Consumer(client, isolation=Isolation.READ_COMMITTED)
+    consumer = Consumer(client, isolation=IsolationLevel.READ_COMMITTED)
     await consumer.assign_from([partition], EARLIEST)
     found: tuple[bytes, int] | None = None
     while consumer.position(partition) < end:

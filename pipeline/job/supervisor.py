@@ -25,7 +25,7 @@ FIRST_BACKOFF_MS: Final = 1_000
 LAST_BACKOFF_MS: Final = 60_000
 MAX_FAILURES: Final = 10
 """The most failures in a row, without a batch between them."""
-_LOOK_S: Final = 0.2
+_CHECK_S: Final = 0.2
 
 _HOPELESS: Final = (
     errors.PipelineFenced,
@@ -135,15 +135,15 @@ class Supervisor:
         self._sink.failure = None  # the failure of an earlier run
         query = self.query = self._start()
         try:
-            while not query.awaitTermination(_LOOK_S):  # type: ignore[arg-type]  # fractions are taken, too
-                self._tell_new(query, ended=False)
+            while not query.awaitTermination(_CHECK_S):  # type: ignore[arg-type]  # fractions are taken, too
+                self._report_new(query, ended=False)
         except StreamingQueryException as error:
-            self._tell_new(query, ended=True)
+            self._report_new(query, ended=True)
             return str(error)
-        self._tell_new(query, ended=True)
+        self._report_new(query, ended=True)
         return None
 
-    def _tell_new(self, query: "StreamingQuery", *, ended: bool) -> None:
+    def _report_new(self, query: "StreamingQuery", *, ended: bool) -> None:
         if not self._reports:
             return
         known: dict[int, Any] = {}

@@ -25,7 +25,7 @@ _BY_TOPIC_NAME = 9
 
 
 @dataclass(frozen=True, slots=True)
-class CommittedOffset:
+class GroupOffset:
     """The next offset of a group in one partition."""
 
     offset: int
@@ -35,7 +35,7 @@ class CommittedOffset:
 
 async def committed_offsets(
     client: Client, group: str, partitions: Sequence[TopicPartition]
-) -> dict[TopicPartition, CommittedOffset]:
+) -> dict[TopicPartition, GroupOffset]:
     """The committed offset of each partition; partitions without one are left out. Raises a ClientError."""
     by_topic: dict[str, list[int]] = {}
     for topic, index in partitions:
@@ -56,12 +56,12 @@ async def committed_offsets(
     )
     doing = f"reading the offsets of group {group!r}"
 
-    async def attempt() -> dict[TopicPartition, CommittedOffset]:
-        answer: OffsetFetchResponse = await client.ask_coordinator(
+    async def attempt() -> dict[TopicPartition, GroupOffset]:
+        answer: OffsetFetchResponse = await client.call_coordinator(
             CoordinatorType.GROUP, group, ApiKey.OFFSET_FETCH, request, at_most=_BY_TOPIC_NAME
         )
         check(answer.error_code, doing)
-        found: dict[TopicPartition, CommittedOffset] = {}
+        found: dict[TopicPartition, GroupOffset] = {}
         for group_answer in answer.groups:  # from version 8 on; older responses are about one group
             check(group_answer.error_code, doing)
             for named in group_answer.topics:
@@ -77,11 +77,11 @@ def _known(
     topic: str,
     partitions: Sequence[OffsetFetchResponsePartition] | Sequence[OffsetFetchResponsePartitions],
     doing: str,
-) -> dict[TopicPartition, CommittedOffset]:
+) -> dict[TopicPartition, GroupOffset]:
     for each in partitions:
         check(each.error_code, doing)
     return {
-        TopicPartition(topic, each.partition_index): CommittedOffset(each.committed_offset, each.metadata or "")
+        TopicPartition(topic, each.partition_index): GroupOffset(each.committed_offset, each.metadata or "")
         for each in partitions
         if each.committed_offset >= 0
     }

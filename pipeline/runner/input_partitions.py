@@ -20,7 +20,7 @@ from eosin.pipeline.common.errors import DataLoss, MissingOffsets
 from eosin.pipeline.common.periodic_lookup import PeriodicLookup
 from eosin.pipeline.common.settings import RESET_EARLIEST
 from eosin.pipeline.common.topic_partitions import find_partitions
-from eosin.pipeline.runner.group_offsets import CommittedOffset, committed_offsets
+from eosin.pipeline.runner.group_offsets import GroupOffset, committed_offsets
 from eosin.pipeline.runner.input_marker import InputMarker, ReadTopic
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, TopicPartition, uuid_text
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _NewPartitions:
     """New partitions, and the ids of their topics."""
 
     starts: dict[TopicPartition, int]
@@ -47,7 +47,7 @@ class _Found:
 
 
 class InputPartitions:
-    """The partitions of some topics, read for one group. Call `start` first, and `look_for_new` regularly."""
+    """The partitions of some topics, read for one group. Call `start` first, and `check_for_new` regularly."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class InputPartitions:
                 found[partition] = records, position
         return found
 
-    def look_for_new(self) -> bool:
+    def check_for_new(self) -> bool:
         """Add new partitions, and look for them again when it is time. True if any were added."""
         new = self._lookup.poll()
         if new is None or not new.starts:
@@ -142,12 +142,12 @@ class InputPartitions:
         """Cancel the lookup in flight."""
         await self._lookup.close()
 
-    async def _find_new(self, client: Client) -> _Found:
+    async def _find_new(self, client: Client) -> _NewPartitions:
         """The partitions that are not known yet, and the offset at which each begins."""
         found = await find_partitions(client, self._topics)
         new = [each for each in found.partitions if each not in self._positions]
         if not new:
-            return _Found({}, {})
+            return _NewPartitions({}, {})
         kept = await committed_offsets(client, self._group, new)
         starts = {
             each: kept[each].offset for each in new if each in kept and _is_of(kept[each], found.topic_ids, each.topic)
@@ -163,7 +163,7 @@ class InputPartitions:
             )
         for partition in unread:
             starts[partition] = (await earliest.list_offset(partition, EARLIEST)).offset
-        return _Found(starts, found.topic_ids)
+        return _NewPartitions(starts, found.topic_ids)
 
     def _check_unread(self, partitions: Sequence[TopicPartition], topic_ids: Mapping[str, str]) -> None:
         """Raise MissingOffsets if the application has read some of these before."""
@@ -177,7 +177,7 @@ class InputPartitions:
                 f" auto.offset.reset={RESET_EARLIEST} to read the whole partition again"
             )
 
-    def _add(self, found: _Found) -> None:
+    def _add(self, found: _NewPartitions) -> None:
         for topic, topic_id in found.topic_ids.items():
             self._topic_ids.setdefault(topic, topic_id)
         self._committed |= found.starts
@@ -222,7 +222,7 @@ def _named(partitions: Sequence[TopicPartition]) -> str:
     return f"{some} and {left} more" if left > 0 else some
 
 
-def _is_of(kept: CommittedOffset, topic_ids: Mapping[str, str], topic: str) -> bool:
+def _is_of(kept: GroupOffset, topic_ids: Mapping[str, str], topic: str) -> bool:
     """True if an offset belongs to the present topic of this name. Offsets that tools or older releases have committed
     name no topic id, and are taken to belong to it."""
     now, then = topic_ids.get(topic), kept.metadata.removeprefix(_TOPIC_ID)

@@ -263,7 +263,7 @@ class Runner:
         if not parts.producer.in_transaction:
             parts.outputs.refresh()
         await self._work(parts, parts.inputs.moved(answers))
-        if parts.inputs.look_for_new():
+        if parts.inputs.check_for_new():
             self.partitions = parts.inputs.tasks
             self._refresh_due_ms = self._clock.elapsed_ms()
         if self._is_due():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 HASH_DIGITS: Final = 32
 
 
-class Checkpoint:
+class QueryCheckpoint:
     """The folder in which Spark keeps a query."""
 
     def __init__(self, spark: "SparkSession", root: str) -> None:

@@ -18,16 +18,16 @@ Grant = Callable[[int], None]
 """Gives a partition to a task, with the sequence number of its next batch."""
 
 
-class Refused(Exception):
+class WriteRefused(Exception):
     """A task may not write. The message is one sentence with the reason."""
 
 
-class GivenUp(Refused):
+class WritesStopped(WriteRefused):
     """No task may write any more, since one has failed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class TaskFailure:
     """The failure of the first task that failed."""
 
     reason: str
@@ -43,7 +43,7 @@ class LeaseBook:
     """The leases of one batch."""
 
     def __init__(self) -> None:
-        self.failure: Failure | None = None
+        self.failure: TaskFailure | None = None
         self.rows: Final[dict[int, int]] = {}
         """The number of rows of each task whose batches are all acknowledged."""
         self.retries = 0
@@ -58,7 +58,7 @@ class LeaseBook:
         new batches for retries of the old ones."""
         self.check()
         if task in self._begun:
-            raise Refused(
+            raise WriteRefused(
                 f"task {task} was tried before in this transaction and may have written: the batch must be written anew"
             )
         self._begun.add(task)
@@ -75,7 +75,7 @@ class LeaseBook:
         """Give a partition back; `sequence` follows the acknowledged batches. Raises Refused."""
         self.check()
         if self._holders.pop(partition, None) != task:
-            raise Refused(f"task {task} gives back partition {partition}, which was not its own")
+            raise WriteRefused(f"task {task} gives back partition {partition}, which was not its own")
         self._sequences[partition] = sequence
         if waiting := self._waiting.get(partition):
             self._give(partition, *waiting.popleft())
@@ -93,7 +93,7 @@ class LeaseBook:
     def fail(self, task: int, reason: str, code: ErrorCode | None = None) -> None:
         """Note the failure of a task. Only the first one counts: it makes the others fail."""
         if self.failure is None:
-            self.failure = Failure(f"task {task} failed: {reason}", code)
+            self.failure = TaskFailure(f"task {task} failed: {reason}", code)
 
     def gone(self, task: int) -> None:
         """A task has disconnected: a failure, unless the task was done."""
@@ -103,4 +103,4 @@ class LeaseBook:
     def check(self) -> None:
         """Raise GivenUp if a task has failed."""
         if self.failure is not None:
-            raise GivenUp(f"the batch is given up, since {self.failure.reason}")
+            raise WritesStopped(f"the batch is given up, since {self.failure.reason}")

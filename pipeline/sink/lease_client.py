@@ -60,7 +60,7 @@ class Leases:
         if error is not None and self._refusal is None:
             code = int(error.code) if isinstance(error, BrokerError) else None
             reason = "".join(traceback.format_exception_only(error)).strip()
-            self._tell({"failed": shortened(reason), "code": code})
+            self._send({"failed": shortened(reason), "code": code})
         self._listening.cancel()
         self._writer.close()
         await asyncio.gather(self._listening, self._writer.wait_closed(), return_exceptions=True)
@@ -81,7 +81,7 @@ class Leases:
                     " spark.driver.host to an address of the driver that executors reach, or use route driver"
                 ) from error
             self._listening = asyncio.create_task(self._listen(reader))
-            await self._ask({"secret": address.secret, "begin": self._task}, "begun", self._task)
+            await self._request({"secret": address.secret, "begin": self._task}, "begun", self._task)
 
     @contextlib.asynccontextmanager
     async def held(self, partition: int) -> AsyncIterator[Lease]:
@@ -89,34 +89,34 @@ class Leases:
         sequence number is unknown then."""
         async with self._turns.setdefault(partition, asyncio.Lock()):
             await self.begin()
-            taken = await self._ask({"take": partition}, "taken", partition)
+            taken = await self._request({"take": partition}, "taken", partition)
             lease = Lease(taken["sequence"])
             yield lease
-            self._tell({"free": partition, "sequence": lease.sequence})
+            self._send({"free": partition, "sequence": lease.sequence})
 
     async def done(self, rows: int, retries: int) -> None:
         """Tell the driver that all rows are acknowledged. Raises BatchGivenUp or RowsLost if it is too late."""
-        await self._ask({"done": rows, "retries": retries}, "done", rows)
+        await self._request({"done": rows, "retries": retries}, "done", rows)
 
-    async def _ask(self, question: dict[str, Any], answer: str, about: int) -> dict[str, Any]:
+    async def _request(self, question: dict[str, Any], answer: str, about: int) -> dict[str, Any]:
         if self._refusal is not None:
             raise self._refusal.with_traceback(None)
         expected: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._expected[answer, about] = expected
-        self._tell(question)
+        self._send(question)
         return await expected
 
-    def _tell(self, said: dict[str, Any]) -> None:
+    def _send(self, said: dict[str, Any]) -> None:
         assert self._writer is not None, "begin comes first"
         self._writer.write(json.dumps(said).encode() + b"\n")
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
-        self._refusal = await self._hear(reader)
+        self._refusal = await self._receive(reader)
         for expected in self._expected.values():
             if not expected.done():
                 expected.set_exception(self._refusal)
 
-    async def _hear(self, reader: asyncio.StreamReader) -> Exception:
+    async def _receive(self, reader: asyncio.StreamReader) -> Exception:
         """Pass answers on until there will be no more; returns the reason."""
         try:
             while line := await reader.readline():

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from eosin.client.errors import known_code
 from eosin.pipeline.common.errors import ConflictingSettings
-from eosin.pipeline.sink.lease_book import GivenUp, LeaseBook, Refused
+from eosin.pipeline.sink.lease_book import LeaseBook, WriteRefused, WritesStopped
 
 LONGEST_REASON: Final = 4_000
 """Characters of a reason in a message: JSON writes up to 12 bytes for each, and a line may have 64 KiB."""
@@ -71,36 +71,36 @@ class LeaseServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while line := await reader.readline():
-                self._take(json.loads(line), writer)
-        except GivenUp as given_up:
-            self._tell(writer, {"given_up": str(given_up)})
-        except Refused as refused:
-            self._tell(writer, {"refused": str(refused)})
+                self._accept(json.loads(line), writer)
+        except WritesStopped as given_up:
+            self._send(writer, {"given_up": str(given_up)})
+        except WriteRefused as refused:
+            self._send(writer, {"refused": str(refused)})
         except (ConnectionError, ValueError, KeyError, TypeError):
             pass  # the connection was lost, or its peer is not a task
         finally:
             self._leave(writer)
             writer.close()
 
-    def _take(self, asked: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    def _accept(self, asked: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         if writer not in self._tasks:
             if not hmac.compare_digest(asked["secret"], self._secret):
                 raise ValueError("a stranger")
             self.book.begin(asked["begin"])
             self._tasks[writer] = asked["begin"]
-            self._tell(writer, {"begun": asked["begin"]})
+            self._send(writer, {"begun": asked["begin"]})
             return
         task = self._tasks[writer]
         if "take" in asked:
             partition = asked["take"]
             self.book.take(
-                task, partition, lambda sequence: self._tell(writer, {"taken": partition, "sequence": sequence})
+                task, partition, lambda sequence: self._send(writer, {"taken": partition, "sequence": sequence})
             )
         elif "free" in asked:
             self.book.free(task, asked["free"], asked["sequence"])
         elif "done" in asked:
             self.book.done(task, asked["done"], asked["retries"])
-            self._tell(writer, {"done": asked["done"]})
+            self._send(writer, {"done": asked["done"]})
         else:
             self.book.fail(task, asked["failed"], None if asked["code"] is None else known_code(asked["code"]))
 
@@ -111,11 +111,11 @@ class LeaseServer:
         self.book.gone(task)
         try:
             self.book.check()
-        except GivenUp as given_up:
+        except WritesStopped as given_up:
             for other in self._tasks:
-                self._tell(other, {"given_up": str(given_up)})
+                self._send(other, {"given_up": str(given_up)})
 
     @staticmethod
-    def _tell(writer: asyncio.StreamWriter, said: dict[str, Any]) -> None:
+    def _send(writer: asyncio.StreamWriter, said: dict[str, Any]) -> None:
         if not writer.is_closing():
             writer.write(json.dumps(said).encode() + b"\n")

@@ -28,7 +28,7 @@ from eosin.pipeline.common.topic_partitions import topic_partitions
 from eosin.pipeline.sink.batch_limits import BatchLimits
 from eosin.pipeline.sink.batch_query import BatchQuery, present_query
 from eosin.pipeline.sink.batch_transactions import BatchTransactions
-from eosin.pipeline.sink.checkpoint import Checkpoint
+from eosin.pipeline.sink.checkpoint import QueryCheckpoint
 from eosin.pipeline.sink.driver_route import DRIVER_MAX_ROWS, DriverRoute
 from eosin.pipeline.sink.executors_route import ExecutorsRoute, TaskPlan
 from eosin.pipeline.sink.handovers import Handovers
@@ -51,11 +51,11 @@ _UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hou
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _QueryRun:
     """One run of one query, and what its checkpoint knows."""
 
     query: BatchQuery
-    checkpoint: Checkpoint
+    checkpoint: QueryCheckpoint
     handovers: Handovers
 
 
@@ -134,7 +134,7 @@ class TxnSink:
         self._loop = LoopThread(f"sink {pipeline}")
         self._driver_route = DriverRoute(self._loop, max_rows=driver_max_rows)
         self._executors_route = ExecutorsRoute(self._loop, lease_port=lease_port)
-        self._run: _Run | None = None
+        self._run: _QueryRun | None = None
         self._running: _RunningQuery | None = None
 
     def start(
@@ -263,11 +263,11 @@ class TxnSink:
 
     # --- taking the pipeline over
 
-    def _run_of(self, frame: DataFrame) -> _Run:
+    def _run_of(self, frame: DataFrame) -> _QueryRun:
         query = present_query(frame.sparkSession)
         if self._run is None or self._run.query != query:
-            checkpoint = Checkpoint(frame.sparkSession, query.checkpoint)
-            self._run = _Run(query, checkpoint, Handovers(checkpoint, self.pipeline, query.run_id))
+            checkpoint = QueryCheckpoint(frame.sparkSession, query.checkpoint)
+            self._run = _QueryRun(query, checkpoint, Handovers(checkpoint, self.pipeline, query.run_id))
         return self._run
 
     def _running_query(self, query: BatchQuery, frame: DataFrame) -> _RunningQuery:
@@ -276,10 +276,10 @@ class TxnSink:
             self._close_client()
             check_session(frame.sparkSession)
             check_columns(frame.dtypes, default_topic=self._topic)
-            self._running = self._loop.run(self._take_over(query))
+            self._running = self._loop.run(self._adopt(query))
         return self._running
 
-    async def _take_over(self, query: BatchQuery) -> _RunningQuery:
+    async def _adopt(self, query: BatchQuery) -> _RunningQuery:
         """Both topics first, the transactional id last: a pipeline that could not write fences nobody."""
         client = RetryingClient(
             self._bootstrap,

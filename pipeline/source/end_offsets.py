@@ -8,17 +8,17 @@ import functools
 from collections.abc import Iterable
 
 from eosin.client.client import Client
-from eosin.client.consumer import LATEST, Consumer, Isolation
+from eosin.client.consumer import LATEST, Consumer
 from eosin.pipeline.common.fan_out import PATIENCE_MS, FanOut
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 
 
 class EndOffsets:
     """The end offsets of one source."""
 
     def __init__(
-        self, client: Client, isolation: Isolation, timeouts: TaskTimeouts, *, patience_ms: int = PATIENCE_MS
+        self, client: Client, isolation: IsolationLevel, timeouts: TaskTimeouts, *, patience_ms: int = PATIENCE_MS
     ) -> None:
         """`client` must give up after one request timeout, since the whole round is repeated here."""
         self.known: dict[TopicPartition, int] = {}

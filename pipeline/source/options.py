@@ -10,18 +10,20 @@ from typing import Final, Self, TypeVar
 
 from eosin.client.addresses import parse_bootstrap
 from eosin.client.connection import REQUEST_TIMEOUT_MS
-from eosin.client.consumer import Isolation
 from eosin.client.security.settings import SecuritySettings
 from eosin.pipeline.common.errors import ConflictingSettings
 from eosin.pipeline.common.security import OPTION, PLAIN, carried_settings
 from eosin.pipeline.common.settings import number
 from eosin.pipeline.common.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 
-_ISOLATION: Final = {"read_committed": Isolation.READ_COMMITTED, "read_uncommitted": Isolation.READ_UNCOMMITTED}
+_ISOLATION: Final = {
+    "read_committed": IsolationLevel.READ_COMMITTED,
+    "read_uncommitted": IsolationLevel.READ_UNCOMMITTED,
+}
 _BOOL: Final = {"true": True, "false": False}
 _KNOWN: Final = {
     name.lower(): name
@@ -54,7 +56,7 @@ class SourceOptions:
 
     bootstrap: str
     topics: tuple[str, ...]
-    isolation: Isolation = Isolation.READ_COMMITTED
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     starting: str | Offsets = EARLIEST
     ending: str | Offsets = LATEST
     max_rows_per_trigger: int | None = None

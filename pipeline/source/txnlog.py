@@ -88,7 +88,7 @@ class LogRange(InputPartition):
         """The time for which the partition may keep timing out before its final attempt."""
 
 
-class Position(NamedTuple):
+class SourcePosition(NamedTuple):
     """The next offset of each partition, and the ids of the topics."""
 
     offsets: dict[TopicPartition, int]
@@ -138,7 +138,7 @@ class _Planning:
         await self.client.close()
 
 
-class _Reading:
+class _LogReading:
     """The common part of both readers: planning, in the planning process, and reading, in tasks."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
@@ -167,15 +167,15 @@ class _Reading:
             self._planning.close()
         self._planning = None
 
-    def offsets(self, wanted: str | Offsets) -> Position:
+    def offsets(self, wanted: str | Offsets) -> SourcePosition:
         """The earliest, latest or given offsets. Partitions that are not given begin at their earliest record."""
         there = self.ask("partitions")
         if wanted == LATEST:
-            return Position(dict(self.ask("latest", there.partitions)), there.topic_ids)
+            return SourcePosition(dict(self.ask("latest", there.partitions)), there.topic_ids)
         found: dict[TopicPartition, int] = dict(self.ask("earliest", there.partitions))
         if isinstance(wanted, Mapping):
             found |= {each: offset for each, offset in wanted.items() if each in found}
-        return Position(found, there.topic_ids)
+        return SourcePosition(found, there.topic_ids)
 
     def ranges(self, start: Offsets, end: Offsets, topic_ids: Mapping[str, str]) -> list[LogRange]:
         """A range for each partition with offsets between two positions. `topic_ids` are the ids at the end. Lost
@@ -219,7 +219,7 @@ class TxnLogReader(DataSourceReader):
     """Reads topics once, as they are now."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        self._reading = _Reading(options, schema)
+        self._reading = _LogReading(options, schema)
 
     def partitions(self) -> Sequence[InputPartition]:
         """A range for each topic partition with offsets to read."""
@@ -241,9 +241,9 @@ class TxnLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads topics as they grow."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        self._reading = _Reading(options, schema)
+        self._reading = _LogReading(options, schema)
         self._initial: CheckpointJson | None = None
-        self._target: Position | None = None
+        self._target: SourcePosition | None = None
         """The position at which an `availableNow` query stops."""
 
     def initialOffset(self) -> CheckpointJson:
@@ -264,7 +264,7 @@ class TxnLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: CheckpointJson, limit: ReadLimit) -> CheckpointJson:
         """The end of the next micro-batch. Raises DataLoss for a partition that ends before its position, and for a
         topic that was deleted and created again."""
-        known = Position.of(start)
+        known = SourcePosition.of(start)
         if self._target is not None:
             topic_ids, position = self._target.topic_ids, self._in_same_topics(known, self._target.topic_ids)
             ends = self._target.offsets
@@ -277,7 +277,7 @@ class TxnLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         stops = limited(begins, {each: ends.get(each, offset) for each, offset in begins.items()}, rows)
         return to_json(stops, {**known.topic_ids, **topic_ids})
 
-    def _in_same_topics(self, known: Position, topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+    def _in_same_topics(self, known: SourcePosition, topic_ids: Mapping[str, str]) -> dict[TopicPartition, int]:
         """The offsets in topics that still have their id: partitions of all others are new. Raises DataLoss for a topic
         with another id, with failOnDataLoss=true."""
         recreated = recreated_topics(known.topic_ids, topic_ids)
@@ -308,7 +308,7 @@ class TxnLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: CheckpointJson, end: CheckpointJson) -> Sequence[InputPartition]:
         """A range for each topic partition that moves."""
-        begin, stop = Position.of(start), Position.of(end)
+        begin, stop = SourcePosition.of(start), SourcePosition.of(end)
         recreated = recreated_topics(begin.topic_ids, stop.topic_ids)
         position = {each: offset for each, offset in begin.offsets.items() if each.topic not in recreated}
         return self._reading.ranges(position, stop.offsets, stop.topic_ids)

@@ -31,7 +31,7 @@ from weakref import WeakValueDictionary
 STEP_BYTES: Final = 1 << 20
 """Size of a step in which a frame takes memory. A frame of more than this is memory that the system gives page by page
 as it fills."""
-LOOK_MS: Final = 250
+CHECK_MS: Final = 250
 """Between two looks at those who hold memory, while somebody waits."""
 PATIENCE: Final = 8
 """A frame that would end within so many looks is not slow."""
@@ -47,7 +47,7 @@ _WORTH: Final = 4096
 NO_LIMIT: Final = 1 << 62
 
 
-class Sender(Protocol):
+class FrameSender(Protocol):
     """A connection that large frames come by."""
 
     @property
@@ -78,7 +78,7 @@ class Share:
 
     __slots__ = ("account", "held_bytes", "sender", "waiting")
 
-    def __init__(self, account: Account, sender: Sender | None) -> None:
+    def __init__(self, account: Account, sender: FrameSender | None) -> None:
         self.account = account
         self.sender = sender
         self.held_bytes = 0
@@ -176,7 +176,7 @@ class FrameMemory:
     ) -> None:
         """`share_bytes` is the limit of one connection, `largest_bytes` of one frame; `others` tells what else counts
         against `limit_bytes`. `soon` calls in the loop, and may be called in any thread; `later` calls after
-        `LOOK_MS`, when the loop has read what came meanwhile."""
+        `CHECK_MS`, when the loop has read what came meanwhile."""
         self.limit_bytes: Final = limit_bytes
         self.share_bytes: Final = share_bytes
         self.common_bytes: Final = limit_bytes - min(largest_bytes, limit_bytes // 2)
@@ -209,7 +209,7 @@ class FrameMemory:
         """Number of frames that wait for others to make room."""
         return sum(map(len, self._waiting.values()))
 
-    def share(self, sender: Sender | None) -> Share:
+    def share(self, sender: FrameSender | None) -> Share:
         """For the frames of a connection; without a sender they belong to nobody, and must not wait."""
         owner = None if sender is None else sender.frame_owner
         account = self._accounts.get(owner)

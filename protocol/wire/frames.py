@@ -18,7 +18,7 @@ import struct
 from typing import Final
 
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.wire.frame_memory import Claim, FrameMemory, Sender, Share
+from eosin.protocol.wire.frame_memory import Claim, FrameMemory, FrameSender, Share
 from eosin.protocol.wire.headers import SIZE_BYTES
 
 _SIZE: Final = struct.Struct(">i")
@@ -75,7 +75,7 @@ class FrameDecoder:
         *,
         spare: SpareBuffers | None = None,
         max_control_bytes: int = 0x7FFFFFFF,
-        sender: Sender | None = None,
+        sender: FrameSender | None = None,
     ) -> None:
         """Frames are at most `max_frame_bytes` long (`socket.request.max.bytes`), their size prefix not counted, and
         `max_control_bytes` if they do not begin with the key of Produce. Only a frame that does not fit the buffer is

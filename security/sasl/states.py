@@ -29,7 +29,7 @@ LEAST_BETWEEN_MS: Final = 1000
 """Between the beginnings of two authentications of one connection (KIP-368)."""
 
 
-class State(Enum):
+class AuthenticationState(Enum):
     """The state of a connection's authentication."""
 
     START = "start"
@@ -39,7 +39,7 @@ class State(Enum):
     FAILED = "failed"
 
 
-class Verdict(Enum):
+class RequestTreatment(Enum):
     """The treatment of a request."""
 
     PASS = "pass"
@@ -59,7 +59,7 @@ class Authentication:
 
     def __init__(self, enabled: Sequence[str]) -> None:
         """`enabled` are the mechanisms of the listener."""
-        self.state = State.START
+        self.state = AuthenticationState.START
         self.mechanism: str | None = None
         """The mechanism of the exchange under way, or of the last one."""
         self.begun_ms: int | None = None
@@ -71,39 +71,39 @@ class Authentication:
         """Mechanism and user of the session that a second authentication must confirm."""
         self._has_expiry = False
 
-    def request(self, key: int, *, is_expired: bool = False) -> Verdict:
+    def request(self, key: int, *, is_expired: bool = False) -> RequestTreatment:
         """Judge a request by its API key; in RAW, no frame has one."""
         match self.state:
-            case State.READY if key == ApiKey.SASL_HANDSHAKE:
-                return Verdict.HANDSHAKE
-            case State.READY:
-                return Verdict.CLOSE if is_expired else Verdict.PASS
-            case State.START if key == ApiKey.SASL_HANDSHAKE:
-                return Verdict.HANDSHAKE
-            case State.START if key == ApiKey.API_VERSIONS and self._api_versions < MAX_API_VERSIONS:
+            case AuthenticationState.READY if key == ApiKey.SASL_HANDSHAKE:
+                return RequestTreatment.HANDSHAKE
+            case AuthenticationState.READY:
+                return RequestTreatment.CLOSE if is_expired else RequestTreatment.PASS
+            case AuthenticationState.START if key == ApiKey.SASL_HANDSHAKE:
+                return RequestTreatment.HANDSHAKE
+            case AuthenticationState.START if key == ApiKey.API_VERSIONS and self._api_versions < MAX_API_VERSIONS:
                 self._api_versions += 1
-                return Verdict.PASS
-            case State.TOKENS if key != ApiKey.SASL_AUTHENTICATE:
-                return Verdict.ILLEGAL
-            case State.TOKENS | State.RAW if self._tokens < MAX_TOKENS:
+                return RequestTreatment.PASS
+            case AuthenticationState.TOKENS if key != ApiKey.SASL_AUTHENTICATE:
+                return RequestTreatment.ILLEGAL
+            case AuthenticationState.TOKENS | AuthenticationState.RAW if self._tokens < MAX_TOKENS:
                 self._tokens += 1
-                return Verdict.TOKEN
+                return RequestTreatment.TOKEN
             case _:
-                return Verdict.CLOSE
+                return RequestTreatment.CLOSE
 
     def handshake(self, mechanism: str, *, version: int, now_ms: int) -> ErrorCode:
         """Begin an exchange. ILLEGAL_SASL_STATE changes nothing; UNSUPPORTED_SASL_MECHANISM ends in FAILED."""
-        if self.state is State.READY:
+        if self.state is AuthenticationState.READY:
             too_soon = self.begun_ms is not None and now_ms - self.begun_ms < LEAST_BETWEEN_MS
             if not self._has_expiry or too_soon or version == 0:
                 return ErrorCode.ILLEGAL_SASL_STATE
         if mechanism not in self._enabled:
-            self.state = State.FAILED
+            self.state = AuthenticationState.FAILED
             return ErrorCode.UNSUPPORTED_SASL_MECHANISM
         self.mechanism = mechanism
         self.begun_ms = now_ms
         self._tokens = 0
-        self.state = State.TOKENS if version else State.RAW
+        self.state = AuthenticationState.TOKENS if version else AuthenticationState.RAW
         return ErrorCode.NONE
 
     @property
@@ -120,9 +120,9 @@ class Authentication:
             return False
         self._session = self.mechanism, user
         self._has_expiry = has_expiry
-        self.state = State.READY
+        self.state = AuthenticationState.READY
         return True
 
     def failed(self) -> None:
         """The exchange failed, and the connection with it."""
-        self.state = State.FAILED
+        self.state = AuthenticationState.FAILED

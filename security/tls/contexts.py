@@ -22,7 +22,7 @@ from eosin.client.security.stores import pem_of
 from eosin.runtime.key_files import StoreError, as_file
 from eosin.security.tls.ciphers import chosen_ciphers
 from eosin.security.tls.dev_certificates import is_dev
-from eosin.security.tls.settings import TlsSettings, TrustStoreSettings
+from eosin.security.tls.settings import ListenerTlsSettings, TrustStoreSettings
 from eosin.security.tls.stores import (
     KeyStore,
     check_dates,
@@ -47,14 +47,14 @@ class BuiltContext:
 
     context: ssl.SSLContext
     key_store: KeyStore
-    settings: TlsSettings
+    settings: ListenerTlsSettings
 
     def warnings(self, now: datetime) -> Iterator[str]:
         """Warnings for its operator."""
         return _warnings(self.settings, self.key_store, now)
 
 
-def build_context(settings: TlsSettings, now: datetime) -> BuiltContext:
+def build_context(settings: ListenerTlsSettings, now: datetime) -> BuiltContext:
     """Read the stores, check and prove them. Raises StoreError."""
     try:
         built = _built(settings, now)
@@ -83,7 +83,7 @@ def names_of(certificate: x509.Certificate) -> set[str]:
     return {str(each.value) for each in names}
 
 
-def _built(settings: TlsSettings, now: datetime) -> BuiltContext:
+def _built(settings: ListenerTlsSettings, now: datetime) -> BuiltContext:
     store = load_key_store(settings.key_store)
     check_dates(store, now)
     trusted = () if settings.trust_store is None else load_trust_store(settings.trust_store)
@@ -95,7 +95,7 @@ def _built(settings: TlsSettings, now: datetime) -> BuiltContext:
 
 
 def _context(
-    settings: TlsSettings, store: KeyStore, trusted: tuple[x509.Certificate, ...], revoked: bytes | None
+    settings: ListenerTlsSettings, store: KeyStore, trusted: tuple[x509.Certificate, ...], revoked: bytes | None
 ) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     adopt_versions(context, settings.protocols, settings.cipher_suites)
@@ -151,7 +151,7 @@ def _prove(context: ssl.SSLContext, store: KeyStore) -> None:
     raise StoreError(f"{store.name}: a handshake does not come to an end")
 
 
-def _warnings(settings: TlsSettings, store: KeyStore, now: datetime) -> Iterator[str]:
+def _warnings(settings: ListenerTlsSettings, store: KeyStore, now: datetime) -> Iterator[str]:
     left = days_left(store, now)
     if left < WARN_DAYS:
         yield f"{store.name}: the certificate expires in {left:.1f} days"

@@ -1,4 +1,4 @@
-"""`TlsSettings`: what one listener's TLS is made from, complete and checked as far as no file has to be read
+"""`ListenerTlsSettings`: what one listener's TLS is made from, complete and checked as far as no file has to be read
 (security.md 2.2).
 
 The combinations that are refused are those that Apache Kafka's DefaultSslEngineFactory refuses, and some that it would
@@ -47,7 +47,7 @@ class TrustStoreSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TlsSettings:
+class ListenerTlsSettings:
     """The settings of one listener."""
 
     listener: str
@@ -97,13 +97,13 @@ def check_tls(config: "BrokerConfig") -> list[str]:
     return warnings
 
 
-def tls_settings(config: "BrokerConfig", listener: str) -> TlsSettings:
+def tls_settings(config: "BrokerConfig", listener: str) -> ListenerTlsSettings:
     """The settings of one listener with TLS. Raises `SettingError`."""
 
     return _settings(config, listener, _client_auth(config, listener))
 
 
-def http_tls_settings(config: "BrokerConfig") -> TlsSettings:
+def http_tls_settings(config: "BrokerConfig") -> ListenerTlsSettings:
     """The settings of the HTTP listener. It asks for certificates of clients only where its own settings say so: what
     scrapes metrics has none as a rule. Raises `SettingError`."""
     key = "ssl.client.auth"
@@ -111,11 +111,11 @@ def http_tls_settings(config: "BrokerConfig") -> TlsSettings:
     return _settings(config, HTTP, auth)
 
 
-def _settings(config: "BrokerConfig", listener: str, client_auth: str) -> TlsSettings:
+def _settings(config: "BrokerConfig", listener: str, client_auth: str) -> ListenerTlsSettings:
     def get(key: str) -> Any:
         return config.for_listener(key, listener)
 
-    settings = TlsSettings(
+    settings = ListenerTlsSettings(
         listener=listener,
         key_store=_needed(key_store_of(get), listener),
         trust_store=trust_store_of(get),

@@ -29,7 +29,7 @@ from eosin.storage.compaction.payload import (
     read_at_once,
 )
 from eosin.storage.compaction.record_spans import TIMESTAMP, Span, joined, shifted
-from eosin.storage.compaction.rules import Rules, Verdict
+from eosin.storage.compaction.rules import BatchFate, CompactionRules
 from eosin.storage.compaction.segment_input import Head, checked
 from eosin.storage.disk.interfaces import Buffer, Disk
 
@@ -39,7 +39,7 @@ class BatchFilter:
 
     __slots__ = ("_disk", "_keys", "_live", "_pace", "_rules")
 
-    def __init__(self, keys: KeyMap, rules: Rules, live: LiveProducers, pace: Pace, disk: Disk) -> None:
+    def __init__(self, keys: KeyMap, rules: CompactionRules, live: LiveProducers, pace: Pace, disk: Disk) -> None:
         self._keys = keys
         self._rules = rules
         self._live = live
@@ -72,11 +72,11 @@ class BatchFilter:
         if not self._keys.spans(header.base_offset, header.last_offset):
             checked(batch, header.crc, header.base_offset)  # else pass 1 has done so
         verdict = self._verdict(header, batch)
-        if verdict is Verdict.DROP_RECORDS:
+        if verdict is BatchFate.DROP_RECORDS:
             left: Buffer | None = None
-        elif verdict is Verdict.KEEP:
+        elif verdict is BatchFate.KEEP:
             left = batch
-        elif verdict is Verdict.SET_HORIZON:
+        elif verdict is BatchFate.SET_HORIZON:
             left = retain_records(batch, lambda record: True, delete_horizon_ms=self._rules.new_horizon_ms)
         else:
             left = await self._judged(header, batch)
@@ -86,7 +86,7 @@ class BatchFilter:
             self._rules.data_stays(header)
         return left
 
-    def _verdict(self, header: BatchHeader, batch: memoryview) -> Verdict:
+    def _verdict(self, header: BatchHeader, batch: memoryview) -> BatchFate:
         """The verdict of the rules on a batch."""
         if header.is_control:
             return self._rules.judge_marker(header, read_control_record(batch))

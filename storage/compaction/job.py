@@ -16,7 +16,7 @@ from eosin.storage.compaction.choice import Cleanable, grouped
 from eosin.storage.compaction.key_pass import KeyPass
 from eosin.storage.compaction.live_producers import LiveProducers
 from eosin.storage.compaction.pace import BATCH_WORK, PLAIN_WORK, Pace
-from eosin.storage.compaction.rules import Rules
+from eosin.storage.compaction.rules import CompactionRules
 from eosin.storage.compaction.segment_input import SegmentInput
 from eosin.storage.compaction.segment_output import SegmentOutput
 from eosin.storage.compaction.segment_swap import Swap
@@ -54,7 +54,7 @@ class CleanJob:
             return
         segments = [segment for segment in plan.segments if segment.base_offset < keys.end_offset]
         aborted = AbortedRanges.of(self._log, segments[0].base_offset, segments[-1].end_offset)
-        rules = Rules(keys, aborted, now_ms=self._now_ms, delete_retention_ms=config.delete_retention_ms)
+        rules = CompactionRules(keys, aborted, now_ms=self._now_ms, delete_retention_ms=config.delete_retention_ms)
         batches = BatchFilter(keys, rules, live, self._pace, self._disk)
         for group in grouped(
             segments, segment_bytes=config.segment_limit_bytes, index_bytes=config.segment_index_bytes
@@ -63,7 +63,7 @@ class CleanJob:
         self._pace.check()
         self._log.compaction_state.compacted(keys.end_offset, rules.waiting)
 
-    async def _clean_group(self, group: Sequence[Segment], batches: BatchFilter, rules: Rules) -> None:
+    async def _clean_group(self, group: Sequence[Segment], batches: BatchFilter, rules: CompactionRules) -> None:
         output = SegmentOutput(
             self._disk, group, self._pace, index_interval_bytes=self._log.config.index_interval_bytes
         )
@@ -82,7 +82,7 @@ class CleanJob:
             raise
 
     async def _copy(
-        self, segment: Segment, output: SegmentOutput, batches: BatchFilter, rules: Rules, *, is_last: bool
+        self, segment: Segment, output: SegmentOutput, batches: BatchFilter, rules: CompactionRules, *, is_last: bool
     ) -> None:
         with SegmentInput(self._disk, segment, self._pace) as source:
             while True:
@@ -105,7 +105,7 @@ class CleanJob:
                     await output.write()
 
     async def _judge(
-        self, batch: memoryview, output: SegmentOutput, batches: BatchFilter, rules: Rules, must_stay: bool
+        self, batch: memoryview, output: SegmentOutput, batches: BatchFilter, rules: CompactionRules, must_stay: bool
     ) -> None:
         header = read_header(batch)
         kept = await batches.kept(header, batch, must_stay=must_stay)

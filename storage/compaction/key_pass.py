@@ -65,12 +65,12 @@ class KeyPass:
                         keys.put_plain(base_offset, batch)
                         keys.end_offset = base_offset + 1
                     else:
-                        await self._take(read_header(batch), batch)
+                        await self._count(read_header(batch), batch)
                     if pace.spent(BATCH_WORK):
                         await pace.rest()
         return True
 
-    async def _take(self, header: BatchHeader, batch: memoryview) -> None:
+    async def _count(self, header: BatchHeader, batch: memoryview) -> None:
         self.has_plain_only = False
         if self._has_keys(header):
             await self._map(header, batch)

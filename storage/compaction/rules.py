@@ -1,6 +1,6 @@
 """The rules by which compaction keeps or drops records (storage.md 14.3 to 14.6). Pure: no files, no clock.
 
-`Rules` goes with pass 2 through the log from its start, and judges batch after batch. Always true:
+`CompactionRules` goes with pass 2 through the log from its start, and judges batch after batch. Always true:
 - A record that is the latest of its key stays, unless it is a tombstone whose delete horizon has passed. A record
   behind the mapped stretch stays.
 - A marker stays as long as data of its transaction stays, be it only an empty header. The pass that drops the last of
@@ -20,7 +20,7 @@ from eosin.storage.compaction.record_spans import KEY, OFFSET, TOMBSTONE, Span
 from eosin.storage.indexes.aborted import AbortedRow
 
 
-class Verdict(Enum):
+class BatchFate(Enum):
     """The fate of a batch."""
 
     KEEP = "as it is"
@@ -29,7 +29,7 @@ class Verdict(Enum):
     DROP_RECORDS = "no record stays; neither does the batch, unless its header is needed"
 
 
-class Rules:
+class CompactionRules:
     """The judgement of one pass."""
 
     __slots__ = ("_aborted", "_delete_retention_ms", "_has_data", "_keys", "_now_ms", "kept_rows", "waiting")
@@ -55,34 +55,34 @@ class Rules:
         """True if a batch has a delete horizon that has passed."""
         return header.has_delete_horizon and header.base_timestamp <= self._now_ms
 
-    def judge_data(self, header: BatchHeader) -> Verdict:
+    def judge_data(self, header: BatchHeader) -> BatchFate:
         """A data batch."""
         if header.is_transactional and self._aborted.cover(header):
-            return Verdict.DROP_RECORDS
+            return BatchFate.DROP_RECORDS
         if not header.records_count or self._keys.has_none_of(header.base_offset, header.last_offset):
-            return Verdict.DROP_RECORDS
-        return Verdict.JUDGE_RECORDS
+            return BatchFate.DROP_RECORDS
+        return BatchFate.JUDGE_RECORDS
 
     def data_stays(self, header: BatchHeader) -> None:
         """Something of a data batch stays, be it only the header."""
         if header.is_transactional:
             self._has_data[header.producer_id] = None
 
-    def judge_marker(self, header: BatchHeader, control: ControlRecord | None) -> Verdict:
+    def judge_marker(self, header: BatchHeader, control: ControlRecord | None) -> BatchFate:
         """A control batch; `control` None when it is empty or of a kind that is not known."""
         had_data = self._has_data.pop(header.producer_id, 0) is None
         row = self._aborted.of_marker(header)
         if control is None:
-            return Verdict.KEEP if header.records_count else Verdict.DROP_RECORDS
+            return BatchFate.KEEP if header.records_count else BatchFate.DROP_RECORDS
         if had_data:
             if row is not None:
                 self.kept_rows.append(row)
-            return Verdict.KEEP
+            return BatchFate.KEEP
         if self.is_past_horizon(header):
-            return Verdict.DROP_RECORDS
+            return BatchFate.DROP_RECORDS
         horizon_ms = header.base_timestamp if header.has_delete_horizon else self.new_horizon_ms
         self.waiting[horizon_ms] = self.waiting.get(horizon_ms, 0) + header.size
-        return Verdict.KEEP if header.has_delete_horizon else Verdict.SET_HORIZON
+        return BatchFate.KEEP if header.has_delete_horizon else BatchFate.SET_HORIZON
 
     def surviving(self, header: BatchHeader, spans: Sequence[Span]) -> list[Span]:
         """The records of a data batch that stay."""

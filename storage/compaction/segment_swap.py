@@ -74,7 +74,7 @@ class Swap:
             await self._make_ready()
             if log.unusable is not None:
                 raise Abandoned  # deleted, or failed: then the next start finds `.swap` and goes on from there
-            self._take_over()
+            self._replace_segments()
             await self._finish()
         finally:
             log.compaction_state.end_swap()
@@ -117,7 +117,7 @@ class Swap:
                 if self._disk.size(path) is not None:
                     self._disk.unlink(path)
 
-    def _take_over(self) -> None:
+    def _replace_segments(self) -> None:
         """From here on readers find the new segment. Those that are reading an old one keep its descriptor."""
         log, old = self._log, self._old
         log.segments.replace(old, self._new)

@@ -91,7 +91,7 @@ class DataDirectory:
                 if joined
                 else self._identify(node_id=node_id, cluster_id=cluster_id, chance=chance)
             )
-            return self._take_stock()
+            return self._list_contents()
         except BaseException:
             self.close()
             raise
@@ -123,7 +123,7 @@ class DataDirectory:
         self._disk.write_atomic(path, made.encode())
         return made
 
-    def _take_stock(self) -> Contents:
+    def _list_contents(self) -> Contents:
         names = self._disk.list(self.path)
         partitions: list[TopicPartition] = []
         deleted: list[str] = []

@@ -41,15 +41,15 @@ class DelayedDelete:
 
     async def remove_due(self, elapsed_ms: int, *, at_once: bool = False, trees_only: bool = False) -> None:
         """Remove due paths, or all of them `at_once`, off the event loop; with `trees_only` only directories."""
-        due = self._take(elapsed_ms, at_once=at_once, trees_only=trees_only)
+        due = self._next_doomed(elapsed_ms, at_once=at_once, trees_only=trees_only)
         if due:
             self._doomed += await self._disk.off_loop(self._remove, due)
 
     def remove_now(self, *, trees_only: bool = False) -> None:
         """Remove all of it, or only directories. Blocks."""
-        self._doomed += self._remove(self._take(0, at_once=True, trees_only=trees_only))
+        self._doomed += self._remove(self._next_doomed(0, at_once=True, trees_only=trees_only))
 
-    def _take(self, elapsed_ms: int, *, at_once: bool, trees_only: bool) -> list[_Doomed]:
+    def _next_doomed(self, elapsed_ms: int, *, at_once: bool, trees_only: bool) -> list[_Doomed]:
         due: list[_Doomed] = []
         left: list[_Doomed] = []
         for each in self._doomed:

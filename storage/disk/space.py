@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 RESERVE: Final = ".eosin_reserve"
 TELL_INTERVAL_MS: Final = 60_000
 """Interval between log lines about a disk that stays full."""
-LOOK_INTERVAL_MS: Final = 10_000
+CHECK_INTERVAL_MS: Final = 10_000
 """Interval between two checks of an incomplete reserve while the disk is not full."""
 MIN_MARGIN_BYTES: Final = 1024 * 1024
 _PIECES: Final = 16
@@ -186,12 +186,12 @@ class DiskSpace:
             return True
 
     @property
-    def needs_look(self) -> bool:
+    def needs_check(self) -> bool:
         """True if `look` has something to do."""
         if self.is_full:
             return True
         is_whole = self._held is None or self._held >= self._wanted_bytes
-        return not is_whole and self._elapsed_ms() - self._looked_ms >= LOOK_INTERVAL_MS
+        return not is_whole and self._elapsed_ms() - self._looked_ms >= CHECK_INTERVAL_MS
 
     def look(self) -> None:
         """Check whether there is room again; while there is none, log that now and then. Blocks."""

@@ -17,7 +17,7 @@ from eosin.storage.disk.interfaces import Disk
 from eosin.storage.inspection.segment_files import log_files
 from eosin.storage.inspection.segment_walk import SegmentWalk
 from eosin.storage.inspection.source import Source
-from eosin.storage.inspection.values import Problem, Value
+from eosin.storage.inspection.values import FileProblem, Value
 
 _END_OF_OFFSETS = 2**63 - 1
 
@@ -90,8 +90,8 @@ def compare(
 
 
 class ReplacedRecords:
-    """What a cleaner may have taken out of a compacted partition, by the batches of each replica in the order of their
-    offsets.
+    """The records that a cleaner may have removed from a compacted partition, by the batches of each replica in the
+    order of their offsets.
 
     A replica that follows a leader whose log is compacted already never gets what was taken out there, and no
     checkpoint of its own says so. Always true: nothing is called replaced unless a later committed record of its key is
@@ -131,7 +131,7 @@ class ReplacedRecords:
             self._latest[key] = max(offset, self._latest.get(key, -1))
 
     def may_lack(self, header: BatchHeader, records: Iterable[Record]) -> bool:
-        """Whether a replica may be without these records of a batch."""
+        """True if a replica may be without these records of a batch."""
         return (
             header.is_control
             or header.base_offset in self._aborted
@@ -186,12 +186,12 @@ class _Comparison:
                 continue
             with Source(self._disk, segment.log.path) as source:
                 for found in SegmentWalk(source, segment.base_offset):
-                    problems = (found,) if isinstance(found, Problem) else found.problems
+                    problems = (found,) if isinstance(found, FileProblem) else found.problems
                     for problem in problems:
                         offset = self._start if problem.offset is None else problem.offset
                         if offset < self._end:
                             raise _Different(offset, f"{replica.name} is damaged: {problem.file}: {problem.reason}")
-                    if isinstance(found, Problem) or found.header.next_offset > self._end:
+                    if isinstance(found, FileProblem) or found.header.next_offset > self._end:
                         break
                     if found.header.next_offset > self._start:
                         yield _Batch(found.header, bytes(found.data))
@@ -208,7 +208,7 @@ class _Comparison:
         for segment in log_files(self._disk, replica.directory).segments:
             with Source(self._disk, segment.log.path) as source:
                 for found in SegmentWalk(source, segment.base_offset):
-                    if not isinstance(found, Problem) and not found.problems:
+                    if not isinstance(found, FileProblem) and not found.problems:
                         yield found.header, bytes(found.data)
 
     def _is_same(self, mine: _Batch, other: _Batch) -> bool:

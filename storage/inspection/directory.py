@@ -20,7 +20,7 @@ from eosin.storage.disk.data_directory import BOOT_ID, CLEAN_MARK, LOCK, Unknown
 from eosin.storage.disk.interfaces import Disk, Lock, UnusableDirectory
 from eosin.storage.disk.meta_properties import FILE_NAME as META_PROPERTIES
 from eosin.storage.disk.meta_properties import MetaProperties
-from eosin.storage.inspection.values import Problem, Value
+from eosin.storage.inspection.values import FileProblem, Value
 from eosin.storage.journal.found import DamagedJournal, find_journal
 from eosin.storage.journal.journal import NOTE
 
@@ -52,7 +52,7 @@ class Directory:
     same_boot: bool
     """True if the machine has not stopped since a broker was at work here."""
     partitions: list[TopicPartition] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[FileProblem] = field(default_factory=list)
     """Faults of the directory itself and its checkpoints."""
     recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)
@@ -94,12 +94,12 @@ def look_at(disk: Disk, path: str) -> Directory:
         try:
             directory.partitions.append(parse_partition(name))
         except UnknownName:
-            directory.problems.append(Problem(name, reason="it is no partition, so a broker refuses to start"))
+            directory.problems.append(FileProblem(name, reason="it is no partition, so a broker refuses to start"))
     if not directory.is_clean:
         try:
             find_journal(disk, path)
         except DamagedJournal as error:
-            directory.problems.append(Problem(NOTE, reason=f"a broker refuses to start: {error}"))
+            directory.problems.append(FileProblem(NOTE, reason=f"a broker refuses to start: {error}"))
     directory.recovery_points = _offsets(disk, directory, RECOVERY_POINT)
     directory.log_starts = _offsets(disk, directory, LOG_START_OFFSET)
     directory.high_watermarks = _offsets(disk, directory, HIGH_WATERMARK)
@@ -114,5 +114,5 @@ def _offsets(disk: Disk, directory: Directory, name: str) -> dict[TopicPartition
     except FileNotFoundError:
         return {}
     except MalformedCheckpoint as error:
-        directory.problems.append(Problem(name, reason=str(error)))
+        directory.problems.append(FileProblem(name, reason=str(error)))
         return {}

@@ -12,7 +12,7 @@ from eosin.storage.inspection.index_files import (
     read_index,
 )
 from eosin.storage.inspection.internal_records import KINDS_BY_TOPIC
-from eosin.storage.inspection.names import Kind, NamedFile
+from eosin.storage.inspection.names import FileKind, NamedFile
 from eosin.storage.inspection.segment_values import batch_value, record_values
 from eosin.storage.inspection.segment_walk import SegmentWalk
 from eosin.storage.inspection.small_files import read_small_file
@@ -20,10 +20,10 @@ from eosin.storage.inspection.source import Source
 from eosin.storage.inspection.values import (
     AbortedEntry,
     EntryFound,
+    FileProblem,
     FileStart,
     GroupFound,
     OffsetEntry,
-    Problem,
     TimeEntry,
     Value,
 )
@@ -48,11 +48,11 @@ def dump_file(disk: Disk, named: NamedFile, options: DumpOptions) -> Iterator[Va
         raise FileNotFoundError(2, "No such file or directory", named.path)
     yield FileStart(named.path, kind=named.kind.value, size=size, base_offset=named.base_offset)
     match named.kind:
-        case Kind.SEGMENT:
+        case FileKind.SEGMENT:
             yield from _segment(disk, named, options)
-        case Kind.OFFSET_INDEX | Kind.TIME_INDEX | Kind.ABORTED_INDEX:
+        case FileKind.OFFSET_INDEX | FileKind.TIME_INDEX | FileKind.ABORTED_INDEX:
             yield from _index(disk, named)
-        case Kind.JOURNAL:
+        case FileKind.JOURNAL:
             yield from read_journal(disk, named.path)
         case _:
             yield from read_small_file(disk, named)
@@ -64,7 +64,7 @@ def _segment(disk: Disk, named: NamedFile, options: DumpOptions) -> Iterator[Val
     base_offset = None if named.state.startswith(".truncated") else named.base_offset
     with Source(disk, named.path) as source:
         for found in SegmentWalk(source, base_offset):
-            if isinstance(found, Problem):
+            if isinstance(found, FileProblem):
                 yield found
                 continue
             yield batch_value(named.path, found)
@@ -77,20 +77,20 @@ def _index(disk: Disk, named: NamedFile) -> Iterator[Value]:
     entries = []
     for value in read_index(disk, named):
         yield value
-        if not isinstance(value, Problem):
+        if not isinstance(value, FileProblem):
             entries.append(value)
-    problems: list[Problem] = []
+    problems: list[FileProblem] = []
     try:
         with Source(disk, named.log_path) as source:
             _check_index(entries, source, problems)
     except FileNotFoundError:
         if disk.size(named.path) is not None:  # else the whole segment has just been deleted
-            yield Problem(named.path, reason=f"its segment {named.log_path} is not there")
+            yield FileProblem(named.path, reason=f"its segment {named.log_path} is not there")
     yield from problems
 
 
 def _check_index(
-    entries: list[OffsetEntry | TimeEntry | AbortedEntry], source: Source, problems: list[Problem]
+    entries: list[OffsetEntry | TimeEntry | AbortedEntry], source: Source, problems: list[FileProblem]
 ) -> None:
     """Show the segment to the checks of its index. Faults of the segment itself are reported elsewhere."""
     offsets = OffsetIndexCheck([entry for entry in entries if isinstance(entry, OffsetEntry)], problems.append)
@@ -98,7 +98,7 @@ def _check_index(
     aborted = AbortedIndexCheck([entry for entry in entries if isinstance(entry, AbortedEntry)], problems.append)
     walk = SegmentWalk(source, None)
     for found in walk:
-        if isinstance(found, Problem):
+        if isinstance(found, FileProblem):
             continue
         offsets.batch(found.position, found.header)
         times.batch(found.position, found.header)
@@ -129,6 +129,6 @@ def read_journal(disk: Disk, path: str) -> Iterator[Value]:
                     size=len(entry.data),
                 )
         except MalformedEntry as error:
-            yield Problem(path, reason=f"no entry is there: {error}", position=position)
+            yield FileProblem(path, reason=f"no entry is there: {error}", position=position)
     if file.later is not None:
-        yield Problem(path, reason="damaged: no whole group is there, but behind it", position=file.end)
+        yield FileProblem(path, reason="damaged: no whole group is there, but behind it", position=file.end)

@@ -9,37 +9,41 @@ from eosin.protocol.records.batch import BatchHeader
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.indexes.aborted import AbortedIndex
 from eosin.storage.indexes.offset_and_time import OffsetIndex, TimeIndex
-from eosin.storage.inspection.names import Kind, NamedFile
+from eosin.storage.inspection.names import FileKind, NamedFile
 from eosin.storage.inspection.source import Source
-from eosin.storage.inspection.values import AbortedEntry, OffsetEntry, Problem, TimeEntry
+from eosin.storage.inspection.values import AbortedEntry, FileProblem, OffsetEntry, TimeEntry
 
-_ROWS = {Kind.OFFSET_INDEX: OffsetIndex.ROW, Kind.TIME_INDEX: TimeIndex.ROW, Kind.ABORTED_INDEX: AbortedIndex.ROW}
+_ROWS = {
+    FileKind.OFFSET_INDEX: OffsetIndex.ROW,
+    FileKind.TIME_INDEX: TimeIndex.ROW,
+    FileKind.ABORTED_INDEX: AbortedIndex.ROW,
+}
 Entry = OffsetEntry | TimeEntry | AbortedEntry
 
 
-def read_index(disk: Disk, named: NamedFile) -> Iterator[Entry | Problem]:
+def read_index(disk: Disk, named: NamedFile) -> Iterator[Entry | FileProblem]:
     """The rows of an index file, each followed by what is wrong with it alone. Raises OSError."""
     assert named.base_offset is not None
     row = _ROWS[named.kind]
     data = _whole_rows(disk, named.path, row.size)
     whole = len(data) // row.size * row.size
-    is_preallocated = named.kind is not Kind.ABORTED_INDEX
+    is_preallocated = named.kind is not FileKind.ABORTED_INDEX
     previous: Entry | None = None
     for position in range(0, whole, row.size):
         fields = row.unpack_from(data, position)
         if is_preallocated and not any(fields):
             # A running Apache Kafka keeps room for rows to come, filled with zeros.
             if data.count(0, position) != len(data) - position:
-                yield Problem(named.path, reason="rows follow a row of zeros", position=position)
+                yield FileProblem(named.path, reason="rows follow a row of zeros", position=position)
             return
         entry = _entry(named, fields)
         yield entry
         reason = _reason(named, entry, previous, fields)
         if reason is not None:
-            yield Problem(named.path, reason=reason, position=position, offset=_offset_of(entry))
+            yield FileProblem(named.path, reason=reason, position=position, offset=_offset_of(entry))
         previous = entry
     if whole < len(data):
-        yield Problem(named.path, reason=f"{len(data) - whole} bytes behind the last whole row", position=whole)
+        yield FileProblem(named.path, reason=f"{len(data) - whole} bytes behind the last whole row", position=whole)
 
 
 def _whole_rows(disk: Disk, path: str, row_bytes: int) -> bytes:
@@ -52,9 +56,9 @@ def _whole_rows(disk: Disk, path: str, row_bytes: int) -> bytes:
 def _entry(named: NamedFile, fields: tuple[int, ...]) -> Entry:
     base = named.base_offset or 0
     match named.kind:
-        case Kind.OFFSET_INDEX:
+        case FileKind.OFFSET_INDEX:
             return OffsetEntry(named.path, offset=base + fields[0], position=fields[1])
-        case Kind.TIME_INDEX:
+        case FileKind.TIME_INDEX:
             return TimeEntry(named.path, timestamp=fields[0], offset=base + fields[1])
         case _:
             return AbortedEntry(
@@ -91,7 +95,7 @@ def _reason(named: NamedFile, entry: Entry, previous: Entry | None, fields: tupl
     return None
 
 
-Hear = Callable[[Problem], None]
+Hear = Callable[[FileProblem], None]
 
 
 class OffsetIndexCheck:
@@ -119,7 +123,7 @@ class OffsetIndexCheck:
 
     def _say(self, entry: OffsetEntry, why: str) -> None:
         self._hear(
-            Problem(entry.file, reason=f"the row for offset {entry.offset} is wrong: {why}", offset=entry.offset)
+            FileProblem(entry.file, reason=f"the row for offset {entry.offset} is wrong: {why}", offset=entry.offset)
         )
 
 
@@ -153,7 +157,7 @@ class TimeIndexCheck:
 
     def _say(self, entry: TimeEntry, why: str) -> None:
         reason = f"the row for timestamp {entry.timestamp} at offset {entry.offset} is wrong: {why}"
-        self._hear(Problem(entry.file, reason=reason, offset=entry.offset))
+        self._hear(FileProblem(entry.file, reason=reason, offset=entry.offset))
 
 
 class AbortedIndexCheck:
@@ -182,4 +186,4 @@ class AbortedIndexCheck:
 
     def _say(self, entry: AbortedEntry, why: str) -> None:
         reason = f"the row of producer {entry.producer_id} from {entry.first_offset} is wrong: {why}"
-        self._hear(Problem(entry.file, reason=reason, offset=entry.last_offset))
+        self._hear(FileProblem(entry.file, reason=reason, offset=entry.last_offset))

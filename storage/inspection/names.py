@@ -12,7 +12,7 @@ from eosin.storage.journal.journal import FILE_PREFIX
 from eosin.storage.log.leader_epochs import FILE_NAME as LEADER_EPOCHS
 
 
-class Kind(StrEnum):
+class FileKind(StrEnum):
     """The kinds of file that can be read."""
 
     SEGMENT = "segment"
@@ -28,21 +28,21 @@ class Kind(StrEnum):
 
 
 _FIXED: Final = {
-    RECOVERY_POINT_FILE: Kind.OFFSETS,
-    LOG_START_OFFSET: Kind.OFFSETS,
-    HIGH_WATERMARK: Kind.OFFSETS,
-    CLEANER_OFFSET: Kind.OFFSETS,
-    LEADER_EPOCHS: Kind.LEADER_EPOCHS,
-    PARTITION_METADATA: Kind.PARTITION_METADATA,
-    META_PROPERTIES: Kind.META_PROPERTIES,
+    RECOVERY_POINT_FILE: FileKind.OFFSETS,
+    LOG_START_OFFSET: FileKind.OFFSETS,
+    HIGH_WATERMARK: FileKind.OFFSETS,
+    CLEANER_OFFSET: FileKind.OFFSETS,
+    LEADER_EPOCHS: FileKind.LEADER_EPOCHS,
+    PARTITION_METADATA: FileKind.PARTITION_METADATA,
+    META_PROPERTIES: FileKind.META_PROPERTIES,
 }
 _BY_SUFFIX: Final = {
-    ".log": Kind.SEGMENT,
-    ".checkpoint": Kind.SEGMENT,  # a snapshot of Apache Kafka's metadata log: batches, too
-    ".index": Kind.OFFSET_INDEX,
-    ".timeindex": Kind.TIME_INDEX,
-    ".txnindex": Kind.ABORTED_INDEX,
-    ".snapshot": Kind.SNAPSHOT,
+    ".log": FileKind.SEGMENT,
+    ".checkpoint": FileKind.SEGMENT,  # a snapshot of Apache Kafka's metadata log: batches, too
+    ".index": FileKind.OFFSET_INDEX,
+    ".timeindex": FileKind.TIME_INDEX,
+    ".txnindex": FileKind.ABORTED_INDEX,
+    ".snapshot": FileKind.SNAPSHOT,
 }
 # An offset; a metadata snapshot has its epoch behind it; what waits to be removed or renamed has one more suffix.
 _NUMBERED: Final = re.compile(
@@ -55,7 +55,7 @@ class NamedFile:
     """A path and what its name says."""
 
     path: str
-    kind: Kind
+    kind: FileKind
     base_offset: int | None = None
     state: str = ""
     """`.deleted`, `.cleaned`, `.swap` or `.truncated-<ms>`: not part of the log any more, or not yet."""
@@ -84,7 +84,7 @@ def named(path: str) -> NamedFile | None:
     if name in _FIXED:
         return NamedFile(path, _FIXED[name])
     if name.startswith(FILE_PREFIX):
-        return NamedFile(path, Kind.JOURNAL)
+        return NamedFile(path, FileKind.JOURNAL)
     numbered = _NUMBERED.fullmatch(name)
     kind = _BY_SUFFIX.get(numbered["suffix"]) if numbered is not None else None
     if numbered is None or kind is None:

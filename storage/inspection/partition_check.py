@@ -15,12 +15,12 @@ from eosin.protocol.records.batch import CorruptRecords, read_control_record
 from eosin.storage.checkpoints.checkpoint import READ_AGAIN_BYTES
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.inspection.epoch_check import EpochCheck
-from eosin.storage.inspection.producer_replay import Doubt, OpenTransaction, ProducerReplay
+from eosin.storage.inspection.producer_replay import Doubt, ProducerReplay, UnendedTransaction
 from eosin.storage.inspection.segment_check import SegmentCheck
 from eosin.storage.inspection.segment_files import LogFiles, SegmentFiles, log_files
 from eosin.storage.inspection.segment_walk import FoundBatch, SegmentWalk
 from eosin.storage.inspection.source import Source
-from eosin.storage.inspection.values import ERROR, WARNING, AbortedEntry, Problem, Value
+from eosin.storage.inspection.values import ERROR, WARNING, AbortedEntry, FileProblem, Value
 from eosin.storage.producers.entry import ProducerEntry
 from eosin.storage.producers.snapshot import CorruptSnapshot, decode_snapshot
 from eosin.storage.recovery.completeness import deleted_end, missing
@@ -71,14 +71,14 @@ class PartitionFound(Value, frozen=True, kw_only=True, tag="partition"):
 
 
 @dataclass(slots=True)
-class TransactionFacts:
+class PartitionTransactions:
     """The transactions of a partition."""
 
     is_reliable: bool = True
     """True if every batch could be read."""
     has_every_marker: bool = True
     """True if nothing was ever deleted or compacted."""
-    open: list[OpenTransaction] = field(default_factory=list)
+    open: list[UnendedTransaction] = field(default_factory=list)
     markers: Counter[int] = field(default_factory=Counter)
     """Number of markers by `marker_key`."""
 
@@ -94,7 +94,7 @@ class PartitionCheck:
         self,
         disk: Disk,
         order: CheckOrder,
-        hear: Callable[[Problem], None],
+        hear: Callable[[FileProblem], None],
         show: Callable[[FoundBatch], None] = _ignore,
     ) -> None:
         """`hear` gets every problem, `show` every sound batch."""
@@ -116,9 +116,9 @@ class PartitionCheck:
         """Check everything. Raises OSError."""
         files = log_files(self._disk, self._order.directory)
         if files.unfinished:
-            self._tell(Problem(self._order.directory, reason="a compaction was interrupted", severity=WARNING))
+            self._tell(FileProblem(self._order.directory, reason="a compaction was interrupted", severity=WARNING))
         for reason in self._epochs.load(self._disk, self._order.directory):
-            self._hear(Problem(self._epochs.path, reason=reason))
+            self._hear(FileProblem(self._epochs.path, reason=reason))
         self._load_snapshots(files)
         if files.segments:
             self._note_beginning(files.segments[0])
@@ -139,9 +139,9 @@ class PartitionCheck:
         )
 
     @property
-    def facts(self) -> TransactionFacts:
+    def facts(self) -> PartitionTransactions:
         """The transactions, after `run`."""
-        return TransactionFacts(
+        return PartitionTransactions(
             is_reliable=not self._is_damaged,
             has_every_marker=not self._is_damaged and not self._first_offset and not self._is_compacted,
             open=self._replay.open,
@@ -154,13 +154,13 @@ class PartitionCheck:
         """True if recovery looks at `offset` again, so that what is wrong there need not stay wrong."""
         return not self._order.is_clean and (offset is None or offset >= self._order.recovery_point)
 
-    def _hear(self, problem: Problem) -> None:
+    def _hear(self, problem: FileProblem) -> None:
         if problem.severity == ERROR and self._is_unsaved(problem.offset):
             problem = msgspec.structs.replace(problem, severity=WARNING)
         self._tell(problem)
 
     def _doubt(self, path: str, offset: int, doubt: Doubt) -> None:
-        self._tell(Problem(path, reason=doubt.reason, offset=offset, severity=doubt.severity))
+        self._tell(FileProblem(path, reason=doubt.reason, offset=offset, severity=doubt.severity))
 
     # Reading --------------------------------------------------------------------------------------------------------
 
@@ -170,29 +170,29 @@ class PartitionCheck:
             try:
                 self._snapshots.append((file.path, offset, decode_snapshot(self._disk.read_whole(file.path))))
             except CorruptSnapshot as error:
-                self._hear(Problem(file.path, reason=str(error), offset=offset))
+                self._hear(FileProblem(file.path, reason=str(error), offset=offset))
 
     def _note_beginning(self, first: SegmentFiles) -> None:
         order = self._order
         self._end = self._first_offset = first.base_offset
         start = max(order.log_start_offset, deleted_end(self._disk, order.directory, self._disk.list(order.directory)))
         if order.knows_log_start and start < first.base_offset:
-            self._hear(Problem(first.log.path, reason=missing(start, first.base_offset), offset=start))
+            self._hear(FileProblem(first.log.path, reason=missing(start, first.base_offset), offset=start))
 
     def _segment(self, segment: SegmentFiles, later: Sequence[SegmentFiles]) -> None:
         path = segment.log.path
         if segment.base_offset < self._end:
             what = f"it begins at offset {segment.base_offset}, and the one before ends at {self._end}"
-            self._tell(Problem(path, reason=what, offset=segment.base_offset))
+            self._tell(FileProblem(path, reason=what, offset=segment.base_offset))
         self._note_gap(path, segment.base_offset, between_segments=True)
         check = SegmentCheck(self._disk, segment, self._hear)
         is_small_end = check.has_no_index and not later and (self._disk.size(path) or 0) <= READ_AGAIN_BYTES
         if not check.is_indexed and self._order.is_clean and not is_small_end:
-            self._tell(Problem(path, reason="it lacks an index, which the next start rebuilds", severity=WARNING))
+            self._tell(FileProblem(path, reason="it lacks an index, which the next start rebuilds", severity=WARNING))
         with Source(self._disk, path) as source:
             walk = SegmentWalk(source, segment.base_offset)
             for found in walk:
-                if isinstance(found, Problem):
+                if isinstance(found, FileProblem):
                     self._damaged((found,), walk.position, later)
                 else:
                     self._batch(path, check, found, later)
@@ -215,7 +215,7 @@ class PartitionCheck:
             self._tell(problem)
         reason = self._epochs.batch(header)
         if reason is not None:
-            self._hear(Problem(path, reason=reason, offset=header.base_offset))
+            self._hear(FileProblem(path, reason=reason, offset=header.base_offset))
         self._compare_snapshots(header.base_offset)
         if not header.records_count or header.has_delete_horizon:
             self._is_compacted = True
@@ -228,7 +228,7 @@ class PartitionCheck:
                 self._doubt(path, header.base_offset, doubt)
         self._show(found)
 
-    def _damaged(self, problems: tuple[Problem, ...], position: int, later: Sequence[SegmentFiles]) -> None:
+    def _damaged(self, problems: tuple[FileProblem, ...], position: int, later: Sequence[SegmentFiles]) -> None:
         """There is no valid batch at `position`. The first such place decides whether the rest may be cut off."""
         if not self._is_damaged:
             self._is_damaged = True
@@ -274,7 +274,7 @@ class PartitionCheck:
         else:
             is_lost_write = self._is_unsaved(self._end) and not order.same_boot
             severity = WARNING if is_lost_write else ERROR
-            self._tell(Problem(path, reason=missing(self._end, offset), offset=offset, severity=severity))
+            self._tell(FileProblem(path, reason=missing(self._end, offset), offset=offset, severity=severity))
         self._end = offset
 
     def _marker(self, path: str, check: SegmentCheck, found: FoundBatch) -> None:
@@ -282,7 +282,7 @@ class PartitionCheck:
         try:
             marker = read_control_record(found.data)
         except CorruptRecords as error:
-            self._tell(Problem(path, reason=str(error), position=found.position, offset=header.base_offset))
+            self._tell(FileProblem(path, reason=str(error), position=found.position, offset=header.base_offset))
             return
         if marker is None:  # emptied by compaction, or not about transactions
             return
@@ -298,9 +298,9 @@ class PartitionCheck:
         if row is None:
             if not check.has_no_index and not self._is_unsaved(header.base_offset):  # rows are written behind
                 reason = f"{who} to {header.base_offset} is in no transaction index"
-                self._tell(Problem(path, reason=reason, offset=header.base_offset))
+                self._tell(FileProblem(path, reason=reason, offset=header.base_offset))
         elif row.first_offset > ended.first_offset or row.last_stable_offset > ended.last_stable_offset:
-            self._tell(Problem(row.file, reason=f"{who} is there as {_row(row)}", offset=header.base_offset))
+            self._tell(FileProblem(row.file, reason=f"{who} is there as {_row(row)}", offset=header.base_offset))
 
     # At the end -----------------------------------------------------------------------------------------------------
 
@@ -311,23 +311,23 @@ class PartitionCheck:
                 continue
             start = max(self._first_offset, self._order.log_start_offset)
             for doubt in self._replay.differences(entries, log_start=start, is_compacted=self._is_compacted):
-                self._hear(Problem(path, reason=doubt.reason, offset=offset, severity=doubt.severity))
+                self._hear(FileProblem(path, reason=doubt.reason, offset=offset, severity=doubt.severity))
 
     def _finish(self) -> None:
         order, end = self._order, self._end
         self._compare_snapshots(end)
         for path, offset, _ in self._snapshots:
-            self._hear(Problem(path, reason=f"it is beyond the log, which ends at {end}", offset=offset))
+            self._hear(FileProblem(path, reason=f"it is beyond the log, which ends at {end}", offset=offset))
         for reason, offset in self._epochs.finish(end):
-            self._hear(Problem(self._epochs.path, reason=reason, offset=offset))
+            self._hear(FileProblem(self._epochs.path, reason=reason, offset=offset))
         if order.recovery_point > end:
             # Also after an unclean stop: everything below the recovery point had been synced.
             what = f"the log ends at {end}, below its recovery point {order.recovery_point}"
-            self._tell(Problem(order.directory, reason=what, offset=end))
+            self._tell(FileProblem(order.directory, reason=what, offset=end))
         for name, offset in (("log start", order.log_start_offset), ("high watermark", order.high_watermark)):
             if offset > end:
                 what = f"the log ends at {end}, below its {name} {offset}"
-                self._hear(Problem(order.directory, reason=what, offset=offset))
+                self._hear(FileProblem(order.directory, reason=what, offset=offset))
 
 
 def _row(row: AbortedEntry) -> str:

@@ -24,7 +24,7 @@ class Doubt(NamedTuple):
     reason: str
 
 
-class OpenTransaction(NamedTuple):
+class UnendedTransaction(NamedTuple):
     """A transaction without a marker."""
 
     producer_id: int
@@ -40,7 +40,7 @@ class Ended(NamedTuple):
     """The first offset of the oldest other open transaction, else the one after the marker."""
 
 
-class Known:
+class ReplayedProducer:
     """One producer."""
 
     __slots__ = (
@@ -80,7 +80,7 @@ class ProducerReplay:
 
     def __init__(self, *, has_sequences: bool) -> None:
         """`has_sequences`: whether clients write here. Coordinators number nothing."""
-        self.producers: dict[int, Known] = {}
+        self.producers: dict[int, ReplayedProducer] = {}
         self.markers: Counter[int] = Counter()
         """Number of markers by `marker_key`."""
         self.newest_timestamp = -1
@@ -88,9 +88,9 @@ class ProducerReplay:
         self._open: dict[int, int] = {}  # producer id to first offset; in the order of these
 
     @property
-    def open(self) -> list[OpenTransaction]:
+    def open(self) -> list[UnendedTransaction]:
         """The open transactions, oldest first."""
-        return [OpenTransaction(id_, self.producers[id_].producer_epoch, first) for id_, first in self._open.items()]
+        return [UnendedTransaction(id_, self.producers[id_].producer_epoch, first) for id_, first in self._open.items()]
 
     @property
     def first_open(self) -> int | None:
@@ -100,7 +100,7 @@ class ProducerReplay:
     def adopt(self, entry: ProducerEntry) -> None:
         """A producer as a snapshot has it, before the first batch; those with a transaction come in the order of its
         first offset."""
-        known = self.producers[entry.producer_id] = Known(entry.producer_id)
+        known = self.producers[entry.producer_id] = ReplayedProducer(entry.producer_id)
         known.producer_epoch = entry.producer_epoch
         known.last_sequence = entry.last_sequence
         known.last_timestamp = entry.last_timestamp
@@ -113,7 +113,7 @@ class ProducerReplay:
         known = self.producers.get(header.producer_id)
         doubt = None
         if known is None:
-            known = self.producers[header.producer_id] = Known(header.producer_id)
+            known = self.producers[header.producer_id] = ReplayedProducer(header.producer_id)
         else:
             doubt = self._doubt(header, known)
         known.adopt_epoch(header.producer_epoch)
@@ -126,7 +126,7 @@ class ProducerReplay:
             known.first_offset = self._open[header.producer_id] = header.base_offset
         return doubt
 
-    def _doubt(self, header: BatchHeader, known: Known) -> Doubt | None:
+    def _doubt(self, header: BatchHeader, known: ReplayedProducer) -> Doubt | None:
         who = f"producer {header.producer_id}"
         if header.producer_epoch < known.producer_epoch:
             return Doubt(ERROR, f"{who} writes in epoch {header.producer_epoch} after {known.producer_epoch}")
@@ -147,7 +147,7 @@ class ProducerReplay:
         known = self.producers.get(header.producer_id)
         doubt = None
         if known is None:
-            known = self.producers[header.producer_id] = Known(header.producer_id)
+            known = self.producers[header.producer_id] = ReplayedProducer(header.producer_id)
         elif header.producer_epoch < known.producer_epoch:
             what = f"a marker of epoch {header.producer_epoch} after {known.producer_epoch}"
             doubt = Doubt(ERROR, f"producer {header.producer_id} gets {what}")
@@ -185,7 +185,7 @@ class ProducerReplay:
                 found += self._missing(known)
         return found
 
-    def _missing(self, known: Known) -> list[Doubt]:
+    def _missing(self, known: ReplayedProducer) -> list[Doubt]:
         if known.first_offset >= 0:
             what = f"its open transaction from {known.first_offset} on"
             return [Doubt(ERROR, f"it lacks producer {known.producer_id} and {what}")]
@@ -198,7 +198,7 @@ class ProducerReplay:
 _RECENT_MS = 60 * 60 * 1000
 
 
-def _differences(known: Known, entry: ProducerEntry, *, log_start: int, is_whole: bool) -> list[Doubt]:
+def _differences(known: ReplayedProducer, entry: ProducerEntry, *, log_start: int, is_whole: bool) -> list[Doubt]:
     last = entry.batches[-1] if entry.batches else None
     pairs = [("epoch", entry.producer_epoch, known.producer_epoch)]
     if not 0 <= entry.transaction_first_offset < log_start:

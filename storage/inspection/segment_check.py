@@ -7,18 +7,18 @@ import msgspec
 from eosin.protocol.records.batch import BatchHeader
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.inspection.index_files import AbortedIndexCheck, OffsetIndexCheck, TimeIndexCheck, read_index
-from eosin.storage.inspection.names import Kind
+from eosin.storage.inspection.names import FileKind
 from eosin.storage.inspection.segment_files import SegmentFiles
-from eosin.storage.inspection.values import AbortedEntry, OffsetEntry, Problem, TimeEntry
+from eosin.storage.inspection.values import AbortedEntry, FileProblem, OffsetEntry, TimeEntry
 
 
 class SegmentCheck:
     """Is shown the batches of a segment in order."""
 
-    def __init__(self, disk: Disk, files: SegmentFiles, hear: Callable[[Problem], None]) -> None:
+    def __init__(self, disk: Disk, files: SegmentFiles, hear: Callable[[FileProblem], None]) -> None:
         """Reads the indexes. Raises OSError."""
         self._hear = hear
-        self._placeless: list[Problem] = []
+        self._placeless: list[FileProblem] = []
         offsets: list[OffsetEntry] = []
         times: list[TimeEntry] = []
         aborted: list[AbortedEntry] = []
@@ -31,9 +31,9 @@ class SegmentCheck:
                         times.append(value)
                     case AbortedEntry():
                         aborted.append(value)
-                    case Problem():
+                    case FileProblem():
                         self._placeless.append(value)
-        self.is_indexed = {Kind.OFFSET_INDEX, Kind.TIME_INDEX} <= {file.kind for file in files.indexes}
+        self.is_indexed = {FileKind.OFFSET_INDEX, FileKind.TIME_INDEX} <= {file.kind for file in files.indexes}
         """True if both indexes that every segment has are there."""
         self.has_no_index = not files.indexes
         """True if a start makes them all anew, that of aborted transactions too."""

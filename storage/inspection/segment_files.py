@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from eosin.storage.disk.interfaces import Disk
-from eosin.storage.inspection.names import Kind, NamedFile, named
+from eosin.storage.inspection.names import FileKind, NamedFile, named
 from eosin.storage.inspection.segment_walk import SegmentWalk
 from eosin.storage.inspection.source import Source
 
 _CLEANED = ".cleaned"
 _SWAP = ".swap"
-_INDEXES = (Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.ABORTED_INDEX)
+_INDEXES = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.ABORTED_INDEX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +41,21 @@ def log_files(disk: Disk, directory: str) -> LogFiles:
     files = [file for name in disk.list(directory) if (file := named(f"{directory}/{name}")) is not None]
     final = [file for file in files if not file.state]
     swapped = _swapped([file for file in files if file.state in (_CLEANED, _SWAP)])
-    logs = {file.base_offset: file for file in _of(final, Kind.SEGMENT)}
-    for file in _of(swapped, Kind.SEGMENT):
+    logs = {file.base_offset: file for file in _of(final, FileKind.SEGMENT)}
+    for file in _of(swapped, FileKind.SEGMENT):
         first, end = file.base_offset or 0, _end(disk, file)
         logs = {base: log for base, log in logs.items() if base is None or not first <= base < end}
-    logs |= {file.base_offset: file for file in _of(swapped, Kind.SEGMENT)}
+    logs |= {file.base_offset: file for file in _of(swapped, FileKind.SEGMENT)}
     segments = [
         SegmentFiles(base, log, tuple(_indexes_of(log, final + swapped)))
         for base, log in sorted(logs.items(), key=lambda item: item[0] or 0)
         if base is not None
     ]
-    snapshots = sorted(_of(final, Kind.SNAPSHOT), key=lambda file: file.base_offset or 0)
+    snapshots = sorted(_of(final, FileKind.SNAPSHOT), key=lambda file: file.base_offset or 0)
     return LogFiles(tuple(segments), tuple(snapshots), any(file.state in (_CLEANED, _SWAP) for file in files))
 
 
-def _of(files: Iterable[NamedFile], kind: Kind) -> list[NamedFile]:
+def _of(files: Iterable[NamedFile], kind: FileKind) -> list[NamedFile]:
     return [file for file in files if file.kind is kind and file.base_offset is not None]
 
 

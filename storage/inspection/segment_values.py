@@ -7,7 +7,7 @@ from eosin.protocol.records.batch import NO_SEQUENCE, BatchHeader, CorruptRecord
 from eosin.protocol.records.control import ControlType, parse_control_record
 from eosin.storage.inspection.internal_records import Undecodable, decode
 from eosin.storage.inspection.segment_walk import FoundBatch
-from eosin.storage.inspection.values import Batch, Problem, RecordFound
+from eosin.storage.inspection.values import Batch, FileProblem, RecordFound
 
 _CONTROL_NAMES: Final = {
     0: "ABORT",
@@ -77,7 +77,7 @@ def _control(record: Record) -> tuple[str | None, int | None]:
     return _CONTROL_NAMES.get(number, f"type {number}"), None
 
 
-def record_values(file: str, found: FoundBatch, topic: str | None) -> Iterator[RecordFound | Problem]:
+def record_values(file: str, found: FoundBatch, topic: str | None) -> Iterator[RecordFound | FileProblem]:
     """Every record of a batch, decoded as one of the internal `topic`, and their faults."""
     header = found.header
     least = header.base_offset
@@ -91,7 +91,9 @@ def record_values(file: str, found: FoundBatch, topic: str | None) -> Iterator[R
         yield _problem(file, found, f"the records of the batch cannot be read: {error}", header.base_offset)
 
 
-def _record_values(file: str, found: FoundBatch, record: Record, topic: str | None) -> Iterator[RecordFound | Problem]:
+def _record_values(
+    file: str, found: FoundBatch, record: Record, topic: str | None
+) -> Iterator[RecordFound | FileProblem]:
     header = found.header
     control = coordinator_epoch = decoded = failure = None
     if header.is_control:
@@ -118,5 +120,5 @@ def _record_values(file: str, found: FoundBatch, record: Record, topic: str | No
         yield _problem(file, found, failure, record.offset)
 
 
-def _problem(file: str, found: FoundBatch, reason: str, offset: int) -> Problem:
-    return Problem(file, reason=reason, position=found.position, offset=offset)
+def _problem(file: str, found: FoundBatch, reason: str, offset: int) -> FileProblem:
+    return FileProblem(file, reason=reason, position=found.position, offset=offset)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from eosin.protocol.records.batch import BatchHeader, CorruptRecords, verify_crc
 from eosin.storage.inspection.source import Source
-from eosin.storage.inspection.values import Problem
+from eosin.storage.inspection.values import FileProblem
 from eosin.storage.log.batch_scan import scan_batches
 from eosin.storage.log.segment import MAX_RELATIVE_OFFSET
 
@@ -22,7 +22,7 @@ class FoundBatch(NamedTuple):
     data: memoryview
     is_valid: bool
     """True if the checksum fits."""
-    problems: tuple[Problem, ...]
+    problems: tuple[FileProblem, ...]
     """The faults of its header and checksum."""
 
 
@@ -42,7 +42,7 @@ class SegmentWalk:
         self.is_torn = False
         """True if the file ends in what is no whole batch."""
 
-    def __iter__(self) -> Iterator[FoundBatch | Problem]:
+    def __iter__(self) -> Iterator[FoundBatch | FileProblem]:
         """Each whole batch, and at last why the walk ended, unless that was the end of the file. Raises OSError."""
         source = self._source
         while True:
@@ -84,7 +84,7 @@ class SegmentWalk:
             return f"the last batch is torn: {rest} bytes of {whole}"
         return f"the last {rest} bytes are no whole batch header"
 
-    def _stop(self, reason: str) -> Problem:
+    def _stop(self, reason: str) -> FileProblem:
         self.is_torn = True
         rest = self._source.end - self.position
         data = bytes(self._source.read(self.position, 4096))
@@ -92,5 +92,5 @@ class SegmentWalk:
             reason = "zeros instead of a batch header"
         return self._problem(f"{reason}; {rest} bytes up to the end are not read", self.position, self.next_offset)
 
-    def _problem(self, reason: str, position: int, offset: int) -> Problem:
-        return Problem(self._source.path, reason=reason, position=position, offset=offset)
+    def _problem(self, reason: str, position: int, offset: int) -> FileProblem:
+        return FileProblem(self._source.path, reason=reason, position=position, offset=offset)

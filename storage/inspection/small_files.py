@@ -6,11 +6,11 @@ from eosin.protocol.names import TopicPartition, uuid_text
 from eosin.storage.disk.checkpoint_formats import MalformedCheckpoint, decode_offsets, decode_partition_metadata
 from eosin.storage.disk.interfaces import Disk, UnusableDirectory
 from eosin.storage.disk.meta_properties import MetaProperties
-from eosin.storage.inspection.names import Kind, NamedFile
+from eosin.storage.inspection.names import FileKind, NamedFile
 from eosin.storage.inspection.values import (
+    FileProblem,
     LeaderEpochFound,
     PartitionOffset,
-    Problem,
     ProducerFound,
     Property,
     Value,
@@ -25,14 +25,14 @@ def read_small_file(disk: Disk, named: NamedFile) -> Iterator[Value]:
     data = disk.read_whole(named.path)
     try:
         match named.kind:
-            case Kind.SNAPSHOT:
+            case FileKind.SNAPSHOT:
                 yield from [producer_value(named.path, entry) for entry in decode_snapshot(data)]
-            case Kind.OFFSETS:
+            case FileKind.OFFSETS:
                 yield from [_offset_value(named.path, *item) for item in decode_offsets(data).items()]
-            case Kind.LEADER_EPOCHS:
+            case FileKind.LEADER_EPOCHS:
                 for epoch, start_offset in LeaderEpochs.decode(data).entries:
                     yield LeaderEpochFound(named.path, epoch=epoch, start_offset=start_offset)
-            case Kind.PARTITION_METADATA:
+            case FileKind.PARTITION_METADATA:
                 yield Property(named.path, name="topic_id", value=uuid_text(decode_partition_metadata(data)))
             case _:
                 properties = MetaProperties.decode(data)
@@ -40,7 +40,7 @@ def read_small_file(disk: Disk, named: NamedFile) -> Iterator[Value]:
                 yield Property(named.path, name="node.id", value=str(properties.node_id))
                 yield Property(named.path, name="directory.id", value=properties.directory_id)
     except (CorruptSnapshot, MalformedCheckpoint, UnusableDirectory) as error:
-        yield Problem(named.path, reason=str(error), position=0)
+        yield FileProblem(named.path, reason=str(error), position=0)
 
 
 def producer_value(file: str, entry: ProducerEntry) -> ProducerFound:

@@ -7,13 +7,13 @@ from typing import Final, Self
 from eosin.runtime.clock import pause
 from eosin.storage.disk.interfaces import Buffer, Disk
 
-_LOOKS: Final = 5
+_MOST_CHECKS: Final = 5
 """Number of further looks at whether a file that ends in the middle of something has grown."""
-_LOOK_AGAIN_MS: Final = 10
+_CHECK_AGAIN_MS: Final = 10
 
 
 def _wait() -> None:
-    pause(_LOOK_AGAIN_MS)
+    pause(_CHECK_AGAIN_MS)
 
 
 class Source:
@@ -36,7 +36,7 @@ class Source:
 
     def has_grown(self) -> bool:
         """True if there is more than a moment ago, waiting a little for it; `end` follows."""
-        for _ in range(_LOOKS):
+        for _ in range(_MOST_CHECKS):
             size = self._disk.size(self.path)  # None: renamed or gone, so no broker appends
             if size is not None and size > self.end:
                 self.end = size

@@ -19,7 +19,7 @@ class Value(msgspec.Struct, frozen=True, tag_field="type"):
     file: str
 
 
-class Problem(Value, frozen=True, kw_only=True, tag="problem"):
+class FileProblem(Value, frozen=True, kw_only=True, tag="problem"):
     """Something that is not as it should be."""
 
     reason: str

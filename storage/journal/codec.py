@@ -46,7 +46,7 @@ class GroupHeader(NamedTuple):
     """No log needed a generation older than this one when the group was written."""
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """The batches that one log has appended."""
 
     topic_partition: TopicPartition
@@ -58,7 +58,7 @@ class Entry(NamedTuple):
     """Whole batches."""
 
 
-class Group(NamedTuple):
+class JournalGroup(NamedTuple):
     """A group that is whole."""
 
     header: GroupHeader
@@ -112,7 +112,7 @@ def encode_group(journal_id: bytes, header: GroupHeader, parts: Sequence[Buffer]
     return b"".join((head, checksum, payload, filling))
 
 
-def decode_group(journal_id: bytes, content: memoryview, position: int) -> Group | None:
+def decode_group(journal_id: bytes, content: memoryview, position: int) -> JournalGroup | None:
     """The group at `position` of a file's content; None when no whole one of this journal is there."""
     if position + HEADER_BYTES > len(content):
         return None
@@ -124,10 +124,10 @@ def decode_group(journal_id: bytes, content: memoryview, position: int) -> Group
     (checksum,) = _CHECKSUM.unpack_from(content, position + _HEADER.size)
     if checksum != crc32c(payload, crc32c(content[position : position + _HEADER.size])):
         return None
-    return Group(GroupHeader(generation, sequence, oldest), payload, group_bytes(length))
+    return JournalGroup(GroupHeader(generation, sequence, oldest), payload, group_bytes(length))
 
 
-def entry_at(content: memoryview, position: int) -> Entry:
+def entry_at(content: memoryview, position: int) -> JournalEntry:
     """The entry at `position` of a file's content. Raises MalformedEntry."""
     try:
         topic_id, partition, name_bytes, epoch, base, end, size = _ENTRY.unpack_from(content, position)
@@ -138,10 +138,10 @@ def entry_at(content: memoryview, position: int) -> Entry:
     data = content[name_end : name_end + size]
     if name_bytes < 0 or size <= 0 or len(data) < size or base >= end:
         raise MalformedEntry(f"at byte {position}")
-    return Entry(TopicPartition(topic, partition), topic_id, epoch, base, end, data)
+    return JournalEntry(TopicPartition(topic, partition), topic_id, epoch, base, end, data)
 
 
-def entries(content: memoryview, position: int) -> Iterator[tuple[int, Entry]]:
+def entries(content: memoryview, position: int) -> Iterator[tuple[int, JournalEntry]]:
     """The entries of the group at `position` of a file's content, which is whole, and where each is. Raises
     MalformedEntry."""
     (length,) = _LENGTH.unpack_from(content, position + _HEADER.size - _LENGTH.size)

@@ -32,7 +32,7 @@ SETTLERS: Final = 2
 """So many logs are synced side by side so that a file of the journal can be used again."""
 
 
-class _Pending:
+class _PendingBatches:
     """The batches that a log has appended since its last flush."""
 
     __slots__ = ("base_offset", "is_direct", "name", "parts", "size")
@@ -63,7 +63,7 @@ class JournalFlusher(ThreadFlusher):
         self._direct_bytes = 0
         self._group_jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._group_thread_runs = False
-        self._pending: dict[Flushable, _Pending] = {}
+        self._pending: dict[Flushable, _PendingBatches] = {}
         self._names: dict[Flushable, LogName] = {}
         self._waiting: dict[Flushable, None] = {}
         """The logs whose pending bytes go into the next group."""
@@ -227,14 +227,14 @@ class JournalFlusher(ThreadFlusher):
         for log in logs:
             self._sync_itself(log, self._pending[log])
 
-    def _new_pending(self, log: Flushable) -> _Pending:
+    def _new_pending(self, log: Flushable) -> _PendingBatches:
         name = self._names.get(log)
         if name is None or name.topic_id != log.topic_id:  # a log may learn it late
             name = self._names[log] = LogName(log.topic_partition, log.topic_id)
-        pending = self._pending[log] = _Pending(name)
+        pending = self._pending[log] = _PendingBatches(name)
         return pending
 
-    def _sync_itself(self, log: Flushable, pending: _Pending) -> None:
+    def _sync_itself(self, log: Flushable, pending: _PendingBatches) -> None:
         """Let the files of `log` be synced, at once if a caller waits."""
         pending.is_direct = True
         pending.parts.clear()

@@ -13,8 +13,8 @@ from eosin.protocol.names import TopicPartition, Uuid
 from eosin.storage.disk.interfaces import Disk, UnusableDirectory
 from eosin.storage.journal.codec import (
     BLOCK_BYTES,
-    Entry,
     GroupHeader,
+    JournalEntry,
     MalformedEntry,
     decode_group,
     entries,
@@ -94,14 +94,14 @@ class FoundJournal:
         """True if there is any entry of a log of this name."""
         return partition in self._places
 
-    def entries_of(self, partition: TopicPartition, topic_id: Uuid, *, after: int = 0) -> Iterator[Entry]:
+    def entries_of(self, partition: TopicPartition, topic_id: Uuid, *, after: int = 0) -> Iterator[JournalEntry]:
         """The entries of a log, in the order of its appends, in groups behind the one of sequence `after`."""
         places = self._places.get(partition, {}).get(topic_id, array("q"))
         for index in range(0, len(places), _PLACE_FIELDS):
             if places[index + 2] > after:
                 yield self._entry(places, index)
 
-    def _entry(self, places: "array[int]", index: int) -> Entry:
+    def _entry(self, places: "array[int]", index: int) -> JournalEntry:
         if index < 0:
             index += len(places)
         return entry_at(self._files[places[index]].content, places[index + 1])

@@ -144,16 +144,16 @@ class Ring:
             self._live.append(following)
             self._release()
             current = following
-        return self._take(current, size)
+        return self._occupy(current, size)
 
     def announcement(self) -> Place | None:
         """The place of an empty group that announces files as free; None when that would not help."""
         current = self._live[-1] if self._live else None
         if current is None or not self._released or self._free or current.position + BLOCK_BYTES > current.size:
             return None
-        return self._take(current, group_bytes(0))
+        return self._occupy(current, group_bytes(0))
 
-    def _take(self, slot: Slot, size: int) -> Place:
+    def _occupy(self, slot: Slot, size: int) -> Place:
         header = GroupHeader(slot.generation, self._next_sequence, self._live[0].generation)
         place = Place(slot, slot.position, size, header)
         slot.position += size

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from eosin.storage.log.segmented_log import SegmentedLog
 
 
-class StartGivenUp(Exception):
-    """The start was given up. Its repairs so far are as a crash would leave them."""
+class StartWasCancelled(Exception):
+    """The start was cancelled. Its repairs so far are as a crash would leave them."""
 
 
-class Patience:
-    """Tells the thread that loads the logs that the start was given up. Set once, never taken back."""
+class StartCancelled:
+    """Set once when the start is cancelled; the thread that loads the logs checks it."""
 
     __slots__ = ("is_over",)
 
@@ -26,9 +26,9 @@ class Patience:
         self.is_over = False
 
     def check(self) -> None:
-        """Raises StartGivenUp after the start was given up."""
+        """Raises StartGivenUp after the start was cancelled."""
         if self.is_over:
-            raise StartGivenUp
+            raise StartWasCancelled
 
     def while_wanted(self, read: Read) -> Read:
         """`read`, which scans call for at most a MiB, but only as long as the start is wanted."""
@@ -65,7 +65,7 @@ class LogContext:
     chance: Chance
     owner: LogOwner
     space: DiskSpace
-    patience: Patience
+    patience: StartCancelled
     verification_enabled: bool = True
     """True if a transaction's first batch needs a guard (`transaction.partition.verification.enable`)."""
     is_replicated: bool = False

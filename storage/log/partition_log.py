@@ -336,7 +336,7 @@ class PartitionLog(CommittedLog):
         failed: OSError | None = None
         for header in found.headers:
             batch = view[position : position + header.size]
-            failed = self._take_from_leader(header, batch, now_ms)
+            failed = self._append_from_leader(header, batch, now_ms)
             if failed is not None:
                 break
             position += header.size
@@ -351,7 +351,7 @@ class PartitionLog(CommittedLog):
         self.log_start_offset = self.log_end_offset = self.durable_end = offset
         self.high_watermark = self.last_stable_offset = offset
 
-    def _take_from_leader(self, header: BatchHeader, batch: memoryview, now_ms: int) -> OSError | None:
+    def _append_from_leader(self, header: BatchHeader, batch: memoryview, now_ms: int) -> OSError | None:
         """Write one batch; the error if that failed."""
         while True:
             try:

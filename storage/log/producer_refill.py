@@ -17,7 +17,7 @@ REFILL_BYTES: Final = 16 * 1024 * 1024
 """Limit of the bytes that are read back from the log end."""
 
 
-class _Run:
+class _BatchRun:
     """Batches of one producer, each of which follows the one before."""
 
     __slots__ = ("entry", "first_sequence", "last")
@@ -49,7 +49,7 @@ class _Run:
 def refill(producers: ProducerState, segments: Segments) -> bool:
     """Complete the last batches of every producer of which a snapshot may have left some out; whether there were any.
     Raises OSError, CorruptRecords."""
-    runs = {entry.producer_id: _Run(entry) for entry in producers if entry.needs_refill}
+    runs = {entry.producer_id: _BatchRun(entry) for entry in producers if entry.needs_refill}
     if not runs:
         return False
     index, remaining = len(segments), REFILL_BYTES

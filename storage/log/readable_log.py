@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition, Uuid
+from eosin.protocol.names import IsolationLevel, TopicPartition, Uuid
 from eosin.protocol.records.batch import CorruptRecords
 from eosin.protocol.records.budget import Budget
 from eosin.storage.disk.interfaces import File
@@ -30,7 +30,7 @@ from eosin.storage.log.timestamp_search import (
     newest_above,
 )
 from eosin.storage.results.file_range import FileRange
-from eosin.storage.results.log_results import NO_RECORDS, AbortedTransaction, Isolation, ReadResult, Refused
+from eosin.storage.results.log_results import NO_RECORDS, AbortedTransaction, ReadResult, Refused
 
 ALL_IN_MEMORY: Final = 2**63 - 1
 _NOTHING_ABORTED: Final[tuple[AbortedTransaction, ...]] = ()
@@ -76,11 +76,11 @@ class ReadableLog(SegmentedLog):
         """The reason why nothing can be written or read any more: offline or deleted."""
         return self._unusable
 
-    def visible_end(self, isolation: Isolation | None) -> int:
+    def visible_end(self, isolation: IsolationLevel | None) -> int:
         """The end of a reader's view: the last stable offset, the high watermark, or (None) the log end."""
         if isolation is None:
             return self.log_end_offset
-        return self.last_stable_offset if isolation is Isolation.READ_COMMITTED else self.high_watermark
+        return self.last_stable_offset if isolation is IsolationLevel.READ_COMMITTED else self.high_watermark
 
     # Fetches --------------------------------------------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ class ReadableLog(SegmentedLog):
         offset: int,
         *,
         max_bytes: int,
-        isolation: Isolation | None,
+        isolation: IsolationLevel | None,
         min_one_batch: bool,
         memory_bytes: int = ALL_IN_MEMORY,
     ) -> ReadResult | Awaitable[ReadResult]:
@@ -105,7 +105,7 @@ class ReadableLog(SegmentedLog):
             if offset == self.log_end_offset and self.segments.active is not None:
                 self.remember_place(offset, self.segments.active, self.segments.active.size)
             return self._no_records(isolation)
-        reading = _Reading(
+        reading = _LogRead(
             self,
             offset,
             end,
@@ -121,8 +121,8 @@ class ReadableLog(SegmentedLog):
         except (OSError, CorruptRecords) as error:
             return reading.failed(error)
 
-    def _no_records(self, isolation: Isolation | None) -> ReadResult:
-        aborted = _NOTHING_ABORTED if isolation is Isolation.READ_COMMITTED else None
+    def _no_records(self, isolation: IsolationLevel | None) -> ReadResult:
+        aborted = _NOTHING_ABORTED if isolation is IsolationLevel.READ_COMMITTED else None
         return ReadResult(
             ErrorCode.NONE, NO_RECORDS, self.high_watermark, self.last_stable_offset, self.log_start_offset, aborted
         )
@@ -137,7 +137,7 @@ class ReadableLog(SegmentedLog):
                 break
         return found
 
-    def bytes_available(self, offset: int, *, isolation: Isolation | None, limit: int) -> int:
+    def bytes_available(self, offset: int, *, isolation: IsolationLevel | None, limit: int) -> int:
         """Number of bytes that a reader at `offset` could get, counted no further than `limit`."""
         end = self.visible_end(isolation)
         if self._unusable is not None or not self.log_start_offset <= offset < end:
@@ -210,7 +210,7 @@ class ReadableLog(SegmentedLog):
     # Timestamps -----------------------------------------------------------------------------------------------------
 
     async def offset_for_timestamp(
-        self, timestamp: int, *, isolation: Isolation | None, budget: Budget | None = None
+        self, timestamp: int, *, isolation: IsolationLevel | None, budget: Budget | None = None
     ) -> FoundOffset | None:
         """The first record at or after `timestamp` ms, if the reader can see it. Raises OSError, CorruptRecords,
         BudgetSpent."""
@@ -231,7 +231,7 @@ class ReadableLog(SegmentedLog):
         return None
 
     async def offset_of_max_timestamp(
-        self, isolation: Isolation | None, budget: Budget | None = None
+        self, isolation: IsolationLevel | None, budget: Budget | None = None
     ) -> FoundOffset | None:
         """The first record with the largest timestamp, if the reader can see it. Raises OSError, CorruptRecords,
         BudgetSpent."""
@@ -272,7 +272,7 @@ class ReadableLog(SegmentedLog):
         return self.epochs.epoch_at(self.log_start_offset)
 
 
-class _Reading:
+class _LogRead:
     """One read under way: its place, and the visible end when it began."""
 
     __slots__ = ("_end", "_from", "_isolation", "_log", "_max_bytes", "_memory_bytes", "_min_one_batch", "_offset")
@@ -284,7 +284,7 @@ class _Reading:
         end: int,
         *,
         max_bytes: int,
-        isolation: Isolation | None,
+        isolation: IsolationLevel | None,
         min_one_batch: bool,
         memory_bytes: int,
     ) -> None:
@@ -340,7 +340,7 @@ class _Reading:
 
     def _aborted(self, segment: Segment, end: int) -> list[AbortedRow]:
         """The aborted transactions that touch the part of `segment` up to `end`."""
-        if self._isolation is not Isolation.READ_COMMITTED:
+        if self._isolation is not IsolationLevel.READ_COMMITTED:
             return []
         return self._log.aborted_rows(segment, self._offset, end)
 
@@ -373,7 +373,7 @@ class _Reading:
         elif piece.position >= segment.size and segment.end_offset < self._end:
             return None
         listed: tuple[AbortedTransaction, ...] | None = None
-        if self._isolation is Isolation.READ_COMMITTED:
+        if self._isolation is IsolationLevel.READ_COMMITTED:
             listed = _listed(aborted, piece.next_offset) if size and aborted else _NOTHING_ABORTED
         return ReadResult(
             ErrorCode.NONE,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.protocol.records.batch import BatchHeader, CorruptRecords, read_header
-from eosin.storage.journal.codec import Entry
+from eosin.storage.journal.codec import JournalEntry
 from eosin.storage.journal.found import FoundJournal
 from eosin.storage.log.batch_scan import seek
 from eosin.storage.log.segment import LOG_SUFFIX, Segment
@@ -28,12 +28,12 @@ _LOG: Final = logging.getLogger("eosin.storage")
 _SHOWN: Final = 10
 
 
-def replay(log: "PartitionLog", entries: Iterable[Entry], *, saved_end: int, now_ms: int) -> None:
+def replay(log: "PartitionLog", entries: Iterable[JournalEntry], *, saved_end: int, now_ms: int) -> None:
     """Compare and append; appended batches are not synced yet. Everything below `saved_end` was saved. The log's end
     and its leader epochs are known, its producers are not. Raises OSError; CorruptRecords when the log is damaged."""
     first = log.segments[0].base_offset if len(log.segments) else log.log_end_offset
     known_from = max(saved_end, first)
-    comparison = _Comparison(log)
+    comparison = _JournalComparison(log)
     is_complete = True
     for entry in entries:
         log.context.patience.check()
@@ -81,7 +81,7 @@ def _append(log: "PartitionLog", header: BatchHeader, batch: memoryview, now_ms:
     )
 
 
-class _Comparison:
+class _JournalComparison:
     """Looks where it found the batch before, first: entries of a log follow each other."""
 
     def __init__(self, log: "PartitionLog") -> None:

@@ -106,7 +106,7 @@ def _fill(
         log.epochs = known_epochs
     _add_segments(log, bases, frozenset(names), now_ms)
     scanned_from = _verify(log, order, frozenset(names), now_ms, syncs)
-    bound = min(scanned_from, _take_from_journal(log, order, now_ms, syncs))
+    bound = min(scanned_from, _append_from_journal(log, order, now_ms, syncs))
     _settle_end(log, now_ms)
     if known_epochs is None:
         _find_epochs_again(log)
@@ -307,7 +307,7 @@ def _recover(
     return recovered
 
 
-def _take_from_journal(log: PartitionLog, order: LoadOrder, now_ms: int, syncs: StartSyncs) -> int:
+def _append_from_journal(log: PartitionLog, order: LoadOrder, now_ms: int, syncs: StartSyncs) -> int:
     """Complete the log; where it ended before that."""
     active = log.segments.active
     if active is not None:

@@ -17,7 +17,7 @@ _SECTOR_BYTES: Final = 512
 _OFFSET_SPAN: Final = 2**31
 
 
-class _Found(NamedTuple):
+class _FoundBatch(NamedTuple):
     position: int
     header: BatchHeader
 
@@ -85,7 +85,7 @@ def _plausible(head: bytes, next_offset: int) -> BatchHeader | None:
     return header if next_offset <= header.base_offset < next_offset + _OFFSET_SPAN else None
 
 
-def _next_batch(file: File, position: int, next_offset: int) -> _Found | None:
+def _next_batch(file: File, position: int, next_offset: int) -> _FoundBatch | None:
     """The first valid batch after `position` that goes on with the log."""
     start = position + 1
     while file.size - start >= HEADER_BYTES:
@@ -97,7 +97,7 @@ def _next_batch(file: File, position: int, next_offset: int) -> _Found | None:
             if header is not None and start + begin + header.size <= file.size:
                 data = bytes(file.read(start + begin, header.size))
                 if verify_crc(data, 0, header):
-                    return _Found(start + begin, header)
+                    return _FoundBatch(start + begin, header)
             at = chunk.find(MAGIC, at + 1)
         start += _CHUNK_BYTES
     return None

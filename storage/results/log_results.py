@@ -1,6 +1,6 @@
 """The results of appends to and reads of a partition log, as values."""
 
-from enum import Enum, IntEnum
+from enum import Enum
 from typing import Final, NamedTuple
 
 import msgspec
@@ -16,15 +16,6 @@ class AppendOrigin(Enum):
     """A Produce request: every check."""
     COORDINATOR = "coordinator"
     """A coordinator's own records: size, CRC and producer epoch only."""
-
-
-class Isolation(IntEnum):
-    """The end of a reader's view."""
-
-    READ_UNCOMMITTED = 0
-    """To the high watermark."""
-    READ_COMMITTED = 1
-    """To the last stable offset."""
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):

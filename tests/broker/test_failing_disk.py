@@ -7,7 +7,7 @@ from lying_disk import LyingDisk
 from manual_clock import ManualClock
 
 from eosin.broker.handlers import produce
-from eosin.coordinator.transactions.rules.effects import Reply
+from eosin.coordinator.transactions.rules.effects import TransactionReply
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 
@@ -28,7 +28,7 @@ async def started() -> tuple[DataBroker, LyingDisk]:
     return broker, disk
 
 
-async def init(broker: DataBroker) -> Reply:
+async def init(broker: DataBroker) -> TransactionReply:
     return await broker.transactions.init_producer_id(NAME, timeout_ms=60_000, producer_id=-1, producer_epoch=-1)
 
 

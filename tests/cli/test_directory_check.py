@@ -10,7 +10,7 @@ from inspected import FOLDER, SMALL, Stopped, exported, write_history, written
 from logs import DATA_DIR, Logs, appended
 from lying_disk import LyingDisk
 
-from eosin.cli.directory_check import DirectoryCheck, Summary, TransactionsFound
+from eosin.cli.directory_check import CheckSummary, DirectoryCheck, TransactionsFound
 from eosin.coordinator.transactions.rules.state import TransactionState
 from eosin.protocol.names import METADATA_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch
@@ -20,7 +20,7 @@ from eosin.storage.checkpoints import checkpoint_saver
 from eosin.storage.disk.data_directory import BOOT_ID, SYSTEM_BOOT_ID
 from eosin.storage.inspection.directory import DirectoryFound, NoDataDirectory, lock
 from eosin.storage.inspection.partition_check import PartitionFound
-from eosin.storage.inspection.values import ERROR, WARNING, Problem, Value
+from eosin.storage.inspection.values import ERROR, WARNING, FileProblem, Value
 
 FIRST = "00000000000000000000"
 SECOND = "00000000000000000051"
@@ -37,9 +37,9 @@ def checked(disk: LyingDisk) -> list[Value]:
 def found(disk: LyingDisk, severity: str | None = None) -> list[str]:
     """The problems as `file: reason`; the summary must count them."""
     values = checked(disk)
-    problems = [value for value in values if isinstance(value, Problem)]
+    problems = [value for value in values if isinstance(value, FileProblem)]
     summary = values[-1]
-    assert isinstance(summary, Summary)
+    assert isinstance(summary, CheckSummary)
     for each, count in ((ERROR, summary.errors), (WARNING, summary.warnings)):
         assert count == sum(problem.severity == each for problem in problems)
     return [f"{each.file}: {each.reason}" for each in problems if severity in (None, each.severity)]
@@ -138,7 +138,7 @@ async def test_transactions_in_every_state_are_sound() -> None:
 
 def test_a_flipped_byte_is_an_error_with_its_place(disk: LyingDisk) -> None:
     disk.damage(f"{FOLDER}/{FIRST}.log", 300)
-    (problem,) = [value for value in checked(disk) if isinstance(value, Problem)]
+    (problem,) = [value for value in checked(disk) if isinstance(value, FileProblem)]
     assert (problem.file, problem.position, problem.offset) == (f"orders-0/{FIRST}.log", 205, 3)
     assert problem.reason.startswith("wrong checksum")
     assert problem.severity == ERROR
@@ -565,7 +565,7 @@ async def test_a_transaction_that_nobody_will_end_hangs(
     made.write(ORDERS, 7)
     disk = await made.stop()
     assert only(disk) == f"orders-0: the open transaction of producer 7/0 hangs: {reason}"
-    (problem,) = [value for value in checked(disk) if isinstance(value, Problem)]
+    (problem,) = [value for value in checked(disk) if isinstance(value, FileProblem)]
     assert problem.offset == 0
 
 

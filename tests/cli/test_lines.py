@@ -10,7 +10,7 @@ from eosin.cli.consume import fields
 from eosin.cli.produce import text
 from eosin.cli.records.input_lines import BadLine, InputRecord, json_parser, text_parser
 from eosin.cli.records.output_lines import json_format, printable, text_format
-from eosin.cli.records.positions import Kind, Start, start
+from eosin.cli.records.positions import Start, StartKind, start
 from eosin.cli.records.progress import progress_line
 from eosin.client.consumer import ConsumedRecord
 from eosin.protocol.names import TopicPartition
@@ -145,15 +145,15 @@ def test_progress_is_told_in_words() -> None:
 @pytest.mark.parametrize(
     ("asked", "meant"),
     [
-        ("earliest", Start(Kind.EARLIEST)),
-        ("latest", Start(Kind.LATEST)),
-        ("17", Start(Kind.OFFSET, 17)),
-        ("-10", Start(Kind.LAST, 10)),
-        ("15m", Start(Kind.AGO, 900_000)),
-        ("1.5h", Start(Kind.AGO, 5_400_000)),
-        ("2023-11-14T22:13:20", Start(Kind.SINCE, 1_700_000_000_000)),
-        ("2023-11-14T23:13:20+01:00", Start(Kind.SINCE, 1_700_000_000_000)),
-        ("2023-11-14", Start(Kind.SINCE, 1_699_920_000_000)),
+        ("earliest", Start(StartKind.EARLIEST)),
+        ("latest", Start(StartKind.LATEST)),
+        ("17", Start(StartKind.OFFSET, 17)),
+        ("-10", Start(StartKind.LAST, 10)),
+        ("15m", Start(StartKind.AGO, 900_000)),
+        ("1.5h", Start(StartKind.AGO, 5_400_000)),
+        ("2023-11-14T22:13:20", Start(StartKind.SINCE, 1_700_000_000_000)),
+        ("2023-11-14T23:13:20+01:00", Start(StartKind.SINCE, 1_700_000_000_000)),
+        ("2023-11-14", Start(StartKind.SINCE, 1_699_920_000_000)),
     ],
 )
 def test_a_place_to_begin_has_many_names(asked: str, meant: Start) -> None:

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 from stub_broker import NODE, StubBroker
 
-from eosin.client.admin import Admin, ResourceType
+from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -82,7 +83,7 @@ async def test_settings_are_read_by_name() -> None:
         broker.answers[ApiKey.DESCRIBE_CONFIGS] = describe
         admin = Admin(client)
         assert await admin.describe_configs("topic", keys=["retention.ms"]) == {"retention.ms": setting}
-        await admin.describe_configs(str(NODE), kind=ResourceType.BROKER)
+        await admin.describe_configs(str(NODE), kind=ConfigResourceType.BROKER)
         first, second = (request.resources[0] for request in broker.requests(ApiKey.DESCRIBE_CONFIGS))
         assert (first.resource_type, first.configuration_keys) == (2, ("retention.ms",))
         assert (second.resource_type, second.configuration_keys) == (4, None)

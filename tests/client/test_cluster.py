@@ -4,7 +4,7 @@ import pytest
 
 from eosin.cli.cluster import broker_rows, partition_row
 from eosin.cli.common.remote_commands import table
-from eosin.client.cluster import BrokerState, ClusterState, PartitionReplicas, lags, log_ends
+from eosin.client.cluster import BrokerInfo, ClusterState, PartitionReplicas, lags, log_ends
 from eosin.protocol.names import TopicPartition
 
 pytestmark = pytest.mark.virtual
@@ -24,8 +24,8 @@ def partition(
     return PartitionReplicas(ORDERS, leader, 4, (1, 2, 3), in_sync, min_in_sync, lags, log_ends or {})
 
 
-def broker(node_id: int, *, is_fenced: bool = False, is_silent: bool = False) -> BrokerState:
-    return BrokerState(node_id, f"host-{node_id}", 9092, None, is_fenced, is_silent, 0)
+def broker(node_id: int, *, is_fenced: bool = False, is_silent: bool = False) -> BrokerInfo:
+    return BrokerInfo(node_id, f"host-{node_id}", 9092, None, is_fenced, is_silent, 0)
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ async def test_a_refusal_of_an_api_versions_version_is_read_in_version_0() -> No
 async def test_an_unanswered_request_leaves_the_order_of_answers_alone() -> None:
     async with StubBroker() as broker, await Connection.open(broker.address) as connection:
         broker.answers[ApiKey.PRODUCE] = lambda *_: None
-        connection.send_unanswered(ApiKey.PRODUCE, ProduceRequest(acks=0), version=9)
+        connection.send_without_response(ApiKey.PRODUCE, ProduceRequest(acks=0), version=9)
         answer = await connection.request(ApiKey.METADATA, MetadataRequest(topics=None), version=9)
         assert len(answer.topics) == 1
         assert broker.requests(ApiKey.PRODUCE) == [ProduceRequest(acks=0)]

@@ -6,12 +6,12 @@ import pytest
 from stub_broker import StubBroker
 
 from eosin.client.client import Client
-from eosin.client.consumer import EARLIEST, LATEST, Consumer, Isolation
+from eosin.client.consumer import EARLIEST, LATEST, Consumer
 from eosin.client.errors import BadData, BrokerError
 from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.protocol.records.batch import Compression, NewRecord, batches, build_batch, build_control_batch
 from eosin.protocol.schemas.fetch import (
     AbortedTransaction,
@@ -160,8 +160,8 @@ def serve(broker: StubBroker, log: Log, aborted: list[AbortedTransaction]) -> No
 
 
 @pytest.mark.parametrize("version", [4, 12, 13, 17])
-@pytest.mark.parametrize("isolation", Isolation)
-async def test_a_partition_is_read_to_its_end_across_many_answers(version: int, isolation: Isolation) -> None:
+@pytest.mark.parametrize("isolation", IsolationLevel)
+async def test_a_partition_is_read_to_its_end_across_many_answers(version: int, isolation: IsolationLevel) -> None:
     log, aborted = two_transactions()
     async with StubBroker() as broker, Client([broker.address], versions={ApiKey.FETCH: version}) as client:
         serve(broker, log, aborted)
@@ -170,7 +170,7 @@ async def test_a_partition_is_read_to_its_end_across_many_answers(version: int, 
         read = await consumer.read_to_end()
         committed = [b"b0", b"plain", b"a3"]
         everything = [b"a0", b"a1", b"b0", b"plain", b"a2", b"a3"]
-        wanted = committed if isolation is Isolation.READ_COMMITTED else everything
+        wanted = committed if isolation is IsolationLevel.READ_COMMITTED else everything
         assert [each.record.value for each in read] == wanted
         assert {each.partition for each in read} == {PARTITION}
         assert consumer.position(PARTITION) == log.end

@@ -11,7 +11,7 @@ from waiting import until
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ConnectionFailed, ProducerStateError, ProtocolViolation
 from eosin.client.produce import produce
-from eosin.client.producer import TV1, TV2, GroupMember, Producer
+from eosin.client.producer import TV1, TV2, ConsumerGroupMetadata, Producer
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
@@ -241,7 +241,7 @@ async def test_tv2_adds_nothing_and_goes_on_with_the_epoch_that_ending_answers()
         for _ in range(2):
             producer.begin()
             await producer.send(FIRST, RECORDS)
-            await producer.send_offsets({SECOND: 5}, GroupMember("group", 3, "member"))
+            await producer.send_offsets({SECOND: 5}, ConsumerGroupMetadata("group", 3, "member"))
             await producer.commit()
         one = [ApiKey.PRODUCE, ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN]
         assert at.broker.keys() == [ApiKey.INIT_PRODUCER_ID, *one, *one]

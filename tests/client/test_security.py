@@ -21,7 +21,7 @@ from eosin.client.connection import Connection
 from eosin.client.connection_failures import Stage, lost
 from eosin.client.errors import AuthenticationFailed, ClientError, ConnectionFailed, ProtocolViolation
 from eosin.client.security.connection_security import ConnectionSecurity
-from eosin.client.versions import ask_versions
+from eosin.client.versions import request_versions
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.sasl.steps import Mechanism
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -235,7 +235,7 @@ async def test_a_client_certificate_that_is_missing_is_told(tls_files: Any) -> N
     try:
         with pytest.raises(ClientError, match=r"certificate.*\(ssl\.keystore\.\*\)$"):
             async with await Connection.open(address, security=secured) as connection:
-                await ask_versions(connection)
+                await request_versions(connection)
     finally:
         await asyncio.to_thread(thread.join, 10)
 
@@ -254,7 +254,7 @@ async def test_a_client_shows_its_certificate(tls_files: Any) -> None:
         SaslStubBroker(context=tls_files.server(client_auth=True)) as broker,
         await Connection.open(broker.address, security=identified) as connection,
     ):
-        await ask_versions(connection)
+        await request_versions(connection)
 
 
 async def test_stores_may_be_pkcs12(tls_files: Any) -> None:
@@ -269,7 +269,7 @@ async def test_stores_may_be_pkcs12(tls_files: Any) -> None:
         SaslStubBroker(context=tls_files.server(client_auth=True)) as broker,
         await Connection.open(broker.address, security=identified) as connection,
     ):
-        await ask_versions(connection)
+        await request_versions(connection)
 
 
 async def test_a_plain_client_on_a_tls_port_is_told(tls_files: Any) -> None:

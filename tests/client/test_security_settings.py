@@ -8,8 +8,8 @@ import pytest
 
 from eosin.client.security.connection_security import ConnectionSecurity
 from eosin.client.security.settings import (
+    ClientSecurityProtocol,
     Login,
-    SecurityProtocol,
     SecuritySettingError,
     SecuritySettings,
     read_settings,
@@ -46,7 +46,7 @@ def test_a_file_of_a_kafka_client_is_read(tmp_path: Path) -> None:
             "request.timeout.ms=5000\n",
         )
     )
-    assert settings.protocol is SecurityProtocol.SASL_SSL
+    assert settings.protocol is ClientSecurityProtocol.SASL_SSL
     assert settings.login == Login(Mechanism.SCRAM_SHA_256, "alice", 'p;="q')
     assert settings.tls is not None
     assert settings.tls.truststore_location == "/etc/ca.pem"

@@ -14,7 +14,7 @@ from eosin.cluster.membership.envelopes import Envelopes, principal_data
 from eosin.cluster.membership.isr_changes import IsrChanges
 from eosin.cluster.membership.producer_ids import QuorumProducerIds
 from eosin.cluster.membership.rules.ports import BrokerState, MembershipLost
-from eosin.cluster.replication.rules.isr import IsrAnswer
+from eosin.cluster.replication.rules.isr import IsrChangeResult
 from eosin.cluster.replication.rules.led_partition import IsrChange
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -137,9 +137,9 @@ async def test_the_isr_follows_what_the_leader_asks_for(controller: QuorumContro
         epochs = (leader.membership.broker_epoch, follower.membership.broker_epoch)
         sender = IsrChanges(leader.channel(), node_id=leader_id, broker_epoch=lambda: epochs[0], clock=SystemClock())
 
-        async def asked(*isr: tuple[int, int], late: int = 0) -> IsrAnswer:
+        async def asked(*isr: tuple[int, int], late: int = 0) -> IsrChangeResult:
             now = leader.partition(topic, 0)
-            answered: asyncio.Future[IsrAnswer] = asyncio.get_running_loop().create_future()
+            answered: asyncio.Future[IsrChangeResult] = asyncio.get_running_loop().create_future()
             change = IsrChange(now.leader_epoch, now.partition_epoch - late, isr)
             sender.ask(topic_id, 0, change, answered.set_result)
             async with asyncio.timeout(HANG_S):
@@ -149,7 +149,7 @@ async def test_the_isr_follows_what_the_leader_asks_for(controller: QuorumContro
         before = leader.partition(topic, 0)
         assert (before.leader, before.isr) == (leader_id, (leader_id, follower_id))
         shrunk = await asked(own)
-        assert shrunk == IsrAnswer(ErrorCode.NONE, before.leader_epoch, before.partition_epoch + 1, (leader_id,))
+        assert shrunk == IsrChangeResult(ErrorCode.NONE, before.leader_epoch, before.partition_epoch + 1, (leader_id,))
         await leader.until(lambda: leader.partition(topic, 0).isr == (leader_id,))
         assert leader.partition(topic, 0).leader_epoch == before.leader_epoch
         assert (await asked(own, (follower_id, epochs[1] - 1))).error is ErrorCode.INELIGIBLE_REPLICA

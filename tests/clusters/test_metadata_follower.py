@@ -14,7 +14,8 @@ from waiting import HANG_S, until
 from eosin.client.addresses import Address
 from eosin.client.peer import LinkDialer
 from eosin.cluster.quorum.follower import MetadataFollower, ObserverConfig, QuorumLost
-from eosin.cluster.quorum.rules.image import ImageDelta, PartitionRegistration, ResourceType
+from eosin.cluster.quorum.rules.image import ImageDelta, PartitionRegistration
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import SystemClock
 
@@ -136,7 +137,7 @@ async def test_registration_topics_and_settings_come_through_the_log(
             )
             for number in range(3)
         }
-        assert made.follower.image.configs[ResourceType.TOPIC, name] == {"retention.ms": "12345"}
+        assert made.follower.image.configs[ConfigResourceType.TOPIC, name] == {"retention.ms": "12345"}
 
         assert (await broker.heartbeat(made.follower.published_offset, want_fence=True)).is_fenced
         await made.until(lambda: made.follower.image.brokers[node_id].fenced)
@@ -150,7 +151,7 @@ async def test_registration_topics_and_settings_come_through_the_log(
 
         await broker.delete_topic(topic_id)
         await made.until(lambda: name not in made.follower.image.topics)
-        assert (ResourceType.TOPIC, name) not in made.follower.image.configs
+        assert (ConfigResourceType.TOPIC, name) not in made.follower.image.configs
         [gone] = [delta for delta in made.published if delta.topics_deleted]
         assert [change.partition for change in gone.partitions_changed] == [
             TopicPartition(name, number) for number in range(3)

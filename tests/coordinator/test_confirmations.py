@@ -13,7 +13,7 @@ pytestmark = pytest.mark.virtual
 
 async def committed(version: int = 0) -> tuple[FakeBroker, Producer]:
     """A coordinator of a cluster, and a producer that has committed one transaction."""
-    broker = FakeBroker(confirms_answers=True)
+    broker = FakeBroker(confirms_responses=True)
     await broker.start()
     producer = Producer(broker, client_transaction_version=version)
     assert await producer.init() is ErrorCode.NONE
@@ -98,7 +98,7 @@ async def test_transactions_that_nobody_repeats_write_no_record_more(version: in
     """The cost is that of repetitions and refusals, which follow a failover or a fencing."""
 
     async def appends(*, confirms: bool) -> int:
-        broker = FakeBroker(confirms_answers=confirms)
+        broker = FakeBroker(confirms_responses=confirms)
         await broker.start()
         producer = Producer(broker, client_transaction_version=version)
         assert await producer.init() is ErrorCode.NONE

@@ -4,16 +4,22 @@ import msgspec
 import pytest
 
 from eosin.coordinator.transactions.rules.decide import APPEND_ERRORS, UNCERTAIN, decide, verify
-from eosin.coordinator.transactions.rules.effects import Forget, Persist, Reply, RetryLater, WriteMarkers
+from eosin.coordinator.transactions.rules.effects import (
+    Forget,
+    PersistTransaction,
+    RetryLater,
+    TransactionReply,
+    WriteMarkers,
+)
 from eosin.coordinator.transactions.rules.events import (
     AddPartitions,
-    Appended,
-    AppendFailed,
     EndTxn,
     Expire,
     InitProducerId,
-    Loaded,
     RetryDue,
+    TransactionAppended,
+    TransactionAppendFailed,
+    TransactionLoaded,
 )
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
@@ -34,7 +40,7 @@ def refusal(txn: Txn, request: AddPartitions) -> ErrorCode:
     after, effects = decide(txn, request, NOW)
     assert after is txn
     (reply,) = effects
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, TransactionReply)
     return reply.error
 
 
@@ -44,20 +50,20 @@ def refusal(txn: Txn, request: AddPartitions) -> ErrorCode:
 def test_the_first_partition_begins_a_transaction(state: TransactionState) -> None:
     before = msgspec.structs.replace(EMPTY, state=state, start_ms=2, last_epoch=4, timed_out=ProducerIdAndEpoch(7, 4))
     pending, _ = decide(before, add(ORDERS_0), NOW)
-    after, effects = decide(pending, Appended(), NOW)
-    assert effects == (Reply(ErrorCode.NONE),)
+    after, effects = decide(pending, TransactionAppended(), NOW)
+    assert effects == (TransactionReply(ErrorCode.NONE),)
     assert (after.state, after.partitions, after.start_ms) == (TransactionState.ONGOING, {ORDERS_0}, NOW)
     assert (after.last_epoch, after.timed_out) == (4, None)
 
 
 def test_more_partitions_join_without_moving_the_start() -> None:
     pending, _ = decide(ONGOING, add(ORDERS_0, ORDERS_1), NOW)
-    after, _ = decide(pending, Appended(), NOW)
+    after, _ = decide(pending, TransactionAppended(), NOW)
     assert (after.partitions, after.start_ms, after.updated_ms) == ({ORDERS_0, ORDERS_1}, 1, NOW)
 
 
 def test_partitions_that_are_in_already_cost_no_record() -> None:
-    assert decide(ONGOING, add(ORDERS_0), NOW) == (ONGOING, (Reply(ErrorCode.NONE),))
+    assert decide(ONGOING, add(ORDERS_0), NOW) == (ONGOING, (TransactionReply(ErrorCode.NONE),))
 
 
 def test_partitions_are_added_only_by_the_producer_that_holds_the_id() -> None:
@@ -94,7 +100,10 @@ CERTAIN = sorted(set(APPEND_ERRORS) - UNCERTAIN)
 @pytest.mark.parametrize("error", [*CERTAIN, ErrorCode.POLICY_VIOLATION])
 def test_an_append_that_failed_for_certain_leaves_everything_as_it_was(error: ErrorCode) -> None:
     pending, _ = decide(ONGOING, EndTxn(7, 5, True, 2), NOW)
-    assert decide(pending, AppendFailed(error), NOW) == (ONGOING, (Reply(APPEND_ERRORS.get(error, error)),))
+    assert decide(pending, TransactionAppendFailed(error), NOW) == (
+        ONGOING,
+        (TransactionReply(APPEND_ERRORS.get(error, error)),),
+    )
 
 
 def test_each_failed_append_has_an_error_for_the_client() -> None:
@@ -107,28 +116,28 @@ def test_each_failed_append_has_an_error_for_the_client() -> None:
 def test_a_record_in_doubt_is_written_again_until_it_is_certain(error: ErrorCode) -> None:
     pending, _ = decide(ONGOING, EndTxn(7, 5, True, 2), NOW)
     assert pending.pending is not None
-    doubtful, effects = decide(pending, AppendFailed(error), NOW)
-    assert effects == (Reply(ErrorCode.COORDINATOR_NOT_AVAILABLE), RetryLater())
+    doubtful, effects = decide(pending, TransactionAppendFailed(error), NOW)
+    assert effects == (TransactionReply(ErrorCode.COORDINATOR_NOT_AVAILABLE), RetryLater())
     assert doubtful.pending is not None
     after = pending.pending.after
     assert doubtful.pending.after == after
-    assert decide(doubtful, EndTxn(7, 5, False, 2), NOW)[1] == (Reply(ErrorCode.CONCURRENT_TRANSACTIONS),)
-    assert decide(doubtful, RetryDue(), NOW) == (doubtful, (Persist(after),))
-    assert decide(doubtful, Appended(), NOW) == (after, (WriteMarkers(after),))
+    assert decide(doubtful, EndTxn(7, 5, False, 2), NOW)[1] == (TransactionReply(ErrorCode.CONCURRENT_TRANSACTIONS),)
+    assert decide(doubtful, RetryDue(), NOW) == (doubtful, (PersistTransaction(after),))
+    assert decide(doubtful, TransactionAppended(), NOW) == (after, (WriteMarkers(after),))
 
 
 def test_a_later_failure_does_not_settle_a_doubt() -> None:
     pending, _ = decide(ONGOING, EndTxn(7, 5, True, 2), NOW)
-    doubtful, _ = decide(pending, AppendFailed(ErrorCode.REQUEST_TIMED_OUT), NOW)
-    again, effects = decide(doubtful, AppendFailed(ErrorCode.NOT_ENOUGH_REPLICAS), NOW)
+    doubtful, _ = decide(pending, TransactionAppendFailed(ErrorCode.REQUEST_TIMED_OUT), NOW)
+    again, effects = decide(doubtful, TransactionAppendFailed(ErrorCode.NOT_ENOUGH_REPLICAS), NOW)
     assert again == doubtful, "the first record may be in the log: no other may be written after it"
-    assert effects == (Reply(ErrorCode.COORDINATOR_NOT_AVAILABLE), RetryLater())
+    assert effects == (TransactionReply(ErrorCode.COORDINATOR_NOT_AVAILABLE), RetryLater())
 
 
 def test_an_id_of_which_nothing_was_stored_is_forgotten() -> None:
     pending, _ = decide(Txn("tx"), InitProducerId(1000, 2, fresh_producer_id=9), NOW)
-    _, effects = decide(pending, AppendFailed(ErrorCode.NOT_ENOUGH_REPLICAS), NOW)
-    assert effects == (Reply(ErrorCode.COORDINATOR_NOT_AVAILABLE), Forget())
+    _, effects = decide(pending, TransactionAppendFailed(ErrorCode.NOT_ENOUGH_REPLICAS), NOW)
+    assert effects == (TransactionReply(ErrorCode.COORDINATOR_NOT_AVAILABLE), Forget())
 
 
 def test_a_retry_that_comes_too_late_means_nothing() -> None:
@@ -143,10 +152,10 @@ def test_an_unused_id_at_rest_expires_with_a_tombstone(state: TransactionState) 
     assert decide(txn, Expire(1000), 1000) == (txn, ())
     pending, effects = decide(txn, Expire(1000), 1001)
     (persist,) = effects
-    assert isinstance(persist, Persist)
+    assert isinstance(persist, PersistTransaction)
     assert persist.txn.state is TransactionState.DEAD
-    assert decide(pending, Appended(), 1001)[1] == (Forget(),)
-    assert decide(pending, AppendFailed(ErrorCode.NOT_ENOUGH_REPLICAS), 1001)[0] == txn
+    assert decide(pending, TransactionAppended(), 1001)[1] == (Forget(),)
+    assert decide(pending, TransactionAppendFailed(ErrorCode.NOT_ENOUGH_REPLICAS), 1001)[0] == txn
 
 
 def test_nothing_that_is_open_or_under_way_expires() -> None:
@@ -156,6 +165,6 @@ def test_nothing_that_is_open_or_under_way_expires() -> None:
 
 
 def test_a_decision_before_a_start_is_carried_out_after_it() -> None:
-    assert decide(PREPARING, Loaded(), NOW) == (PREPARING, (WriteMarkers(PREPARING),))
+    assert decide(PREPARING, TransactionLoaded(), NOW) == (PREPARING, (WriteMarkers(PREPARING),))
     for txn in (EMPTY, ONGOING):
-        assert decide(txn, Loaded(), NOW) == (txn, ())
+        assert decide(txn, TransactionLoaded(), NOW) == (txn, ())

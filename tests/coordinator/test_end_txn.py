@@ -7,12 +7,12 @@ from eosin.coordinator.transactions.rules.decide import decide
 from eosin.coordinator.transactions.rules.effects import (
     AllocateProducerId,
     Effects,
-    Persist,
     PersistLater,
-    Reply,
+    PersistTransaction,
+    TransactionReply,
     WriteMarkers,
 )
-from eosin.coordinator.transactions.rules.events import Appended, EndTxn, MarkersWritten
+from eosin.coordinator.transactions.rules.events import EndTxn, MarkersWritten, TransactionAppended
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
@@ -42,16 +42,16 @@ def in_state(state: TransactionState, *, epoch: int = 5, last_epoch: int = 4) ->
 def answer(txn: Txn, request: EndTxn) -> tuple[ErrorCode, int, int]:
     """What the client is told, the record being written if there is one."""
     txn, effects = decide(txn, request, NOW)
-    if effects and isinstance(effects[0], Persist):
-        _, effects = decide(txn, Appended(), NOW)
-    (reply,) = [effect for effect in effects if isinstance(effect, Reply)]
+    if effects and isinstance(effects[0], PersistTransaction):
+        _, effects = decide(txn, TransactionAppended(), NOW)
+    (reply,) = [effect for effect in effects if isinstance(effect, TransactionReply)]
     return reply.error, reply.producer_id, reply.producer_epoch
 
 
 def prepared(txn: Txn, request: EndTxn) -> tuple[Txn, Effects]:
     txn, effects = decide(txn, request, NOW)
-    assert isinstance(effects[0], Persist), effects
-    return decide(txn, Appended(), NOW)
+    assert isinstance(effects[0], PersistTransaction), effects
+    return decide(txn, TransactionAppended(), NOW)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_client_before_version_2_is_answered_by_the_state(
 ) -> None:
     txn = in_state(state)
     for wants_commit, expected in ((True, commit), (False, abort)):
-        assert decide(txn, EndTxn(7, 5, wants_commit, 0), NOW) == (txn, (Reply(expected),))
+        assert decide(txn, EndTxn(7, 5, wants_commit, 0), NOW) == (txn, (TransactionReply(expected),))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_before_version_2_an_open_transaction_is_decided_under_its_own_epoch(
 ) -> None:
     after, effects = prepared(in_state(TransactionState.ONGOING), EndTxn(7, 5, commit, 0))
     assert (after.state, after.producer_epoch, after.last_epoch, after.client_transaction_version) == (state, 5, 4, 0)
-    assert effects == (WriteMarkers(after), Reply(NONE, after_markers=True))
+    assert effects == (WriteMarkers(after), TransactionReply(NONE, after_markers=True))
 
 
 @pytest.mark.parametrize("state", list(TransactionState)[:6])
@@ -118,7 +118,7 @@ def test_a_version_2_client_is_answered_by_state_and_pair(
     state: TransactionState, commit: bool, epoch: int, expected: ErrorCode
 ) -> None:
     txn = in_state(state)
-    assert decide(txn, EndTxn(7, epoch, commit, 2), NOW) == (txn, (Reply(expected),))
+    assert decide(txn, EndTxn(7, epoch, commit, 2), NOW) == (txn, (TransactionReply(expected),))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_version_2_client_may_abort_nothing_at_all(state: TransactionState) ->
     after, effects = prepared(in_state(state), EndTxn(7, CURRENT, False, 2))
     assert (after.state, after.pair, after.last_epoch) == (TransactionState.PREPARE_ABORT, (7, 6), 5)
     assert (after.partitions, after.start_ms) == (frozenset(), NOW)
-    assert effects == (WriteMarkers(after), Reply(NONE, 7, 6, after_markers=True))
+    assert effects == (WriteMarkers(after), TransactionReply(NONE, 7, 6, after_markers=True))
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -143,7 +143,7 @@ def test_version_2_decides_an_open_transaction_under_one_epoch_more(commit: bool
     after, effects = prepared(in_state(TransactionState.ONGOING), EndTxn(7, CURRENT, commit, 2))
     assert (after.pair, after.last_epoch, after.client_transaction_version) == ((7, 6), 5, 2)
     assert (after.partitions, after.start_ms) == (ORDERS, 1)
-    assert effects == (WriteMarkers(after), Reply(NONE, 7, 6, after_markers=True))
+    assert effects == (WriteMarkers(after), TransactionReply(NONE, 7, 6, after_markers=True))
 
 
 @pytest.mark.parametrize("state", list(TransactionState)[:6])
@@ -164,7 +164,7 @@ def test_the_end_at_the_last_epoch_tells_the_next_producer_id() -> None:
     assert decide(txn, request, NOW) == (txn, (AllocateProducerId(),))
     preparing, effects = prepared(txn, msgspec.structs.replace(request, fresh_producer_id=9))
     assert preparing.pair == (7, 32767)
-    assert effects[-1] == Reply(NONE, 9, 0, after_markers=True)
+    assert effects[-1] == TransactionReply(NONE, 9, 0, after_markers=True)
     complete, _ = decide(preparing, MarkersWritten(7, 32767), NOW)
     assert (complete.pair, complete.previous_producer_id, complete.last_epoch) == ((9, 0), 7, 32766)
     assert complete.next_producer_id == -1
@@ -193,7 +193,7 @@ def test_an_older_client_may_repeat_what_version_2_has_ended(
 ) -> None:
     txn = ended_by_version_2(state)
     for wants_commit, expected in ((True, commit), (False, abort)):
-        assert decide(txn, EndTxn(7, RETRIED, wants_commit, 0), NOW) == (txn, (Reply(expected),))
+        assert decide(txn, EndTxn(7, RETRIED, wants_commit, 0), NOW) == (txn, (TransactionReply(expected),))
 
 
 def test_an_older_client_may_repeat_the_end_across_a_change_of_the_producer_id() -> None:

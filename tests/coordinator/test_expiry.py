@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from manual_clock import ManualClock
 
-from eosin.coordinator.transactions.timers import Deadlines, Rounds
+from eosin.coordinator.transactions.timers import Deadlines, RepeatedWork
 
 
 class Watch:
@@ -102,7 +102,7 @@ async def test_rounds_come_at_their_interval_even_when_one_fails() -> None:
         if len(done) == 1:
             raise RuntimeError
 
-    rounds = Rounds(clock, interval_ms=100, work=work)
+    rounds = RepeatedWork(clock, interval_ms=100, work=work)
     rounds.start()
     with pytest.raises(RuntimeError):
         clock.advance(100)

@@ -4,8 +4,14 @@ import msgspec
 import pytest
 
 from eosin.coordinator.transactions.rules.decide import decide
-from eosin.coordinator.transactions.rules.effects import AllocateProducerId, Effects, Persist, Reply, WriteMarkers
-from eosin.coordinator.transactions.rules.events import Appended, DeadlinePassed, InitProducerId
+from eosin.coordinator.transactions.rules.effects import (
+    AllocateProducerId,
+    Effects,
+    PersistTransaction,
+    TransactionReply,
+    WriteMarkers,
+)
+from eosin.coordinator.transactions.rules.events import DeadlinePassed, InitProducerId, TransactionAppended
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
@@ -25,13 +31,13 @@ def init(
 def outcome(txn: Txn, request: InitProducerId | DeadlinePassed, now_ms: int = NOW) -> tuple[Txn, Effects]:
     """The state and the answer once the record is written."""
     pending, effects = decide(txn, request, now_ms)
-    if not any(isinstance(effect, Persist) for effect in effects):
+    if not any(isinstance(effect, PersistTransaction) for effect in effects):
         return pending, effects
-    return decide(pending, Appended(), now_ms)
+    return decide(pending, TransactionAppended(), now_ms)
 
 
 def told(effects: Effects) -> tuple[ErrorCode, int, int]:
-    (reply,) = [effect for effect in effects if isinstance(effect, Reply)]
+    (reply,) = [effect for effect in effects if isinstance(effect, TransactionReply)]
     return reply.error, reply.producer_id, reply.producer_epoch
 
 
@@ -39,7 +45,7 @@ def refused(txn: Txn, request: InitProducerId) -> ErrorCode:
     after, effects = decide(txn, request, NOW)
     assert after is txn, "a refusal changes nothing"
     (reply,) = effects
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, TransactionReply)
     assert (reply.producer_id, reply.producer_epoch) == (-1, -1)
     return reply.error
 
@@ -134,7 +140,7 @@ def test_a_new_instance_aborts_what_is_open_under_an_epoch_that_it_is_not_given(
     after, effects = outcome(ONGOING, init())
     assert (after.state, after.producer_epoch, after.last_epoch) == (TransactionState.PREPARE_ABORT, 6, -1)
     assert after.timed_out is None
-    assert effects == (WriteMarkers(after), Reply(ErrorCode.CONCURRENT_TRANSACTIONS))
+    assert effects == (WriteMarkers(after), TransactionReply(ErrorCode.CONCURRENT_TRANSACTIONS))
 
 
 @pytest.mark.parametrize("pair", [(7, 4), (7, 3), (7, 6), (8, 5)])

@@ -7,7 +7,7 @@ import pytest
 from coordinator_fakes import ORDERS_0, ORDERS_1, FakeBroker, Producer
 
 from eosin.coordinator.replay import BATCHES_PER_TURN, COMMIT_PATIENCE_MS
-from eosin.coordinator.transactions.coordinator import UNHEARD_OF_ATTEMPTS
+from eosin.coordinator.transactions.coordinator import QUIET_FENCED_ATTEMPTS
 from eosin.coordinator.transactions.rules.state import TransactionState
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord, build_batch
@@ -170,7 +170,7 @@ async def test_a_coordinator_that_is_fenced_by_mistake_raises_the_alarm_and_trie
     producer = Producer(broker)
     await producer.init()
     await producer.add(ORDERS_0)
-    broker.partitions.answers[ORDERS_0] = [ErrorCode.TRANSACTION_COORDINATOR_FENCED] * UNHEARD_OF_ATTEMPTS
+    broker.partitions.answers[ORDERS_0] = [ErrorCode.TRANSACTION_COORDINATOR_FENCED] * QUIET_FENCED_ATTEMPTS
     with caplog.at_level(logging.ERROR):
         committing = start_now(producer.commit())
         assert not caplog.text, "the news of an election may be on its way"

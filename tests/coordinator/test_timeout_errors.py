@@ -6,11 +6,17 @@ import msgspec
 import pytest
 
 from eosin.coordinator.transactions.rules.decide import decide, verify
-from eosin.coordinator.transactions.rules.effects import Reply
-from eosin.coordinator.transactions.rules.events import AddPartitions, Appended, DeadlinePassed, EndTxn, InitProducerId
+from eosin.coordinator.transactions.rules.effects import TransactionReply
+from eosin.coordinator.transactions.rules.events import (
+    AddPartitions,
+    DeadlinePassed,
+    EndTxn,
+    InitProducerId,
+    TransactionAppended,
+)
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn, refusal
 from eosin.coordinator.transactions.rules.timeout_errors import (
-    ANSWERS,
+    TIMEOUT_ERRORS,
     Profile,
     RequestKind,
     answer,
@@ -40,7 +46,7 @@ ABORTED = Txn(
     timed_out=ProducerIdAndEpoch(7, 5),
 )
 LATE = (7, 5)
-OUT_OF_TIME = Reply(ErrorCode.PRODUCER_FENCED, timed_out=True)
+OUT_OF_TIME = TransactionReply(ErrorCode.PRODUCER_FENCED, timed_out=True)
 
 # profile: Produce 10, 11 and 12, AddPartitions 3, AddOffsets 3, TxnOffsetCommit 2, 3 and 5, commit 3, 4 and 5.
 # As transactions.md 12.3 writes it (docs/adr/0017 has the reasons).
@@ -77,7 +83,7 @@ def test_each_profile_is_told_what_the_specification_says(profile: Profile) -> N
 @pytest.mark.parametrize("name", ["semantics.md", "spec/transactions.md"])
 def test_the_pages_show_this_table(name: str) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / name).read_text()
-    for row in ANSWERS:
+    for row in TIMEOUT_ERRORS:
         codes = " | ".join(str(code.value) for code in row[2:])
         first, last = row.versions.start, row.versions.stop - 1
         versions = "" if last > 20 and not first else f" v{first}+" if last > 20 else f" v{first}-{last}"
@@ -88,11 +94,11 @@ def test_the_pages_show_this_table(name: str) -> None:
 def test_every_version_has_exactly_one_row() -> None:
     for asked in RequestKind:
         for version in range(15):
-            assert len([row for row in ANSWERS if row.asked is asked and version in row.versions]) == 1
+            assert len([row for row in TIMEOUT_ERRORS if row.asked is asked and version in row.versions]) == 1
 
 
 def test_a_code_is_only_used_where_it_may_be() -> None:
-    for row in ANSWERS:
+    for row in TIMEOUT_ERRORS:
         codes = set(row[2:])
         if row.asked in (RequestKind.PRODUCE, RequestKind.COMMIT_OFFSETS):
             assert ErrorCode.PRODUCER_FENCED not in codes, "clients of these know only INVALID_PRODUCER_EPOCH"
@@ -167,10 +173,10 @@ def test_a_client_that_cannot_show_its_pair_is_told_to_be_rebuilt_whatever_its_n
 def test_a_refusal_says_whether_the_pair_has_only_timed_out(can_return: bool) -> None:
     error = ErrorCode.INVALID_PRODUCER_EPOCH
     aborted = msgspec.structs.replace(ABORTED, can_return=can_return)
-    assert refusal(aborted, error, LATE) == Reply(error, timed_out=True, can_return=can_return)
+    assert refusal(aborted, error, LATE) == TransactionReply(error, timed_out=True, can_return=can_return)
     for pair in ((7, 6), (7, 4), (8, 5)):
-        assert refusal(aborted, error, pair) == Reply(error)
-    assert refusal(msgspec.structs.replace(aborted, timed_out=None), error, LATE) == Reply(error)
+        assert refusal(aborted, error, pair) == TransactionReply(error)
+    assert refusal(msgspec.structs.replace(aborted, timed_out=None), error, LATE) == TransactionReply(error)
 
 
 # What the machine itself decides about a request that is stale by timeout -------------------------------------------
@@ -179,7 +185,7 @@ def test_a_refusal_says_whether_the_pair_has_only_timed_out(can_return: bool) ->
 def timed_out(*, recovering: bool = True) -> Txn:
     """While the markers are under way."""
     pending, _ = decide(OPEN, DeadlinePassed(0, 101, recovering), 101)
-    return decide(pending, Appended(), 101)[0]
+    return decide(pending, TransactionAppended(), 101)[0]
 
 
 def test_a_timeout_remembers_whom_it_hit_unless_it_is_told_to_fence() -> None:
@@ -199,7 +205,7 @@ def test_a_late_request_begins_nothing_and_need_not_wait_to_hear_it(txn: Txn) ->
 def test_a_late_abort_succeeds_as_soon_as_the_abort_is_durable(txn: Txn) -> None:
     assert decide(txn, EndTxn(*LATE, commit=False, client_transaction_version=0), 200) == (
         txn,
-        (Reply(ErrorCode.NONE),),
+        (TransactionReply(ErrorCode.NONE),),
     )
     assert decide(txn, EndTxn(*LATE, commit=True, client_transaction_version=0), 200) == (
         txn,
@@ -211,14 +217,14 @@ def test_a_late_abort_waits_while_the_abort_is_not_durable() -> None:
     pending, _ = decide(OPEN, DeadlinePassed(0, 101), 101)
     for version in (0, 2):
         request = EndTxn(*LATE, commit=False, client_transaction_version=version)
-        assert decide(pending, request, 200)[1] == (Reply(ErrorCode.CONCURRENT_TRANSACTIONS),)
+        assert decide(pending, request, 200)[1] == (TransactionReply(ErrorCode.CONCURRENT_TRANSACTIONS),)
 
 
 def test_a_late_abort_of_version_2_is_told_the_pair_to_go_on_with() -> None:
     request = EndTxn(*LATE, commit=False, client_transaction_version=2)
-    assert decide(ABORTED, request, 200) == (ABORTED, (Reply(ErrorCode.NONE, 7, 6),))
+    assert decide(ABORTED, request, 200) == (ABORTED, (TransactionReply(ErrorCode.NONE, 7, 6),))
     claimed = msgspec.structs.replace(ABORTED, state=TransactionState.EMPTY, producer_epoch=7)
-    assert decide(claimed, request, 200) == (claimed, (Reply(ErrorCode.NONE, 7, 7),))
+    assert decide(claimed, request, 200) == (claimed, (TransactionReply(ErrorCode.NONE, 7, 7),))
 
 
 def test_a_late_abort_after_the_producer_id_was_exhausted_succeeds_too() -> None:
@@ -232,19 +238,19 @@ def test_a_late_abort_after_the_producer_id_was_exhausted_succeeds_too() -> None
     )
     for version, pair in ((0, ()), (2, (8, 0))):
         request = EndTxn(7, 32766, commit=False, client_transaction_version=version)
-        assert decide(rotated, request, 200) == (rotated, (Reply(ErrorCode.NONE, *pair),))
+        assert decide(rotated, request, 200) == (rotated, (TransactionReply(ErrorCode.NONE, *pair),))
 
 
 def test_a_replaced_producer_can_not_even_abort() -> None:
     replaced, _ = decide(ABORTED, InitProducerId(100, 2), 200)
-    replaced, _ = decide(replaced, Appended(), 200)
+    replaced, _ = decide(replaced, TransactionAppended(), 200)
     for version in (0, 2):
         request = EndTxn(*LATE, commit=False, client_transaction_version=version)
-        assert decide(replaced, request, 200)[1] == (Reply(ErrorCode.PRODUCER_FENCED),)
+        assert decide(replaced, request, 200)[1] == (TransactionReply(ErrorCode.PRODUCER_FENCED),)
 
 
 @pytest.mark.parametrize("can_return", [True, False])
 def test_an_id_remembers_whether_its_producer_can_show_its_pair(can_return: bool) -> None:
     pending, _ = decide(ABORTED, InitProducerId(100, 2, can_return=can_return), 200)
-    after, _ = decide(pending, Appended(), 200)
+    after, _ = decide(pending, TransactionAppended(), 200)
     assert after.can_return is can_return

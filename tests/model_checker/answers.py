@@ -10,7 +10,7 @@ from typing import Any, Final
 from eosin.broker.requests.timeout_errors import timeout_error_for
 from eosin.broker.transactions.verification import translated
 from eosin.coordinator.groups.offset_requests import _translate
-from eosin.coordinator.transactions.rules.effects import Reply
+from eosin.coordinator.transactions.rules.effects import TransactionReply
 from eosin.coordinator.transactions.rules.state import refusal
 from eosin.coordinator.transactions.rules.timeout_errors import Profile, RequestKind
 from eosin.protocol.errors import ErrorCode
@@ -20,7 +20,7 @@ from model_checker.reactions import Reaction, reaction
 from model_checker.step import Step
 from model_checker.values import ADD, END, NO_GUARD, OLDER, PRODUCE, SENT, Message
 
-_NO_REPLY: Final = Reply(ErrorCode.NONE)
+_NO_REPLY: Final = TransactionReply(ErrorCode.NONE)
 
 PRODUCE_VERSIONS: Final = {0: 10, 2: 12}
 OFFSETS_VERSIONS: Final = {0: 3, 2: 5}
@@ -48,7 +48,7 @@ def verified(step: Step, message: Message, error: ErrorCode, text: str | None = 
     _arrive(step, message, error)
 
 
-def answer(step: Step, message: Message, reply: Reply) -> None:
+def answer(step: Step, message: Message, reply: TransactionReply) -> None:
     """The coordinator's answer."""
     if message.sequence == OLDER:
         _repetition_answered(step, message, reply)
@@ -63,7 +63,7 @@ def answer(step: Step, message: Message, reply: Reply) -> None:
     _arrive(step, message, error, reply)
 
 
-def _repetition_answered(step: Step, message: Message, reply: Reply) -> None:
+def _repetition_answered(step: Step, message: Message, reply: TransactionReply) -> None:
     """A client that was built anew hears what became of a transaction: success and its contrary must both be true."""
     commit = bool(message.argument)
     error = reply.error
@@ -85,13 +85,15 @@ def written(step: Step, message: Message) -> None:
     _arrive(step, message, ErrorCode.NONE)
 
 
-def _refusal(step: Step, message: Message, error: ErrorCode) -> Reply:
+def _refusal(step: Step, message: Message, error: ErrorCode) -> TransactionReply:
     """What the coordinator says of a refusal by a partition, as `TransactionCoordinator.refusal`."""
     txn = step.coordinator.txn
-    return Reply(error) if txn is None else refusal(txn, error, (message.producer_id, message.producer_epoch))
+    return (
+        TransactionReply(error) if txn is None else refusal(txn, error, (message.producer_id, message.producer_epoch))
+    )
 
 
-def _told(step: Step, message: Message, kind: RequestKind, version: int, refused: Reply) -> ErrorCode:
+def _told(step: Step, message: Message, kind: RequestKind, version: int, refused: TransactionReply) -> ErrorCode:
     """The broker's error for this client, which depends on it when the producer has only timed out."""
     bounds = step.world.bounds
     profile = bounds.profile or PROFILES[bounds.versions[message.client]]
@@ -105,7 +107,7 @@ def _told(step: Step, message: Message, kind: RequestKind, version: int, refused
     return timeout_error_for(kind, refused, context, services)
 
 
-def _arrive(step: Step, message: Message, error: ErrorCode, reply: Reply = _NO_REPLY) -> None:
+def _arrive(step: Step, message: Message, error: ErrorCode, reply: TransactionReply = _NO_REPLY) -> None:
     if not message.awaited:
         step.note(f"answered {error.name}, to nobody")
         step.messages.remove(message)

@@ -15,15 +15,13 @@ from eosin.coordinator.transactions.rules.effects import (
     AllocateProducerId,
     Effect,
     Forget,
-    Persist,
     PersistLater,
-    Reply,
+    PersistTransaction,
     RetryLater,
+    TransactionReply,
     WriteMarkers,
 )
 from eosin.coordinator.transactions.rules.events import (
-    Appended,
-    AppendFailed,
     DeadlinePassed,
     EndTxn,
     Event,
@@ -31,6 +29,8 @@ from eosin.coordinator.transactions.rules.events import (
     InitProducerId,
     MarkersWritten,
     RetryDue,
+    TransactionAppended,
+    TransactionAppendFailed,
 )
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
@@ -57,7 +57,7 @@ from model_checker.values import (
 )
 from model_checker.violation import SINGLE_WRITER, Violation
 
-_APPENDED: Final = Appended()
+_APPENDED: Final = TransactionAppended()
 
 
 def ask(step: Step, request: Event, message: Message) -> None:
@@ -108,7 +108,7 @@ def record_failed(step: Step, error: ErrorCode, *, kept: bool) -> None:
     tail = coordinator.tail if kept else coordinator.tail[:-1]
     step.coordinator = coordinator._replace(tail=tail, writing=IDLE)
     step.note(f"the append ends in {error.name}")
-    decide_on(step, AppendFailed(error), _asking(step))
+    decide_on(step, TransactionAppendFailed(error), _asking(step))
 
 
 def retry(step: Step) -> None:
@@ -136,12 +136,12 @@ def decide_on(step: Step, request: Event, message: Message | None, now_ms: int =
 
 def _carry_out(step: Step, effect: Effect, request: Event, message: Message | None) -> None:
     match effect:
-        case Reply():
+        case TransactionReply():
             # The record of the same decision may be under way already.
             asked = message if message in step.messages else _asking(step)
             if asked is not None:
                 _reply(step, effect, asked)
-        case Persist():
+        case PersistTransaction():
             _persist(step, effect, request, message)
         case PersistLater():
             _persist_later(step, effect.txn)
@@ -162,7 +162,7 @@ def _now(request: Event) -> int:
     return AFTER_DEADLINE_MS if isinstance(request, DeadlinePassed) else 0
 
 
-def _persist(step: Step, effect: Persist, request: Event, message: Message | None) -> None:
+def _persist(step: Step, effect: PersistTransaction, request: Event, message: Message | None) -> None:
     if message is not None:
         # As a new instance it may come back.
         comes_anew = message.kind == INIT and (message.producer_id < 0 or bool(step.world.bounds.expiries))
@@ -229,7 +229,7 @@ def _write_markers(step: Step, txn: Txn) -> None:
         markers_written(step)
 
 
-def _reply(step: Step, reply: Reply, message: Message) -> None:
+def _reply(step: Step, reply: TransactionReply, message: Message) -> None:
     if message.kind not in (PRODUCE, COMMIT_OFFSETS):
         answer(step, message, reply)
     elif reply.error is ErrorCode.NONE:

@@ -5,7 +5,7 @@ record of the transaction was answered as written, an abort when one was not, an
 after a record whose fate is not known. Any of them may stop for good at any moment: nothing forces its next step.
 """
 
-from eosin.coordinator.transactions.rules.effects import Reply
+from eosin.coordinator.transactions.rules.effects import TransactionReply
 from eosin.coordinator.transactions.rules.state import NO_EPOCH
 from eosin.protocol.names import ProducerIdAndEpoch
 from model_checker.step import Step
@@ -46,7 +46,7 @@ def fail(step: Step, client: int) -> None:
     )
 
 
-def done(step: Step, message: Message, reply: Reply) -> None:
+def done(step: Step, message: Message, reply: TransactionReply) -> None:
     """Its request was answered with success."""
     client = message.client
     known = step.clients[client]

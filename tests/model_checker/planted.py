@@ -17,8 +17,8 @@ from simulation.planted.storage_bugs import duplicate_accepted
 from eosin.coordinator.transactions import marker_sender
 from eosin.coordinator.transactions.rules import decide as decide_module
 from eosin.coordinator.transactions.rules import end_txn, init_producer_id
-from eosin.coordinator.transactions.rules.effects import Persist, Reply, WriteMarkers
-from eosin.coordinator.transactions.rules.events import AddPartitions, EndTxn, Loaded
+from eosin.coordinator.transactions.rules.effects import PersistTransaction, TransactionReply, WriteMarkers
+from eosin.coordinator.transactions.rules.events import AddPartitions, EndTxn, TransactionLoaded
 from eosin.coordinator.transactions.rules.state import Decision, Pending, Txn
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.producers import state
@@ -59,19 +59,21 @@ def open_transaction_left_alone() -> Iterator[None]:
 
     def careless(txn: Txn, request: Any, given: Any, now_ms: int) -> Any:
         bumped = msgspec.structs.replace(txn, producer_epoch=txn.producer_epoch + 1)
-        return txn, (Reply(ErrorCode.NONE, bumped.producer_id, bumped.producer_epoch),)
+        return txn, (TransactionReply(ErrorCode.NONE, bumped.producer_id, bumped.producer_epoch),)
 
     with patch.object(init_producer_id, "_interrupt", careless):
         yield
 
 
 @contextmanager
-def _early(effect: type[Reply] | type[WriteMarkers], request: type[EndTxn] | type[AddPartitions]) -> Iterator[None]:
+def _early(
+    effect: type[TransactionReply] | type[WriteMarkers], request: type[EndTxn] | type[AddPartitions]
+) -> Iterator[None]:
     """One kind of effect does not wait until the record is durable."""
 
     def change(asked: Any, decision: Decision) -> Decision:
         txn, effects = decision
-        if not isinstance(asked, request) or txn.pending is None or not isinstance(effects[-1], Persist):
+        if not isinstance(asked, request) or txn.pending is None or not isinstance(effects[-1], PersistTransaction):
             return decision
         early = tuple(each for each in txn.pending.then if isinstance(each, effect))
         late = tuple(each for each in txn.pending.then if not isinstance(each, effect))
@@ -89,12 +91,12 @@ def markers_before_the_decision() -> AbstractContextManager[None]:
 
 def commit_answered_early() -> AbstractContextManager[None]:
     """EndTxn is answered while the decision is on its way to the disk."""
-    return _early(Reply, EndTxn)
+    return _early(TransactionReply, EndTxn)
 
 
 def partition_answered_early() -> AbstractContextManager[None]:
     """A partition is said to be in the transaction while that is on its way to the disk."""
-    return _early(Reply, AddPartitions)
+    return _early(TransactionReply, AddPartitions)
 
 
 @contextmanager
@@ -116,7 +118,7 @@ def markers_not_repeated() -> Iterator[None]:
     """A start does not go on with a decision that it finds in the log."""
 
     def change(asked: Any, decision: Decision) -> Decision:
-        return (decision[0], ()) if isinstance(asked, Loaded) else decision
+        return (decision[0], ()) if isinstance(asked, TransactionLoaded) else decision
 
     with _deciding(change):
         yield
@@ -177,7 +179,7 @@ def repetition_always_successful() -> Iterator[None]:
     """An older client that repeats what version 2 has ended hears success, however it was ended."""
 
     def careless(txn: Txn, request: Any) -> Decision:
-        return txn, (Reply(ErrorCode.NONE),)
+        return txn, (TransactionReply(ErrorCode.NONE),)
 
     with patch.object(end_txn, "_repeat_by_older_client", careless):
         yield

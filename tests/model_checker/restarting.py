@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from eosin.coordinator.transactions.log.encoder import encode_batch
 from eosin.coordinator.transactions.log.records import CorruptTransactionLog, replay
-from eosin.coordinator.transactions.rules.events import Loaded
+from eosin.coordinator.transactions.rules.events import TransactionLoaded
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from model_checker.coordinating import decide_on, judge_record, told
 from model_checker.step import Step
@@ -30,7 +30,7 @@ def crash(step: Step, kept: int) -> None:
     txn = _reloaded(tuple(each.txn for each in chain if each.txn is not None), step.world.bounds.server_version)
     step.note(f"it reads {told(txn)}")
     step.coordinator = step.coordinator._replace(txn=txn, tag=durable.tag)
-    decide_on(step, Loaded(), None)
+    decide_on(step, TransactionLoaded(), None)
 
 
 @lru_cache(maxsize=100_000)

@@ -18,7 +18,7 @@ from fake_peer import host_of
 from waiting import HANG_S, until
 
 from eosin.network.acceptor import ACCEPTS_PER_TURN, Acceptor, longest_backlog
-from eosin.network.connection import Connection
+from eosin.network.connection import ServerConnection
 from eosin.network.host import ConnectionHost
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.metadata import MetadataRequest
@@ -44,7 +44,7 @@ def connected(bound: socket.socket) -> socket.socket:
 
 def accepting(bound: socket.socket, host: ConnectionHost) -> Acceptor:
     loop = asyncio.get_running_loop()
-    return Acceptor(bound, lambda: Connection(host, "PLAINTEXT", loop), host, "PLAINTEXT")
+    return Acceptor(bound, lambda: ServerConnection(host, "PLAINTEXT", loop), host, "PLAINTEXT")
 
 
 @pytest.mark.parametrize("make_loop", LOOPS, ids=["asyncio", "uvloop"])

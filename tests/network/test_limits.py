@@ -13,7 +13,7 @@ from local_broker import running
 from waiting import until
 
 from eosin.model.principals import Principal
-from eosin.network.limits import BROKER, ConnectionLimits, Limits, close_if_too_many, limits_of
+from eosin.network.limits import BROKER, ConnectionLimits, NetworkLimits, close_if_too_many, limits_of
 from eosin.node.configuration import load_config
 from eosin.node.running import RunningNode
 from eosin.security.session import Session
@@ -105,7 +105,7 @@ async def test_without_limits_nothing_is_counted() -> None:
 
 
 def test_connections_beyond_the_rate_wait_and_are_not_refused() -> None:
-    limits = ConnectionLimits(Limits(rates={BROKER: 10, "SLOW": 1}), possible=1000)
+    limits = ConnectionLimits(NetworkLimits(rates={BROKER: 10, "SLOW": 1}), possible=1000)
     assert limits.delay_ms("PLAINTEXT", 90, 0) == 0, "ten seconds' worth at once"
     assert 0 < limits.delay_ms("PLAINTEXT", 16, 0) <= 16_000
     assert limits.delay_ms("PLAINTEXT", 1, 60_000) == 0
@@ -150,7 +150,7 @@ def test_the_settings_of_listeners_are_limits_of_theirs() -> None:
 
 async def test_a_user_has_so_many_connections(caplog: pytest.LogCaptureFixture) -> None:
     host = host_of()
-    host.limits = ConnectionLimits(Limits(per_principal=2), possible=1000)
+    host.limits = ConnectionLimits(NetworkLimits(per_principal=2), possible=1000)
     peers = []
     for name in ("alice", "alice", "bob", "alice", "ANONYMOUS", "ANONYMOUS", "ANONYMOUS"):
         peer = FakePeer(host)
@@ -164,7 +164,7 @@ async def test_a_user_has_so_many_connections(caplog: pytest.LogCaptureFixture) 
 
 def test_arriving_connections_are_counted_until_they_have_arrived() -> None:
     chance = random.Random(5)
-    limits, under_way = ConnectionLimits(Limits(per_address=5), possible=1000), list[tuple[str, str]]()
+    limits, under_way = ConnectionLimits(NetworkLimits(per_address=5), possible=1000), list[tuple[str, str]]()
     host: Any = SimpleNamespace(connections=(), layers=())
     for _ in range(2000):
         if under_way and chance.random() < 0.5:

@@ -17,8 +17,8 @@ from eosin.client.errors import ClientError
 from eosin.model.principals import Principal
 from eosin.network.api import Api, RequestContext
 from eosin.network.host import ConnectionHost
-from eosin.network.limits import ConnectionLimits, Limits, close_if_too_many
-from eosin.network.places import QUIET_LOOKS, WAITING_LOOKS
+from eosin.network.limits import ConnectionLimits, NetworkLimits, close_if_too_many
+from eosin.network.places import QUIET_CHECKS, WAITING_CHECKS
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.fetch import FetchRequest, FetchResponse
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -74,7 +74,7 @@ def those_that_went(*peers: FakePeer) -> list[int]:
 async def test_a_connection_that_is_quiet_for_a_while_gives_its_place() -> None:
     host = full_host(2)
     quiet, busy = client(host), client(host)
-    for _ in range(QUIET_LOOKS):
+    for _ in range(QUIET_CHECKS):
         assert not host.places.give("PLAINTEXT"), "too early"
         beat(busy)
         await look(host, 1)
@@ -87,7 +87,7 @@ async def test_a_connection_that_is_quiet_for_a_while_gives_its_place() -> None:
 async def test_a_connection_that_asks_again_before_it_was_its_turn_keeps_its_place() -> None:
     host = full_host(1)
     peer = client(host)
-    await look(host, QUIET_LOOKS)
+    await look(host, QUIET_CHECKS)
     beat(peer)
     assert not host.places.give("PLAINTEXT")
     assert len(peer.answers()) == 1
@@ -96,18 +96,18 @@ async def test_a_connection_that_asks_again_before_it_was_its_turn_keeps_its_pla
 async def test_a_client_that_asks_for_something_every_second_keeps_its_place_however_long_it_is_there() -> None:
     host = full_host(1)
     busy = client(host)
-    for _ in range(3 * WAITING_LOOKS):
+    for _ in range(3 * WAITING_CHECKS):
         beat(busy)
         await look(host, 1)
         assert not host.places.give("PLAINTEXT")
-    assert len(busy.answers()) == 3 * WAITING_LOOKS
+    assert len(busy.answers()) == 3 * WAITING_CHECKS
 
 
 async def test_a_client_whose_requests_are_held_by_a_quota_keeps_its_place() -> None:
     host = full_host(1)
     held = client(host)
     held.connection.hold()
-    await look(host, WAITING_LOOKS)
+    await look(host, WAITING_CHECKS)
     assert not host.places.give("PLAINTEXT")
     held.connection.release()
     await look(host, 1)
@@ -118,7 +118,7 @@ async def test_handshakes_that_take_places_count_among_those_that_are_taken() ->
     host = full_host(4)
     quiet = client(host)
     host.layers = cast(Any, dict.fromkeys(range(3)))
-    await look(host, QUIET_LOOKS)
+    await look(host, QUIET_CHECKS)
     assert host.places.give("PLAINTEXT")
     assert those_that_went(quiet) == [0]
 
@@ -130,7 +130,7 @@ async def test_a_request_under_way_or_begun_or_an_answer_that_is_not_taken_keeps
     begins.transport.feed(b"\0\0\0\x40half of a request")
     reads_slowly.transport.read_slowly()
     reads_slowly.transport.write(b"an answer")
-    await look(host, WAITING_LOOKS + 1)
+    await look(host, WAITING_CHECKS + 1)
     assert not host.places.give("PLAINTEXT")
     assert those_that_went(waits, begins, reads_slowly) == []
 
@@ -138,12 +138,12 @@ async def test_a_request_under_way_or_begun_or_an_answer_that_is_not_taken_keeps
 async def test_who_waits_for_records_gives_its_place_later_and_after_those_that_ask_for_nothing() -> None:
     host = full_host(3)
     consumers = [client(host), client(host)]
-    for number in range(WAITING_LOOKS):
+    for number in range(WAITING_CHECKS):
         assert not host.places.give("PLAINTEXT"), f"too early, at look {number}"
         if number == 0:
             fetch(*consumers)
         await look(host, 1)
-        if number == WAITING_LOOKS - QUIET_LOOKS - 1:
+        if number == WAITING_CHECKS - QUIET_CHECKS - 1:
             quiet = client(host)
     everybody = (*consumers, quiet)
     gone = []
@@ -160,7 +160,7 @@ async def test_the_address_with_the_most_connections_gives_first_and_then_the_ol
     one = client(host, "10.0.0.1")
     many = [client(host, "10.0.0.2") for _ in range(3)]
     two = [client(host, "10.0.0.3") for _ in range(2)]
-    await look(host, QUIET_LOOKS)
+    await look(host, QUIET_CHECKS)
     order = []
     everybody = (one, *many, *two)
     for _ in range(6):
@@ -174,7 +174,7 @@ async def test_the_user_with_the_most_connections_gives_first_from_wherever_they
     nobody = [client(host, "10.0.0.9") for _ in range(2)]
     bob = logged_in(client(host, "10.0.0.1"), "bob")
     mallory = [logged_in(client(host, f"10.0.1.{number}"), "mallory") for number in range(3)]
-    await look(host, QUIET_LOOKS)
+    await look(host, QUIET_CHECKS)
     order = []
     everybody = (*nobody, bob, *mallory)
     for _ in range(6):
@@ -218,10 +218,10 @@ async def test_a_user_that_takes_many_places_at_once_is_seen_before_the_next_loo
 
 async def test_a_listener_with_places_of_its_own_gives_them_to_its_like_only() -> None:
     host = full_host(2)
-    host.limits = ConnectionLimits(Limits(spared=frozenset({"LOCAL"})), possible=100)
+    host.limits = ConnectionLimits(NetworkLimits(spared=frozenset({"LOCAL"})), possible=100)
     operator, other = client(host, listener="LOCAL"), client(host, listener="REMOTE")
     beat(other)
-    await look(host, QUIET_LOOKS)
+    await look(host, QUIET_CHECKS)
     beat(other)
     assert not host.places.give("REMOTE")
     assert host.places.give("LOCAL")
@@ -231,7 +231,7 @@ async def test_a_listener_with_places_of_its_own_gives_them_to_its_like_only() -
 async def test_nothing_is_noted_of_anybody_while_there_is_room_for_many() -> None:
     host = full_host(100)
     peers = [client(host) for _ in range(74)]
-    await look(host, WAITING_LOOKS)
+    await look(host, WAITING_CHECKS)
     assert not host.places.give("PLAINTEXT")
     assert host.places._seen == {}
     assert those_that_went(*peers) == []

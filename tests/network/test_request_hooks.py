@@ -12,7 +12,7 @@ from manual_clock import ManualClock
 from eosin.broker.services import Services
 from eosin.model.close_connection import CloseConnection
 from eosin.network.api import Api, RequestContext
-from eosin.network.request_hooks import HookChain, ObservedRequest, RequestHooks, SlowRequestLog, Verdict
+from eosin.network.request_hooks import HookChain, ObservedRequest, RequestHooks, RequestVerdict, SlowRequestLog
 from eosin.node.node import Node
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -30,7 +30,7 @@ class Recorder(RequestHooks):
     def __init__(self) -> None:
         self.steps: list[str] = []
         self.seen: list[ObservedRequest] = []
-        self.verdict: Verdict | None = None
+        self.verdict: RequestVerdict | None = None
         self.fails_at: dict[str, Exception] = {}
 
     def _step(self, name: str) -> None:
@@ -38,7 +38,7 @@ class Recorder(RequestHooks):
         if name in self.fails_at:
             raise self.fails_at[name]
 
-    async def begun(self, observed: ObservedRequest) -> Verdict | None:
+    async def begun(self, observed: ObservedRequest) -> RequestVerdict | None:
         self._step("begun")
         return self.verdict
 
@@ -99,7 +99,7 @@ async def test_a_hook_sees_a_request_begin_and_end_with_its_time_and_sizes(takes
 
 async def test_a_hook_refuses_a_request_before_its_handler_runs() -> None:
     recorder = Recorder()
-    recorder.verdict = Verdict(error=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    recorder.verdict = RequestVerdict(error=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     broker = Broker(recorder)
     broker.send(1)
     assert [answer.error_code for answer in broker.peer.answers()] == [ErrorCode.THROTTLING_QUOTA_EXCEEDED]
@@ -109,7 +109,7 @@ async def test_a_hook_refuses_a_request_before_its_handler_runs() -> None:
 
 async def test_a_delayed_response_holds_up_those_behind_it_and_counts_as_time_taken() -> None:
     recorder = Recorder()
-    recorder.verdict = Verdict(delay_ms=50)
+    recorder.verdict = RequestVerdict(delay_ms=50)
     broker = Broker(recorder)
     broker.send(1)
     recorder.verdict = None
@@ -124,7 +124,7 @@ async def test_a_delayed_response_holds_up_those_behind_it_and_counts_as_time_ta
 
 async def test_the_throttle_time_is_the_longer_one_of_handler_and_hook() -> None:
     recorder = Recorder()
-    recorder.verdict = Verdict(throttle_time_ms=40)
+    recorder.verdict = RequestVerdict(throttle_time_ms=40)
     broker = Broker(recorder)
     broker.send(10, 90)
     assert broker.answers() == [40, 90]
@@ -135,7 +135,7 @@ async def test_a_request_without_a_response_is_not_throttled() -> None:
         return None
 
     recorder = Recorder()
-    recorder.verdict = Verdict(throttle_time_ms=40)
+    recorder.verdict = RequestVerdict(throttle_time_ms=40)
     api = Api(key=ApiKey.END_TXN, versions=range(0, 6), handle=handle, refuse=lambda *_: EndTxnResponse())
     peer = FakePeer(host_of(api, services=SimpleNamespace(clock=ManualClock()), hooks=recorder))
     peer.send(ApiKey.END_TXN, 5, EndTxnRequest())
@@ -145,7 +145,7 @@ async def test_a_request_without_a_response_is_not_throttled() -> None:
 
 async def test_a_paused_connection_is_not_read_and_begins_nothing_until_the_pause_ends() -> None:
     recorder = Recorder()
-    recorder.verdict = Verdict(pause_ms=30)
+    recorder.verdict = RequestVerdict(pause_ms=30)
     broker = Broker(recorder)
     broker.send(1, 2)
     assert broker.answers() == [1]
@@ -161,7 +161,7 @@ async def test_a_paused_connection_is_not_read_and_begins_nothing_until_the_paus
 
 async def test_a_client_that_goes_during_its_pause_leaves_no_timer() -> None:
     recorder = Recorder()
-    recorder.verdict = Verdict(pause_ms=30)
+    recorder.verdict = RequestVerdict(pause_ms=30)
     broker = Broker(recorder)
     broker.send(1)
     broker.peer.transport.lose()
@@ -215,7 +215,7 @@ def test_the_error_of_a_response_is_the_first_one_in_it() -> None:
 
 async def test_of_several_hooks_all_observe_and_the_first_verdict_counts() -> None:
     first, second, third = Recorder(), Recorder(), Recorder()
-    second.verdict, third.verdict = Verdict(throttle_time_ms=5), Verdict(throttle_time_ms=9)
+    second.verdict, third.verdict = RequestVerdict(throttle_time_ms=5), RequestVerdict(throttle_time_ms=9)
     broker = Broker(HookChain((first, second, third)))
     broker.send(1)
     assert broker.answers() == [5]

@@ -21,7 +21,7 @@ from waiting import HANG_S, until
 
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.transactions.rules.config import TransactionConfig
-from eosin.network.watch import IDLE_ROUNDS, LOOK_FOR_END_MS
+from eosin.network.watch import END_CHECK_MS, IDLE_ROUNDS
 from eosin.node.node import Node
 from eosin.node.running import RunningNode
 from eosin.node.sockets import Sockets
@@ -317,12 +317,12 @@ async def test_a_client_that_is_gone_is_noticed_behind_fetches_that_wait() -> No
         for _ in range(3):
             client.send(ApiKey.FETCH, 11, fetch)
         await begun(server)
-        await clock.run(LOOK_FOR_END_MS)
+        await clock.run(END_CHECK_MS)
         assert server.host.connections, "as long as it is there it may wait"
         await client.close()
 
         async def is_gone() -> bool:
-            await clock.run(LOOK_FOR_END_MS)
+            await clock.run(END_CHECK_MS)
             return not server.host.connections
 
         await until(is_gone)

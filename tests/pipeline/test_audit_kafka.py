@@ -20,7 +20,7 @@ pytest.importorskip("pyspark")
 import numpy as np
 
 from eosin.pipeline.audit.columns import concatenate, length
-from eosin.pipeline.audit.coordinator_states import ONGOING, StateReplay
+from eosin.pipeline.audit.coordinator_states import ONGOING, SegmentStateReplay
 from eosin.pipeline.audit.joining import join
 from eosin.pipeline.audit.merging import Merged, merge
 from eosin.pipeline.audit.segment_facts import SegmentFacts
@@ -52,7 +52,7 @@ async def fill(bootstrap: str) -> None:
         await write(client, "stuck", [1], "open")
 
 
-def facts_of(file: SegmentFile, replay: StateReplay | None = None) -> SegmentFacts:
+def facts_of(file: SegmentFile, replay: SegmentStateReplay | None = None) -> SegmentFacts:
     read, size = open_segment(file.path)
     watch = None if replay is None else replay.take
     return SegmentFacts.of(read, size, base_offset=file.base_offset, is_last=file.is_last, watch=watch)
@@ -92,7 +92,7 @@ def test_transactions_of_apache_kafka_are_read_from_its_directory(tmp_path: Path
         runs += rows("orders", partition, found)
     made = [(each["outcome"], [place["partition"] for place in each["partitions"]]) for each in join(runs)]
     assert sorted(made) == [("aborted", [0]), *[("committed", [0, 1])] * 5, ("open", [1])]
-    replay = StateReplay()
+    replay = SegmentStateReplay()
     for each in files:
         if each.topic == "__transaction_state":
             facts_of(each, replay)

@@ -22,7 +22,7 @@ from eosin.protocol.records.batch import Record
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from eosin.pipeline.audit.verification import Counts
+    from eosin.pipeline.audit.verification import RowCounts
 
 HERE = TopicPartition("t", 0)
 
@@ -66,9 +66,9 @@ Change = Callable[[list[ConsumedRecord]], list[ConsumedRecord]]
 
 def judged(
     spark: "SparkSession", example: ModuleType, given: list[ConsumedRecord], outputs: list[ConsumedRecord]
-) -> "Counts":
+) -> "RowCounts":
     """What `eosin pipeline verify --by` would count."""
-    from eosin.pipeline.audit.verification import Verification
+    from eosin.pipeline.audit.verification import TopicComparison
 
     def frame(records: list[ConsumedRecord]) -> "DataFrame":
         schema = "key binary, value binary, offset bigint, timestamp timestamp"
@@ -84,7 +84,7 @@ def judged(
         return spark.createDataFrame(rows, schema)
 
     offsets = [record(at, each.record.key, each.record.value) for at, each in enumerate(outputs)]
-    found = Verification(example.reflected(frame(given), frame(offsets)))
+    found = TopicComparison(example.reflected(frame(given), frame(offsets)))
     try:
         return found.counts
     finally:

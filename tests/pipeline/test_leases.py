@@ -9,7 +9,7 @@ from waiting import HANG_S
 
 from eosin.client.errors import BrokerError
 from eosin.pipeline.common.errors import BadRows, ConflictingSettings, DriverOutOfReach, RowsLost
-from eosin.pipeline.sink.lease_book import GivenUp, LeaseBook, Refused
+from eosin.pipeline.sink.lease_book import LeaseBook, WriteRefused, WritesStopped
 from eosin.pipeline.sink.lease_client import BatchGivenUp, Leases
 from eosin.pipeline.sink.lease_server import LeaseAddress, LeaseServer
 from eosin.protocol.errors import ErrorCode
@@ -52,15 +52,15 @@ class TestBook:
         assert self.granted[-1] == (0, 7, 10)
 
     def test_a_task_that_has_begun_is_not_begun_again_even_when_it_was_done(self) -> None:
-        with pytest.raises(Refused, match="task 1 was tried before in this transaction"):
+        with pytest.raises(WriteRefused, match="task 1 was tried before in this transaction"):
             self.book.begin(1)
         self.book.done(2, 5, 0)
-        with pytest.raises(Refused, match="task 2 was tried before in this transaction"):
+        with pytest.raises(WriteRefused, match="task 2 was tried before in this transaction"):
             self.book.begin(2)
 
     def test_a_partition_can_only_be_given_back_by_its_holder(self) -> None:
         self.take(0, 7)
-        with pytest.raises(Refused, match="task 1 gives back partition 7, which was not its own"):
+        with pytest.raises(WriteRefused, match="task 1 gives back partition 7, which was not its own"):
             self.book.free(1, 7, 10)
 
     def test_no_task_gets_a_lease_after_one_has_failed(self) -> None:
@@ -74,7 +74,7 @@ class TestBook:
             lambda: self.book.done(1, 5, 0),
             lambda: self.book.begin(3),
         ):
-            with pytest.raises(GivenUp, match="since task 2 failed: no more space"):
+            with pytest.raises(WritesStopped, match="since task 2 failed: no more space"):
                 late()
         assert self.granted == [(0, 7, 0)]
         assert self.book.failure is not None
@@ -88,7 +88,7 @@ class TestBook:
         self.book.check()
         assert (self.book.rows, self.book.retries) == ({0: 5}, 2)
         self.book.gone(1)
-        with pytest.raises(GivenUp, match="task 1 failed: its connection to the driver was lost while it wrote"):
+        with pytest.raises(WritesStopped, match="task 1 failed: its connection to the driver was lost while it wrote"):
             self.book.check()
 
 

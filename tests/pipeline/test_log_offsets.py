@@ -8,12 +8,11 @@ import pytest
 from broker_process import BrokerProcess
 from topic_load import TopicLoad
 
-from eosin.client.consumer import Isolation
 from eosin.pipeline.common.errors import ConflictingSettings, DataLoss
 from eosin.pipeline.source.log_offsets import limited
 from eosin.pipeline.source.options import SourceOptions, from_json, recreated_topics, to_json, topic_ids_of
 from eosin.pipeline.source.range_reader import RangeReader
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 
 A, B, C = (TopicPartition("t", index) for index in range(3))
 
@@ -112,7 +111,7 @@ def read(load: TopicLoad, start: int, end: int, **options: Any) -> list[tuple[in
 def test_a_range_has_its_committed_records_and_no_others(load: TopicLoad) -> None:
     assert read(load, 0, 8) == [(0, b"a"), (1, b"b"), (6, b"c")]
     assert read(load, 1, 6) == [(1, b"b")]
-    assert read(load, 1, 4, isolation=Isolation.READ_UNCOMMITTED) == [(1, b"b"), (3, b"x")]
+    assert read(load, 1, 4, isolation=IsolationLevel.READ_UNCOMMITTED) == [(1, b"b"), (3, b"x")]
 
 
 @pytest.mark.process

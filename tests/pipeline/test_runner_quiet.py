@@ -206,7 +206,7 @@ async def test_a_partition_that_is_new_begins_at_its_beginning_and_is_remembered
 async def delete_offset(client: Client, group: str, partition: TopicPartition) -> None:
     topic = OffsetDeleteRequestTopic(partition.topic, (OffsetDeleteRequestPartition(partition.partition),))
     request = OffsetDeleteRequest(group, (topic,))
-    answer = await client.ask_coordinator(CoordinatorType.GROUP, group, ApiKey.OFFSET_DELETE, request)
+    answer = await client.call_coordinator(CoordinatorType.GROUP, group, ApiKey.OFFSET_DELETE, request)
     assert answer.error_code == 0
 
 

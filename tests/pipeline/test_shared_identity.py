@@ -13,13 +13,13 @@ from broker_process import BrokerProcess
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
-from eosin.client.consumer import LATEST, Consumer, Isolation
+from eosin.client.consumer import LATEST, Consumer
 from eosin.client.errors import BrokerError
 from eosin.client.producer import TV1, TV2, Producer
 from eosin.pipeline.sink.lease_client import Leases, LeasingProducer
 from eosin.pipeline.sink.lease_server import LeaseServer
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.protocol.records.batch import NewRecord
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -81,7 +81,7 @@ class Party:
         """Wait until no transaction is open in the topic. EndTxn is answered when the outcome is decided; markers may
         be written after that, and until then the epoch may still append."""
         client = await self.client()
-        seen, all_there = Consumer(client), Consumer(client, isolation=Isolation.READ_UNCOMMITTED)
+        seen, all_there = Consumer(client), Consumer(client, isolation=IsolationLevel.READ_UNCOMMITTED)
         for index in range(PARTITIONS):
             partition = TopicPartition(self.topic, index)
             end = (await all_there.list_offset(partition, LATEST)).offset

@@ -10,7 +10,7 @@ from waiting import settled
 
 from eosin.runtime.background import Background
 from eosin.runtime.logging_format import TextFormatter
-from eosin.runtime.loop_watch import KEPT, LOOK_MS, PAUSE_MS, STALL_MS, TELL_INTERVAL_MS, LoopWatch, Step
+from eosin.runtime.loop_watch import CHECK_MS, KEPT, PAUSE_MS, STALL_MS, TELL_INTERVAL_MS, LoopWatch, Step
 
 REQUEST = {
     "api": "LIST_OFFSETS",
@@ -34,7 +34,7 @@ class Watched:
     def late_by(self, ms: int, *, worked_ms: int = 0, step: Step | None = None) -> list[str]:
         """The lines of a look that comes so late."""
         self._caplog.clear()
-        self.clock.advance(LOOK_MS + ms)
+        self.clock.advance(CHECK_MS + ms)
         self._worked_ms += worked_ms
         if step is not None:
             self.watch.took(step)
@@ -55,7 +55,7 @@ def test_a_long_pause_is_told_and_further_ones_in_one_line_later(watched: Watche
     (told,) = late_by(PAUSE_MS + 1)
     assert "stood still 1 times, for up to 501 ms" in told
     assert late_by(700) == late_by(900) == []
-    for _ in range(TELL_INTERVAL_MS // (LOOK_MS + PAUSE_MS)):
+    for _ in range(TELL_INTERVAL_MS // (CHECK_MS + PAUSE_MS)):
         told_later = late_by(PAUSE_MS)
         if told_later:
             break
@@ -114,7 +114,7 @@ def test_work_that_nobody_began_names_the_request_that_ended_last_as_no_more_tha
 
 def test_many_stalls_are_few_lines_and_little_memory(watched: Watched) -> None:
     told = [line for _ in range(100) for line in watched.late_by(200, worked_ms=200, step=Step(200, **REQUEST))]
-    assert len(told) == 100 * (LOOK_MS + 200) // TELL_INTERVAL_MS
+    assert len(told) == 100 * (CHECK_MS + 200) // TELL_INTERVAL_MS
     assert "stalls=34" in told[-1]
     assert len(watched.watch.recent) == KEPT
     assert watched.watch.counts["request"] == 100

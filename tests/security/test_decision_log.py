@@ -10,7 +10,7 @@ from eosin.model.principals import Principal
 from eosin.model.resources import Operation, ResourceType
 from eosin.runtime.log_budget import LINES, MAX_CAUSES, WINDOW_MS
 from eosin.runtime.logging_format import TextFormatter
-from eosin.security.authorizer import Decision
+from eosin.security.authorizer import AccessDecision
 from eosin.security.decision_log import KEPT_CHARS, MAX_KINDS, LoggedDecisions
 from eosin.security.session import Session
 
@@ -27,9 +27,9 @@ class Log:
         self.decisions = LoggedDecisions(self.clock, self._explain)
         self.lines: list[str] = []
 
-    def _explain(self, *question: object) -> Decision:
+    def _explain(self, *question: object) -> AccessDecision:
         self.explained += 1
-        return Decision(False, "DefaultDeny")
+        return AccessDecision(False, "DefaultDeny")
 
     def deny(self, session: Session, name: str) -> None:
         self.decisions.denied(session, Operation.DESCRIBE, ResourceType.GROUP, name, quiet=False)

@@ -10,7 +10,7 @@ from eosin.node.configuration import load_config
 from eosin.settings.broker import BROKER_SETTINGS, BrokerConfig
 from eosin.settings.kafka_keys import UNUSED
 from eosin.settings.listeners import Listener, parse_listener
-from eosin.settings.settings import Kind, SettingError, value_text
+from eosin.settings.settings import SettingError, SettingKind, value_text
 from eosin.settings.topics import TOPIC_CONFIGS, parse_topic_config, with_overrides
 from eosin.storage.log.config import LogConfig
 
@@ -129,7 +129,7 @@ def test_listeners_that_clients_could_not_reach_are_refused(listeners: str, adve
 
 def test_every_address_may_be_bound_when_clients_are_told_another() -> None:
     config = load_config(flags={"listeners": "0.0.0.0:9092", "advertised.listeners": "broker.example:19092"}).config
-    assert config.told_listeners == (Listener("PLAINTEXT", "broker.example", 19092),)
+    assert config.announced_listeners == (Listener("PLAINTEXT", "broker.example", 19092),)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,9 @@ def test_every_setting_is_documented_and_in_one_list_only() -> None:
     for name, setting in BROKER_SETTINGS.items():
         assert setting.doc.endswith((".", ")")), name
         assert name not in UNUSED, name
-        if setting.kind in (Kind.INT, Kind.LONG, Kind.SHORT) and name != "log.retention.bytes":  # below 0: no limit
+        if (
+            setting.kind in (SettingKind.INT, SettingKind.LONG, SettingKind.SHORT) and name != "log.retention.bytes"
+        ):  # below 0: no limit
             assert setting.at_least is not None, f"{name} has no lower limit"
 
 

@@ -1,6 +1,6 @@
 """A simulated machine: a disk, a clock, and at most one broker process, which can be stopped, killed and started again.
 
-The broker is the whole one, from `Connection` to the disk; only its sockets and threads are missing.
+The broker is the whole one, from `ServerConnection` to the disk; only its sockets and threads are missing.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from endpoints import NoSockets
 from lying_disk import LyingDisk
 
-from eosin.network.connection import Connection
+from eosin.network.connection import ServerConnection
 from eosin.node.node import Node
 from eosin.node.running import RunningNode
 from eosin.runtime.chance import SeededChance
@@ -181,8 +181,8 @@ class Machine:
 
     # Connections ----------------------------------------------------------------------------------------------------
 
-    def accept(self) -> "Connection | None":
+    def accept(self) -> "ServerConnection | None":
         """A connection of the broker that serves, whose transport is still missing."""
         if self.server is None or self.process is None or self.server.is_stopping:
             return None
-        return Connection(self.server.host, LISTENER, self.process)
+        return ServerConnection(self.server.host, LISTENER, self.process)

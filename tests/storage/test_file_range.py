@@ -12,17 +12,18 @@ from batches import data
 from logs import Logs
 from lying_disk import Fault
 
+from eosin.protocol.names import IsolationLevel
 from eosin.storage.disk.memory import MemoryDisk
 from eosin.storage.disk.system import SystemDisk
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.results.file_range import MIN_BYTES, FileRange, as_range
-from eosin.storage.results.log_results import Isolation, ReadResult
+from eosin.storage.results.log_results import ReadResult
 
 
 def read(log: PartitionLog, offset: int, max_bytes: int, **how: int | bool) -> ReadResult:
     options: dict[str, int | bool] = {"min_one_batch": True, **how}
-    result = log.read(offset, max_bytes=max_bytes, isolation=Isolation.READ_UNCOMMITTED, **options)  # type: ignore[arg-type]
+    result = log.read(offset, max_bytes=max_bytes, isolation=IsolationLevel.READ_UNCOMMITTED, **options)  # type: ignore[arg-type]
     assert isinstance(result, ReadResult)
     return result
 

@@ -12,7 +12,7 @@ from lying_disk import LyingDisk
 from eosin.cli.directory_check import DirectoryCheck
 from eosin.protocol.records.batch import read_header
 from eosin.storage.disk.checkpoint_formats import encode_offsets
-from eosin.storage.inspection.values import ERROR, Problem
+from eosin.storage.inspection.values import ERROR, FileProblem
 from eosin.storage.log.batch_scan import scan_headers
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.segment import SEGMENT_SUFFIXES, stem
@@ -72,7 +72,7 @@ def cleaned_up_to(disk: LyingDisk, offset: int) -> None:
 
 def errors(disk: LyingDisk) -> list[str]:
     """What `eosin check` says is wrong with the partition."""
-    found = [value for value in DirectoryCheck(disk, "/data").run() if isinstance(value, Problem)]
+    found = [value for value in DirectoryCheck(disk, "/data").run() if isinstance(value, FileProblem)]
     return [each.reason for each in found if each.severity == ERROR and each.file.startswith("orders-0")]
 
 

@@ -17,7 +17,7 @@ from eosin.storage.disk.data_directory import LOCK
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.disk.interfaces import DirectoryInUse
 from eosin.storage.disk.system import SystemDisk
-from eosin.storage.log.context import Patience, StartGivenUp
+from eosin.storage.log.context import StartCancelled, StartWasCancelled
 
 PARTITIONS = 20
 
@@ -44,7 +44,7 @@ class SlowDisk(SystemDisk):
         return super().list(path)
 
 
-class ThreeLooks(Patience):
+class ThreeLooks(StartCancelled):
     """Is over at the fourth look."""
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ async def test_a_server_that_is_stopped_while_it_starts_leaves_the_directory_at_
 
 
 def test_a_scan_ends_at_the_next_read() -> None:
-    patience, reads = Patience(), []
+    patience, reads = StartCancelled(), []
 
     def read(position: int, size: int) -> bytes:
         reads.append(position)
@@ -134,7 +134,7 @@ def test_a_scan_ends_at_the_next_read() -> None:
     checked = patience.while_wanted(read)
     assert checked(0, 1) == b"\0"
     patience.is_over = True
-    with pytest.raises(StartGivenUp):
+    with pytest.raises(StartWasCancelled):
         checked(1, 1)
     assert reads == [0]
 
@@ -149,7 +149,7 @@ async def test_recovery_of_one_long_segment_is_given_up_too() -> None:
     manager = logs._manager()
     patience = ThreeLooks()
     object.__setattr__(manager._context, "patience", patience)
-    with pytest.raises(StartGivenUp):
+    with pytest.raises(StartWasCancelled):
         await manager.open()
     assert patience.looks == 4  # for the partition, and then for each MiB
     await manager.close(clean=False)

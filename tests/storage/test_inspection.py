@@ -28,9 +28,9 @@ from eosin.storage.inspection.source import Source
 from eosin.storage.inspection.values import (
     AbortedEntry,
     Batch,
+    FileProblem,
     FileStart,
     OffsetEntry,
-    Problem,
     ProducerFound,
     Property,
     RecordFound,
@@ -50,7 +50,7 @@ def batches_of(disk: LyingDisk, name: str = f"{FIRST}.log") -> list[Batch]:
     return [value for value in dumped(disk, name) if isinstance(value, Batch)]
 
 
-def only_problem(disk: LyingDisk, name: str, *, deep: bool = False) -> Problem:
+def only_problem(disk: LyingDisk, name: str, *, deep: bool = False) -> FileProblem:
     (problem,) = problems(dumped(disk, name, deep=deep))
     return problem
 
@@ -387,7 +387,7 @@ def test_a_damaged_small_file_is_reported(disk: LyingDisk, name: str, content: b
 # Internal topics
 
 
-def records_of(topic: str, *records: NewRecord) -> tuple[list[RecordFound], list[Problem]]:
+def records_of(topic: str, *records: NewRecord) -> tuple[list[RecordFound], list[FileProblem]]:
     disk = LyingDisk()
     path = f"/data/{topic}-3/{FIRST}.log"
     disk.make_directory(f"/data/{topic}-3")

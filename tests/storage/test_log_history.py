@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from logs import Logs, read_now
 from manual_flusher import ManualFlusher
 
+from eosin.protocol.names import IsolationLevel
 from eosin.protocol.records.batch import batches
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.partition_log import PartitionLog
-from eosin.storage.results.log_results import Appended, Isolation, Refused
+from eosin.storage.results.log_results import Appended, Refused
 
 TINY = LogConfig(internal_segment_bytes=420, index_interval_bytes=150)
 PIDS = st.integers(1, 3)
@@ -152,11 +153,11 @@ class History:
         assert (log.log_start_offset, log.log_end_offset) == (model.start, model.end)
         assert log.high_watermark == (model.synced if log.context.flusher.defers else model.end)
         assert log.last_stable_offset == model.last_stable(log.high_watermark)
-        for isolation in (None, Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+        for isolation in (None, IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED):
             for max_bytes in (1, 250, 1 << 20):
                 self.read_through(isolation, max_bytes)
 
-    def read_through(self, isolation: Isolation | None, max_bytes: int) -> None:
+    def read_through(self, isolation: IsolationLevel | None, max_bytes: int) -> None:
         log, offset = self.log, self.model.start
         end = log.visible_end(isolation)
         while offset < end:
@@ -166,7 +167,7 @@ class History:
             assert headers, (offset, end)
             assert sum(header.size for header in headers) == len(result.records) <= available
             assert headers[0].base_offset <= offset <= headers[0].last_offset
-            if isolation is Isolation.READ_COMMITTED:
+            if isolation is IsolationLevel.READ_COMMITTED:
                 self.check_aborted(result.aborted, offset, headers[-1].next_offset)
             offset = headers[-1].next_offset
         assert offset == end or end <= self.model.start

@@ -288,13 +288,13 @@ async def test_a_topic_of_many_partitions_is_deleted_a_few_at_a_time(monkeypatch
     logs.manager.deletions.begin("orders")
     counts = [put_away(logs)]
     while logs.manager.logs_of("orders"):
-        assert logs.manager.tells_of_deleted("orders")
+        assert logs.manager.may_inherit_deleted("orders")
         await asyncio.sleep(0)
         counts.append(put_away(logs))
     assert counts[0] == 2
     assert max(later - earlier for earlier, later in pairwise(counts)) == 2
     await logs.manager.checkpoint()
-    assert not logs.manager.tells_of_deleted("orders")
+    assert not logs.manager.may_inherit_deleted("orders")
 
 
 async def test_a_name_is_free_again_when_all_its_logs_are_put_away_and_forgotten(
@@ -304,7 +304,7 @@ async def test_a_name_is_free_again_when_all_its_logs_are_put_away_and_forgotten
     logs.manager.deletions.begin("orders")
     await logs.manager.forget_deleted("orders")
     assert put_away(logs) == 7
-    assert not logs.manager.tells_of_deleted("orders")
+    assert not logs.manager.may_inherit_deleted("orders")
 
 
 async def test_a_stop_finishes_the_deletions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from lying_disk import Fault, LyingDisk
 from manual_flusher import ManualFlusher
 
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import IsolationLevel
 from eosin.protocol.records.batch import CorruptRecords, batches, stamp_in_place
 from eosin.protocol.records.scan import sound_batches
 from eosin.runtime.chance import SeededChance
@@ -17,7 +18,7 @@ from eosin.storage.disk.flusher import Durability
 from eosin.storage.log import batch_scan
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.partition_log import PartitionLog
-from eosin.storage.results.log_results import Isolation, ReadResult
+from eosin.storage.results.log_results import ReadResult
 
 SMALL = LogConfig(internal_segment_bytes=1000, index_interval_bytes=200)
 
@@ -84,10 +85,10 @@ async def test_readers_see_durable_and_stable_records() -> None:
     flusher.flush()
     logs.append(log, data())
     assert offsets(read_now(log, isolation=None)) == [0, 1, 2]
-    assert offsets(read_now(log, isolation=Isolation.READ_UNCOMMITTED)) == [0, 1]
-    assert offsets(read_now(log, isolation=Isolation.READ_COMMITTED)) == [0]
+    assert offsets(read_now(log, isolation=IsolationLevel.READ_UNCOMMITTED)) == [0, 1]
+    assert offsets(read_now(log, isolation=IsolationLevel.READ_COMMITTED)) == [0]
     assert offsets(read_now(log, 2)) == []
-    assert offsets(read_now(log, 1, isolation=Isolation.READ_COMMITTED)) == []
+    assert offsets(read_now(log, 1, isolation=IsolationLevel.READ_COMMITTED)) == []
 
 
 async def test_a_log_behaves_the_same_when_no_place_is_remembered() -> None:
@@ -102,7 +103,7 @@ async def test_bytes_that_are_not_in_the_cache_are_read_in_a_thread() -> None:
     logs = Logs(config=SMALL)
     log = await filled(logs, 30)
     logs.fake.cold = True
-    result = log.read(13, max_bytes=200, isolation=Isolation.READ_COMMITTED, min_one_batch=True)
+    result = log.read(13, max_bytes=200, isolation=IsolationLevel.READ_COMMITTED, min_one_batch=True)
     assert isinstance(result, Awaitable)
     assert offsets(await result)[0] == 13
 
@@ -123,10 +124,10 @@ async def test_bytes_available_counts_visible_bytes() -> None:
     size = len(data())
     for _ in range(30):
         logs.append(log, data())
-    assert log.bytes_available(0, isolation=Isolation.READ_UNCOMMITTED, limit=1 << 30) == 0
+    assert log.bytes_available(0, isolation=IsolationLevel.READ_UNCOMMITTED, limit=1 << 30) == 0
     flusher.flush()
     logs.append(log, data())
-    assert log.bytes_available(0, isolation=Isolation.READ_UNCOMMITTED, limit=1 << 30) == 30 * size
+    assert log.bytes_available(0, isolation=IsolationLevel.READ_UNCOMMITTED, limit=1 << 30) == 30 * size
     assert log.bytes_available(7, isolation=None, limit=1 << 30) == 24 * size
     assert log.bytes_available(7, isolation=None, limit=100) == 100
     assert log.bytes_available(31, isolation=None, limit=100) == 0
@@ -172,7 +173,7 @@ async def test_gaps_that_compaction_leaves_are_read_over() -> None:
     assert offsets(read_now(log, 10)) == [12, 13, 19]
     assert offsets(read_now(log, 14)) == [19]
     assert offsets(read_now(log, 20)) == [25]
-    assert offsets(read_now(log, 25, isolation=Isolation.READ_COMMITTED)) == [25]
+    assert offsets(read_now(log, 25, isolation=IsolationLevel.READ_COMMITTED)) == [25]
     logs.fake.cold = True
     cold = log.read(20, max_bytes=1000, isolation=None, min_one_batch=True)
     assert isinstance(cold, Awaitable)
@@ -219,10 +220,10 @@ async def test_the_search_by_timestamp_respects_log_start_and_visible_end() -> N
     flusher.flush()
     logs.append(log, data(at=NOW_MS + 10))
     await log.delete_records_before(2)
-    assert await log.offset_for_timestamp(0, isolation=Isolation.READ_UNCOMMITTED) == (NOW_MS + 2, 2, 0)
-    assert await log.offset_for_timestamp(NOW_MS + 5, isolation=Isolation.READ_UNCOMMITTED) is None
+    assert await log.offset_for_timestamp(0, isolation=IsolationLevel.READ_UNCOMMITTED) == (NOW_MS + 2, 2, 0)
+    assert await log.offset_for_timestamp(NOW_MS + 5, isolation=IsolationLevel.READ_UNCOMMITTED) is None
     assert await log.offset_for_timestamp(NOW_MS + 5, isolation=None) == (NOW_MS + 10, 4, 0)
-    assert await log.offset_of_max_timestamp(Isolation.READ_UNCOMMITTED) is None
+    assert await log.offset_of_max_timestamp(IsolationLevel.READ_UNCOMMITTED) is None
     assert await log.offset_of_max_timestamp(None) == (NOW_MS + 10, 4, 0)
 
 
@@ -231,10 +232,10 @@ async def test_a_timestamp_inside_an_open_transaction_is_not_found_by_committed_
     log = await logs.open()
     logs.append(log, data(at=NOW_MS))
     logs.append(log, data(pid=1, epoch=0, seq=0, txn=True, at=NOW_MS + 5))
-    assert await log.offset_for_timestamp(NOW_MS + 1, isolation=Isolation.READ_COMMITTED) is None
-    assert await log.offset_for_timestamp(NOW_MS + 1, isolation=Isolation.READ_UNCOMMITTED) is not None
+    assert await log.offset_for_timestamp(NOW_MS + 1, isolation=IsolationLevel.READ_COMMITTED) is None
+    assert await log.offset_for_timestamp(NOW_MS + 1, isolation=IsolationLevel.READ_UNCOMMITTED) is not None
     log.append_marker(marker(1, 0, commit=True), now_ms=NOW_MS + 6)
-    assert await log.offset_for_timestamp(NOW_MS + 1, isolation=Isolation.READ_COMMITTED) == (NOW_MS + 5, 1, 0)
+    assert await log.offset_for_timestamp(NOW_MS + 1, isolation=IsolationLevel.READ_COMMITTED) == (NOW_MS + 5, 1, 0)
 
 
 async def test_the_first_record_with_the_largest_timestamp_is_found() -> None:

@@ -9,7 +9,7 @@ from batches import ORDERS, TOPIC_ID, data, marker
 from logs import DATA_DIR, Logs, appended, read_now
 from lying_disk import Fault, LyingDisk, Stopped
 
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.storage.checkpoints import checkpoint, checkpoint_saver
 from eosin.storage.disk.data_directory import CLEAN_MARK
 from eosin.storage.disk.flusher import Durability
@@ -17,7 +17,7 @@ from eosin.storage.disk.system import SystemDisk
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.recovery import start_syncs
-from eosin.storage.results.log_results import AbortedTransaction, Isolation
+from eosin.storage.results.log_results import AbortedTransaction
 
 PARTITIONS = 3
 
@@ -160,7 +160,7 @@ async def test_aborted_transactions_of_a_small_log_are_found_again_after_a_clean
     assert logs.fake.count("whole_sync") == 1
     await logs.start_again(logs.fake.power_loss())
     for log in every_log(logs):
-        assert read_now(log, isolation=Isolation.READ_COMMITTED).aborted == (AbortedTransaction(7, 0),)
+        assert read_now(log, isolation=IsolationLevel.READ_COMMITTED).aborted == (AbortedTransaction(7, 0),)
 
 
 @pytest.mark.usefixtures("small")

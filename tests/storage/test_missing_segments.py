@@ -13,7 +13,7 @@ from eosin.cli.directory_check import DirectoryCheck
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.storage.disk.flusher import Durability
-from eosin.storage.inspection.values import ERROR, Problem
+from eosin.storage.inspection.values import ERROR, FileProblem
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.partition_log import PartitionLog
 
@@ -46,7 +46,7 @@ def remove(disk: LyingDisk, base: int) -> None:
 
 def errors(disk: LyingDisk) -> list[str]:
     """What `eosin check` says is wrong with the partition."""
-    found = [value for value in DirectoryCheck(disk, "/data").run() if isinstance(value, Problem)]
+    found = [value for value in DirectoryCheck(disk, "/data").run() if isinstance(value, FileProblem)]
     return [each.reason for each in found if each.severity == ERROR and each.file.startswith("orders-0")]
 
 

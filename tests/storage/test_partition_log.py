@@ -8,10 +8,10 @@ from logs import Logs, appended, read_now
 from lying_disk import Fault
 
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition, uuid_text
+from eosin.protocol.names import IsolationLevel, TopicPartition, uuid_text
 from eosin.protocol.records.batch import batches, read_header, verify_crc
 from eosin.storage.log.config import LogConfig
-from eosin.storage.results.log_results import Appended, AppendOrigin, Isolation, Refused
+from eosin.storage.results.log_results import Appended, AppendOrigin, Refused
 
 HOME = "/data/orders-0"
 SMALL = LogConfig(internal_segment_bytes=300)
@@ -232,7 +232,7 @@ async def test_the_view_of_an_empty_log_is_empty() -> None:
     logs = Logs()
     log = await logs.open()
     assert list(log.batches()) == []
-    for isolation in (None, Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED):
+    for isolation in (None, IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED):
         result = read_now(log, isolation=isolation)
         assert (result.error, len(result.records), result.high_watermark) == (ErrorCode.NONE, 0, 0)
     assert await log.offset_for_timestamp(0, isolation=None) is None

@@ -10,6 +10,7 @@ from lying_disk import Fault
 from manual_flusher import ManualFlusher
 
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import IsolationLevel
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.partition_log import PartitionLog
@@ -18,12 +19,11 @@ from eosin.storage.results.log_results import (
     Appended,
     AppendOrigin,
     AppendResult,
-    Isolation,
     Refused,
     VerificationGuard,
 )
 
-COMMITTED = Isolation.READ_COMMITTED
+COMMITTED = IsolationLevel.READ_COMMITTED
 
 
 def error(result: AppendResult) -> ErrorCode:

@@ -11,6 +11,7 @@ from logs import Logs, appended, read_now
 from lying_disk import LyingDisk, Stopped
 
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import IsolationLevel
 from eosin.protocol.records.batch import batches, read_header
 from eosin.runtime.chance import SeededChance
 from eosin.storage.disk.data_directory import SYSTEM_BOOT_ID, DataDirectory
@@ -19,7 +20,7 @@ from eosin.storage.disk.space import DiskSpace
 from eosin.storage.disk.system import SystemDisk
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.partition_log import PartitionLog
-from eosin.storage.results.log_results import AbortedTransaction, Appended, Isolation, Refused
+from eosin.storage.results.log_results import AbortedTransaction, Appended, Refused
 
 HOME = "/data/orders-0"
 FIRST = f"{HOME}/{0:020d}"
@@ -249,7 +250,7 @@ async def test_indexes_are_rebuilt_as_they_were() -> None:
     assert len(expected) > 8
     assert any(content for name, content in expected.items() if name.endswith(".txnindex"))
     log = await logs.start_again(crashed)
-    assert read_now(log, 20, isolation=Isolation.READ_COMMITTED).aborted == (AbortedTransaction(2, 20),)
+    assert read_now(log, 20, isolation=IsolationLevel.READ_COMMITTED).aborted == (AbortedTransaction(2, 20),)
     await logs.manager.close()
     assert index_files(crashed) == expected
 
@@ -399,9 +400,9 @@ async def test_a_torn_tail_is_cut_on_a_clean_start_too_when_no_checkpoint_vouche
     log = await logs.start_again()
     assert log.log_end_offset == 21
     assert log.last_stable_offset == 20
-    assert read_now(log, isolation=Isolation.READ_COMMITTED).aborted == ()
+    assert read_now(log, isolation=IsolationLevel.READ_COMMITTED).aborted == ()
     log.append_marker(marker(5, 0, commit=False), now_ms=NOW_MS)
-    assert read_now(log, 20, isolation=Isolation.READ_COMMITTED).aborted == (AbortedTransaction(5, 20),)
+    assert read_now(log, 20, isolation=IsolationLevel.READ_COMMITTED).aborted == (AbortedTransaction(5, 20),)
 
 
 @pytest.mark.parametrize("spoil", ["missing", "garbage", "beyond"])
@@ -532,7 +533,7 @@ async def test_a_stop_while_indexes_are_made_anew_leaves_no_aborted_transaction_
     log = await logs.open()
     appended(logs.append(log, data(pid=1, epoch=0, seq=0, txn=True)))
     log.append_marker(marker(1, 0, commit=False), now_ms=NOW_MS)
-    aborted = read_now(log, isolation=Isolation.READ_COMMITTED).aborted
+    aborted = read_now(log, isolation=IsolationLevel.READ_COMMITTED).aborted
     assert aborted == (AbortedTransaction(1, 0),)
     await logs.manager.close()
     stopped = logs.fake.killed()
@@ -546,4 +547,4 @@ async def test_a_stop_while_indexes_are_made_anew_leaves_no_aborted_transaction_
             appended(logs.append(log, data()))
             await logs.manager.checkpoint(force=True)
         log = await logs.start_again(disk.killed())
-        assert read_now(log, isolation=Isolation.READ_COMMITTED).aborted == aborted, stop_at
+        assert read_now(log, isolation=IsolationLevel.READ_COMMITTED).aborted == aborted, stop_at

@@ -12,15 +12,15 @@ from manual_flusher import ManualFlusher
 from eosin.cli.directory_check import DirectoryCheck
 from eosin.coordinator.transactions.rules.state import TransactionState
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.protocol.records.batch import BatchHeader, NewRecord, batches, build_batch, read_header, stamp
 from eosin.protocol.records.internal import encode_key, encode_value
 from eosin.protocol.schemas.records.transaction_state import TransactionLogKey, TransactionLogValue
 from eosin.storage.disk.flusher import Durability
-from eosin.storage.inspection.values import Problem
+from eosin.storage.inspection.values import FileProblem
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.partition_log import PartitionLog
-from eosin.storage.results.log_results import AbortedTransaction, FollowerAppend, Isolation, Refused
+from eosin.storage.results.log_results import AbortedTransaction, FollowerAppend, Refused
 
 HOME = "/data/orders-0"
 SMALL = LogConfig(internal_segment_bytes=500, index_interval_bytes=150)
@@ -416,7 +416,7 @@ async def test_a_follower_knows_producers_and_transactions_as_its_leader_does() 
     assert (copy.high_watermark, copy.last_stable_offset) == (9, 7)
     copy.become_leader(2)
     assert appended(copy.append(data(pid=1, epoch=0, seq=1), now_ms=NOW_MS)).duplicate
-    result = read_now(copy, 6, isolation=Isolation.READ_COMMITTED)
+    result = read_now(copy, 6, isolation=IsolationLevel.READ_COMMITTED)
     assert result.aborted == (AbortedTransaction(2, 6),)
 
 
@@ -579,9 +579,9 @@ async def test_a_replica_is_checked_as_one() -> None:
     followed(state, sent(bytes(build_batch([record], timestamp=NOW_MS)), 0))
     log.advance_high_watermark(2)
     await logs.manager.close()
-    problems = [each for each in DirectoryCheck(logs.fake, "/data").run() if isinstance(each, Problem)]
+    problems = [each for each in DirectoryCheck(logs.fake, "/data").run() if isinstance(each, FileProblem)]
     assert any("offsets 2..9 are missing" in each.reason for each in problems)
     content = logs.fake.read_whole("/data/meta.properties")
     logs.fake.write_atomic("/data/meta.properties", content + b"eosin.cluster=kraft\n")
-    problems = [each for each in DirectoryCheck(logs.fake, "/data").run() if isinstance(each, Problem)]
+    problems = [each for each in DirectoryCheck(logs.fake, "/data").run() if isinstance(each, FileProblem)]
     assert not problems

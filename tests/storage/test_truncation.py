@@ -18,7 +18,7 @@ from manual_journal import JournalledLogs
 from waiting import settled
 
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.protocol.records.batch import batches, build_control_batch, stamp
 from eosin.storage.disk.checkpoint_formats import decode_offsets
 from eosin.storage.disk.data_directory import SYSTEM_BOOT_ID
@@ -28,8 +28,8 @@ from eosin.storage.disk.system import SystemDisk
 from eosin.storage.journal.flusher import JournalFlusher
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.partition_log import PartitionLog
-from eosin.storage.results.log_results import AbortedTransaction, FollowerAppend, Isolation
-from eosin.storage.truncations import ROOM_LOOK_MS
+from eosin.storage.results.log_results import AbortedTransaction, FollowerAppend
+from eosin.storage.truncations import ROOM_CHECK_MS
 
 HOME = "/data/orders-0"
 SMALL = LogConfig(internal_segment_bytes=500, index_interval_bytes=150)
@@ -160,11 +160,11 @@ async def test_a_transaction_whose_marker_goes_is_open_again() -> None:
     assert log.last_stable_offset == 4
     await log.truncate_to(3)
     assert (log.high_watermark, log.last_stable_offset) == (3, 1)
-    result = read_now(log, 0, isolation=Isolation.READ_COMMITTED)
+    result = read_now(log, 0, isolation=IsolationLevel.READ_COMMITTED)
     assert result.aborted == (AbortedTransaction(1, 0),)
     follow(log, ended(2, commit=True), epoch=2)
     log.advance_high_watermark(4)
-    result = read_now(log, 0, isolation=Isolation.READ_COMMITTED)
+    result = read_now(log, 0, isolation=IsolationLevel.READ_COMMITTED)
     assert result.aborted == (AbortedTransaction(1, 0),)
 
 
@@ -523,9 +523,9 @@ async def test_a_cut_that_finds_no_room_waits_for_it_and_leaves_a_log_that_start
             await _check_start(disk, durability, batches_before, starts, end_after, look)
         with contextlib.suppress(OSError):  # what else is saved meanwhile
             await logs.manager.checkpoint(force=True)
-        logs.clock.advance(ROOM_LOOK_MS)
+        logs.clock.advance(ROOM_CHECK_MS)
     logs.fake.faults.clear()
-    logs.clock.advance(ROOM_LOOK_MS)
+    logs.clock.advance(ROOM_CHECK_MS)
     await working
     assert (log.log_start_offset, log.log_end_offset, log.failure) == (start_after, end_after, None)
     follow(log, data(2), epoch=9)
@@ -608,7 +608,7 @@ async def test_a_cut_waits_for_the_room_that_the_mark_of_the_journal_needs(offse
     assert (truncation.done(), log.failure) == (False, None)
     found = await JournalledLogs(logs.disk.power_loss(), replicated=True).open()
     assert (found.failure, found.log_end_offset) == (None, 20)
-    logs.clock.advance(ROOM_LOOK_MS)
+    logs.clock.advance(ROOM_CHECK_MS)
     await truncation
     found = await JournalledLogs(logs.disk.power_loss(), replicated=True).open()
     assert (found.failure, found.log_end_offset) == (None, offset)

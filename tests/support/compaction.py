@@ -6,12 +6,13 @@ from typing import NamedTuple
 from batches import NOW_MS
 from logs import Logs, read_now
 
+from eosin.protocol.names import IsolationLevel
 from eosin.protocol.records.batch import Compression, NewRecord, batches, build_batch, iter_records, read_control_record
 from eosin.storage.compaction.cleaner import CleanerConfig
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.partition_log import PartitionLog
-from eosin.storage.results.log_results import Isolation, ReadResult
+from eosin.storage.results.log_results import ReadResult
 
 COMPACT = LogConfig(
     cleanup_policy=frozenset({"compact"}),
@@ -136,7 +137,7 @@ class Consumer:
         self.offset = max(self.offset, log.log_start_offset)
         while self.offset < log.last_stable_offset:
             before = self.offset
-            self.take(read_now(log, self.offset, max_bytes=max_bytes, isolation=Isolation.READ_COMMITTED))
+            self.take(read_now(log, self.offset, max_bytes=max_bytes, isolation=IsolationLevel.READ_COMMITTED))
             assert self.offset > before, f"no progress at {before}"
         return self
 

@@ -297,9 +297,9 @@ class FakeBroker:
         *,
         partition_count: int = 1,
         clock: ManualClock | None = None,
-        confirms_answers: bool = False,
+        confirms_responses: bool = False,
     ) -> None:
-        self.confirms_answers = confirms_answers
+        self.confirms_responses = confirms_responses
         self.config = config or TransactionConfig()
         self.logs = StateLogs(partition_count)
         self.partitions = FakePartitions()
@@ -339,7 +339,7 @@ class FakeBroker:
             clock=self.clock,
             config=self.config,
             chance=SeededChance(7),
-            confirms_answers=self.confirms_answers,
+            confirms_responses=self.confirms_responses,
         )
 
 

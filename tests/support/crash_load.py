@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import confluent_kafka as ck
 
 from eosin.client.client import Client, CoordinatorType
-from eosin.client.consumer import LATEST, Consumer, Isolation
+from eosin.client.consumer import LATEST, Consumer
 from eosin.client.errors import ClientError, check
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.protocol.schemas.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -119,7 +119,7 @@ class Committer:
     async def _commit(self, offset: int) -> None:
         entries = tuple(OffsetCommitRequestPartition(each, offset) for each in self._partitions)
         request = OffsetCommitRequest(self.GROUP, topics=(OffsetCommitRequestTopic(self._topic, partitions=entries),))
-        answer: OffsetCommitResponse = await self._client.ask_coordinator(
+        answer: OffsetCommitResponse = await self._client.call_coordinator(
             CoordinatorType.GROUP, self.GROUP, ApiKey.OFFSET_COMMIT, request, at_most=9
         )
         for topic in answer.topics:
@@ -149,7 +149,7 @@ async def committed_offset(client: Client, group: str, partition: TopicPartition
     request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(group, topics=topics),), require_stable=True)
 
     async def attempt() -> int:
-        answer: OffsetFetchResponse = await client.ask_coordinator(
+        answer: OffsetFetchResponse = await client.call_coordinator(
             CoordinatorType.GROUP, group, ApiKey.OFFSET_FETCH, request, at_most=9
         )
         check(answer.groups[0].error_code, f"fetching the offset of {group!r}")
@@ -186,11 +186,11 @@ class Ends:
 
     client: Client
     partitions: Sequence[TopicPartition]
-    highest: dict[tuple[TopicPartition, Isolation], int] = field(default_factory=dict)
+    highest: dict[tuple[TopicPartition, IsolationLevel], int] = field(default_factory=dict)
 
     async def look(self) -> None:
         """Ask for all of them, and compare."""
-        for isolation in Isolation:
+        for isolation in IsolationLevel:
             consumer = Consumer(self.client, isolation=isolation)
             for partition in self.partitions:
                 seen = self.highest.get((partition, isolation), 0)

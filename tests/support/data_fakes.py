@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from eosin.coordinator.transactions.entries import PendingRequest
-from eosin.coordinator.transactions.rules.effects import Reply
+from eosin.coordinator.transactions.rules.effects import TransactionReply
 from eosin.coordinator.transactions.rules.events import AddPartitions
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
-from eosin.storage.results.log_results import Isolation, Refused, VerificationGuard
+from eosin.protocol.names import IsolationLevel, TopicPartition
+from eosin.storage.results.log_results import Refused, VerificationGuard
 
 
 class FakeWatchedLog:
@@ -43,9 +43,9 @@ class FakeWatchedLog:
         if self.on_progress is not None:
             self.on_progress(self)
 
-    def bytes_available(self, offset: int, *, isolation: Isolation | None, limit: int) -> int:
+    def bytes_available(self, offset: int, *, isolation: IsolationLevel | None, limit: int) -> int:
         self.counted += 1
-        committed = isolation is Isolation.READ_COMMITTED
+        committed = isolation is IsolationLevel.READ_COMMITTED
         end = self.last_stable_offset if committed else self.high_watermark
         return min(limit, max(0, end - offset))
 
@@ -95,7 +95,7 @@ class FakeVerifier:
     ) -> PendingRequest:
         self.asked.append(("add", tuple(partitions)))
         ask = PendingRequest(transactional_id, AddPartitions(producer_id, producer_epoch, frozenset(partitions)))
-        answer = partial(ask.answer, Reply(self._answer()))
+        answer = partial(ask.answer, TransactionReply(self._answer()))
         if self.gate is None:
             answer()
         else:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from eosin.network.connection import Connection
+from eosin.network.connection import ServerConnection
 from eosin.node.running import RunningNode
 from eosin.node.sockets import BoundListener
 from eosin.settings.broker import BrokerConfig
@@ -49,7 +49,7 @@ class VirtualEndpoints:
         loop, name = self._loop, self._listener.name
 
         def accept() -> "tuple[VirtualLoop, asyncio.BaseProtocol]":
-            return loop, Connection(broker.host, name, loop)
+            return loop, ServerConnection(broker.host, name, loop)
 
         loop.network.listen(HOST, self._listener.port, accept)
 

@@ -20,10 +20,10 @@ from eosin.cluster.quorum.rules.image import (
     ClusterImage,
     PartitionRegistration,
     RegisteredBroker,
-    ResourceType,
     TopicImage,
 )
 from eosin.cluster.quorum.rules.replay import Replay
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, Uuid
 from eosin.protocol.schemas import alter_partition, assign_replicas_to_dirs, create_topics, delete_topics, elect_leaders
@@ -83,7 +83,7 @@ class FakeController:
             records.FeatureLevelRecord(name, level) for name, level in self.features.items() if level
         ]
         if self.features.get(ELR):  # so that a default cannot change under the ELR
-            bootstrap.append(records.ConfigRecord(ResourceType.BROKER, "", "min.insync.replicas", "1"))
+            bootstrap.append(records.ConfigRecord(ConfigResourceType.BROKER, "", "min.insync.replicas", "1"))
         self.write([records.BeginTransactionRecord("Bootstrap records"), *bootstrap, records.EndTransactionRecord()])
 
     # The log and what it says
@@ -119,8 +119,10 @@ class FakeController:
     ) -> Rules:
         """The rules by which `partition` elects when broker `removed` goes, or `added` comes, in the same write."""
         configs = self.image.configs
-        defaults = configs.get((ResourceType.BROKER, ""), {})
-        min_isr = int({**defaults, **configs.get((ResourceType.TOPIC, topic.name), {})}.get("min.insync.replicas", 1))
+        defaults = configs.get((ConfigResourceType.BROKER, ""), {})
+        min_isr = int(
+            {**defaults, **configs.get((ConfigResourceType.TOPIC, topic.name), {})}.get("min.insync.replicas", 1)
+        )
         places = directories or partition.directories
 
         def may_lead(replica: int) -> bool:
@@ -503,7 +505,7 @@ class FakeController:
         topic_id = self.new_id()
         batch: list[Message] = [records.TopicRecord(wanted.name, topic_id)]
         batch += [
-            records.ConfigRecord(ResourceType.TOPIC, wanted.name, config.name, config.value)
+            records.ConfigRecord(ConfigResourceType.TOPIC, wanted.name, config.name, config.value)
             for config in wanted.configs
         ]
         for index, replicas in placed.items():

@@ -99,7 +99,7 @@ class FakeLogManager:
     def failures(self) -> int:
         return sum(log.failure is not None for log in self.logs.values())
 
-    def tells_of_deleted(self, topic: str) -> bool:
+    def may_inherit_deleted(self, topic: str) -> bool:
         return False
 
     def delete_logs(self, topic: str) -> None:

@@ -10,7 +10,7 @@ from manual_clock import ManualClock
 from waiting import settled
 
 from eosin.network.api import Api
-from eosin.network.connection import Connection
+from eosin.network.connection import ServerConnection
 from eosin.network.host import ConnectionHost
 from eosin.network.sasl.gate import SaslGate
 from eosin.protocol.keys import ApiKey
@@ -37,11 +37,11 @@ class FakePeer:
         *,
         listener: str = "PLAINTEXT",
         address: str = "127.0.0.1",
-        new_gate: Callable[[Connection], SaslGate] | None = None,
+        new_gate: Callable[[ServerConnection], SaslGate] | None = None,
     ) -> None:
         self.host = host
         self.transport = FakeTransport(peer=(address, 50_000))
-        self.connection = Connection(host, listener, asyncio.get_running_loop(), new_gate=new_gate)
+        self.connection = ServerConnection(host, listener, asyncio.get_running_loop(), new_gate=new_gate)
         self.transport.connect(self.connection)
         self._asked: list[tuple[ApiKey, int, int]] = []
         self._next_id = 1

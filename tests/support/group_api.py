@@ -8,7 +8,7 @@ from group_fakes import Broker
 from eosin.broker.security.group_shares import GroupShares
 from eosin.broker.services import Services
 from eosin.coordinator.groups.rules.config import GroupConfig
-from eosin.coordinator.transactions.rules.effects import Reply
+from eosin.coordinator.transactions.rules.effects import TransactionReply
 from eosin.model.cluster import Topic
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
@@ -45,7 +45,7 @@ class GroupApis(Broker):
             cluster=SimpleNamespace(topics=self.topics, topic_by_id=self._topic_by_id),
             clock=self.clock,
             group_shares=self.shares,
-            transactions=SimpleNamespace(refusal=lambda _, error, **producer: Reply(error)),
+            transactions=SimpleNamespace(refusal=lambda _, error, **producer: TransactionReply(error)),
         )
         return _leave(api, version, await api.response(decoded, context, _as_services(services)))
 

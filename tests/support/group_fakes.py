@@ -14,7 +14,7 @@ from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.effects import JoinResult, SyncResult
 from eosin.coordinator.replay import BATCHES_PER_TURN
 from eosin.coordinator.transactions.entries import PendingRequest
-from eosin.coordinator.transactions.rules.effects import Reply
+from eosin.coordinator.transactions.rules.effects import TransactionReply
 from eosin.coordinator.transactions.rules.events import AddPartitions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -152,7 +152,7 @@ class FakeTransactions:
     ) -> PendingRequest:
         self.added.append((transactional_id, producer_id, producer_epoch, tuple(partitions)))
         ask = PendingRequest(transactional_id, AddPartitions(producer_id, producer_epoch, frozenset(partitions)))
-        asyncio.get_running_loop().call_soon(ask.answer, Reply(self.add_verdict))
+        asyncio.get_running_loop().call_soon(ask.answer, TransactionReply(self.add_verdict))
         return ask
 
 
@@ -179,9 +179,9 @@ class Broker:
         *,
         log: FakeOffsetsLog | None = None,
         clock: ManualClock | None = None,
-        confirms_answers: bool = False,
+        confirms_responses: bool = False,
     ) -> None:
-        self.confirms_answers = confirms_answers
+        self.confirms_responses = confirms_responses
         self.clock = clock or ManualClock()
         self.logs = FakeOffsetsLogs()
         if log is not None:
@@ -201,7 +201,7 @@ class Broker:
             clock=self.clock,
             chance=CountingChance(),
             config=self.config,
-            confirms_answers=self.confirms_answers,
+            confirms_responses=self.confirms_responses,
         )
 
     async def started(self) -> "Broker":

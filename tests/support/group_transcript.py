@@ -21,24 +21,24 @@ from eosin.coordinator.groups.rules.effects import (
     Answer,
     CancelTimer,
     Effect,
+    GroupReply,
     JoinResult,
     LeaveResult,
-    Persist,
-    Reply,
+    PersistGroup,
     StartTimer,
     SyncResult,
 )
 from eosin.coordinator.groups.rules.events import (
-    Appended,
-    AppendFailed,
     Completion,
     DeleteFailed,
     Deleting,
     Event,
+    GroupAppended,
+    GroupAppendFailed,
+    GroupLoaded,
     Join,
     Leave,
     LeavingMember,
-    Loaded,
     Sync,
     TimerFired,
     TimerKind,
@@ -96,12 +96,12 @@ class GroupTheatre:
                 timer = TimerName(TimerKind(words[0]), words[1] if len(words) > 1 else "")
                 return TimerFired(timer, self.timers.pop(timer, self.group.generation_id))
             case "stored":
-                return Appended(self.writes.popleft())
+                return GroupAppended(self.writes.popleft())
             case "fails":
-                return AppendFailed(self.writes.popleft(), ErrorCode[words[0]])
+                return GroupAppendFailed(self.writes.popleft(), ErrorCode[words[0]])
             case _:
                 return {
-                    "loaded": Loaded(),
+                    "loaded": GroupLoaded(),
                     "unloaded": Unloaded(),
                     "deleting": Deleting(),
                     "delete-failed": DeleteFailed(),
@@ -148,9 +148,9 @@ class GroupTheatre:
 
     def _tell(self, effect: Effect) -> str | None:
         match effect:
-            case Reply():
+            case GroupReply():
                 return f"{self.request_ids[effect.request_id]} <- {tell_answer(effect.answer)}"
-            case Persist():
+            case PersistGroup():
                 self.writes.append(effect.then)
                 return _tell_record(effect.group)
             case StartTimer():

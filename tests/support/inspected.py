@@ -17,7 +17,7 @@ from eosin.protocol.schemas.records.cluster_metadata import TopicConfig, TopicKe
 from eosin.protocol.types import Message
 from eosin.storage.inspection.dump import DumpOptions, dump_file
 from eosin.storage.inspection.names import named
-from eosin.storage.inspection.values import Problem, Value
+from eosin.storage.inspection.values import FileProblem, Value
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.results.log_results import Appended, AppendOrigin
@@ -55,9 +55,9 @@ def dumped(disk: LyingDisk, name: str, *, deep: bool = False, topic: str | None 
     return list(dump_file(disk, file, DumpOptions(deep=deep, topic=topic)))
 
 
-def problems(values: list[Value]) -> list[Problem]:
+def problems(values: list[Value]) -> list[FileProblem]:
     """The problems among the values."""
-    return [value for value in values if isinstance(value, Problem)]
+    return [value for value in values if isinstance(value, FileProblem)]
 
 
 def exported(disk: LyingDisk, folder: Path) -> Path:

@@ -5,7 +5,7 @@ from lying_disk import LyingDisk
 from manual_clock import ManualClock
 from manual_flusher import ManualFlusher
 
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.runtime.chance import SeededChance
 from eosin.storage.compaction.cleaner import CleanerConfig
 from eosin.storage.disk.flusher import Durability, Flusher
@@ -13,7 +13,7 @@ from eosin.storage.disk.interfaces import Disk
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.manager import LogManager
-from eosin.storage.results.log_results import Appended, AppendResult, Isolation, ReadResult, VerificationGuard
+from eosin.storage.results.log_results import Appended, AppendResult, ReadResult, VerificationGuard
 
 DATA_DIR = "/data"
 
@@ -126,7 +126,7 @@ def read_now(
     offset: int = 0,
     *,
     max_bytes: int = 1 << 20,
-    isolation: Isolation | None = Isolation.READ_UNCOMMITTED,
+    isolation: IsolationLevel | None = IsolationLevel.READ_UNCOMMITTED,
     min_one_batch: bool = True,
 ) -> ReadResult:
     """A read that must be answered at once."""

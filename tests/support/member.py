@@ -19,7 +19,7 @@ from eosin.client.peer import LinkDialer
 from eosin.cluster.membership.channel import ControllerChannel
 from eosin.cluster.membership.lifecycle import Membership
 from eosin.cluster.membership.rules.registration import AdvertisedListener, BrokerIdentity
-from eosin.cluster.membership.rules.states import Limits
+from eosin.cluster.membership.rules.states import MembershipSettings
 from eosin.cluster.quorum.follower import MetadataFollower, ObserverConfig
 from eosin.cluster.quorum.rules.image import PartitionRegistration
 from eosin.protocol.errors import ErrorCode
@@ -79,7 +79,7 @@ class Member:
         self._following = asyncio.ensure_future(self.follower.run())
         self.membership = Membership(
             self.identity,
-            Limits(
+            MembershipSettings(
                 node_id=node_id,
                 cluster_id=controller.cluster_id,
                 heartbeat_interval_ms=_INTERVAL_MS,

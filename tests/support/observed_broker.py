@@ -11,7 +11,7 @@ from wire import Wire
 from wire_producer import RawProducer, transactional
 
 from eosin.client.client import Client
-from eosin.client.http import HttpAnswer, get
+from eosin.client.http import HttpResponse, get
 from eosin.node.running import RunningNode
 from eosin.observe.explain.cluster_facts import ClusterFacts
 from eosin.observe.explain.explained import Explained
@@ -49,7 +49,7 @@ class ObservedBroker:
         """A producer on a connection of its own."""
         return await transactional(await self.wire(client_id), name, **how)
 
-    async def get(self, path: str, **how: Any) -> HttpAnswer:
+    async def get(self, path: str, **how: Any) -> HttpResponse:
         """Get the answer of the HTTP listener."""
         return await get(f"http://{self.http}/{path}", timeout_ms=5000, **how)
 

@@ -5,12 +5,12 @@ from itertools import count
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
-from eosin.client.consumer import EARLIEST, LATEST, Consumer, Isolation
+from eosin.client.consumer import EARLIEST, LATEST, Consumer
 from eosin.client.errors import ClientError
 from eosin.client.producer import TV2, Producer
 from eosin.pipeline.common.errors import PipelineFenced, UnknownOutcome
 from eosin.pipeline.sink.batch_transactions import BatchTransactions
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.protocol.records.batch import NewRecord
 
 PARTITIONS = 2
@@ -55,7 +55,7 @@ class Job:
         """The rows that are visible when the last transaction has ended everywhere: Kafka answers EndTxn before
         that."""
         async with Client(self.address) as client:
-            seen, everything = Consumer(client), Consumer(client, isolation=Isolation.READ_UNCOMMITTED)
+            seen, everything = Consumer(client), Consumer(client, isolation=IsolationLevel.READ_UNCOMMITTED)
             for index in range(PARTITIONS):
                 partition = TopicPartition(self.name, index)
                 end = (await everything.list_offset(partition, LATEST)).offset

@@ -6,7 +6,7 @@ from typing import Any
 
 from local_broker import ThreadedBroker
 
-from eosin.network.request_hooks import ObservedRequest, RequestHooks, Verdict
+from eosin.network.request_hooks import ObservedRequest, RequestHooks, RequestVerdict
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 
@@ -17,12 +17,12 @@ class _Refusals(RequestHooks):
     def __init__(self) -> None:
         self.next: tuple[ApiKey, ErrorCode] | None = None
 
-    async def begun(self, observed: ObservedRequest) -> Verdict | None:
+    async def begun(self, observed: ObservedRequest) -> RequestVerdict | None:
         """The refusal, if this is the request that it waits for."""
         if self.next is None or self.next[0] is not observed.api.key:
             return None
         (_, error), self.next = self.next, None
-        return Verdict(error=error)
+        return RequestVerdict(error=error)
 
 
 class RefusingBroker(ThreadedBroker):

@@ -19,12 +19,12 @@ from manual_flusher import ManualFlusher
 
 from eosin.client.addresses import Address
 from eosin.cluster.quorum.rules.image import NO_LEADER, ClusterImage, PartitionRegistration
-from eosin.cluster.replication.fetch_session import FetchLimits, PartitionKey
-from eosin.cluster.replication.fetcher import Ask, Fetch, Fetcher
+from eosin.cluster.replication.fetch_session import FollowerFetchLimits, PartitionKey
+from eosin.cluster.replication.fetcher import Fetch, Fetcher, SendListOffsets
 from eosin.cluster.replication.followed_replica import FollowedReplica, nobody
 from eosin.cluster.replication.replica_set import ReplicaSet
 from eosin.cluster.replication.rules import leading
-from eosin.cluster.replication.rules.isr import IsrAnswer
+from eosin.cluster.replication.rules.isr import IsrChangeResult
 from eosin.cluster.replication.rules.led_partition import IsrChange, LedPartition
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
@@ -113,21 +113,21 @@ class Controller:
             self._write(leader=leader, leader_epoch=self.truth.leader_epoch + 1)
             self._publish()
 
-    def alter_isr(self, node_id: int, own_epoch: int, change: IsrChange) -> IsrAnswer | None:
+    def alter_isr(self, node_id: int, own_epoch: int, change: IsrChange) -> IsrChangeResult | None:
         """AlterPartition (cluster.md 4.11); None: the broker is of an older incarnation."""
         if self.epochs[node_id] != own_epoch or node_id not in self.alive:
             return None
         if change.leader_epoch != self.truth.leader_epoch:
-            return IsrAnswer(ErrorCode.FENCED_LEADER_EPOCH)
+            return IsrChangeResult(ErrorCode.FENCED_LEADER_EPOCH)
         if change.partition_epoch != self.truth.partition_epoch:
-            return IsrAnswer(ErrorCode.INVALID_UPDATE_VERSION)
+            return IsrChangeResult(ErrorCode.INVALID_UPDATE_VERSION)
         for member, epoch in change.isr:
             if member not in self.alive or epoch not in (-1, self.epochs[member]):
-                return IsrAnswer(ErrorCode.INELIGIBLE_REPLICA)
+                return IsrChangeResult(ErrorCode.INELIGIBLE_REPLICA)
         self._write(isr=change.node_ids)
         self._publish()
         truth = self.truth
-        return IsrAnswer(ErrorCode.NONE, truth.leader_epoch, truth.partition_epoch, truth.isr)
+        return IsrChangeResult(ErrorCode.NONE, truth.leader_epoch, truth.partition_epoch, truth.isr)
 
 
 @dataclass
@@ -209,7 +209,9 @@ class Node:
 
     def fetch(self, replica: FollowedReplica, leader_id: int, address: Address) -> None:
         self.release(replica)
-        limits = FetchLimits(self.node_id, max_wait_ms=500, min_bytes=1, max_bytes=10_000, partition_max_bytes=250)
+        limits = FollowerFetchLimits(
+            self.node_id, max_wait_ms=500, min_bytes=1, max_bytes=10_000, partition_max_bytes=250
+        )
         fetcher = self.fetchers.setdefault(leader_id, Fetcher(limits, backoff_ms=BACKOFF_MS))
         fetcher.add(replica)
         replica.changed = fetcher.changed
@@ -228,7 +230,7 @@ class Node:
         if fetcher is None or leader_id in self.asking:
             return
         step = fetcher.next_step(self.world.now_ms, broker_epoch=self.broker_epoch)
-        if not isinstance(step, Fetch | Ask):
+        if not isinstance(step, Fetch | SendListOffsets):
             return
         self.asking.add(leader_id)
         request = step.request
@@ -282,19 +284,19 @@ class Node:
     def _context(self) -> leading.LeaderContext:
         return leading.LeaderContext(self._image.brokers, self.broker_epoch, 2, MAX_LAG_MS, self.world.now_ms)
 
-    def _next(self, then: leading.Next) -> None:
+    def _next(self, then: leading.LeaderStep) -> None:
         self.led = then.led
         self._led_log().advance_high_watermark(then.high_watermark)
         if then.change is not None:
             self.world.alter_isr(self, then.change)
 
-    def isr_answered(self, change: IsrChange, answer: IsrAnswer) -> None:
+    def isr_answered(self, change: IsrChange, answer: IsrChangeResult) -> None:
         if self.led is not None and self.log is not None:
-            self._next(leading.controller_answered(self.led, change, answer, self.log, self._context()))
+            self._next(leading.controller_responded(self.led, change, answer, self.log, self._context()))
 
-    def look_for_lag(self) -> None:
+    def check_for_lag(self) -> None:
         if self.led is not None:
-            self._next(leading.looked_for_lag(self.led, self._led_log(), self._context()))
+            self._next(leading.lag_checked(self.led, self._led_log(), self._context()))
 
     def produce(self, count: int) -> None:
         if self.led is None or self.log is None:
@@ -428,7 +430,7 @@ class World:
         """Ask the controller, and hear its answer, each after a while or never: then it is asked again."""
 
         def unreachable() -> None:
-            node.isr_answered(change, IsrAnswer(ErrorCode.NETWORK_EXCEPTION))
+            node.isr_answered(change, IsrChangeResult(ErrorCode.NETWORK_EXCEPTION))
 
         def decide() -> None:
             answer = self.controller.alter_isr(node.node_id, node.broker_epoch, change)
@@ -522,7 +524,7 @@ class World:
     async def _look_for_lag(self) -> None:
         node = self._any()
         if node is not None:
-            node.look_for_lag()
+            node.check_for_lag()
 
     async def _checkpoint(self) -> None:
         node = self._any()

@@ -14,7 +14,7 @@ from local_broker import ThreadedBroker
 from msgspec.structs import replace
 from waiting import HANG_S
 
-from eosin.network.request_hooks import ObservedRequest, RequestHooks, Verdict
+from eosin.network.request_hooks import ObservedRequest, RequestHooks, RequestVerdict
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.metadata import MetadataResponse, MetadataResponseBroker
 
@@ -89,7 +89,7 @@ class _SecondLeader(RequestHooks):
         self.led: Collection[tuple[str, int]] = ()
         self._inner = inner
 
-    async def begun(self, observed: ObservedRequest) -> Verdict | None:
+    async def begun(self, observed: ObservedRequest) -> RequestVerdict | None:
         """The verdict of the inner one."""
         return None if self._inner is None else await self._inner.begun(observed)
 

@@ -12,7 +12,7 @@ from certificates import Authority, Issued, pem
 from local_broker import running
 from waiting import HANG_S, until
 
-from eosin.network.connection import Connection
+from eosin.network.connection import ServerConnection
 from eosin.node.configuration import load_config
 from eosin.node.running import RunningNode
 
@@ -82,7 +82,7 @@ class TlsBroker:
         return self.clients[-1]
 
     @property
-    def connections(self) -> list[Connection]:
+    def connections(self) -> list[ServerConnection]:
         return list(self.server.host.connections)
 
     async def quiet(self) -> None:

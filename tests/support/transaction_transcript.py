@@ -28,24 +28,24 @@ from eosin.coordinator.transactions.rules.effects import (
     AllocateProducerId,
     Effect,
     Forget,
-    Persist,
     PersistLater,
-    Reply,
+    PersistTransaction,
     RetryLater,
+    TransactionReply,
     WriteMarkers,
 )
 from eosin.coordinator.transactions.rules.events import (
     AddPartitions,
-    Appended,
-    AppendFailed,
     DeadlinePassed,
     EndTxn,
     Event,
     Expire,
     InitProducerId,
-    Loaded,
     MarkersWritten,
     RetryDue,
+    TransactionAppended,
+    TransactionAppendFailed,
+    TransactionLoaded,
 )
 from eosin.coordinator.transactions.rules.state import NO_PRODUCER_ID, NO_TIMEOUT_MS, TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
@@ -152,17 +152,17 @@ class TranscriptPlayer:
             case "expire", []:
                 return Expire(EXPIRATION_MS)
             case "load", []:
-                return Loaded()
+                return TransactionLoaded()
             case "appended", []:
-                return Appended()
+                return TransactionAppended()
             case "failed", [error]:
-                return AppendFailed(ErrorCode[error])
+                return TransactionAppendFailed(ErrorCode[error])
             case "retry", []:
                 return RetryDue()
         raise ValueError(f"no such step: {verb} {name} {words}")
 
     def _decide(self, name: str, request: Event) -> None:
-        if isinstance(request, Appended | AppendFailed):
+        if isinstance(request, TransactionAppended | TransactionAppendFailed):
             self._holds = False
         self._txns[name], effects = decide(self._txns[name], request, self._now_ms)
         for effect in effects:
@@ -170,12 +170,12 @@ class TranscriptPlayer:
 
     def _carry_out(self, name: str, effect: Effect, request: Event) -> None:
         match effect:
-            case Persist():
+            case PersistTransaction():
                 self._lines.append(f"persist {name} {_state(effect.txn)}")
                 self._persist(name)
             case PersistLater():
                 self._lines.append(f"persist later {name} {_state(effect.txn)}")
-            case Reply():
+            case TransactionReply():
                 self._lines.append(f"reply {effect.error.name}{_told(effect)}")
             case WriteMarkers():
                 self._lines.append(_markers(effect.txn))
@@ -193,9 +193,9 @@ class TranscriptPlayer:
         error, self._next_failure = self._next_failure, None
         if error is not None:
             self._lines.append(f"... fails with {error.name}")
-            self._decide(name, AppendFailed(error))
+            self._decide(name, TransactionAppendFailed(error))
         elif not self._holds:
-            self._decide(name, Appended())
+            self._decide(name, TransactionAppended())
 
 
 def _pair(text: str) -> tuple[int, int]:
@@ -208,7 +208,7 @@ def _partition(text: str) -> TopicPartition:
     return TopicPartition(topic, int(index))
 
 
-def _told(reply: Reply) -> str:
+def _told(reply: TransactionReply) -> str:
     pair = "" if reply.producer_id == NO_PRODUCER_ID else f" {reply.producer_id}/{reply.producer_epoch}"
     if reply.ongoing is not None:
         pair += f" ongoing={reply.ongoing.producer_id}/{reply.ongoing.producer_epoch}"

@@ -186,14 +186,16 @@ async def test_an_unknown_acks_is_refused(wire: Wire, acks: int) -> None:
 async def test_acks_0_is_never_answered(wire: Wire) -> None:
     partition = await wire.partition()
     for _ in range(3):
-        wire.connection.send_unanswered(ApiKey.PRODUCE, wire.produce_request(partition, plain(), acks=0), version=11)
+        wire.connection.send_without_response(
+            ApiKey.PRODUCE, wire.produce_request(partition, plain(), acks=0), version=11
+        )
     # The next answer is the next request's: the client would close at any other.
     await wire.until_stable(partition, 3)
 
 
 async def test_an_error_under_acks_0_closes_the_connection(wire: Wire) -> None:
     unknown = TopicPartition(unique("no"), 0)
-    wire.connection.send_unanswered(ApiKey.PRODUCE, wire.produce_request(unknown, plain(), acks=0), version=11)
+    wire.connection.send_without_response(ApiKey.PRODUCE, wire.produce_request(unknown, plain(), acks=0), version=11)
     async with asyncio.timeout(5):
         await wire.connection.wait_closed()
     with pytest.raises(ClientError):

@@ -25,7 +25,7 @@ else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class MembershipSettings:
     """Times and names that do not change."""
 
     node_id: int
@@ -57,7 +57,7 @@ class MemberState:
     """True if the broker is fenced, as the last heartbeat was told."""
     offline_directories: frozenset[Uuid] = frozenset()
     shutdown_since_ms: int | None = None
-    is_shutdown_heard: bool = False
+    is_shutdown_known: bool = False
     """True if a heartbeat that wishes to stop was answered."""
     is_asking: bool = False
     """True if a request is on its way."""
@@ -211,7 +211,7 @@ class Enter:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReportState:
     """Log this."""
 
     sentence: str
@@ -224,11 +224,11 @@ class Lose:
     sentence: str
 
 
-Effect = Register | SendHeartbeat | Wake | SaveEpoch | Enter | Report | Lose
+Effect = Register | SendHeartbeat | Wake | SaveEpoch | Enter | ReportState | Lose
 Decision = tuple[MemberState, tuple[Effect, ...]]
 
 
-def decide(member: MemberState, event: Event, now_ms: int, limits: Limits) -> Decision:
+def decide(member: MemberState, event: Event, now_ms: int, limits: MembershipSettings) -> Decision:
     """The next state and what must be done, in order. After the end nothing happens any more."""
     if member.is_over:
         return replace(member, is_asking=False), ()
@@ -238,11 +238,11 @@ def decide(member: MemberState, event: Event, now_ms: int, limits: Limits) -> De
         case TimerExpired():
             return _due(member, now_ms, limits)
         case NotAnswered():
-            return _not_answered(member, event.why, now_ms, limits)
+            return _no_response(member, event.why, now_ms, limits)
         case RegistrationAnswered():
             return _registered(replace(member, is_asking=False), event, now_ms, limits)
         case HeartbeatAnswered():
-            return _heard(replace(member, is_asking=False), event, now_ms, limits)
+            return _heartbeat_accepted(replace(member, is_asking=False), event, now_ms, limits)
         case EpochSaved():
             saved = replace(member, saved_epoch=event.broker_epoch)
             return _hurry(saved) if not saved.wants_fence else (saved, ())
@@ -270,7 +270,7 @@ def decide(member: MemberState, event: Event, now_ms: int, limits: Limits) -> De
 # Registration
 
 
-def _register(member: MemberState, now_ms: int, limits: Limits) -> Decision:
+def _register(member: MemberState, now_ms: int, limits: MembershipSettings) -> Decision:
     assert member.registering_since_ms is not None
     left_ms = member.registering_since_ms + limits.registration_timeout_ms - now_ms
     if left_ms <= 0:
@@ -282,7 +282,7 @@ def _register(member: MemberState, now_ms: int, limits: Limits) -> Decision:
     return replace(member, is_asking=True), (Register(left_ms),)
 
 
-def _registered(member: MemberState, event: RegistrationAnswered, now_ms: int, limits: Limits) -> Decision:
+def _registered(member: MemberState, event: RegistrationAnswered, now_ms: int, limits: MembershipSettings) -> Decision:
     if event.error_code == ErrorCode.NONE:
         return _accepted(member, event.broker_epoch)
     if event.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
@@ -309,7 +309,7 @@ def _accepted(member: MemberState, broker_epoch: int) -> Decision:
     return member, (*effects, *heartbeat)
 
 
-def _duplicate(member: MemberState, now_ms: int, limits: Limits) -> Decision:
+def _duplicate(member: MemberState, now_ms: int, limits: MembershipSettings) -> Decision:
     """101: another incarnation of this id has a live session. At a start it is a killed predecessor, whose session
     ends by itself, or another process; for a broker that was a member it is another process."""
     other = f"another broker runs with node.id {limits.node_id}"
@@ -321,7 +321,7 @@ def _duplicate(member: MemberState, now_ms: int, limits: Limits) -> Decision:
     first = member.duplicate_since_ms is None
     member, effects = _try_again(replace(member, duplicate_since_ms=since_ms, complaint=other), now_ms, limits)
     if first:
-        report = Report(
+        report = ReportState(
             f"the controller still counts on an earlier process of broker {limits.node_id}: waiting for the end of its"
             f" session, up to {limits.session_timeout_ms} ms"
         )
@@ -329,7 +329,7 @@ def _duplicate(member: MemberState, now_ms: int, limits: Limits) -> Decision:
     return member, effects
 
 
-def _try_again(member: MemberState, now_ms: int, limits: Limits) -> Decision:
+def _try_again(member: MemberState, now_ms: int, limits: MembershipSettings) -> Decision:
     """Register again after a heartbeat interval, or give up at the end of the time for it."""
     assert member.registering_since_ms is not None
     left_ms = member.registering_since_ms + limits.registration_timeout_ms - now_ms
@@ -363,7 +363,7 @@ def _hurry(member: MemberState) -> Decision:
     return _heartbeat(member)
 
 
-def _due(member: MemberState, now_ms: int, limits: Limits) -> Decision:
+def _due(member: MemberState, now_ms: int, limits: MembershipSettings) -> Decision:
     if member.is_asking:
         return member, ()
     if _has_waited_to_stop(member, now_ms, limits):
@@ -373,20 +373,25 @@ def _due(member: MemberState, now_ms: int, limits: Limits) -> Decision:
     return _heartbeat(member)
 
 
-def _not_answered(member: MemberState, why: str, now_ms: int, limits: Limits) -> Decision:
+def _no_response(member: MemberState, why: str, now_ms: int, limits: MembershipSettings) -> Decision:
     member = replace(member, is_asking=False)
     if member.registering_since_ms is not None:
         return _try_again(replace(member, complaint=why, duplicate_since_ms=None), now_ms, limits)
     return _next(member, limits.heartbeat_interval_ms, now_ms, limits)
 
 
-def _heard(member: MemberState, event: HeartbeatAnswered, now_ms: int, limits: Limits) -> Decision:
+def _heartbeat_accepted(
+    member: MemberState, event: HeartbeatAnswered, now_ms: int, limits: MembershipSettings
+) -> Decision:
     if event.error_code == ErrorCode.STALE_BROKER_EPOCH:
         if member.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
             return _end(member, "the registration is gone, and with it every leadership")
         member = replace(member, registering_since_ms=now_ms, is_fenced=True, is_in_a_hurry=False)
         member, effects = _register(member, now_ms, limits)
-        return member, (Report("the controller does not know this registration any more: registering again"), *effects)
+        return member, (
+            ReportState("the controller does not know this registration any more: registering again"),
+            *effects,
+        )
     if event.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return _lose(
             member,
@@ -395,7 +400,7 @@ def _heard(member: MemberState, event: HeartbeatAnswered, now_ms: int, limits: L
     if event.error_code != ErrorCode.NONE:
         return _next(member, limits.heartbeat_interval_ms, now_ms, limits)
     if member.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN:
-        return _heard_while_stopping(member, event, now_ms, limits)
+        return _heartbeat_while_stopping(member, event, now_ms, limits)
     member, effects = _fencing(member, event)
     interval_ms = limits.heartbeat_interval_ms
     if member.state is BrokerState.STARTING:
@@ -415,13 +420,13 @@ def _fencing(member: MemberState, event: HeartbeatAnswered) -> Decision:
     if member.state is BrokerState.RECOVERY and not is_fenced:
         return replace(member, state=BrokerState.RUNNING), (Enter(BrokerState.RUNNING),)
     if member.state is BrokerState.RUNNING and is_fenced and not was_fenced and member.asked_to_unfence:
-        return member, (Report("the controller has fenced this broker; heartbeats go on, and unfence it"),)
+        return member, (ReportState("the controller has fenced this broker; heartbeats go on, and unfence it"),)
     if member.state is BrokerState.RUNNING and was_fenced and not is_fenced:
-        return member, (Report("this broker is unfenced again"),)
+        return member, (ReportState("this broker is unfenced again"),)
     return member, ()
 
 
-def _next(member: MemberState, interval_ms: int, now_ms: int, limits: Limits) -> Decision:
+def _next(member: MemberState, interval_ms: int, now_ms: int, limits: MembershipSettings) -> Decision:
     """The heartbeat after this one: at once when something has changed meanwhile."""
     if member.is_in_a_hurry:
         return _heartbeat(member)
@@ -445,24 +450,26 @@ def _stop(member: MemberState, now_ms: int) -> Decision:
     return member, (Enter(BrokerState.PENDING_CONTROLLED_SHUTDOWN), *effects)
 
 
-def _heard_while_stopping(member: MemberState, event: HeartbeatAnswered, now_ms: int, limits: Limits) -> Decision:
+def _heartbeat_while_stopping(
+    member: MemberState, event: HeartbeatAnswered, now_ms: int, limits: MembershipSettings
+) -> Decision:
     if event.should_shut_down:
         return _end(member, None)
     # The response to a heartbeat from before the wish to stop says nothing about it: the wish follows it at once.
     if member.is_in_a_hurry:
         return _heartbeat(member)
-    first, member = not member.is_shutdown_heard, replace(member, is_shutdown_heard=True)
+    first, member = not member.is_shutdown_known, replace(member, is_shutdown_known=True)
     interval_ms = FIRST_SHUTDOWN_INTERVAL_MS if first else limits.heartbeat_interval_ms
     return _next(member, min(interval_ms, limits.heartbeat_interval_ms), now_ms, limits)
 
 
-def _has_waited_to_stop(member: MemberState, now_ms: int, limits: Limits) -> bool:
+def _has_waited_to_stop(member: MemberState, now_ms: int, limits: MembershipSettings) -> bool:
     return member.shutdown_since_ms is not None and now_ms - member.shutdown_since_ms >= limits.shutdown_timeout_ms
 
 
 def _end(member: MemberState, why: str | None) -> Decision:
     member = replace(member, state=BrokerState.SHUTTING_DOWN, is_in_a_hurry=False)
-    report = () if why is None else (Report(f"stopping without a controlled shutdown: {why}"),)
+    report = () if why is None else (ReportState(f"stopping without a controlled shutdown: {why}"),)
     return member, (*report, Enter(BrokerState.SHUTTING_DOWN))
 
 

@@ -7,7 +7,6 @@ them from records, `follower.py` publishes them.
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from eosin.cluster.quorum.rules.sorted_map import SortedMap
@@ -29,15 +28,6 @@ MIGRATING_DIRECTORY: Final[Uuid] = ZERO_UUID
 """In place of a directory id: the record was written by a release that knew none (cluster.md 1.4)."""
 UNASSIGNED_DIRECTORY: Final[Uuid] = (1).to_bytes(16, "big")
 LOST_DIRECTORY: Final[Uuid] = (2).to_bytes(16, "big")
-
-
-class ResourceType(IntEnum):
-    """The kind of resource whose settings a ConfigRecord changes, by its number (cluster.md 3.8)."""
-
-    TOPIC = 2
-    BROKER = 4
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 class BrokerEndpoint(NamedTuple):
@@ -141,7 +131,7 @@ class ClusterImage:
     topic_names: SortedMap[Uuid, str] = field(default_factory=SortedMap, hash=False)
     """By topic id."""
     configs: Mapping[tuple[int, str], Mapping[str, str]] = field(default_factory=SortedMap, hash=False)
-    """By resource type (`ResourceType`) and name; a resource without settings is not here."""
+    """By resource type (`ConfigResourceType`) and name; a resource without settings is not here."""
     features: Mapping[str, int] = field(default_factory=SortedMap, hash=False)
     """Finalized levels; a feature at level 0 is not here. `kraft.version` stands in a control record instead."""
     next_producer_id: int = 0

@@ -22,11 +22,11 @@ from eosin.cluster.quorum.rules.image import (
     QuotaEntities,
     QuotaEntity,
     RegisteredBroker,
-    ResourceType,
     ScramKey,
     TopicImage,
 )
 from eosin.cluster.quorum.rules.sorted_map import Editor, SortedMap
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.protocol.schemas.records import metadata as records
 from eosin.protocol.types import Message
@@ -59,7 +59,7 @@ class Replay:
         self._partitions_touched: dict[tuple[Uuid, int], None] = {}
         self._configs_touched: set[tuple[int, str]] = set()
         self._acls_touched: set[Uuid] = set()
-        self._take_up(EMPTY if is_snapshot else published)
+        self._adopt(EMPTY if is_snapshot else published)
 
     @property
     def published(self) -> ClusterImage:
@@ -157,7 +157,7 @@ class Replay:
 
     # The state
 
-    def _take_up(self, image: ClusterImage) -> None:
+    def _adopt(self, image: ClusterImage) -> None:
         """Go on from `image`."""
         self._offset, self._epoch = image.offset, image.epoch
         self._brokers = _editor(image.brokers)
@@ -271,7 +271,7 @@ class Replay:
         del self._topics[name]
         del self._topic_names[topic_id]
         self._topics_touched[topic_id] = None
-        resource = (ResourceType.TOPIC.value, name)
+        resource = (ConfigResourceType.TOPIC.value, name)
         if self._configs.get(resource) is not None:
             del self._configs[resource]
             self._configs_touched.add(resource)
@@ -403,7 +403,7 @@ class Replay:
         if self._before_transaction is None:
             raise Contradiction("no transaction is open")
         offset, epoch = self._offset, self._epoch
-        self._take_up(self._before_transaction)
+        self._adopt(self._before_transaction)
         self._before_transaction = None
         self.advance(offset, epoch)
 

@@ -25,7 +25,7 @@ LATEST: Final = -1
 EARLIEST: Final = -2
 """As in ListOffsets."""
 
-CORRUPT_ANSWERS_PER_LOG_LINE: Final = 10
+CORRUPT_RESPONSES_PER_LOG_LINE: Final = 10
 
 
 class Phase(Enum):
@@ -45,7 +45,7 @@ class Phase(Enum):
     """It cannot be followed, until a restart or a new leader epoch."""
 
 
-class Position(msgspec.Struct, frozen=True, gc=False):
+class FetchPosition(msgspec.Struct, frozen=True, gc=False):
     """From where a partition is fetched: the part of a request that an answer must still fit."""
 
     leader_epoch: int
@@ -86,7 +86,7 @@ class ReplicaLog(Protocol):
 class Answered(msgspec.Struct, frozen=True, gc=False):
     """The leader's answer to a fetch from `position`."""
 
-    position: Position
+    position: FetchPosition
     error: ErrorCode
     high_watermark: int = -1
     log_start_offset: int = -1
@@ -94,8 +94,8 @@ class Answered(msgspec.Struct, frozen=True, gc=False):
     records: BytesLike = b""
 
 
-class OffsetTold(msgspec.Struct, frozen=True, gc=False):
-    """The leader's answer to `AskOffset`."""
+class OffsetListed(msgspec.Struct, frozen=True, gc=False):
+    """The leader's answer to `ListOffset`."""
 
     leader_epoch: int
     """At which it was asked."""
@@ -117,11 +117,11 @@ class LogRefused(msgspec.Struct, frozen=True, gc=False):
     """True if the log takes nothing any more."""
 
 
-class RetryDue(msgspec.Struct, frozen=True, gc=False):
+class FetchRetryDue(msgspec.Struct, frozen=True, gc=False):
     """`retry_at_ms` has come."""
 
 
-Event = Answered | OffsetTold | Cut | LogRefused | RetryDue
+Event = Answered | OffsetListed | Cut | LogRefused | FetchRetryDue
 
 
 # What must be done ---------------------------------------------------------------------------------------------------
@@ -161,20 +161,20 @@ class StartAt(msgspec.Struct, frozen=True, gc=False):
     offset: int
 
 
-class AskOffset(msgspec.Struct, frozen=True, gc=False):
+class ListOffset(msgspec.Struct, frozen=True, gc=False):
     """Ask the leader, by ListOffsets, where its log ends (`LATEST`) or starts (`EARLIEST`)."""
 
     timestamp: int
 
 
-class Report(msgspec.Struct, frozen=True, gc=False):
+class ReportPartition(msgspec.Struct, frozen=True, gc=False):
     """Log a line about the partition."""
 
     text: str
     is_error: bool = False
 
 
-Effect = Append | AdvanceHighWatermark | AdvanceLogStart | Truncate | StartAt | AskOffset | Report
+Effect = Append | AdvanceHighWatermark | AdvanceLogStart | Truncate | StartAt | ListOffset | ReportPartition
 
 
 # The state -----------------------------------------------------------------------------------------------------------
@@ -196,17 +196,17 @@ class FollowedPartition(msgspec.Struct, frozen=True):
         return self.phase is Phase.FETCHING
 
 
-class Decision(NamedTuple):
+class FollowerDecision(NamedTuple):
     """The next state and the effects of an event."""
 
     followed: FollowedPartition
     effects: tuple[Effect, ...] = ()
 
 
-def position_of(followed: FollowedPartition, log: ReplicaLog) -> Position:
+def position_of(followed: FollowedPartition, log: ReplicaLog) -> FetchPosition:
     """From where the partition is fetched next: from its log end, which must be durable (cluster.md 4.10.2)."""
     assert is_durable(log)
-    return Position(followed.leader_epoch, log.log_end_offset, log.epochs.latest, log.log_start_offset)
+    return FetchPosition(followed.leader_epoch, log.log_end_offset, log.epochs.latest, log.log_start_offset)
 
 
 def is_durable(log: ReplicaLog) -> bool:
@@ -215,22 +215,24 @@ def is_durable(log: ReplicaLog) -> bool:
     return log.durable_end >= log.log_end_offset
 
 
-def decide(followed: FollowedPartition, event: Event, log: ReplicaLog, *, now_ms: int, backoff_ms: int) -> Decision:
+def decide(
+    followed: FollowedPartition, event: Event, log: ReplicaLog, *, now_ms: int, backoff_ms: int
+) -> FollowerDecision:
     """The next state and what must be done, in order. `now_ms` is of the monotonic clock; `backoff_ms` is
     `replica.fetch.backoff.ms`."""
     match event:
         case Answered():
             return _answered(followed, event, log, retry_at_ms=now_ms + backoff_ms)
-        case OffsetTold():
-            return _offset_told(followed, event, log, retry_at_ms=now_ms + backoff_ms)
+        case OffsetListed():
+            return _offset_listed(followed, event, log, retry_at_ms=now_ms + backoff_ms)
         case Cut():
-            return Decision(_to(followed, Phase.FETCHING) if followed.phase is Phase.CUTTING else followed)
+            return FollowerDecision(_to(followed, Phase.FETCHING) if followed.phase is Phase.CUTTING else followed)
         case LogRefused():
             return _log_refused(followed, event, retry_at_ms=now_ms + backoff_ms)
-        case RetryDue():
+        case FetchRetryDue():
             if followed.phase is not Phase.BACKING_OFF or now_ms < followed.retry_at_ms:
-                return Decision(followed)
-            return Decision(_to(followed, Phase.FETCHING))
+                return FollowerDecision(followed)
+            return FollowerDecision(_to(followed, Phase.FETCHING))
         case _:
             assert_never(event)
 
@@ -240,7 +242,7 @@ def carried_out(followed: FollowedPartition) -> FollowedPartition:
     return followed if followed.corrupt_answers == 0 else msgspec.structs.replace(followed, corrupt_answers=0)
 
 
-def awaits(followed: FollowedPartition, position: Position, log: ReplicaLog) -> bool:
+def awaits(followed: FollowedPartition, position: FetchPosition, log: ReplicaLog) -> bool:
     """True if an answer to a fetch from `position` is of use; else it was asked in another state of things."""
     return (
         followed.phase is Phase.FETCHING
@@ -249,11 +251,11 @@ def awaits(followed: FollowedPartition, position: Position, log: ReplicaLog) -> 
     )
 
 
-def _answered(followed: FollowedPartition, answer: Answered, log: ReplicaLog, *, retry_at_ms: int) -> Decision:
+def _answered(followed: FollowedPartition, answer: Answered, log: ReplicaLog, *, retry_at_ms: int) -> FollowerDecision:
     if not awaits(followed, answer.position, log):
-        return Decision(followed)
+        return FollowerDecision(followed)
     if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-        return Decision(_to(followed, Phase.ASKING_LATEST), (AskOffset(LATEST),))
+        return FollowerDecision(_to(followed, Phase.ASKING_LATEST), (ListOffset(LATEST),))
     if answer.error in _CORRUPT:
         return _corrupt(followed, f"its leader says {answer.error.name}", retry_at_ms=retry_at_ms)
     if answer.error is not ErrorCode.NONE:
@@ -263,7 +265,7 @@ def _answered(followed: FollowedPartition, answer: Answered, log: ReplicaLog, *,
     return _continued(followed, answer, log)
 
 
-def _continued(followed: FollowedPartition, answer: Answered, log: ReplicaLog) -> Decision:
+def _continued(followed: FollowedPartition, answer: Answered, log: ReplicaLog) -> FollowerDecision:
     """The answer goes on where the log ends. An answer with records may move the log start though the leader's is not
     higher than ours: an empty log begins with the whole first batch (cluster.md 4.6)."""
     has_records = len(answer.records) > 0
@@ -273,70 +275,74 @@ def _continued(followed: FollowedPartition, answer: Answered, log: ReplicaLog) -
     effects.append(AdvanceHighWatermark(answer.high_watermark))
     if has_records or answer.log_start_offset > log.log_start_offset:
         effects.append(AdvanceLogStart(answer.log_start_offset))
-    return Decision(followed, tuple(effects))
+    return FollowerDecision(followed, tuple(effects))
 
 
-def _diverged(followed: FollowedPartition, divergence: Divergence, log: ReplicaLog) -> Decision:
+def _diverged(followed: FollowedPartition, divergence: Divergence, log: ReplicaLog) -> FollowerDecision:
     epochs = LogEpochs(log.epochs.entries, log.log_end_offset, log.high_watermark)
     return _truncate(followed, truncation_for(divergence, epochs).offset, log)
 
 
-def _truncate(followed: FollowedPartition, offset: int, log: ReplicaLog) -> Decision:
+def _truncate(followed: FollowedPartition, offset: int, log: ReplicaLog) -> FollowerDecision:
     effects = (Truncate(offset, below_high_watermark=offset < log.high_watermark),)
-    return Decision(_to(followed, Phase.CUTTING), effects)
+    return FollowerDecision(_to(followed, Phase.CUTTING), effects)
 
 
-def _offset_told(followed: FollowedPartition, told: OffsetTold, log: ReplicaLog, *, retry_at_ms: int) -> Decision:
+def _offset_listed(
+    followed: FollowedPartition, told: OffsetListed, log: ReplicaLog, *, retry_at_ms: int
+) -> FollowerDecision:
     """Apply the end, or the start, of the leader's log, for a log that it calls out of its range (cluster.md 4.7)."""
     is_asking = followed.phase in (Phase.ASKING_LATEST, Phase.ASKING_EARLIEST)
     if not is_asking or told.leader_epoch != followed.leader_epoch:
-        return Decision(followed)
+        return FollowerDecision(followed)
     if told.error is not ErrorCode.NONE:
         return _refused(followed, told.error, retry_at_ms=retry_at_ms)
     if followed.phase is Phase.ASKING_LATEST:
         if told.offset < log.log_end_offset:
             return _truncate(followed, told.offset, log)
-        return Decision(_to(followed, Phase.ASKING_EARLIEST), (AskOffset(EARLIEST),))
+        return FollowerDecision(_to(followed, Phase.ASKING_EARLIEST), (ListOffset(EARLIEST),))
     if told.offset > log.log_end_offset:
         text = f"its leader starts at {told.offset}, behind its end {log.log_end_offset}: it begins again there"
-        return Decision(_to(followed, Phase.CUTTING), (Report(text), StartAt(told.offset)))
+        return FollowerDecision(_to(followed, Phase.CUTTING), (ReportPartition(text), StartAt(told.offset)))
     # It is in range again. Not at once: a leader that goes on refusing it must not be asked without a pause.
-    return Decision(_back_off(followed, retry_at_ms))
+    return FollowerDecision(_back_off(followed, retry_at_ms))
 
 
-def _refused(followed: FollowedPartition, error: ErrorCode, *, retry_at_ms: int) -> Decision:
+def _refused(followed: FollowedPartition, error: ErrorCode, *, retry_at_ms: int) -> FollowerDecision:
     """The leader cannot or will not serve it (the table of cluster.md 4.6)."""
     if error is ErrorCode.FENCED_LEADER_EPOCH:
-        return Decision(_to(followed, Phase.FENCED))
+        return FollowerDecision(_to(followed, Phase.FENCED))
     if error is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
         return _failed(
             followed, "its leader keeps it in tiered storage (remote.storage.enable), which Eosin cannot follow"
         )
     backing_off = _back_off(followed, retry_at_ms)
     if error in _PASSING:
-        return Decision(backing_off)
-    return Decision(backing_off, (Report(f"its leader answers {error.name}", is_error=True),))
+        return FollowerDecision(backing_off)
+    return FollowerDecision(backing_off, (ReportPartition(f"its leader answers {error.name}", is_error=True),))
 
 
-def _log_refused(followed: FollowedPartition, refused: LogRefused, *, retry_at_ms: int) -> Decision:
+def _log_refused(followed: FollowedPartition, refused: LogRefused, *, retry_at_ms: int) -> FollowerDecision:
     if refused.is_offline or refused.error is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
         return _failed(followed, refused.reason)
     if refused.error in _CORRUPT:
         return _corrupt(followed, refused.reason, retry_at_ms=retry_at_ms)
-    return Decision(_back_off(followed, retry_at_ms))  # the log itself has said why
+    return FollowerDecision(_back_off(followed, retry_at_ms))  # the log itself has said why
 
 
-def _corrupt(followed: FollowedPartition, reason: str, *, retry_at_ms: int) -> Decision:
+def _corrupt(followed: FollowedPartition, reason: str, *, retry_at_ms: int) -> FollowerDecision:
     """Says so at the first answer, and at each tenth."""
     count = followed.corrupt_answers + 1
     backing_off = msgspec.structs.replace(_back_off(followed, retry_at_ms), corrupt_answers=count)
-    if count != 1 and count % CORRUPT_ANSWERS_PER_LOG_LINE != 0:
-        return Decision(backing_off)
-    return Decision(backing_off, (Report(f"{reason} ({count} in a row)", is_error=True),))
+    if count != 1 and count % CORRUPT_RESPONSES_PER_LOG_LINE != 0:
+        return FollowerDecision(backing_off)
+    return FollowerDecision(backing_off, (ReportPartition(f"{reason} ({count} in a row)", is_error=True),))
 
 
-def _failed(followed: FollowedPartition, reason: str) -> Decision:
-    return Decision(_to(followed, Phase.FAILED), (Report(f"it is not followed any more: {reason}", is_error=True),))
+def _failed(followed: FollowedPartition, reason: str) -> FollowerDecision:
+    return FollowerDecision(
+        _to(followed, Phase.FAILED), (ReportPartition(f"it is not followed any more: {reason}", is_error=True),)
+    )
 
 
 def _to(followed: FollowedPartition, phase: Phase) -> FollowedPartition:

@@ -21,17 +21,17 @@ def expansion(
     follower has everything that is committed, and has begun with what this leader epoch writes. Asked at each of its
     fetches. `own_epoch` is this broker's epoch."""
     follower = led.follower(node_id)
-    if follower is None or node_id in led.isr or not _may_ask(led, now_ms):
+    if follower is None or node_id in led.isr or not _may_request(led, now_ms):
         return None
     if not follower.is_known(brokers) or follower.offset < max(high_watermark, led.epoch_start):
         return None
-    return _ask(led, (*led.isr, node_id), own_epoch) if follower.is_eligible(brokers) else None
+    return _request(led, (*led.isr, node_id), own_epoch) if follower.is_eligible(brokers) else None
 
 
 def shrinking(led: LedPartition, *, log_end: int, own_epoch: int, now_ms: int, max_lag_ms: int) -> LedPartition | None:
     """With the change under way that takes all followers out of the ISR that have lagged for longer than `max_lag_ms`,
     if there are any and a change may be asked for."""
-    if not _may_ask(led, now_ms):
+    if not _may_request(led, now_ms):
         return None
     lagging = {
         each.node_id
@@ -40,14 +40,14 @@ def shrinking(led: LedPartition, *, log_end: int, own_epoch: int, now_ms: int, m
     }
     if not lagging:
         return None
-    return _ask(led, tuple(each for each in led.isr if each not in lagging), own_epoch)
+    return _request(led, tuple(each for each in led.isr if each not in lagging), own_epoch)
 
 
-def _may_ask(led: LedPartition, now_ms: int) -> bool:
+def _may_request(led: LedPartition, now_ms: int) -> bool:
     return led.pending is None and (led.not_before_ms is None or now_ms >= led.not_before_ms)
 
 
-def _ask(led: LedPartition, isr: tuple[int, ...], own_epoch: int) -> LedPartition:
+def _request(led: LedPartition, isr: tuple[int, ...], own_epoch: int) -> LedPartition:
     members = []
     for node_id in isr:
         follower = led.follower(node_id)
@@ -56,7 +56,7 @@ def _ask(led: LedPartition, isr: tuple[int, ...], own_epoch: int) -> LedPartitio
     return msgspec.structs.replace(led, pending=change, not_before_ms=None)
 
 
-class IsrAnswer(msgspec.Struct, frozen=True, gc=False):
+class IsrChangeResult(msgspec.Struct, frozen=True, gc=False):
     """The controller's answer to one change: its error, or the partition as it is now."""
 
     error: ErrorCode
@@ -65,7 +65,7 @@ class IsrAnswer(msgspec.Struct, frozen=True, gc=False):
     isr: tuple[int, ...] = ()
 
 
-class AfterAnswer(Enum):
+class AfterResult(Enum):
     """The fate of a change that was answered."""
 
     SETTLED = "settled"
@@ -90,24 +90,24 @@ _INELIGIBLE: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATIO
 
 
 def answered(
-    led: LedPartition, change: IsrChange, answer: IsrAnswer, *, now_ms: int
-) -> tuple[LedPartition, AfterAnswer]:
+    led: LedPartition, change: IsrChange, answer: IsrChangeResult, *, now_ms: int
+) -> tuple[LedPartition, AfterResult]:
     """The partition after the controller's answer to `change` (the table of cluster.md 4.11). An answer may come late:
     when the metadata log has told more, it only counts if it is newer still."""
     if answer.error is ErrorCode.NONE:
         if answer.leader_epoch != led.leader_epoch:
-            return led, AfterAnswer.WAIT if led.pending == change else AfterAnswer.SETTLED
+            return led, AfterResult.WAIT if led.pending == change else AfterResult.SETTLED
         if answer.partition_epoch <= led.partition_epoch and led.pending != change:
-            return led, AfterAnswer.SETTLED
-        return confirmed(led, answer.isr, answer.partition_epoch, now_ms=now_ms), AfterAnswer.SETTLED
+            return led, AfterResult.SETTLED
+        return confirmed(led, answer.isr, answer.partition_epoch, now_ms=now_ms), AfterResult.SETTLED
     if led.pending != change:
-        return led, AfterAnswer.SETTLED
+        return led, AfterResult.SETTLED
     if answer.error in _INELIGIBLE:
         refused = msgspec.structs.replace(led, pending=None, not_before_ms=now_ms + INELIGIBLE_RETRY_MS)
-        return refused, AfterAnswer.SETTLED
+        return refused, AfterResult.SETTLED
     if answer.error in _ACTED_ON_OLD_METADATA:
-        return led, AfterAnswer.WAIT
-    return led, AfterAnswer.RETRY
+        return led, AfterResult.WAIT
+    return led, AfterResult.RETRY
 
 
 def brokers_changed(led: LedPartition) -> LedPartition:

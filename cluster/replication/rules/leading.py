@@ -10,7 +10,7 @@ import msgspec
 
 from eosin.cluster.replication.rules import isr
 from eosin.cluster.replication.rules.high_watermark import next_high_watermark
-from eosin.cluster.replication.rules.isr import AfterAnswer, IsrAnswer
+from eosin.cluster.replication.rules.isr import AfterResult, IsrChangeResult
 from eosin.cluster.replication.rules.led_partition import (
     IsrChange,
     LedPartition,
@@ -64,7 +64,7 @@ class FollowerFetch(msgspec.Struct, frozen=True, gc=False):
     log_start_offset: int
 
 
-class Next(NamedTuple):
+class LeaderStep(NamedTuple):
     """The result of an event."""
 
     led: LedPartition
@@ -75,14 +75,14 @@ class Next(NamedTuple):
 
 def election_or_change(
     led: LedPartition | None, node_id: int, metadata: PartitionMetadata, log: LeaderLog, context: LeaderContext
-) -> Next:
+) -> LeaderStep:
     """The metadata log names this broker, `node_id`, as the leader: in a new leader epoch, or in the same one with
     other replicas or another ISR."""
     if led is None or led.leader_epoch != metadata.leader_epoch:
         led = become_leader(node_id, metadata, log_end=log.log_end_offset, now_ms=context.now_ms)
     else:
         led = metadata_changed(led, metadata, now_ms=context.now_ms)
-    return Next(led, _high_watermark(led, log, context))
+    return LeaderStep(led, _high_watermark(led, log, context))
 
 
 def refusal(led: LedPartition, fetch: FollowerFetch, context: LeaderContext) -> ErrorCode:
@@ -97,7 +97,7 @@ def refusal(led: LedPartition, fetch: FollowerFetch, context: LeaderContext) -> 
     return ErrorCode.NONE
 
 
-def fetched(led: LedPartition, fetch: FollowerFetch, log: LeaderLog, context: LeaderContext) -> Next:
+def fetched(led: LedPartition, fetch: FollowerFetch, log: LeaderLog, context: LeaderContext) -> LeaderStep:
     """A follower fetches, and its log is a prefix of this one."""
     follower = led.follower(fetch.node_id)
     assert follower is not None, "a fetch that refusal() lets pass"
@@ -123,7 +123,7 @@ def fetched(led: LedPartition, fetch: FollowerFetch, log: LeaderLog, context: Le
     return _asked(led, asked, log, context)
 
 
-def looked_for_lag(led: LedPartition, log: LeaderLog, context: LeaderContext) -> Next:
+def lag_checked(led: LedPartition, log: LeaderLog, context: LeaderContext) -> LeaderStep:
     """It is time to look whose replica lags. Followers outside the ISR may no longer hold the high watermark either."""
     asked = isr.shrinking(
         led,
@@ -135,23 +135,23 @@ def looked_for_lag(led: LedPartition, log: LeaderLog, context: LeaderContext) ->
     return _asked(led, asked, log, context)
 
 
-def controller_answered(
-    led: LedPartition, change: IsrChange, answer: IsrAnswer, log: LeaderLog, context: LeaderContext
-) -> Next:
+def controller_responded(
+    led: LedPartition, change: IsrChange, answer: IsrChangeResult, log: LeaderLog, context: LeaderContext
+) -> LeaderStep:
     """The controller has answered a change, or could not be asked (NETWORK_EXCEPTION)."""
     led, after = isr.answered(led, change, answer, now_ms=context.now_ms)
-    return Next(led, _high_watermark(led, log, context), change if after is AfterAnswer.RETRY else None)
+    return LeaderStep(led, _high_watermark(led, log, context), change if after is AfterResult.RETRY else None)
 
 
-def context_changed(led: LedPartition, log: LeaderLog, context: LeaderContext) -> Next:
+def context_changed(led: LedPartition, log: LeaderLog, context: LeaderContext) -> LeaderStep:
     """More of the leader's log is durable, brokers came or went, or the topic's settings changed."""
-    return Next(led, _high_watermark(led, log, context))
+    return LeaderStep(led, _high_watermark(led, log, context))
 
 
-def _asked(led: LedPartition, asked: LedPartition | None, log: LeaderLog, context: LeaderContext) -> Next:
+def _asked(led: LedPartition, asked: LedPartition | None, log: LeaderLog, context: LeaderContext) -> LeaderStep:
     if asked is None:
-        return Next(led, _high_watermark(led, log, context))
-    return Next(asked, _high_watermark(asked, log, context), asked.pending)
+        return LeaderStep(led, _high_watermark(led, log, context))
+    return LeaderStep(asked, _high_watermark(asked, log, context), asked.pending)
 
 
 def _high_watermark(led: LedPartition, log: LeaderLog, context: LeaderContext) -> int:

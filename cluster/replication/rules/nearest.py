@@ -11,7 +11,7 @@ from eosin.cluster.replication.rules.led_partition import LedPartition
 from eosin.cluster.replication.rules.positions import Registrations
 
 
-class Endpoint(Protocol):
+class LiveBroker(Protocol):
     """A live broker, as far as this choice goes."""
 
     @property
@@ -24,7 +24,7 @@ class Endpoint(Protocol):
 
 
 def nearest_replica(
-    led: LedPartition, *, offset: int, rack: str, endpoints: Iterable[Endpoint], brokers: Registrations
+    led: LedPartition, *, offset: int, rack: str, endpoints: Iterable[LiveBroker], brokers: Registrations
 ) -> int | None:
     """The follower in `rack` that has `offset` and most of what comes after; None if the consumer is served best by
     the leader: it is in the rack itself, or nobody else there can serve. `endpoints` are the live brokers that the

@@ -71,7 +71,7 @@ class Follower(msgspec.Struct, frozen=True, gc=False):
         incarnation = registered_epoch if told_epoch == UNKNOWN_EPOCH else told_epoch
         return Follower(self.node_id, caught_up_ms, offset, log_start_offset, told_epoch, incarnation, now_ms, log_end)
 
-    def heard_again(self, now_ms: int) -> "Follower":
+    def fetched_again(self, now_ms: int) -> "Follower":
         """It fetched once more from where it was, at the leader's log end."""
         return msgspec.structs.replace(self, caught_up_ms=now_ms, fetched_ms=now_ms)
 

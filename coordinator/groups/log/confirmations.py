@@ -1,4 +1,4 @@
-"""`Confirmations`: what shows a group coordinator that it is one still (cluster.md 6.10).
+"""`OffsetConfirmations`: what shows a group coordinator that it is one still (cluster.md 6.10).
 
 One that was deposed without hearing of it, because the controllers do not reach it, would tell its clients the offsets
 that it remembers, and not those that were committed at its successor since. What it writes is committed no more. So
@@ -20,7 +20,7 @@ RECORD: Final = offset_tombstone("", TopicPartition("", 0))
 """It changes nothing for whoever reads it, Apache Kafka included, and compaction takes it."""
 
 
-class Confirmations:
+class OffsetConfirmations:
     """The confirmations of one partition. All requests of one turn of the event loop share one record."""
 
     def __init__(self, *, writer: LogWriter, clock: Clock, config: GroupConfig) -> None:

@@ -61,7 +61,7 @@ class Loader:
             return  # compaction has emptied it, and its transaction left nothing here
         if attributes & CONTROL:
             if producer_id in self._pending:
-                self._take_marker(run[position : position + size], producer_id)
+                self._apply_marker(run[position : position + size], producer_id)
             return
         batch = run[position : position + size]
         pending = self._pending.setdefault(producer_id, {}) if attributes & TRANSACTIONAL else None
@@ -69,13 +69,13 @@ class Loader:
             key = record.key or b""
             kind = key[:_VERSION_BYTES]
             if kind in _OFFSET_KEYS:
-                self._take_offset(key[_VERSION_BYTES:], record, pending)
+                self._apply_offset(key[_VERSION_BYTES:], record, pending)
             elif kind == _GROUP_KEY:
                 self._groups[key] = record
             elif read(record) is None:
                 self._unknown[kind] = self._unknown.get(kind, 0) + 1
 
-    def _take_offset(self, name: bytes, record: KeyValue, pending: dict[bytes, KeyValue] | None) -> None:
+    def _apply_offset(self, name: bytes, record: KeyValue, pending: dict[bytes, KeyValue] | None) -> None:
         """An offset, or the tombstone of one; `pending` are those of the transaction that it is in."""
         if pending is None:
             self._settled[name] = record
@@ -86,7 +86,7 @@ class Loader:
         else:
             pending[name] = record
 
-    def _take_marker(self, batch: memoryview, producer_id: int) -> None:
+    def _apply_marker(self, batch: memoryview, producer_id: int) -> None:
         control = marker_of(batch, read_header(batch))
         if control is None:
             return

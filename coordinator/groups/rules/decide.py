@@ -3,8 +3,8 @@
 Every event goes through here; the steps are in the modules named beside them. The rules of the machine:
 
 * An effect is carried out before the next one starts, so the record of a generation is in the log before anything that
-  was decided later. `Persist` ends in `Appended` or `AppendFailed`, and those ask again whether the group is still
-  where the write found it: a rebalance may have overtaken it.
+  was decided later. `Persist` ends in `GroupAppended` or `GroupAppendFailed`, and those ask again whether the group is
+  still where the write found it: a rebalance may have overtaken it.
 * Every request gets exactly one answer. A request that is replaced by a newer one of the same member is answered too.
 * A member's session does not run out while one of its requests waits for us; each answer restarts its session.
 * A timer belongs to the generation in which it was started; one that fires in another is ignored. (All but the timer of
@@ -18,16 +18,16 @@ from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.decision import GroupDecision
 from eosin.coordinator.groups.rules.effects import Effect
 from eosin.coordinator.groups.rules.events import (
-    Appended,
-    AppendFailed,
     AssignmentStored,
     DeleteFailed,
     Deleting,
     EmptyStored,
     Event,
+    GroupAppended,
+    GroupAppendFailed,
+    GroupLoaded,
     Join,
     Leave,
-    Loaded,
     ReplacementStored,
     Sync,
     TimerFired,
@@ -41,11 +41,11 @@ from eosin.coordinator.groups.rules.write_errors import of_group_record
 def decide(group: Group, event: Event, *, now_ms: int, config: GroupConfig) -> tuple[Group, tuple[Effect, ...]]:
     """The group that follows, and what must be done, in order."""
     decision = GroupDecision(group, now_ms=now_ms, config=config)
-    _take(decision, event)
+    _apply(decision, event)
     return decision.group, tuple(decision.effects)
 
 
-def _take(decision: GroupDecision, event: Event) -> None:
+def _apply(decision: GroupDecision, event: Event) -> None:
     match event:
         case Join():
             join_group.join(decision, event)
@@ -55,11 +55,11 @@ def _take(decision: GroupDecision, event: Event) -> None:
             leave_group.leave(decision, event)
         case TimerFired():
             _timer_fired(decision, event)
-        case Appended():
+        case GroupAppended():
             _appended(decision, event)
-        case AppendFailed():
+        case GroupAppendFailed():
             _append_failed(decision, event)
-        case Loaded():
+        case GroupLoaded():
             leave_group.loaded(decision)
         case Unloaded():
             leave_group.unloaded(decision)
@@ -89,7 +89,7 @@ def _timer_fired(decision: GroupDecision, event: TimerFired) -> None:
             assert_never(kind)
 
 
-def _appended(decision: GroupDecision, event: Appended) -> None:
+def _appended(decision: GroupDecision, event: GroupAppended) -> None:
     match event.what:
         case AssignmentStored():
             sync_group.assignment_stored(decision, event.what)
@@ -101,7 +101,7 @@ def _appended(decision: GroupDecision, event: Appended) -> None:
             assert_never(event.what)
 
 
-def _append_failed(decision: GroupDecision, event: AppendFailed) -> None:
+def _append_failed(decision: GroupDecision, event: GroupAppendFailed) -> None:
     error = of_group_record(event.error)
     match event.what:
         case AssignmentStored():

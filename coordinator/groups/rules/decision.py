@@ -14,10 +14,10 @@ from eosin.coordinator.groups.rules.effects import (
     Answer,
     CancelTimer,
     Effect,
+    GroupReply,
     JoinedMember,
     JoinResult,
-    Persist,
-    Reply,
+    PersistGroup,
     StartTimer,
     SyncResult,
 )
@@ -63,11 +63,11 @@ class GroupDecision:
 
     def reply(self, request_id: RequestId, answer: Answer) -> None:
         """Answer a request."""
-        self.effects.append(Reply(request_id, answer))
+        self.effects.append(GroupReply(request_id, answer))
 
     def persist(self, group: Group, then: Completion) -> None:
         """Write the group's record."""
-        self.effects.append(Persist(group, then))
+        self.effects.append(PersistGroup(group, then))
 
     def start(self, kind: TimerKind, delay_ms: int, member_id: str = "") -> None:
         """Start or restart a timer."""
@@ -91,11 +91,11 @@ class GroupDecision:
         """Answer a SyncGroup with an error."""
         self.reply(request_id, SyncResult(error))
 
-    def answer_generation(self, request_id: RequestId, member: Member) -> None:
+    def reply_generation(self, request_id: RequestId, member: Member) -> None:
         """Answer a JoinGroup with the current generation; the leader also learns its members."""
         self.reply(request_id, joined(self.group, member.member_id))
 
-    def answer_assignment(self, request_id: RequestId, member: Member) -> None:
+    def reply_assignment(self, request_id: RequestId, member: Member) -> None:
         """Answer a SyncGroup with what was stored for the member."""
         group = self.group
         self.reply(request_id, SyncResult(ErrorCode.NONE, group.protocol_type, group.protocol_name, member.assignment))

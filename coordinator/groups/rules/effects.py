@@ -49,14 +49,14 @@ class LeaveResult(msgspec.Struct, frozen=True, gc=False):
 Answer = JoinResult | SyncResult | LeaveResult
 
 
-class Reply(msgspec.Struct, frozen=True, gc=False):
+class GroupReply(msgspec.Struct, frozen=True, gc=False):
     """Answer a waiting request."""
 
     request_id: RequestId
     answer: Answer
 
 
-class Persist(msgspec.Struct, frozen=True, gc=False):
+class PersistGroup(msgspec.Struct, frozen=True, gc=False):
     """Write the group's record now; come back with `Appended(then)` or `AppendFailed(then, ...)` once it is durable."""
 
     group: Group
@@ -77,4 +77,4 @@ class CancelTimer(msgspec.Struct, frozen=True, gc=False):
     timer: TimerName
 
 
-Effect = Reply | Persist | StartTimer | CancelTimer
+Effect = GroupReply | PersistGroup | StartTimer | CancelTimer

@@ -117,13 +117,13 @@ class EmptyStored(msgspec.Struct, frozen=True, gc=False):
 Completion = AssignmentStored | ReplacementStored | EmptyStored
 
 
-class Appended(msgspec.Struct, frozen=True, gc=False):
+class GroupAppended(msgspec.Struct, frozen=True, gc=False):
     """A write is as durable as configured."""
 
     what: Completion
 
 
-class AppendFailed(msgspec.Struct, frozen=True, gc=False):
+class GroupAppendFailed(msgspec.Struct, frozen=True, gc=False):
     """A write was refused or failed; the group in memory is ahead of the log."""
 
     what: Completion
@@ -131,7 +131,7 @@ class AppendFailed(msgspec.Struct, frozen=True, gc=False):
     """The log's own code."""
 
 
-class Loaded(msgspec.Struct, frozen=True, gc=False):
+class GroupLoaded(msgspec.Struct, frozen=True, gc=False):
     """The group was read from the log: its members get a full session to show up."""
 
 
@@ -147,4 +147,15 @@ class DeleteFailed(msgspec.Struct, frozen=True, gc=False):
     """The tombstone was refused: the group lives on."""
 
 
-Event = Join | Sync | Leave | TimerFired | Appended | AppendFailed | Loaded | Unloaded | Deleting | DeleteFailed
+Event = (
+    Join
+    | Sync
+    | Leave
+    | TimerFired
+    | GroupAppended
+    | GroupAppendFailed
+    | GroupLoaded
+    | Unloaded
+    | Deleting
+    | DeleteFailed
+)

@@ -90,9 +90,9 @@ def _join_with_id(decision: GroupDecision, request: Join) -> None:
     member = group.members[request.member_id]
     unchanged = member.protocols == request.protocols
     if group.state is GroupState.COMPLETING_REBALANCE and unchanged:
-        decision.answer_generation(request.request_id, member)  # the first answer was lost
+        decision.reply_generation(request.request_id, member)  # the first answer was lost
     elif group.state is GroupState.STABLE and unchanged and member.member_id != group.leader_id:
-        decision.answer_generation(request.request_id, member)
+        decision.reply_generation(request.request_id, member)
     else:
         # A leader that joins again while the group is stable wants a rebalance: something it watches has changed.
         _wait_in_join(decision, request, member)

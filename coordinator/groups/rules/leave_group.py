@@ -75,14 +75,14 @@ def _end(decision: GroupDecision, error: ErrorCode) -> None:
     for member_id in list(group.pending_members):
         decision.drop_pending(member_id)
     for member in group.members.values():
-        _answer_waiting(decision, member, error)
+        _reply_to_waiting(decision, member, error)
         decision.cancel(TimerKind.SESSION, member.member_id)
     decision.cancel(TimerKind.JOIN)
     decision.cancel(TimerKind.SYNC)
     decision.change(members=_idle(group), state=GroupState.DEAD)  # the time it became empty stays
 
 
-def _answer_waiting(decision: GroupDecision, member: Member, error: ErrorCode) -> None:
+def _reply_to_waiting(decision: GroupDecision, member: Member, error: ErrorCode) -> None:
     if member.joining is not None:
         decision.refuse_join(member.joining, error, member.member_id)
     if member.syncing is not None:

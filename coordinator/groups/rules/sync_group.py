@@ -20,7 +20,7 @@ def sync(decision: GroupDecision, request: Sync) -> None:
     if group.state is GroupState.STABLE:
         _mark_synced(decision, member.member_id)
         decision.start_session(member)
-        decision.answer_assignment(request.request_id, member)
+        decision.reply_assignment(request.request_id, member)
         return
     if member.syncing is not None:
         decision.refuse_sync(member.syncing, ErrorCode.REBALANCE_IN_PROGRESS)  # superseded by this request
@@ -81,7 +81,7 @@ def assignment_stored(decision: GroupDecision, stored: AssignmentStored) -> None
     members = {name: replace(member, syncing=None) for name, member in _assigned(group, stored.assignments).items()}
     decision.enter(GroupState.STABLE, members=members, storing=False)
     for member_id, request_id in waiting:
-        decision.answer_assignment(request_id, members[member_id])
+        decision.reply_assignment(request_id, members[member_id])
         decision.start_session(members[member_id])
 
 

@@ -12,12 +12,12 @@ from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.transactions.log.records import Change, changes
 from eosin.coordinator.transactions.rules.state import STATE_NAMES, TransactionState, Txn
 from eosin.protocol.names import TopicPartition
-from eosin.storage.inspection.partition_check import TransactionFacts
-from eosin.storage.inspection.producer_replay import OpenTransaction, marker_key
+from eosin.storage.inspection.partition_check import PartitionTransactions
+from eosin.storage.inspection.producer_replay import UnendedTransaction, marker_key
 from eosin.storage.inspection.values import ERROR, WARNING
 
 
-class Verdict(NamedTuple):
+class TransactionFinding(NamedTuple):
     """Something that does not fit."""
 
     severity: str
@@ -47,12 +47,12 @@ class TransactionCheck:
 
     # Reading --------------------------------------------------------------------------------------------------------
 
-    def show(self, partition: int, batch: bytes | memoryview) -> Iterator[Verdict]:
+    def show(self, partition: int, batch: bytes | memoryview) -> Iterator[TransactionFinding]:
         """The next batch of one partition of the log. Raises CorruptTransactionLog."""
         for change in changes(batch):
             yield from self._apply(partition, change)
 
-    def _apply(self, partition: int, change: Change) -> Iterator[Verdict]:
+    def _apply(self, partition: int, change: Change) -> Iterator[TransactionFinding]:
         id_, txn = change.transactional_id, change.txn
         before = self.txns.get(id_)
         if txn is None:
@@ -61,11 +61,11 @@ class TransactionCheck:
             return
         if self._partitions is not None and partition_for(id_, self._partitions) != partition:
             home = partition_for(id_, self._partitions)
-            yield Verdict(ERROR, f"{id_!r} belongs to partition {home}", change.offset)
+            yield TransactionFinding(ERROR, f"{id_!r} belongs to partition {home}", change.offset)
         is_same = before is not None and before.producer_id == txn.producer_id
         if before is not None and is_same and txn.producer_epoch < before.producer_epoch:
             epochs = f"from epoch {before.producer_epoch} of producer {txn.producer_id} back to {txn.producer_epoch}"
-            yield Verdict(ERROR, f"{id_!r} goes {epochs}", change.offset)
+            yield TransactionFinding(ERROR, f"{id_!r} goes {epochs}", change.offset)
         self.txns[id_] = txn
         prepared = self._prepared.pop(id_, None)
         if prepared is not None and (not txn.is_preparing or txn.pair != prepared.pair):
@@ -92,7 +92,7 @@ class TransactionCheck:
 
     # Judging --------------------------------------------------------------------------------------------------------
 
-    def judge(self, partition: TopicPartition, facts: TransactionFacts) -> Iterator[Verdict]:
+    def judge(self, partition: TopicPartition, facts: PartitionTransactions) -> Iterator[TransactionFinding]:
         """Yield the contradictions in one partition, which is not judged a second time."""
         due = self._due.pop(partition, Counter())
         if not facts.is_reliable:
@@ -105,7 +105,9 @@ class TransactionCheck:
             reason = self._hanging(partition, transaction)
             if reason is not None:
                 who = f"producer {transaction.producer_id}/{transaction.producer_epoch}"
-                yield Verdict(ERROR, f"the open transaction of {who} hangs: {reason}", transaction.first_offset)
+                yield TransactionFinding(
+                    ERROR, f"the open transaction of {who} hangs: {reason}", transaction.first_offset
+                )
         if self.is_complete:
             yield from self._undecided(facts.markers)
 
@@ -114,7 +116,7 @@ class TransactionCheck:
         for partition, due in sorted(self._due.items()):
             yield partition, f"it has no log, but should have {due.total()} markers"
 
-    def _hanging(self, partition: TopicPartition, transaction: OpenTransaction) -> str | None:
+    def _hanging(self, partition: TopicPartition, transaction: UnendedTransaction) -> str | None:
         """Says why nobody will ever end a transaction; None when somebody will."""
         if self._by_producer is None:
             self._by_producer = {txn.producer_id: txn for txn in self.txns.values()}
@@ -130,7 +132,7 @@ class TransactionCheck:
             return f"{who} of epoch {txn.producer_epoch}"
         return None
 
-    def _undecided(self, markers: Counter[int]) -> Iterator[Verdict]:
+    def _undecided(self, markers: Counter[int]) -> Iterator[TransactionFinding]:
         for key in markers:
             if key in self._outcomes:
                 continue
@@ -139,18 +141,20 @@ class TransactionCheck:
                 continue  # an operator may abort what the coordinator has forgotten
             what = f"{'COMMIT' if is_commit else 'ABORT'} of producer {producer_id}/{epoch}"
             if key ^ 1 in self._outcomes:
-                yield Verdict(ERROR, f"it has the marker {what}, but the opposite was decided")
+                yield TransactionFinding(ERROR, f"it has the marker {what}, but the opposite was decided")
             else:
-                yield Verdict(WARNING, f"it has the marker {what}, of which the coordinator knows nothing")
+                yield TransactionFinding(WARNING, f"it has the marker {what}, of which the coordinator knows nothing")
 
 
-def _missing_markers(due: Counter[int], markers: Counter[int]) -> Sequence[Verdict]:
+def _missing_markers(due: Counter[int], markers: Counter[int]) -> Sequence[TransactionFinding]:
     missing = []
     for key, count in due.items():
         if markers[key] < count:
             producer_id, epoch, is_commit = _unpacked(key)
             what = f"{'COMMIT' if is_commit else 'ABORT'} of producer {producer_id}/{epoch}"
-            missing.append(Verdict(ERROR, f"it has {markers[key]} of {count} markers {what} of complete transactions"))
+            missing.append(
+                TransactionFinding(ERROR, f"it has {markers[key]} of {count} markers {what} of complete transactions")
+            )
     return missing
 
 

@@ -36,11 +36,11 @@ class StateReplay:
         batch = run[position : position + size]
         try:
             for found in key_values(batch, read_header(batch)):
-                self._take_record(found)
+                self._apply_record(found)
         except (CorruptRecords, DecodeError) as error:
             raise CorruptTransactionLog(str(error)) from error
 
-    def _take_record(self, found: KeyValue) -> None:
+    def _apply_record(self, found: KeyValue) -> None:
         key = found.key
         if key is None:
             raise CorruptTransactionLog(f"the record at offset {found.offset} has no key")

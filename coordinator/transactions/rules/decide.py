@@ -5,11 +5,12 @@ Pure: no clock, no I/O, no exceptions for refusals.
       ^                                                                                     |           |
       +------------- init ------------------------------------------------------------------+<--- add --+
 
-A change has two steps. The first returns the same state with `pending` set and a `Persist`; the second, `Appended`,
-makes the pending record the state and returns the effects that had to wait for it. In between every other request is
-told to come back, so there is never more than one record of an id under way. When an append is known to have failed,
-nothing has happened. When that is unknown, the record is rolled forward: the client is told to come back and the same
-record is written again until that succeeds. So memory never knows less than the log may hold (transactions.md 1.5).
+A change has two steps. The first returns the same state with `pending` set and a `PersistTransaction`; the second,
+`TransactionAppended`, makes the pending record the state and returns the effects that had to wait for it. In between
+every other request is told to come back, so there is never more than one record of an id under way. When an append is
+known to have failed, nothing has happened. When that is unknown, the record is rolled forward: the client is told to
+come back and the same record is written again until that succeeds. So memory never knows less than the log may hold
+(transactions.md 1.5).
 
 Complete* takes one step: it follows from Prepare* in the log and the markers in the partitions, so it becomes the state
 at once, and its record is written later or not at all. The next record of the id, which is only written after the
@@ -23,20 +24,27 @@ from typing import Final, assert_never
 
 import msgspec
 
-from eosin.coordinator.transactions.rules.effects import Effect, Forget, Persist, Reply, RetryLater, WriteMarkers
+from eosin.coordinator.transactions.rules.effects import (
+    Effect,
+    Forget,
+    PersistTransaction,
+    RetryLater,
+    TransactionReply,
+    WriteMarkers,
+)
 from eosin.coordinator.transactions.rules.end_txn import complete, end
 from eosin.coordinator.transactions.rules.events import (
     AddPartitions,
-    Appended,
-    AppendFailed,
     DeadlinePassed,
     EndTxn,
     Event,
     Expire,
     InitProducerId,
-    Loaded,
     MarkersWritten,
     RetryDue,
+    TransactionAppended,
+    TransactionAppendFailed,
+    TransactionLoaded,
 )
 from eosin.coordinator.transactions.rules.init_producer_id import introduce, time_out
 from eosin.coordinator.transactions.rules.state import (
@@ -75,7 +83,7 @@ def decide(txn: Txn, event: Event, now_ms: int) -> Decision:
             return _add_partitions(txn, event, now_ms)
         case EndTxn():
             return end(txn, event, now_ms)
-        case Appended():
+        case TransactionAppended():
             return _appended(txn)
         case MarkersWritten():
             return complete(txn, event, now_ms)
@@ -85,23 +93,25 @@ def decide(txn: Txn, event: Event, now_ms: int) -> Decision:
             return time_out(txn, event, now_ms)
         case Expire():
             return _expire(txn, event, now_ms)
-        case Loaded():
+        case TransactionLoaded():
             return txn, ((WriteMarkers(txn),) if txn.is_preparing else ())
-        case AppendFailed():
+        case TransactionAppendFailed():
             return _append_failed(txn, event)
         case RetryDue():
-            return txn, (() if txn.pending is None else (Persist(txn.pending.after),))
+            return txn, (() if txn.pending is None else (PersistTransaction(txn.pending.after),))
         case _:
             assert_never(event)
 
 
-def unknown(event: Event) -> Reply | None:
+def unknown(event: Event) -> TransactionReply | None:
     """The reply to a request about an id that does not exist; None when the request creates it."""
     if isinstance(event, InitProducerId):
         return None
     if isinstance(event, EndTxn) and not event.commit and event.client_transaction_version < 2:
-        return Reply(ErrorCode.NONE)  # the id has expired: there is provably nothing to abort (transactions.md 4.5.7)
-    return Reply(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return TransactionReply(
+            ErrorCode.NONE
+        )  # the id has expired: there is provably nothing to abort (transactions.md 4.5.7)
+    return TransactionReply(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
 
 
 def verify(txn: Txn, partition: TopicPartition, *, producer_id: int, producer_epoch: int) -> ErrorCode:
@@ -137,7 +147,7 @@ def _add_partitions(txn: Txn, event: AddPartitions, now_ms: int) -> Decision:
         return refuse(txn, ErrorCode.PRODUCER_FENCED)
     if txn.state is TransactionState.ONGOING:
         if event.partitions <= txn.partitions:
-            return txn, (Reply(ErrorCode.NONE),)
+            return txn, (TransactionReply(ErrorCode.NONE),)
         after = msgspec.structs.replace(txn, partitions=txn.partitions | event.partitions, updated_ms=now_ms)
     else:
         after = msgspec.structs.replace(
@@ -148,7 +158,7 @@ def _add_partitions(txn: Txn, event: AddPartitions, now_ms: int) -> Decision:
             updated_ms=now_ms,
             timed_out=None,  # its epoch is over: the producer that begins here has a newer one
         )
-    return move(txn, after, Reply(ErrorCode.NONE))
+    return move(txn, after, TransactionReply(ErrorCode.NONE))
 
 
 def _appended(txn: Txn) -> Decision:
@@ -156,19 +166,19 @@ def _appended(txn: Txn) -> Decision:
     return txn.pending.after, txn.pending.then
 
 
-def _append_failed(txn: Txn, event: AppendFailed) -> Decision:
+def _append_failed(txn: Txn, event: TransactionAppendFailed) -> Decision:
     assert txn.pending is not None, "an append that was not pending"
-    told = Reply(APPEND_ERRORS.get(event.error, event.error))
+    told = TransactionReply(APPEND_ERRORS.get(event.error, event.error))
     if event.error in UNCERTAIN or txn.pending.in_doubt:
         return _roll_forward(txn, told)
     failed = msgspec.structs.replace(txn, pending=None)
     return failed, ((told, Forget()) if txn.is_fresh else (told,))
 
 
-def _roll_forward(txn: Txn, told: Reply) -> Decision:
+def _roll_forward(txn: Txn, told: TransactionReply) -> Decision:
     """Answer the request now; the other effects still follow when the record is written."""
     assert txn.pending is not None
-    then: tuple[Effect, ...] = tuple(effect for effect in txn.pending.then if not isinstance(effect, Reply))
+    then: tuple[Effect, ...] = tuple(effect for effect in txn.pending.then if not isinstance(effect, TransactionReply))
     return msgspec.structs.replace(txn, pending=Pending(txn.pending.after, then, in_doubt=True)), (told, RetryLater())
 
 

@@ -1,8 +1,8 @@
 """The effects of a decision: pure values, which `EffectRunner` alone carries out.
 
-The order of a tuple of effects is a promise: they are carried out from left to right. `Persist` is always the last of
-its tuple, because what follows depends on how it ends: that comes back as the event `Appended` or `AppendFailed`, and
-the effects of success wait in `Txn.pending`, never in the runner.
+The order of a tuple of effects is a promise: they are carried out from left to right. `PersistTransaction` is always
+the last of its tuple, because what follows depends on how it ends: that comes back as the event `Appended` or
+`AppendFailed`, and the effects of success wait in `Txn.pending`, never in the runner.
 """
 
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from eosin.coordinator.transactions.rules.state import Txn
 
 
-class Persist(msgspec.Struct, frozen=True, gc=False):
+class PersistTransaction(msgspec.Struct, frozen=True, gc=False):
     """Write the record of `txn` (a tombstone when its state is DEAD); ends in `Appended` or `AppendFailed`."""
 
     txn: "Txn"
@@ -30,7 +30,7 @@ class PersistLater(msgspec.Struct, frozen=True, gc=False):
     txn: "Txn"
 
 
-class Reply(msgspec.Struct, frozen=True, gc=False):
+class TransactionReply(msgspec.Struct, frozen=True, gc=False):
     """Answer the request that led to this decision, or to the record that it wrote. There may be none."""
 
     error: ErrorCode
@@ -65,5 +65,5 @@ class Forget(msgspec.Struct, frozen=True, gc=False):
     """Drop the id from memory: it has expired, or nothing of it was ever stored."""
 
 
-Effect = Persist | PersistLater | Reply | WriteMarkers | AllocateProducerId | RetryLater | Forget
+Effect = PersistTransaction | PersistLater | TransactionReply | WriteMarkers | AllocateProducerId | RetryLater | Forget
 Effects = tuple[Effect, ...]

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from eosin.coordinator.transactions.rules.effects import AllocateProducerId, Reply, WriteMarkers
+from eosin.coordinator.transactions.rules.effects import AllocateProducerId, TransactionReply, WriteMarkers
 from eosin.coordinator.transactions.rules.events import EndTxn, MarkersWritten
 from eosin.coordinator.transactions.rules.state import (
     LAST_CLIENT_EPOCH,
@@ -29,7 +29,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch
 
 
-class Outcome(Enum):
+class EndTxnOutcome(Enum):
     """The effect of an accepted EndTxn; a refused one is an `ErrorCode`."""
 
     PREPARE = "prepare"
@@ -38,58 +38,58 @@ class Outcome(Enum):
     """It is so already: a repeated request, whose markers are written, or an abort where nothing has begun."""
 
 
-_PREPARE: Final = Outcome.PREPARE
-_DONE: Final = Outcome.DONE
+_PREPARE: Final = EndTxnOutcome.PREPARE
+_DONE: Final = EndTxnOutcome.DONE
 _CONCURRENT: Final = ErrorCode.CONCURRENT_TRANSACTIONS
 _INVALID: Final = ErrorCode.INVALID_TXN_STATE
 _FENCED: Final = ErrorCode.PRODUCER_FENCED
 
 
-class Outcomes(NamedTuple):
+class EndTxnOutcomes(NamedTuple):
     """The outcome of an EndTxn, by what it asks for."""
 
-    commit: Outcome | ErrorCode
-    abort: Outcome | ErrorCode
+    commit: EndTxnOutcome | ErrorCode
+    abort: EndTxnOutcome | ErrorCode
 
 
-class OutcomesByPair(NamedTuple):
+class EndTxnOutcomesByPair(NamedTuple):
     """The outcome of an EndTxn, by the pair that it shows."""
 
-    current: Outcomes
-    last: Outcomes
+    current: EndTxnOutcomes
+    last: EndTxnOutcomes
     """The pair before the last bump: the request repeats one that was carried out, and whose response was lost."""
 
 
 BEFORE_VERSION_2: Final = {
-    TransactionState.ONGOING: Outcomes(commit=_PREPARE, abort=_PREPARE),
-    TransactionState.PREPARE_COMMIT: Outcomes(commit=_CONCURRENT, abort=_INVALID),
-    TransactionState.PREPARE_ABORT: Outcomes(commit=_INVALID, abort=_CONCURRENT),
-    TransactionState.COMPLETE_COMMIT: Outcomes(commit=_DONE, abort=_INVALID),
-    TransactionState.COMPLETE_ABORT: Outcomes(commit=_INVALID, abort=_DONE),
-    TransactionState.EMPTY: Outcomes(commit=_INVALID, abort=_DONE),
+    TransactionState.ONGOING: EndTxnOutcomes(commit=_PREPARE, abort=_PREPARE),
+    TransactionState.PREPARE_COMMIT: EndTxnOutcomes(commit=_CONCURRENT, abort=_INVALID),
+    TransactionState.PREPARE_ABORT: EndTxnOutcomes(commit=_INVALID, abort=_CONCURRENT),
+    TransactionState.COMPLETE_COMMIT: EndTxnOutcomes(commit=_DONE, abort=_INVALID),
+    TransactionState.COMPLETE_ABORT: EndTxnOutcomes(commit=_INVALID, abort=_DONE),
+    TransactionState.EMPTY: EndTxnOutcomes(commit=_INVALID, abort=_DONE),
 }
 """The table of transactions.md 4.5.1, for clients that do not know version 2."""
 
 # fmt: off
 VERSION_2: Final = {
-    TransactionState.ONGOING: OutcomesByPair(
-        current=Outcomes(commit=_PREPARE, abort=_PREPARE),
-        last=Outcomes(commit=_FENCED, abort=_FENCED)),
-    TransactionState.EMPTY: OutcomesByPair(
-        current=Outcomes(commit=_INVALID, abort=_PREPARE),
-        last=Outcomes(commit=_FENCED, abort=_FENCED)),
-    TransactionState.PREPARE_ABORT: OutcomesByPair(
-        current=Outcomes(commit=_CONCURRENT, abort=_CONCURRENT),
-        last=Outcomes(commit=_INVALID, abort=_CONCURRENT)),
-    TransactionState.PREPARE_COMMIT: OutcomesByPair(
-        current=Outcomes(commit=_CONCURRENT, abort=_CONCURRENT),
-        last=Outcomes(commit=_CONCURRENT, abort=_INVALID)),
-    TransactionState.COMPLETE_ABORT: OutcomesByPair(
-        current=Outcomes(commit=_INVALID, abort=_PREPARE),
-        last=Outcomes(commit=_INVALID, abort=_DONE)),
-    TransactionState.COMPLETE_COMMIT: OutcomesByPair(
-        current=Outcomes(commit=_INVALID, abort=_PREPARE),
-        last=Outcomes(commit=_DONE, abort=_INVALID)),
+    TransactionState.ONGOING: EndTxnOutcomesByPair(
+        current=EndTxnOutcomes(commit=_PREPARE, abort=_PREPARE),
+        last=EndTxnOutcomes(commit=_FENCED, abort=_FENCED)),
+    TransactionState.EMPTY: EndTxnOutcomesByPair(
+        current=EndTxnOutcomes(commit=_INVALID, abort=_PREPARE),
+        last=EndTxnOutcomes(commit=_FENCED, abort=_FENCED)),
+    TransactionState.PREPARE_ABORT: EndTxnOutcomesByPair(
+        current=EndTxnOutcomes(commit=_CONCURRENT, abort=_CONCURRENT),
+        last=EndTxnOutcomes(commit=_INVALID, abort=_CONCURRENT)),
+    TransactionState.PREPARE_COMMIT: EndTxnOutcomesByPair(
+        current=EndTxnOutcomes(commit=_CONCURRENT, abort=_CONCURRENT),
+        last=EndTxnOutcomes(commit=_CONCURRENT, abort=_INVALID)),
+    TransactionState.COMPLETE_ABORT: EndTxnOutcomesByPair(
+        current=EndTxnOutcomes(commit=_INVALID, abort=_PREPARE),
+        last=EndTxnOutcomes(commit=_INVALID, abort=_DONE)),
+    TransactionState.COMPLETE_COMMIT: EndTxnOutcomesByPair(
+        current=EndTxnOutcomes(commit=_INVALID, abort=_PREPARE),
+        last=EndTxnOutcomes(commit=_DONE, abort=_INVALID)),
 }
 """The table of transactions.md 4.5.2. An abort of nothing is decided like any other: with implicit adds a client cannot
 know whether anything was added. While markers are being written, the client was told the current pair ahead of time, so
@@ -116,11 +116,11 @@ def end(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
     if isinstance(outcome, ErrorCode):
         return refuse_producer(txn, outcome, pair)
     if outcome is _DONE:
-        return txn, (Reply(ErrorCode.NONE),)
+        return txn, (TransactionReply(ErrorCode.NONE),)
     after = msgspec.structs.replace(
         txn, state=_prepared(request), updated_ms=now_ms, client_transaction_version=request.client_transaction_version
     )
-    return move(txn, after, WriteMarkers(after), Reply(ErrorCode.NONE, after_markers=True))
+    return move(txn, after, WriteMarkers(after), TransactionReply(ErrorCode.NONE, after_markers=True))
 
 
 def _repeat_by_older_client(txn: Txn, request: EndTxn) -> Decision:
@@ -131,7 +131,7 @@ def _repeat_by_older_client(txn: Txn, request: EndTxn) -> Decision:
         return refuse(txn, _CONCURRENT)
     row = VERSION_2[txn.state].last
     outcome = row.commit if request.commit else row.abort
-    return refuse(txn, outcome) if isinstance(outcome, ErrorCode) else (txn, (Reply(ErrorCode.NONE),))
+    return refuse(txn, outcome) if isinstance(outcome, ErrorCode) else (txn, (TransactionReply(ErrorCode.NONE),))
 
 
 def _end_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
@@ -152,7 +152,7 @@ def _end_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
     if isinstance(outcome, ErrorCode):
         return refuse_producer(txn, outcome, pair)
     if outcome is _DONE:
-        return txn, (Reply(ErrorCode.NONE, txn.producer_id, txn.producer_epoch),)
+        return txn, (TransactionReply(ErrorCode.NONE, txn.producer_id, txn.producer_epoch),)
     return _prepare_version_2(txn, request, now_ms)
 
 
@@ -169,7 +169,7 @@ def _stranger(txn: Txn, request: EndTxn, error: ErrorCode) -> Decision:
     pair = (request.producer_id, request.producer_epoch)
     if request.commit or txn.timed_out != pair:
         return refuse_producer(txn, error, pair)
-    return txn, (Reply(ErrorCode.NONE, *(txn.next_pair if request.client_transaction_version >= 2 else ())),)
+    return txn, (TransactionReply(ErrorCode.NONE, *(txn.next_pair if request.client_transaction_version >= 2 else ())),)
 
 
 def _prepare_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
@@ -185,7 +185,7 @@ def _prepare_version_2(txn: Txn, request: EndTxn, now_ms: int) -> Decision:
         updated_ms=now_ms,
         client_transaction_version=request.client_transaction_version,
     )
-    return move(txn, after, WriteMarkers(after), Reply(ErrorCode.NONE, *after.next_pair, after_markers=True))
+    return move(txn, after, WriteMarkers(after), TransactionReply(ErrorCode.NONE, *after.next_pair, after_markers=True))
 
 
 def _prepared(request: EndTxn) -> TransactionState:

@@ -66,15 +66,15 @@ class Expire(msgspec.Struct, frozen=True, gc=False):
     expiration_ms: int
 
 
-class Loaded(msgspec.Struct, frozen=True, gc=False):
+class TransactionLoaded(msgspec.Struct, frozen=True, gc=False):
     """The id was just read back from the log."""
 
 
-class Appended(msgspec.Struct, frozen=True, gc=False):
+class TransactionAppended(msgspec.Struct, frozen=True, gc=False):
     """The pending record is in the log, as durable as was asked for."""
 
 
-class AppendFailed(msgspec.Struct, frozen=True, gc=False):
+class TransactionAppendFailed(msgspec.Struct, frozen=True, gc=False):
     """The pending record is not in the log, or that is unknown; `error` tells which."""
 
     error: ErrorCode
@@ -94,12 +94,12 @@ class MarkersWritten(msgspec.Struct, frozen=True, gc=False):
 Event = (
     AddPartitions
     | EndTxn
-    | Appended
+    | TransactionAppended
     | MarkersWritten
     | InitProducerId
     | DeadlinePassed
     | Expire
-    | Loaded
-    | AppendFailed
+    | TransactionLoaded
+    | TransactionAppendFailed
     | RetryDue
 )

@@ -4,7 +4,7 @@
 import msgspec
 
 from eosin.coordinator.transactions.rules.config import TWO_PHASE_VERSION, TransactionConfig
-from eosin.coordinator.transactions.rules.effects import AllocateProducerId, Reply, WriteMarkers
+from eosin.coordinator.transactions.rules.effects import AllocateProducerId, TransactionReply, WriteMarkers
 from eosin.coordinator.transactions.rules.events import DeadlinePassed, InitProducerId
 from eosin.coordinator.transactions.rules.state import (
     LAST_CLIENT_EPOCH,
@@ -94,7 +94,7 @@ def _fence(txn: Txn, request: InitProducerId | DeadlinePassed, now_ms: int, *, r
         updated_ms=now_ms,
     )
     # The raised epoch is never given to a producer: the retry gets the next one.
-    return move(txn, after, WriteMarkers(after), Reply(ErrorCode.CONCURRENT_TRANSACTIONS))
+    return move(txn, after, WriteMarkers(after), TransactionReply(ErrorCode.CONCURRENT_TRANSACTIONS))
 
 
 def _next_epoch(txn: Txn, request: InitProducerId, given: ProducerIdAndEpoch | None, now_ms: int) -> Decision:
@@ -150,7 +150,7 @@ def _empty(txn: Txn, request: InitProducerId, now_ms: int, bumped: Txn | None = 
         can_return=request.can_return,
         next_producer_id=NO_PRODUCER_ID,
     )
-    return move(txn, after, Reply(ErrorCode.NONE, after.producer_id, after.producer_epoch))
+    return move(txn, after, TransactionReply(ErrorCode.NONE, after.producer_id, after.producer_epoch))
 
 
 def admit(

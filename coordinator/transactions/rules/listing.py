@@ -28,7 +28,7 @@ class TransactionDescription:
     """In order of topic and number; those of the open transaction only."""
 
 
-class ListedTransaction(msgspec.Struct, frozen=True, gc=False):
+class ListingEntry(msgspec.Struct, frozen=True, gc=False):
     """One transactional id in a listing, of which there may be hundreds of thousands."""
 
     transactional_id: str
@@ -41,7 +41,7 @@ class TransactionListing:
     """The ids that match, and the filters that nothing can match."""
 
     unknown_states: Sequence[str]
-    transactions: Sequence[ListedTransaction]
+    transactions: Sequence[ListingEntry]
 
 
 def describe(txn: Txn) -> TransactionDescription:
@@ -72,11 +72,11 @@ class ListingFilter:
         """States in the filter that do not exist."""
         return tuple(name for name in self.states if name not in _STATES_BY_NAME)
 
-    def listed(self, txns: Iterable[Txn], *, now_ms: int) -> list[ListedTransaction]:
+    def listed(self, txns: Iterable[Txn], *, now_ms: int) -> list[ListingEntry]:
         """The transactions of `txns` for which the filters hold."""
         states = {_STATES_BY_NAME[name] for name in self.states if name in _STATES_BY_NAME}
         return [
-            ListedTransaction(txn.transactional_id, txn.producer_id, STATE_NAMES[txn.state])
+            ListingEntry(txn.transactional_id, txn.producer_id, STATE_NAMES[txn.state])
             for txn in txns
             if not txn.is_fresh and (not self.states or txn.state in states) and self._holds(txn, now_ms)
         ]

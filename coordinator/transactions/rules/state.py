@@ -16,7 +16,13 @@ from typing import Final
 
 import msgspec
 
-from eosin.coordinator.transactions.rules.effects import Effect, Effects, Persist, PersistLater, Reply
+from eosin.coordinator.transactions.rules.effects import (
+    Effect,
+    Effects,
+    PersistLater,
+    PersistTransaction,
+    TransactionReply,
+)
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 
@@ -198,10 +204,14 @@ def refuse_producer(txn: Txn, error: ErrorCode, pair: tuple[int, int]) -> Decisi
     return txn, (refusal(txn, error, pair),)
 
 
-def refusal(txn: Txn, error: ErrorCode, pair: tuple[int, int]) -> Reply:
+def refusal(txn: Txn, error: ErrorCode, pair: tuple[int, int]) -> TransactionReply:
     """`error` for a request of `pair`, and whether its transaction timed out without the producer being replaced
     (transactions.md 12.3)."""
-    return Reply(error, timed_out=True, can_return=txn.can_return) if pair == txn.timed_out else Reply(error)
+    return (
+        TransactionReply(error, timed_out=True, can_return=txn.can_return)
+        if pair == txn.timed_out
+        else TransactionReply(error)
+    )
 
 
 def move(txn: Txn, after: Txn, *then: Effect) -> Decision:
@@ -209,7 +219,7 @@ def move(txn: Txn, after: Txn, *then: Effect) -> Decision:
     assert txn.pending is None, "two records of one id under way"
     assert after.pending is None
     check_transition(txn, after)
-    return msgspec.structs.replace(txn, pending=Pending(after, then)), (Persist(after),)
+    return msgspec.structs.replace(txn, pending=Pending(after, then)), (PersistTransaction(after),)
 
 
 def settle(txn: Txn, after: Txn) -> Decision:
@@ -284,4 +294,4 @@ def _may_change_timeout(before: Txn, after: Txn) -> bool:
 
 @cache
 def _reply(error: ErrorCode) -> Effects:
-    return (Reply(error),)
+    return (TransactionReply(error),)

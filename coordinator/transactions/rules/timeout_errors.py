@@ -3,7 +3,8 @@
 A request is stale by timeout when its pair is the one that `Txn.timed_out` remembers. It never changes what was
 decided: the transaction is aborted. The answer is the code that brings this very client to abort and to ask for a new
 epoch, or that tells it plainly to be rebuilt, so it depends on who asks. All of that is in the tables below, which are
-those of the specification: `ANSWERS` by request and profile, `SOFTWARE` and `JAVA` from a client's name to its profile.
+those of the specification: `TIMEOUT_ERRORS` by request and profile, `SOFTWARE` and `JAVA` from a client's name to its
+profile.
 
 What does not depend on the client is decided elsewhere: EndTxn(abort) succeeds (`end_txn`), and InitProducerId with the
 pair claims a new epoch (`init_producer_id`). How older versions of the APIs say a code that they do not know is
@@ -47,7 +48,7 @@ class RequestKind(Enum):
     COMMIT = "EndTxn (commit)"
 
 
-class Answers(NamedTuple):
+class Errors(NamedTuple):
     """One row: a request, its versions, and the answer for each profile."""
 
     asked: RequestKind
@@ -75,19 +76,19 @@ _LATEST: Final = 100
 """Beyond every version that is served."""
 
 # fmt: off
-ANSWERS: Final[tuple[Answers, ...]] = (
+TIMEOUT_ERRORS: Final[tuple[Errors, ...]] = (
     #     request                       versions             default java-2 java-3 java-4 librdkafka kgo rebuilt streams
-    Answers(RequestKind.PRODUCE,        range(11),            _47,    _48,   _47,   _47,   _59,       _47,  _47,   _47),
-    Answers(RequestKind.PRODUCE,        range(11, 12),        _120,   _120,  _120,  _120,  _59,       _47,  _47,   _47),
-    Answers(RequestKind.PRODUCE,        range(12, _LATEST),   _120,   _120,  _120,  _120,  _59,       _120, _47,   _47),
-    Answers(RequestKind.ADD_PARTITIONS, range(_LATEST),       _59,    _49,   _49,   _59,   _59,       _59,  _90,   _90),
-    Answers(RequestKind.ADD_OFFSETS,    range(_LATEST),       _59,    _49,   _49,   _59,   _59,       _59,  _90,   _90),
-    Answers(RequestKind.COMMIT_OFFSETS, range(3),             _47,    _47,   _47,   _47,   _47,       _47,  _47,   _47),
-    Answers(RequestKind.COMMIT_OFFSETS, range(3, 4),          _22,    _22,   _22,   _22,   _22,       _22,  _22,   _47),
-    Answers(RequestKind.COMMIT_OFFSETS, range(4, _LATEST),    _120,   _120,  _120,  _120,  _120,      _120, _120,  _47),
-    Answers(RequestKind.COMMIT,         range(4),             _49,    _49,   _49,   _49,   _49,       _59,  _90,   _90),
-    Answers(RequestKind.COMMIT,         range(4, 5),          _120,   _49,   _49,   _120,  _120,      _59,  _90,   _90),
-    Answers(RequestKind.COMMIT,         range(5, _LATEST),    _120,   _120,  _120,  _120,  _120,      _120, _90,   _90),
+    Errors(RequestKind.PRODUCE,        range(11),            _47,    _48,   _47,   _47,   _59,       _47,  _47,   _47),
+    Errors(RequestKind.PRODUCE,        range(11, 12),        _120,   _120,  _120,  _120,  _59,       _47,  _47,   _47),
+    Errors(RequestKind.PRODUCE,        range(12, _LATEST),   _120,   _120,  _120,  _120,  _59,       _120, _47,   _47),
+    Errors(RequestKind.ADD_PARTITIONS, range(_LATEST),       _59,    _49,   _49,   _59,   _59,       _59,  _90,   _90),
+    Errors(RequestKind.ADD_OFFSETS,    range(_LATEST),       _59,    _49,   _49,   _59,   _59,       _59,  _90,   _90),
+    Errors(RequestKind.COMMIT_OFFSETS, range(3),             _47,    _47,   _47,   _47,   _47,       _47,  _47,   _47),
+    Errors(RequestKind.COMMIT_OFFSETS, range(3, 4),          _22,    _22,   _22,   _22,   _22,       _22,  _22,   _47),
+    Errors(RequestKind.COMMIT_OFFSETS, range(4, _LATEST),    _120,   _120,  _120,  _120,  _120,      _120, _120,  _47),
+    Errors(RequestKind.COMMIT,         range(4),             _49,    _49,   _49,   _49,   _49,       _59,  _90,   _90),
+    Errors(RequestKind.COMMIT,         range(4, 5),          _120,   _49,   _49,   _120,  _120,      _59,  _90,   _90),
+    Errors(RequestKind.COMMIT,         range(5, _LATEST),    _120,   _120,  _120,  _120,  _120,      _120, _90,   _90),
 )
 """The table of transactions.md 12.3. A client that does not send a version has the default's answer there. Produce v11
 is the last version of the first transaction protocol: franz-go goes on with its epoch after a 120 there, which would
@@ -146,7 +147,7 @@ def profile_of(software: str, version: str, *, client_id: str | None, can_return
 
 def answer(asked: RequestKind, version: int, profile: Profile = Profile.DEFAULT) -> ErrorCode:
     """The code of the table, not yet as the version spells it."""
-    for row in ANSWERS:
+    for row in TIMEOUT_ERRORS:
         if row.asked is asked and version in row.versions:
             code: ErrorCode = getattr(row, profile.name.lower())
             return code

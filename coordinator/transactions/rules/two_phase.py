@@ -9,7 +9,7 @@ transaction that takes part in a two-phase commit does not begin to time out by 
 
 import msgspec
 
-from eosin.coordinator.transactions.rules.effects import AllocateProducerId, Reply
+from eosin.coordinator.transactions.rules.effects import AllocateProducerId, TransactionReply
 from eosin.coordinator.transactions.rules.events import InitProducerId
 from eosin.coordinator.transactions.rules.state import (
     LAST_CLIENT_EPOCH,
@@ -32,7 +32,7 @@ def keep(txn: Txn, request: InitProducerId, given: ProducerIdAndEpoch | None, no
     if given is not None and given != client:
         if not txn.is_kept or given != txn.last_pair:
             return refuse(txn, ErrorCode.PRODUCER_FENCED)
-        return txn, (Reply(ErrorCode.NONE, *client, ongoing=txn.pair),)
+        return txn, (TransactionReply(ErrorCode.NONE, *client, ongoing=txn.pair),)
     exhausted = client.producer_epoch >= LAST_CLIENT_EPOCH
     if exhausted and request.fresh_producer_id == NO_PRODUCER_ID:
         return txn, (AllocateProducerId(),)
@@ -48,7 +48,7 @@ def keep(txn: Txn, request: InitProducerId, given: ProducerIdAndEpoch | None, no
         can_return=request.can_return,
         updated_ms=now_ms,
     )
-    return move(txn, after, Reply(ErrorCode.NONE, *after.client_pair, ongoing=txn.pair))
+    return move(txn, after, TransactionReply(ErrorCode.NONE, *after.client_pair, ongoing=txn.pair))
 
 
 def closed_to(txn: Txn, pair: tuple[int, int]) -> ErrorCode:

@@ -8,14 +8,14 @@ import pytest
 from data_fakes import FakeWatchedLog
 from manual_clock import ManualClock
 
-from eosin.broker.fetching.long_poll import LongPolls, Watch
+from eosin.broker.fetching.long_poll import LongPolls, PolledPartition
 from eosin.protocol.errors import ErrorCode
-from eosin.storage.results.log_results import Isolation
+from eosin.protocol.names import IsolationLevel
 
 pytestmark = pytest.mark.virtual
 
-COMMITTED = Isolation.READ_COMMITTED
-UNCOMMITTED = Isolation.READ_UNCOMMITTED
+COMMITTED = IsolationLevel.READ_COMMITTED
+UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
 
 
 class Waiting:
@@ -27,11 +27,11 @@ class Waiting:
         *logs: FakeWatchedLog,
         offset: int = 0,
         limit: int = 1000,
-        isolation: Isolation = UNCOMMITTED,
+        isolation: IsolationLevel = UNCOMMITTED,
         min_bytes: int = 1,
         max_wait_ms: int = 500,
     ) -> None:
-        watches = [Watch(cast(Any, log), offset=offset, limit=limit) for log in logs]
+        watches = [PolledPartition(cast(Any, log), offset=offset, limit=limit) for log in logs]
         self.task = asyncio.create_task(
             polls.wait(watches, isolation=isolation, min_bytes=min_bytes, max_wait_ms=max_wait_ms)
         )
@@ -135,7 +135,7 @@ async def test_a_wait_can_be_ended_from_outside() -> None:
     clock, ends = ManualClock(), list[Callable[[], None]]()
     polls = LongPolls(clock)
     log = log_of(polls)
-    watch = Watch(cast(Any, log), offset=0, limit=1000)
+    watch = PolledPartition(cast(Any, log), offset=0, limit=1000)
     waiting = asyncio.create_task(
         polls.wait([watch], isolation=UNCOMMITTED, min_bytes=1, max_wait_ms=500, waits=ends.append)
     )

@@ -7,8 +7,8 @@ from manual_clock import ManualClock
 
 from eosin.broker.fetching import sessions
 from eosin.broker.fetching.sessions import (
+    CHECK_MS,
     IDLE_MS,
-    LOOK_MS,
     MAX_BYTES,
     MAX_PARTITIONS,
     MIN_EVICTION_MS,
@@ -18,7 +18,7 @@ from eosin.broker.fetching.sessions import (
     FetchSessions,
     FullFetch,
     IncrementalFetch,
-    Wanted,
+    WantedPartition,
 )
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID
@@ -181,7 +181,7 @@ def test_a_follower_in_a_new_leader_epoch_is_told_the_high_watermark_again() -> 
     def of_epoch(epoch: int) -> FetchPartition:
         return FetchPartition(0, fetch_offset=2, current_leader_epoch=epoch)
 
-    wanted = Wanted(FetchTopic("orders"), of_epoch(4), key=0)
+    wanted = WantedPartition(FetchTopic("orders"), of_epoch(4), key=0)
     wanted.last_sent_high_watermark = 2
     wanted.update(of_epoch(4))
     assert wanted.last_sent_high_watermark == 2
@@ -218,11 +218,11 @@ def test_a_wall_clock_that_jumps_ends_no_session_and_keeps_none() -> None:
     broker = Broker(slots=1)
     session = broker.must_open(0, 1)
     broker.clock.ahead_ms = 10 * IDLE_MS
-    broker.clock.advance(LOOK_MS)
+    broker.clock.advance(CHECK_MS)
     assert broker.open(0, 1, 2) is None, "the slot is taken"
     assert isinstance(broker.go_on(session, epoch=1), IncrementalFetch)
     broker.clock.ahead_ms = -10 * IDLE_MS
-    broker.clock.advance(IDLE_MS + 2 * LOOK_MS)
+    broker.clock.advance(IDLE_MS + 2 * CHECK_MS)
     assert len(broker.sessions) == 0
 
 
@@ -314,9 +314,9 @@ def test_followers_are_not_limited_and_take_nothing_from_consumers(monkeypatch: 
 def test_a_session_that_is_not_used_is_forgotten() -> None:
     broker = Broker()
     used, _ = broker.must_open(0), broker.must_open(0)
-    broker.clock.advance(IDLE_MS - LOOK_MS)
+    broker.clock.advance(IDLE_MS - CHECK_MS)
     broker.go_on(used)
-    broker.clock.advance(2 * LOOK_MS)
+    broker.clock.advance(2 * CHECK_MS)
     assert len(broker.sessions) == 1
     broker.clock.advance(IDLE_MS)
     assert (len(broker.sessions), broker.sessions.held_bytes) == (0, 0)
@@ -328,7 +328,7 @@ def test_a_session_goes_with_its_connection() -> None:
     broker.open(0, 1, connection=left)
     broker.open(0, connection=stays)
     left.is_gone = True
-    broker.clock.advance(LOOK_MS)
+    broker.clock.advance(CHECK_MS)
     assert len(broker.sessions) == 1
 
 
@@ -340,7 +340,7 @@ def test_a_session_that_is_continued_on_another_connection_stays() -> None:
     broker.sessions.begin(
         request(session=session.session_id, epoch=1), uses_topic_ids=False, connection=cast(Any, again)
     )
-    broker.clock.advance(LOOK_MS)
+    broker.clock.advance(CHECK_MS)
     assert len(broker.sessions) == 1
 
 

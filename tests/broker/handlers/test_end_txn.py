@@ -10,12 +10,12 @@ from eosin.broker.handlers.end_txn import API
 from eosin.broker.handlers.init_producer_id import API as INIT
 from eosin.network.api import RequestContext
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import IsolationLevel
 from eosin.protocol.records.batch import iter_records, read_header
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from eosin.protocol.schemas.end_txn import EndTxnRequest, EndTxnResponse
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 from eosin.protocol.types import Message
-from eosin.storage.results.log_results import Isolation
 
 COMMIT, ABORT = EndTxnRequest("tx", 0, 0, True), EndTxnRequest("tx", 0, 0, False)
 
@@ -41,7 +41,7 @@ def fields_of(response: EndTxnResponse) -> tuple[int, int, int]:
 
 async def visible(broker: DataBroker, partition: int = 0) -> list[bytes | None]:
     """The values that a read_committed reader keeps."""
-    answer = await broker.fetch(partition=partition, isolation=Isolation.READ_COMMITTED)
+    answer = await broker.fetch(partition=partition, isolation=IsolationLevel.READ_COMMITTED)
     records = bytes(answer.records or b"")
     aborted = {each.producer_id for each in answer.aborted_transactions or ()}
     values = []

@@ -10,7 +10,7 @@ from eosin.broker.handlers import alter_client_quotas, alter_user_scram_credenti
 from eosin.broker.handlers.leave_group import MEMBERS_AT_ONCE
 from eosin.broker.handlers.update_features import MOST_UPDATES
 from eosin.broker.handlers.write_txn_markers import PARTITIONS_AT_ONCE
-from eosin.broker.unserved_groups import MOST_TOLD
+from eosin.broker.unserved_groups import MOST_REPORTED
 from eosin.cluster.metadata.config_changes import MOST_CHANGES
 from eosin.cluster.metadata.topics import MAX_PARTITIONS_PER_CHANGE
 from eosin.network.many_items import CHARS_PER_ITEM, ITEMS_PER_TURN, in_parts
@@ -134,11 +134,13 @@ async def test_of_many_names_of_settings_those_that_exist_are_described(broker: 
 @pytest.mark.parametrize("made", [ShareGroupDescribeRequest, ConsumerGroupDescribeRequest])
 async def test_the_first_of_many_groups_are_told_why_they_are_refused(broker: GuardedBroker, made: Any) -> None:
     key = ApiKey.SHARE_GROUP_DESCRIBE if made is ShareGroupDescribeRequest else ApiKey.CONSUMER_GROUP_DESCRIBE
-    names = tuple(f"g{number}" for number in range(3 * MOST_TOLD))
+    names = tuple(f"g{number}" for number in range(3 * MOST_REPORTED))
     response = await broker.ask(ADMIN, key, made(names))
     assert [each.group_id for each in response.groups] == list(names)
     assert {each.error_code for each in response.groups} == {ErrorCode.UNSUPPORTED_VERSION}
-    assert [each.error_message is not None for each in response.groups] == [True] * MOST_TOLD + [False] * 2 * MOST_TOLD
+    assert [each.error_message is not None for each in response.groups] == [True] * MOST_REPORTED + [
+        False
+    ] * 2 * MOST_REPORTED
 
 
 async def test_markers_of_very_many_partitions_have_one_result_each(broker: GuardedBroker) -> None:

@@ -9,7 +9,7 @@ from data_broker import DataBroker, refused
 
 from eosin.broker.handlers import metadata
 from eosin.broker.handlers.metadata import API
-from eosin.cluster.metadata.answers import FEW_PARTITIONS
+from eosin.cluster.metadata.responses import FEW_PARTITIONS
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
 from eosin.protocol.wire.codec import decode_request, decode_request_header
@@ -218,12 +218,12 @@ async def test_each_listener_has_answers_of_its_own() -> None:
 async def test_requests_that_come_while_a_response_is_made_share_it() -> None:
     broker = await many_partitions()
     answers = await asyncio.gather(*(broker.call(API, MetadataRequest(topics=None)) for _ in range(5)))
-    assert len(broker.services.metadata_answers._kept) == 1
+    assert len(broker.services.metadata_responses._kept) == 1
     assert all(answer == answers[0] for answer in answers)
 
 
 async def test_answers_beyond_the_limit_are_not_kept() -> None:
     broker = await many_partitions()
-    broker.services.metadata_answers._limit_bytes = 100
+    broker.services.metadata_responses._limit_bytes = 100
     await broker.call(API, MetadataRequest(topics=None))
-    assert broker.services.metadata_answers._kept == {}
+    assert broker.services.metadata_responses._kept == {}

@@ -14,11 +14,11 @@ from eosin.broker.handlers import list_offsets
 from eosin.client.read_committed import FetchedRecords
 from eosin.coordinator.transactions.ports import MarkersForPartitions, MarkerTarget
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.protocol.schemas.fetch import PartitionData
 from eosin.protocol.schemas.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from eosin.protocol.schemas.produce import PartitionProduceResponse
-from eosin.storage.results.log_results import Isolation, Marker, ReadResult
+from eosin.storage.results.log_results import Marker, ReadResult
 
 READ_COMMITTED = 1
 
@@ -213,7 +213,7 @@ async def test_case_3_a_range_that_ends_before_the_abort_marker_lists_the_transa
     for n in range(3):
         await producer.send(str(n) * 1000)
     await producer.abort()
-    read = broker.log().read(1, max_bytes=1200, isolation=Isolation.READ_COMMITTED, min_one_batch=True)
+    read = broker.log().read(1, max_bytes=1200, isolation=IsolationLevel.READ_COMMITTED, min_one_batch=True)
     assert isinstance(read, ReadResult)
     assert len(read.records) < 1200
     assert [(each.producer_id, each.first_offset) for each in read.aborted or ()] == [(producer.producer_id, 0)]

@@ -10,8 +10,8 @@ from stub_broker import StubBroker
 from waiting import HANG_S, until
 
 from eosin.cluster.membership.channel import ControllerChannel
-from eosin.cluster.membership.isr_changes import AskedChange, IsrChangeQueue, IsrChanges, TopicIdPartition
-from eosin.cluster.replication.rules.isr import IsrAnswer
+from eosin.cluster.membership.isr_changes import IsrChangeQueue, IsrChanges, RequestedChange, TopicIdPartition
+from eosin.cluster.replication.rules.isr import IsrChangeResult
 from eosin.cluster.replication.rules.led_partition import IsrChange
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -56,7 +56,7 @@ def all_done(request: AlterPartitionRequest, _: int) -> AlterPartitionResponse:
 class Sender(NamedTuple):
     changes: IsrChanges
     controller: StubBroker
-    answered: list[tuple[int, IsrAnswer]]
+    answered: list[tuple[int, IsrChangeResult]]
 
     def ask(self, partition: int, asked: IsrChange | None = None) -> None:
         self.changes.ask(TOPIC, partition, asked or change(), lambda answer: self.answered.append((partition, answer)))
@@ -84,7 +84,7 @@ async def sender(
 def test_a_request_names_members_with_their_epochs() -> None:
     queue = IsrChangeQueue()
     for partition in (part(0), part(7), part(0, OTHER)):
-        queue.ask(partition, AskedChange(change(), lambda _: None))
+        queue.ask(partition, RequestedChange(change(), lambda _: None))
     request = queue.request(node_id=3, broker_epoch=40)
     assert (request.broker_id, request.broker_epoch) == (3, 40)
     assert [topic.topic_id for topic in request.topics] == [TOPIC, OTHER]
@@ -96,18 +96,18 @@ def test_a_request_names_members_with_their_epochs() -> None:
 
 def test_a_later_change_replaces_one_that_has_not_left() -> None:
     queue = IsrChangeQueue()
-    queue.ask(part(0), AskedChange(change(5), lambda _: None))
-    queue.ask(part(0), AskedChange(change(6), lambda _: None))
+    queue.ask(part(0), RequestedChange(change(5), lambda _: None))
+    queue.ask(part(0), RequestedChange(change(6), lambda _: None))
     (topic,) = queue.request(node_id=3, broker_epoch=40).topics
     assert [each.partition_epoch for each in topic.partitions] == [6]
 
 
 def test_a_failed_request_is_sent_again_without_replaced_changes() -> None:
     queue = IsrChangeQueue()
-    queue.ask(part(0), AskedChange(change(5), lambda _: None))
-    queue.ask(part(1), AskedChange(change(5), lambda _: None))
+    queue.ask(part(0), RequestedChange(change(5), lambda _: None))
+    queue.ask(part(1), RequestedChange(change(5), lambda _: None))
     queue.request(node_id=3, broker_epoch=40)
-    queue.ask(part(0), AskedChange(change(6), lambda _: None))
+    queue.ask(part(0), RequestedChange(change(6), lambda _: None))
     (again,) = queue.request(node_id=3, broker_epoch=41).topics
     assert [(each.partition_index, each.partition_epoch) for each in again.partitions] == [(1, 5)]
     queue.answered(answers((part(1), ErrorCode.NONE)))
@@ -117,7 +117,7 @@ def test_a_failed_request_is_sent_again_without_replaced_changes() -> None:
 
 def test_a_change_that_the_controller_left_out_may_be_tried_again() -> None:
     queue = IsrChangeQueue()
-    queue.ask(part(0), AskedChange(change(), lambda _: None))
+    queue.ask(part(0), RequestedChange(change(), lambda _: None))
     queue.request(node_id=3, broker_epoch=40)
     ((_, answer),) = queue.answered(AlterPartitionResponse())
     assert answer.error is ErrorCode.UNKNOWN_SERVER_ERROR
@@ -126,7 +126,7 @@ def test_a_change_that_the_controller_left_out_may_be_tried_again() -> None:
 
 def test_a_partition_that_is_not_led_any_more_asks_for_nothing() -> None:
     queue = IsrChangeQueue()
-    queue.ask(part(0), AskedChange(change(), lambda _: None))
+    queue.ask(part(0), RequestedChange(change(), lambda _: None))
     queue.withdraw(part(0))
     queue.withdraw(part(1))
     assert queue.is_empty
@@ -149,7 +149,7 @@ async def test_changes_that_come_meanwhile_leave_together() -> None:
         await each.until(3)
         sizes = [len(request.topics[0].partitions) for request in each.controller.requests(KEY)]
         assert sizes == [1, 2]
-        assert each.answered[0] == (0, IsrAnswer(ErrorCode.NONE, 2, 6, (3, 4)))
+        assert each.answered[0] == (0, IsrChangeResult(ErrorCode.NONE, 2, 6, (3, 4)))
 
 
 @pytest.mark.process
@@ -177,7 +177,7 @@ async def test_each_partition_hears_its_own_error_and_may_ask_again() -> None:
 
     async with sender(answer) as each:
 
-        def again(first: IsrAnswer) -> None:
+        def again(first: IsrChangeResult) -> None:
             each.answered.append((1, first))
             each.ask(1, change(9))
 
@@ -204,7 +204,7 @@ async def test_an_error_code_of_a_later_release_may_be_tried_again() -> None:
 async def test_a_change_asked_for_in_the_step_of_an_answer_is_answered_too() -> None:
     async with sender(all_done) as each:
         for _ in range(3):
-            answered: asyncio.Future[IsrAnswer] = asyncio.get_running_loop().create_future()
+            answered: asyncio.Future[IsrChangeResult] = asyncio.get_running_loop().create_future()
             each.changes.ask(TOPIC, 0, change(), answered.set_result)
             async with asyncio.timeout(HANG_S):
                 await answered

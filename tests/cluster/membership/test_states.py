@@ -16,13 +16,13 @@ from eosin.cluster.membership.rules.states import (
     Event,
     FenceWanted,
     HeartbeatAnswered,
-    Limits,
     Lose,
+    MembershipSettings,
     MemberState,
     NotAnswered,
     Register,
     RegistrationAnswered,
-    Report,
+    ReportState,
     SaveEpoch,
     SendHeartbeat,
     StopWanted,
@@ -32,7 +32,7 @@ from eosin.cluster.membership.rules.states import (
 )
 from eosin.protocol.errors import ErrorCode
 
-LIMITS = Limits(
+LIMITS = MembershipSettings(
     node_id=3,
     cluster_id="abcdefghijklmnopqrstuw",
     heartbeat_interval_ms=2000,
@@ -58,11 +58,11 @@ class Broker:
         self.now_ms += after_ms
         self.member, effects = decide(self.member, event, self.now_ms, LIMITS)
         for effect in effects:
-            if isinstance(effect, Report):
+            if isinstance(effect, ReportState):
                 self.said.append(effect.sentence)
             if isinstance(effect, Lose):
                 self.lost = effect.sentence
-        return tuple(effect for effect in effects if not isinstance(effect, Report | Lose))
+        return tuple(effect for effect in effects if not isinstance(effect, ReportState | Lose))
 
     @property
     def state(self) -> BrokerState:

@@ -11,8 +11,8 @@ from eosin.cluster.membership.rules.states import (
     Event,
     FenceWanted,
     HeartbeatAnswered,
-    Limits,
     Lose,
+    MembershipSettings,
     MemberState,
     NotAnswered,
     Register,
@@ -25,7 +25,7 @@ from eosin.cluster.membership.rules.states import (
     decide,
 )
 
-LIMITS = Limits(
+LIMITS = MembershipSettings(
     node_id=3,
     cluster_id="abcdefghijklmnopqrstuw",
     heartbeat_interval_ms=2000,

@@ -13,7 +13,7 @@ from eosin.client.addresses import Address
 from eosin.client.errors import ConnectionFailed
 from eosin.client.peer import Peer
 from eosin.client.versions import Versions
-from eosin.cluster.peers.connections import Answer, OtherBroker, Peers, PeerUnreachable
+from eosin.cluster.peers.connections import OtherBroker, Peers, PeerUnreachable, VersionedResponse
 from eosin.cluster.peers.remote_markers import MAX_IN_FLIGHT, RemoteBrokers, RemoteMarkers
 from eosin.cluster.peers.remote_verifier import CoordinatorRoutes, RemoteCoordinators
 from eosin.coordinator.transactions.ports import MarkersForPartitions
@@ -47,7 +47,7 @@ class WiredPeer(OtherBroker):
         self.is_reachable = True
         self.gate: asyncio.Event | None = None
 
-    async def ask(self, key: ApiKey, message: Message, *, at_least: int = 0) -> Answer:
+    async def ask(self, key: ApiKey, message: Message, *, at_least: int = 0) -> VersionedResponse:
         self.requests.append(message)
         if self.gate is not None:
             await self.gate.wait()
@@ -55,7 +55,7 @@ class WiredPeer(OtherBroker):
             raise PeerUnreachable("broker 2 is gone")
         api = APIS[key]
         version = api.versions[-1] if self._version is None else self._version
-        return Answer(await self._broker.call(api, message, version), version)
+        return VersionedResponse(await self._broker.call(api, message, version), version)
 
 
 async def never(address: Address, *, timeout_ms: int) -> Peer:

@@ -12,7 +12,6 @@ from eosin.cluster.quorum.observer import (
     METADATA_TOPIC,
     METADATA_TOPIC_ID,
     Apply,
-    Ask,
     Disconnect,
     Effect,
     Effects,
@@ -21,6 +20,7 @@ from eosin.cluster.quorum.observer import (
     ObserverConfig,
     Pause,
     Restore,
+    SendRequest,
 )
 from eosin.cluster.quorum.rules.errors import QuorumLost, QuorumUnreadable
 from eosin.protocol.errors import ErrorCode
@@ -53,7 +53,7 @@ class Asked:
         self.effects: Effects = self.observer.start()
 
     def answer(self, response: FetchResponse | FetchSnapshotResponse) -> "Asked":
-        assert isinstance(self.effects[-1], Ask)
+        assert isinstance(self.effects[-1], SendRequest)
         self.effects = self.observer.answered(response, self.now_ms)
         return self
 
@@ -67,8 +67,8 @@ class Asked:
         return self
 
     @property
-    def ask(self) -> Ask:
-        assert isinstance(self.effects[-1], Ask), self.effects
+    def ask(self) -> SendRequest:
+        assert isinstance(self.effects[-1], SendRequest), self.effects
         return self.effects[-1]
 
     @property

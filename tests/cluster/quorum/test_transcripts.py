@@ -12,7 +12,7 @@ import pytest
 
 from eosin.client.addresses import Address
 from eosin.cluster.quorum.leader import ActiveController
-from eosin.cluster.quorum.observer import Apply, Ask, Effects, Follow, Observer, ObserverConfig, Pause, Restore
+from eosin.cluster.quorum.observer import Apply, Effects, Follow, Observer, ObserverConfig, Pause, Restore, SendRequest
 from eosin.cluster.quorum.rules.batches import control_records, data_records
 from eosin.cluster.quorum.rules.errors import QuorumLost
 from eosin.cluster.quorum.rules.replay import Replay
@@ -68,7 +68,7 @@ class Playback:
             self.apis.append(exchange["api"])
             latest = self._do(self.observer.answered(response_of(exchange), 0))
 
-    def _do(self, effects: Effects) -> Ask | Pause:
+    def _do(self, effects: Effects) -> SendRequest | Pause:
         self.effects += effects
         for effect in effects:
             if isinstance(effect, Restore):
@@ -85,7 +85,7 @@ class Playback:
                             self.replay.apply(offset, record)
                     self.replay.advance(batch.last_offset, batch.epoch)
         last = effects[-1]
-        assert isinstance(last, Ask | Pause)
+        assert isinstance(last, SendRequest | Pause)
         return last
 
 
@@ -192,7 +192,7 @@ def test_a_download_that_is_refused_starts_over_with_a_fetch(case: str) -> None:
     [exchange] = [each for each in transcript("refusals")["exchanges"] if each["case"] == case]
     assert isinstance(played.observer.answered(response_of(exchange), 0)[-1], Pause)
     [ask] = played.observer.resumed()
-    assert isinstance(ask, Ask)
+    assert isinstance(ask, SendRequest)
     assert ask.key is ApiKey.FETCH
 
 

@@ -1,18 +1,18 @@
 """What a follower names in its requests, in a session and without one (KIP-227, storage.md 16)."""
 
-from eosin.cluster.replication.fetch_session import FetchLimits, FetchSession, PartitionKey
-from eosin.cluster.replication.rules.followed_partition import Position
+from eosin.cluster.replication.fetch_session import FollowerFetchLimits, FollowerFetchSession, PartitionKey
+from eosin.cluster.replication.rules.followed_partition import FetchPosition
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.fetch import FetchRequest, FetchResponse
 
 ORDERS, STOCK = b"o" * 16, b"s" * 16
 FIRST, SECOND, THIRD = PartitionKey(ORDERS, 0), PartitionKey(ORDERS, 1), PartitionKey(STOCK, 0)
-LIMITS = FetchLimits(replica_id=2, max_wait_ms=500, min_bytes=1, max_bytes=10_000, partition_max_bytes=1000)
+LIMITS = FollowerFetchLimits(replica_id=2, max_wait_ms=500, min_bytes=1, max_bytes=10_000, partition_max_bytes=1000)
 SESSION = 77
 
 
-def at(offset: int, *, epoch: int = 4) -> Position:
-    return Position(epoch, offset, 3, 0)
+def at(offset: int, *, epoch: int = 4) -> FetchPosition:
+    return FetchPosition(epoch, offset, 3, 0)
 
 
 def named(request: FetchRequest) -> dict[PartitionKey, int]:
@@ -27,9 +27,9 @@ def forgotten(request: FetchRequest) -> set[PartitionKey]:
     return {PartitionKey(each.topic_id, index) for each in request.forgotten_topics_data for index in each.partitions}
 
 
-def opened() -> FetchSession:
+def opened() -> FollowerFetchSession:
     """A session at epoch 1 that knows the three partitions at offset 10."""
-    session = FetchSession(LIMITS)
+    session = FollowerFetchSession(LIMITS)
     for key in (FIRST, SECOND, THIRD):
         session.want(key, at(10))
     session.request(9)
@@ -38,7 +38,7 @@ def opened() -> FetchSession:
 
 
 def test_the_first_request_names_everything_and_asks_for_a_session() -> None:
-    session = FetchSession(LIMITS)
+    session = FollowerFetchSession(LIMITS)
     session.want(FIRST, at(10))
     session.want(THIRD, at(20))
     request = session.request(9)
@@ -90,11 +90,11 @@ def test_a_partition_that_comes_back_before_the_next_request_is_not_forgotten() 
 
 def test_an_answer_is_held_against_the_position_that_was_asked_last() -> None:
     session = opened()
-    assert session.asked_position(FIRST) == at(10)
+    assert session.requested_position(FIRST) == at(10)
     session.want(FIRST, at(30))
-    assert session.asked_position(FIRST) == at(10)
+    assert session.requested_position(FIRST) == at(10)
     session.request(9)
-    assert session.asked_position(FIRST) == at(30)
+    assert session.requested_position(FIRST) == at(30)
 
 
 def test_a_partition_of_a_full_request_that_is_gone_has_no_position() -> None:
@@ -102,7 +102,7 @@ def test_a_partition_of_a_full_request_that_is_gone_has_no_position() -> None:
     session.forget(FIRST)
     session.lost()
     session.request(9)
-    assert session.asked_position(FIRST) is None
+    assert session.requested_position(FIRST) is None
 
 
 def test_a_leader_that_forgot_the_session_is_sent_a_full_request() -> None:

@@ -8,12 +8,12 @@ from batches import TOPIC_ID, data
 from logs import Logs, read_now
 from manual_flusher import ManualFlusher
 
-from eosin.cluster.replication.fetch_session import FetchLimits
-from eosin.cluster.replication.fetcher import HELD_LOOK_MS, Ask, Fetch, Fetcher, Wait
+from eosin.cluster.replication.fetch_session import FollowerFetchLimits
+from eosin.cluster.replication.fetcher import HELD_CHECK_MS, Fetch, Fetcher, SendListOffsets, Wait
 from eosin.cluster.replication.followed_replica import FollowedReplica
 from eosin.cluster.replication.rules.followed_partition import Phase
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.protocol.schemas.fetch import FetchableTopicResponse, FetchPartition, FetchResponse, PartitionData
 from eosin.protocol.schemas.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -22,7 +22,6 @@ from eosin.protocol.schemas.list_offsets import (
 )
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.log.partition_log import PartitionLog
-from eosin.storage.results.log_results import Isolation
 
 EPOCH = 4
 BACKOFF_MS = 1000
@@ -63,7 +62,7 @@ class Pair:
         self.follower = Logs(
             durability=Durability.FSYNC, flusher=self.flusher, replicated=True, clock=self.leader.clock
         )
-        limits = FetchLimits(2, max_wait_ms=500, min_bytes=1, max_bytes=10_000, partition_max_bytes=1000)
+        limits = FollowerFetchLimits(2, max_wait_ms=500, min_bytes=1, max_bytes=10_000, partition_max_bytes=1000)
         self.fetcher = Fetcher(limits, backoff_ms=BACKOFF_MS, sync_patience_ms=PATIENCE_MS, throttle=self.throttle)
 
     async def open(self) -> None:
@@ -83,7 +82,7 @@ class Pair:
     def produce(self, index: int, count: int = 1) -> None:
         self.leader.append(self.leader.log(TopicPartition("orders", index)), data(count))
 
-    def step(self) -> Fetch | Ask | Wait:
+    def step(self) -> Fetch | SendListOffsets | Wait:
         return self.fetcher.next_step(self.now_ms, broker_epoch=BROKER_EPOCH)
 
     @property
@@ -334,7 +333,7 @@ async def test_a_partition_out_of_range_asks_for_the_leaders_log_end(pair: Pair)
     pair.fetch()
     pair.answer(PartitionData(partition_index=0, error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
     step = pair.step()
-    assert isinstance(step, Ask)
+    assert isinstance(step, SendListOffsets)
     (topic,) = step.request.topics
     (asked,) = topic.partitions
     assert (step.request.replica_id, topic.name) == (2, "orders")
@@ -343,7 +342,7 @@ async def test_a_partition_out_of_range_asks_for_the_leaders_log_end(pair: Pair)
     pair.fetcher.told(ListOffsetsResponse(topics=(ListOffsetsTopicResponse("orders", (told,)),)))
     assert replica.followed.phase is Phase.ASKING_EARLIEST
     step = pair.step()
-    assert isinstance(step, Ask)
+    assert isinstance(step, SendListOffsets)
     assert step.request.topics[0].partitions[0].timestamp == -2
 
 
@@ -352,7 +351,7 @@ async def test_appended_records_are_for_replicas_and_not_yet_for_clients(pair: P
     pair.produce(0)
     pair.fetch()
     pair.answer(pair.records(0, 0))
-    assert not read_now(replica.log, 0, isolation=Isolation.READ_UNCOMMITTED).records
+    assert not read_now(replica.log, 0, isolation=IsolationLevel.READ_UNCOMMITTED).records
     assert read_now(replica.log, 0, isolation=None).records
 
 
@@ -380,7 +379,7 @@ async def test_a_fetcher_whose_partitions_are_all_throttled_waits_and_looks_agai
     replica = pair.follow(0)
     assert pair.step() == Wait(pair.now_ms + 300)
     pair.throttle.free_at = pair.now_ms + 90_000
-    assert pair.step() == Wait(pair.now_ms + HELD_LOOK_MS)
+    assert pair.step() == Wait(pair.now_ms + HELD_CHECK_MS)
     pair.throttle.partitions = set()
     assert set(pair.fetch()) == {0}
     pair.throttle.partitions = {0}

@@ -12,17 +12,17 @@ from eosin.cluster.replication.rules.followed_partition import (
     AdvanceLogStart,
     Answered,
     Append,
-    AskOffset,
     Cut,
-    Decision,
     Event,
+    FetchPosition,
+    FetchRetryDue,
     FollowedPartition,
+    FollowerDecision,
+    ListOffset,
     LogRefused,
-    OffsetTold,
+    OffsetListed,
     Phase,
-    Position,
-    Report,
-    RetryDue,
+    ReportPartition,
     StartAt,
     Truncate,
     carried_out,
@@ -51,7 +51,7 @@ FOLLOWED = FollowedPartition(leader_epoch=4)
 
 def step(
     event: Event, *, followed: FollowedPartition = FOLLOWED, log: Log | None = None, now_ms: int = NOW_MS
-) -> Decision:
+) -> FollowerDecision:
     return decide(followed, event, log or Log(), now_ms=now_ms, backoff_ms=BACKOFF_MS)
 
 
@@ -65,7 +65,7 @@ def answer(
     divergence: Divergence | None = None,
     records: bytes = b"",
 ) -> Answered:
-    position = Position(epoch, offset, 3, 0)
+    position = FetchPosition(epoch, offset, 3, 0)
     return Answered(position, error, high_watermark, log_start_offset, divergence, records)
 
 
@@ -78,12 +78,12 @@ def asking(phase: Phase) -> FollowedPartition:
 
 
 def test_it_asks_from_its_log_end_with_the_epoch_of_its_last_batch() -> None:
-    assert position_of(FOLLOWED, Log()) == Position(4, 50, 3, 0)
+    assert position_of(FOLLOWED, Log()) == FetchPosition(4, 50, 3, 0)
 
 
 def test_an_empty_log_has_no_last_epoch() -> None:
     empty = Log(epochs=LeaderEpochs(), high_watermark=0, durable_end=0, log_end_offset=0)
-    assert position_of(FOLLOWED, empty) == Position(4, 0, -1, 0)
+    assert position_of(FOLLOWED, empty) == FetchPosition(4, 0, -1, 0)
 
 
 def test_a_log_that_is_not_durable_yet_has_no_position() -> None:
@@ -143,48 +143,48 @@ def test_the_end_of_a_cut_ends_nothing_else() -> None:
 def test_out_of_range_asks_for_the_log_end_of_the_leader() -> None:
     decision = step(answer(ErrorCode.OFFSET_OUT_OF_RANGE))
     assert decision.followed.phase is Phase.ASKING_LATEST
-    assert decision.effects == (AskOffset(LATEST),)
+    assert decision.effects == (ListOffset(LATEST),)
 
 
 def test_a_leader_that_ends_earlier_cuts_the_log_there() -> None:
-    decision = step(OffsetTold(4, ErrorCode.NONE, 45), followed=asking(Phase.ASKING_LATEST))
+    decision = step(OffsetListed(4, ErrorCode.NONE, 45), followed=asking(Phase.ASKING_LATEST))
     assert decision.followed.phase is Phase.CUTTING
     assert decision.effects == (Truncate(45, below_high_watermark=False),)
 
 
 def test_a_leader_that_ends_later_is_asked_where_it_starts() -> None:
-    decision = step(OffsetTold(4, ErrorCode.NONE, 50), followed=asking(Phase.ASKING_LATEST))
+    decision = step(OffsetListed(4, ErrorCode.NONE, 50), followed=asking(Phase.ASKING_LATEST))
     assert decision.followed.phase is Phase.ASKING_EARLIEST
-    assert decision.effects == (AskOffset(EARLIEST),)
+    assert decision.effects == (ListOffset(EARLIEST),)
 
 
 def test_a_leader_that_starts_behind_the_log_end_makes_it_begin_again() -> None:
-    decision = step(OffsetTold(4, ErrorCode.NONE, 70), followed=asking(Phase.ASKING_EARLIEST))
+    decision = step(OffsetListed(4, ErrorCode.NONE, 70), followed=asking(Phase.ASKING_EARLIEST))
     assert decision.followed.phase is Phase.CUTTING
     assert decision.effects[-1] == StartAt(70)
-    assert isinstance(decision.effects[0], Report)
+    assert isinstance(decision.effects[0], ReportPartition)
 
 
 def test_a_log_that_is_in_range_again_goes_on_after_a_pause() -> None:
-    decision = step(OffsetTold(4, ErrorCode.NONE, 20), followed=asking(Phase.ASKING_EARLIEST))
+    decision = step(OffsetListed(4, ErrorCode.NONE, 20), followed=asking(Phase.ASKING_EARLIEST))
     assert decision.followed.phase is Phase.BACKING_OFF
     assert decision.effects == ()
 
 
 def test_an_offset_of_an_older_leader_epoch_is_ignored() -> None:
     asked = asking(Phase.ASKING_LATEST)
-    assert step(OffsetTold(3, ErrorCode.NONE, 10), followed=asked) == (asked, ())
+    assert step(OffsetListed(3, ErrorCode.NONE, 10), followed=asked) == (asked, ())
 
 
 def test_a_leader_that_cannot_tell_its_offsets_is_asked_again_later() -> None:
-    told = OffsetTold(4, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    told = OffsetListed(4, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert step(told, followed=asking(Phase.ASKING_LATEST)).followed.phase is Phase.BACKING_OFF
 
 
 def test_a_fenced_epoch_waits_for_newer_metadata() -> None:
     fenced = step(answer(ErrorCode.FENCED_LEADER_EPOCH)).followed
     assert fenced.phase is Phase.FENCED
-    assert step(RetryDue(), followed=fenced, now_ms=10**9).followed.phase is Phase.FENCED
+    assert step(FetchRetryDue(), followed=fenced, now_ms=10**9).followed.phase is Phase.FENCED
 
 
 @pytest.mark.parametrize(
@@ -210,14 +210,14 @@ def test_a_passing_error_backs_off_in_silence(error: ErrorCode) -> None:
 def test_an_unforeseen_error_backs_off_and_is_logged() -> None:
     decision = step(answer(ErrorCode.UNKNOWN_SERVER_ERROR))
     assert decision.followed.phase is Phase.BACKING_OFF
-    assert [type(effect) for effect in decision.effects] == [Report]
+    assert [type(effect) for effect in decision.effects] == [ReportPartition]
 
 
 def test_a_back_off_ends_when_its_time_has_come() -> None:
     backing_off = step(answer(ErrorCode.KAFKA_STORAGE_ERROR)).followed
-    early = step(RetryDue(), followed=backing_off, now_ms=NOW_MS + BACKOFF_MS - 1)
+    early = step(FetchRetryDue(), followed=backing_off, now_ms=NOW_MS + BACKOFF_MS - 1)
     assert early.followed.phase is Phase.BACKING_OFF
-    assert step(RetryDue(), followed=backing_off, now_ms=NOW_MS + BACKOFF_MS).followed.phase is Phase.FETCHING
+    assert step(FetchRetryDue(), followed=backing_off, now_ms=NOW_MS + BACKOFF_MS).followed.phase is Phase.FETCHING
 
 
 def test_damaged_records_are_logged_at_the_first_and_at_each_tenth_answer() -> None:
@@ -227,7 +227,7 @@ def test_damaged_records_are_logged_at_the_first_and_at_each_tenth_answer() -> N
         followed, effects = step(event, followed=followed)
         assert followed.phase is Phase.BACKING_OFF
         lines += [count] if effects else []
-        followed = step(RetryDue(), followed=followed, now_ms=NOW_MS + BACKOFF_MS).followed
+        followed = step(FetchRetryDue(), followed=followed, now_ms=NOW_MS + BACKOFF_MS).followed
     assert lines == [1, 10, 20]
 
 
@@ -240,12 +240,12 @@ def test_an_answer_that_was_kept_begins_the_count_of_damaged_ones_anew() -> None
 def test_records_of_an_old_format_end_the_following() -> None:
     decision = step(LogRefused(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, "records of magic 1"))
     assert decision.followed.phase is Phase.FAILED
-    assert isinstance(decision.effects[0], Report)
+    assert isinstance(decision.effects[0], ReportPartition)
 
 
 def test_a_leader_with_tiered_storage_cannot_be_followed() -> None:
     assert step(answer(ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE)).followed.phase is Phase.FAILED
-    told = OffsetTold(4, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE)
+    told = OffsetListed(4, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE)
     assert step(told, followed=asking(Phase.ASKING_LATEST)).followed.phase is Phase.FAILED
 
 

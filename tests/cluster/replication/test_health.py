@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from cluster_images import delta, image, partition, topic
 
-from eosin.cluster.quorum.rules.image import PartitionRegistration, ResourceType
+from eosin.cluster.quorum.rules.image import PartitionRegistration
 from eosin.cluster.replication.health import InDanger, ReplicationHealth
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.names import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
@@ -35,7 +36,7 @@ class Watched:
         self._image = after
         return self.health.counts
 
-    def configs_change(self, kind: ResourceType, name: str) -> InDanger:
+    def configs_change(self, kind: ConfigResourceType, name: str) -> InDanger:
         change: Any = replace(delta(self._image, self._image), configs_changed=frozenset({(kind, name)}))
         self.health.apply(change)
         return self.health.counts
@@ -63,12 +64,12 @@ def test_a_partition_counts_where_this_broker_has_to_do_with_it(
         assert ReplicationHealth(HERE, image(topic(found)), min_in_sync=lambda _: 2).counts == counts
 
 
-@pytest.mark.parametrize(("kind", "name"), [(ResourceType.TOPIC, "orders"), (ResourceType.BROKER, "")])
-def test_another_minimum_counts_at_once(kind: ResourceType, name: str) -> None:
+@pytest.mark.parametrize(("kind", "name"), [(ConfigResourceType.TOPIC, "orders"), (ConfigResourceType.BROKER, "")])
+def test_another_minimum_counts_at_once(kind: ConfigResourceType, name: str) -> None:
     watched = Watched()
     watched.becomes(led(1, 2))
     watched.min_in_sync = 3
-    assert watched.configs_change(ResourceType.TOPIC, "another") == InDanger(under_replicated=1)
+    assert watched.configs_change(ConfigResourceType.TOPIC, "another") == InDanger(under_replicated=1)
     assert watched.configs_change(kind, name) == InDanger(under_replicated=1, under_min_isr=1)
 
 

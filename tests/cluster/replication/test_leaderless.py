@@ -12,7 +12,7 @@ from manual_clock import ManualClock
 
 from eosin.cluster.quorum.rules.image import LOST_DIRECTORY, NO_LEADER, PartitionRegistration, TopicImage
 from eosin.cluster.quorum.rules.sorted_map import SortedMap
-from eosin.cluster.replication.leaderless import MAX_TOLD, PATIENCE_MS, LeaderlessPartitions
+from eosin.cluster.replication.leaderless import MAX_REPORTED, PATIENCE_MS, LeaderlessPartitions
 from eosin.protocol.names import TopicPartition, Uuid
 
 pytestmark = pytest.mark.virtual
@@ -120,12 +120,12 @@ async def test_a_leader_that_comes_while_others_are_asked_is_enough(caplog: pyte
 
 async def test_many_partitions_without_a_leader_are_a_few_lines_and_a_number(caplog: pytest.LogCaptureFixture) -> None:
     watched = Watched(caplog, ends={2: 480})
-    count = MAX_TOLD + 15
+    count = MAX_REPORTED + 15
     many = TopicImage("orders", b"o" * 16, SortedMap({index: placed(elr=(3,)) for index in range(count)}))
     watched.leaderless = LeaderlessPartitions(
         US, image(many, brokers=watched.brokers), directory_id=OURS, log=watched.log, ends=watched, clock=watched.clock
     )
     said = await watched.told_after(PATIENCE_MS)
-    assert len(said) == MAX_TOLD + 1
+    assert len(said) == MAX_REPORTED + 1
     assert said[-1].startswith("15 more partitions have no leader")
     assert len(watched.asked) == 1

@@ -13,8 +13,8 @@ from registrations import Broker, Partition
 from eosin.broker.handlers import delete_records, fetch, list_offsets
 from eosin.broker.markers import LocalMarkers
 from eosin.cluster.replication.coordinator_log import ReplicatedCoordinatorLog
-from eosin.cluster.replication.led_partitions import LOOKS_PER_TURN, LedPartitions
-from eosin.cluster.replication.rules.isr import IsrAnswer
+from eosin.cluster.replication.led_partitions import CHECKS_PER_TURN, LedPartitions
+from eosin.cluster.replication.rules.isr import IsrChangeResult
 from eosin.cluster.replication.rules.leading import FollowerFetch
 from eosin.cluster.replication.rules.led_partition import IsrChange
 from eosin.cluster.replication.rules.positions import Registrations
@@ -34,7 +34,7 @@ RECORDS_AT = 61
 
 class Asked(NamedTuple):
     change: IsrChange
-    answered: Callable[[IsrAnswer], None]
+    answered: Callable[[IsrChangeResult], None]
 
 
 class Controller:
@@ -44,7 +44,9 @@ class Controller:
         self.asked: list[Asked] = []
         self.withdrawn = 0
 
-    def ask(self, topic_id: Uuid, partition: int, change: IsrChange, answered: Callable[[IsrAnswer], None]) -> None:
+    def ask(
+        self, topic_id: Uuid, partition: int, change: IsrChange, answered: Callable[[IsrChangeResult], None]
+    ) -> None:
         self.asked.append(Asked(change, answered))
 
     def withdraw(self, topic_id: Uuid, partition: int) -> None:
@@ -54,7 +56,7 @@ class Controller:
         """Write the oldest change."""
         change, answered = self.asked.pop(0)
         isr = change.node_ids
-        answered(IsrAnswer(ErrorCode.NONE, change.leader_epoch, change.partition_epoch + 1, isr))
+        answered(IsrChangeResult(ErrorCode.NONE, change.leader_epoch, change.partition_epoch + 1, isr))
         return isr
 
 
@@ -482,11 +484,11 @@ async def test_a_fetch_that_finds_a_follower_idle_still_says_that_it_has_caught_
     assert await session.fetched() is None
     leads.broker.clock.advance(LAG_MS - 1)
     leads.broker.begin_produce(batch("a"))
-    leads.leading.look_for_lag()
+    leads.leading.check_for_lag()
     await settle()
     assert not leads.controller.asked, "it was heard a moment ago"
     leads.broker.clock.advance(2)
-    leads.leading.look_for_lag()
+    leads.leading.check_for_lag()
     await settle()
     assert leads.controller.confirm() == (1,)
 
@@ -598,10 +600,10 @@ async def test_a_follower_that_lags_is_taken_out_and_then_holds_nothing_up() -> 
     leads.lead(1, 2)
     produced = leads.broker.begin_produce(batch("a"))
     await settle()
-    leads.leading.look_for_lag()
+    leads.leading.check_for_lag()
     assert not leads.controller.asked
     leads.broker.clock.advance(LAG_MS + 1)
-    leads.leading.look_for_lag()
+    leads.leading.check_for_lag()
     await settle()
     assert leads.log.high_watermark == 0
     assert leads.controller.confirm() == (1,)
@@ -613,7 +615,7 @@ async def test_a_follower_that_lags_is_taken_out_and_then_holds_nothing_up() -> 
 async def test_many_partitions_follow_a_change_of_brokers_in_turns() -> None:
     """cluster.md 2.10"""
     broker = await DataBroker.started()
-    await broker.create_topic("many", partitions=2 * LOOKS_PER_TURN)
+    await broker.create_topic("many", partitions=2 * CHECKS_PER_TURN)
     looks = 0
 
     def brokers() -> Registrations:
@@ -630,14 +632,14 @@ async def test_many_partitions_follow_a_change_of_brokers_in_turns() -> None:
         clock=broker.clock,
         max_lag_ms=LAG_MS,
     )
-    for index in range(2 * LOOKS_PER_TURN):
+    for index in range(2 * CHECKS_PER_TURN):
         log = broker.log("many", index)
         leading.lead(log, log.topic_id, Partition((1, 2), (1, 2), log.leader_epoch, 1))
     looks = 0
     leading.brokers_changed()
-    assert looks == LOOKS_PER_TURN
+    assert looks == CHECKS_PER_TURN
     await asyncio.sleep(0)
-    assert looks == 2 * LOOKS_PER_TURN
+    assert looks == 2 * CHECKS_PER_TURN
 
 
 async def test_an_answer_of_the_controller_that_comes_after_a_new_election_changes_nothing() -> None:
@@ -647,7 +649,7 @@ async def test_an_answer_of_the_controller_that_comes_after_a_new_election_chang
     asked = leads.controller.asked.pop()
     leads.leading.resign(leads.log)
     leads.lead(1, 2, 3)
-    asked.answered(IsrAnswer(ErrorCode.NONE, asked.change.leader_epoch, 9, (1,)))
+    asked.answered(IsrChangeResult(ErrorCode.NONE, asked.change.leader_epoch, 9, (1,)))
     state = leads.leading.state(leads.log)
     assert state is not None
     assert state.isr == (1, 2, 3)

@@ -11,7 +11,7 @@ from registrations import Broker, Partition
 from eosin.broker.handlers import describe_producers, fetch
 from eosin.broker.partitions import Partitions
 from eosin.cluster.replication.led_partitions import LedPartitions
-from eosin.cluster.replication.rules.isr import IsrAnswer
+from eosin.cluster.replication.rules.isr import IsrChangeResult
 from eosin.cluster.replication.rules.leading import FollowerFetch
 from eosin.model.cluster import Endpoint
 from eosin.protocol.errors import ErrorCode
@@ -28,7 +28,7 @@ RACKS: Mapping[int, str] = {LEADER: "a", FOLLOWER: "b"}
 
 
 class NoController:
-    def ask(self, *_: object) -> IsrAnswer:
+    def ask(self, *_: object) -> IsrChangeResult:
         raise AssertionError("the ISR stays")
 
     def withdraw(self, *_: object) -> None: ...

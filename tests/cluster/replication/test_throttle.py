@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 from cluster_images import delta, image, partition, topic
 
-from eosin.cluster.quorum.rules.image import ClusterImage, ResourceType
+from eosin.cluster.quorum.rules.image import ClusterImage
 from eosin.cluster.quorum.rules.sorted_map import SortedMap
 from eosin.cluster.replication.throttle import FollowerThrottle, LeaderThrottle, partitions_of
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.names import TopicPartition
 
 HERE = 2
@@ -24,11 +25,11 @@ def throttled(
 ) -> ClusterImage:
     configs: dict[tuple[int, str], dict[str, str]] = {}
     if listed is not None:
-        configs[ResourceType.TOPIC, "orders"] = {REPLICAS: listed, "retention.ms": "1"}
+        configs[ConfigResourceType.TOPIC, "orders"] = {REPLICAS: listed, "retention.ms": "1"}
     if rate is not None:
-        configs[ResourceType.BROKER, str(HERE)] = {RATE: rate}
+        configs[ConfigResourceType.BROKER, str(HERE)] = {RATE: rate}
     if of_all is not None:
-        configs[ResourceType.BROKER, ""] = {RATE: of_all}
+        configs[ConfigResourceType.BROKER, ""] = {RATE: of_all}
     found = image(topic(partition(1, replicas=(1, HERE), isr=isr)))
     return replace(found, configs=SortedMap(configs))
 
@@ -126,8 +127,8 @@ def test_each_end_goes_by_its_own_settings() -> None:
     assert receiving.is_on
     of_leader = image(topic(partition(HERE, replicas=(1, HERE), isr=(HERE,))))
     configs = {
-        (int(ResourceType.TOPIC), "orders"): {LeaderThrottle.REPLICAS: f"0:{HERE}"},
-        (int(ResourceType.BROKER), str(HERE)): {LeaderThrottle.RATE: "500"},
+        (int(ConfigResourceType.TOPIC), "orders"): {LeaderThrottle.REPLICAS: f"0:{HERE}"},
+        (int(ConfigResourceType.BROKER), str(HERE)): {LeaderThrottle.RATE: "500"},
     }
     sending = after(sending, settings, replace(of_leader, configs=SortedMap(configs)))
     assert sending.is_on

@@ -16,7 +16,7 @@ OK = ErrorCode.NONE
 
 async def one_of_several() -> Broker:
     """A coordinator of a cluster, at which a group has committed 42."""
-    broker = await Broker(confirms_answers=True).started()
+    broker = await Broker(confirms_responses=True).started()
     answers = await broker.groups.offsets.commit("g", [OffsetToCommit(P0, 42)], committer=Committer(), api_version=9)
     assert list(answers) == [OK]
     return broker

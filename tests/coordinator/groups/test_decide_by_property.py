@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.decide import decide
-from eosin.coordinator.groups.rules.effects import CancelTimer, JoinResult, Persist, Reply, StartTimer
+from eosin.coordinator.groups.rules.effects import CancelTimer, GroupReply, JoinResult, PersistGroup, StartTimer
 from eosin.coordinator.groups.rules.events import (
-    Appended,
-    AppendFailed,
     Completion,
     Event,
+    GroupAppended,
+    GroupAppendFailed,
     Join,
     Leave,
     LeavingMember,
@@ -47,11 +47,11 @@ class Stage:
         self.group, effects = decide(self.group, event, now_ms=self.now_ms, config=self.config)
         for effect in effects:
             match effect:
-                case Reply():
+                case GroupReply():
                     self.waiting.remove(effect.request_id)  # KeyError: answered twice
                     if isinstance(effect.answer, JoinResult) and effect.answer.member_id:
                         self.ids.append((effect.answer.member_id, None))
-                case Persist():
+                case PersistGroup():
                     self.writes.append(effect.then)
                 case StartTimer():
                     self.made += 1
@@ -135,9 +135,9 @@ def act(stage: Stage, data: st.DataObject) -> None:
         case "timer" if stage.timers:
             stage.fire_next()
         case "stored" if stage.writes:
-            stage.happen(Appended(stage.writes.pop(0)))
+            stage.happen(GroupAppended(stage.writes.pop(0)))
         case "failed" if stage.writes:
-            stage.happen(AppendFailed(stage.writes.pop(0), ErrorCode.KAFKA_STORAGE_ERROR))
+            stage.happen(GroupAppendFailed(stage.writes.pop(0), ErrorCode.KAFKA_STORAGE_ERROR))
         case "stale" if stage.timers:
             timer = data.draw(st.sampled_from(list(stage.timers)))
             if timer.kind is not TimerKind.PENDING:
@@ -156,7 +156,7 @@ def test_every_request_is_answered_once_and_nobody_waits_for_ever(
         act(stage, data)
     for _ in range(500):  # everybody falls silent: writes end, timers run out
         if stage.writes:
-            stage.happen(Appended(stage.writes.pop(0)))
+            stage.happen(GroupAppended(stage.writes.pop(0)))
         elif stage.timers:
             stage.fire_next()
         else:

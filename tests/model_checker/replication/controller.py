@@ -1,7 +1,7 @@
 """The controller, as small as it can be: registrations, elections, the ISR and the ELR, by the rules of Apache Kafka's
 (cluster.md 2.4, 2.7, 4.11, 4.12). It is no code of ours: it is what ours must be right beside."""
 
-from eosin.cluster.replication.rules.isr import IsrAnswer
+from eosin.cluster.replication.rules.isr import IsrChangeResult
 from eosin.protocol.errors import ErrorCode
 from model_checker.replication.values import NO_LEADER, Bounds, Change, Controller, Registered
 
@@ -37,24 +37,24 @@ def may_lead(state: Controller, node: int) -> bool:
     return node in state.isr and not state.brokers[node].fenced
 
 
-def altered(state: Controller, asked: Change, bounds: Bounds) -> tuple[Controller, IsrAnswer]:
+def altered(state: Controller, asked: Change, bounds: Bounds) -> tuple[Controller, IsrChangeResult]:
     """AlterPartition."""
     change = asked.change
     if state.brokers[asked.leader].epoch != asked.incarnation:
-        return state, IsrAnswer(ErrorCode.STALE_BROKER_EPOCH)
+        return state, IsrChangeResult(ErrorCode.STALE_BROKER_EPOCH)
     if state.leader != asked.leader or state.leader_epoch != change.leader_epoch:
-        return state, IsrAnswer(ErrorCode.FENCED_LEADER_EPOCH)
+        return state, IsrChangeResult(ErrorCode.FENCED_LEADER_EPOCH)
     if state.partition_epoch != change.partition_epoch:
-        return state, IsrAnswer(ErrorCode.INVALID_UPDATE_VERSION)
+        return state, IsrChangeResult(ErrorCode.INVALID_UPDATE_VERSION)
     for node, told_epoch in change.isr:
         broker = state.brokers[node]
         if broker.fenced or told_epoch not in (-1, broker.epoch):
-            return state, IsrAnswer(ErrorCode.INELIGIBLE_REPLICA)
+            return state, IsrChangeResult(ErrorCode.INELIGIBLE_REPLICA)
     isr = tuple(sorted(change.node_ids))
     state = state._replace(
         isr=isr, elr=_elr(state, isr, bounds, keeps=True, gone=-1), partition_epoch=state.partition_epoch + 1
     )
-    return state, IsrAnswer(ErrorCode.NONE, state.leader_epoch, state.partition_epoch, isr)
+    return state, IsrChangeResult(ErrorCode.NONE, state.leader_epoch, state.partition_epoch, isr)
 
 
 def _left(state: Controller, node: int, bounds: Bounds, *, keeps_elr: bool) -> Controller:

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import msgspec
 
 from eosin.cluster.replication.rules import followed_partition, high_watermark, isr, leading
-from eosin.cluster.replication.rules.followed_partition import Decision
+from eosin.cluster.replication.rules.followed_partition import FollowerDecision
 from eosin.cluster.replication.rules.led_partition import LedPartition
 from eosin.cluster.replication.rules.positions import UNKNOWN_EPOCH, Follower
 from eosin.protocol.errors import ErrorCode
@@ -114,8 +114,8 @@ def joins_before_the_high_watermark() -> AbstractContextManager[Any]:
 def never_truncated() -> AbstractContextManager[Any]:
     """A follower whose log parts from its leader's goes on as if it did not."""
 
-    def careless(followed: Any, divergence: Any, log: Any) -> Decision:
-        return Decision(followed)
+    def careless(followed: Any, divergence: Any, log: Any) -> FollowerDecision:
+        return FollowerDecision(followed)
 
     return patch.object(followed_partition, "_diverged", careless)
 
@@ -147,7 +147,7 @@ def fetched_before_it_is_durable() -> AbstractContextManager[Any]:
     return patch.multiple(
         "model_checker.replication.steps",
         is_durable=lambda log: True,
-        position_of=lambda followed, log: followed_partition.Position(
+        position_of=lambda followed, log: followed_partition.FetchPosition(
             followed.leader_epoch, log.log_end_offset, log.epochs.latest, 0
         ),
     )
@@ -176,7 +176,7 @@ def lost_answer_not_repeated() -> AbstractContextManager[Any]:
 
     def careless(led: LedPartition, change: Any, answer: Any, **rest: Any) -> Any:
         if answer.error is ErrorCode.NETWORK_EXCEPTION:
-            return msgspec.structs.replace(led, pending=None), isr.AfterAnswer.SETTLED
+            return msgspec.structs.replace(led, pending=None), isr.AfterResult.SETTLED
         return sound(led, change, answer, **rest)
 
     return patch.object(isr, "answered", careless)

@@ -10,23 +10,23 @@ from eosin.cluster.replication.rules.followed_partition import (
     AdvanceLogStart,
     Answered,
     Append,
-    AskOffset,
     Cut,
     Effect,
     Event,
+    FetchRetryDue,
     FollowedPartition,
-    OffsetTold,
+    ListOffset,
+    OffsetListed,
     Phase,
-    Report,
-    RetryDue,
+    ReportPartition,
     StartAt,
     Truncate,
     decide,
     is_durable,
     position_of,
 )
-from eosin.cluster.replication.rules.isr import IsrAnswer, brokers_changed
-from eosin.cluster.replication.rules.leading import FollowerFetch, LeaderContext, Next
+from eosin.cluster.replication.rules.isr import IsrChangeResult, brokers_changed
+from eosin.cluster.replication.rules.leading import FollowerFetch, LeaderContext, LeaderStep
 from eosin.cluster.replication.rules.truncation import Divergence
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.header import HEADER_BYTES
@@ -278,7 +278,7 @@ def _learn(state: State, node: int, bounds: Bounds) -> State:
     return _with(state, node, log.into(replica, led=None, followed=followed))
 
 
-def _leads(state: State, node: int, after: Next, bounds: Bounds) -> State:
+def _leads(state: State, node: int, after: LeaderStep, bounds: Bounds) -> State:
     """Carry out what a leader decided."""
     replica = state.replicas[node]
     committed = state.committed
@@ -303,7 +303,7 @@ def _pause_ends(state: State, action: Action, bounds: Bounds) -> State:
 def _look_for_lag(state: State, action: Action, bounds: Bounds) -> State:
     replica = state.replicas[action.node]
     assert replica.led is not None
-    after = leading.looked_for_lag(replica.led, Log(replica), _context(state, replica, bounds))
+    after = leading.lag_checked(replica.led, Log(replica), _context(state, replica, bounds))
     return _leads(state, action.node, after, bounds)
 
 
@@ -413,7 +413,7 @@ def _carry_out(effect: Effect, log: Log, records: tuple[Record, ...]) -> None:
             log.truncate(effect.offset)
         case StartAt():
             log.truncate(0)
-        case AdvanceLogStart() | AskOffset() | Report():
+        case AdvanceLogStart() | ListOffset() | ReportPartition():
             pass
 
 
@@ -424,19 +424,19 @@ def _ask_offset(state: State, action: Action, bounds: Bounds) -> State:
     assert followed is not None
     leader = state.replicas[_leader_of(replica)] if _leader_of(replica) != NO_LEADER else None
     if leader is None or not leader.incarnation or leader.led is None:
-        told = OffsetTold(followed.leader_epoch, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        told = OffsetListed(followed.leader_epoch, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     elif leader.led.leader_epoch != followed.leader_epoch:
         is_old = followed.leader_epoch < leader.led.leader_epoch
         error = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
-        told = OffsetTold(followed.leader_epoch, error)
+        told = OffsetListed(followed.leader_epoch, error)
     else:
         offset = len(leader.log) if followed.phase is Phase.ASKING_LATEST else 0
-        told = OffsetTold(followed.leader_epoch, ErrorCode.NONE, offset)
+        told = OffsetListed(followed.leader_epoch, ErrorCode.NONE, offset)
     return _follows(state, action.node, told)
 
 
 def _retry(state: State, action: Action, bounds: Bounds) -> State:
-    return _follows(state, action.node, RetryDue())
+    return _follows(state, action.node, FetchRetryDue())
 
 
 def _controller(state: State, action: Action, bounds: Bounds) -> State:
@@ -457,15 +457,15 @@ def _lose_controller_answer(state: State, action: Action, bounds: Bounds) -> Sta
     answer = state.changes[action.which]
     assert isinstance(answer, ChangeAnswer)
     state = _spend(_replace_change(state, action.which, None), lost_answers=state.budget.lost_answers - 1)
-    return _answer_change(state, answer, IsrAnswer(ErrorCode.NETWORK_EXCEPTION), bounds)
+    return _answer_change(state, answer, IsrChangeResult(ErrorCode.NETWORK_EXCEPTION), bounds)
 
 
-def _answer_change(state: State, answer: ChangeAnswer, told: IsrAnswer, bounds: Bounds) -> State:
+def _answer_change(state: State, answer: ChangeAnswer, told: IsrChangeResult, bounds: Bounds) -> State:
     replica = state.replicas[answer.leader]
     if replica.incarnation != answer.incarnation or replica.led is None:
         return state
     context = _context(state, replica, bounds)
-    after = leading.controller_answered(replica.led, answer.change, told, Log(replica), context)
+    after = leading.controller_responded(replica.led, answer.change, told, Log(replica), context)
     return _leads(state, answer.leader, after, bounds)
 
 

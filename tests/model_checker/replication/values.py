@@ -7,8 +7,8 @@ remembered on the side, to be compared with.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from eosin.cluster.replication.rules.followed_partition import Answered, FollowedPartition, Phase, Position
-from eosin.cluster.replication.rules.isr import IsrAnswer
+from eosin.cluster.replication.rules.followed_partition import Answered, FetchPosition, FollowedPartition, Phase
+from eosin.cluster.replication.rules.isr import IsrChangeResult
 from eosin.cluster.replication.rules.leading import FollowerFetch
 from eosin.cluster.replication.rules.led_partition import IsrChange, LedPartition
 
@@ -103,7 +103,7 @@ class FetchRequest(NamedTuple):
 
     leader: int
     fetch: FollowerFetch
-    position: Position
+    position: FetchPosition
 
 
 class FetchAnswer(NamedTuple):
@@ -127,7 +127,7 @@ class ChangeAnswer(NamedTuple):
     leader: int
     incarnation: int
     change: IsrChange
-    answer: IsrAnswer
+    answer: IsrChangeResult
 
 
 class State(NamedTuple):

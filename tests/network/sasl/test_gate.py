@@ -25,7 +25,7 @@ from eosin.protocol.schemas.metadata import MetadataRequest
 from eosin.protocol.schemas.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from eosin.protocol.schemas.sasl_handshake import SaslHandshakeRequest
 from eosin.protocol.wire.codec import encode_request
-from eosin.protocol.wire.frame_memory import LOOK_MS, FrameMemory
+from eosin.protocol.wire.frame_memory import CHECK_MS, FrameMemory
 from eosin.protocol.wire.frames import BUFFER_BYTES
 from eosin.runtime.chance import SeededChance
 from eosin.security.sasl.exchanges import Authenticated, Step
@@ -325,7 +325,7 @@ async def test_a_peer_without_a_login_that_sends_slowly_gives_way_to_one_who_wai
         peer.transport.feed((120_000).to_bytes(4, "big") + b"\x00\x24\x00\x02" + bytes(20_000))
     assert (slow.transport.reading, waiting.transport.reading) == (True, False)
     for _ in range(2):
-        await passed(broker, LOOK_MS)
+        await passed(broker, CHECK_MS)
     assert slow.is_closed
     assert waiting.transport.reading
     waiting.transport.lose()

@@ -19,7 +19,7 @@ from waiting import until
 
 from eosin.network.known_addresses import KnownAddresses
 from eosin.network.refusal_log import RefusalLog
-from eosin.network.tls.handshakes import LOOK_MS, PER_TURN, TIME_MS, Handshakes
+from eosin.network.tls.handshakes import CHECK_MS, PER_TURN, TIME_MS, Handshakes
 from eosin.network.tls.layer import (
     GREETING_BYTES,
     PIECE_BYTES,
@@ -319,7 +319,7 @@ async def test_a_handshake_that_takes_long_gives_way_to_others_that_wait_and_net
     client.greet()
     await asyncio.sleep(TIME_MS / 1000 - 0.01)
     assert not client.transport.reading
-    await asyncio.sleep(2 * LOOK_MS / 1000)
+    await asyncio.sleep(2 * CHECK_MS / 1000)
     assert client.transport.reading
     await client.shake()
     assert len(world.above) == 1

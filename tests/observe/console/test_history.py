@@ -13,7 +13,7 @@ from waiting import HANG_S
 
 from eosin.broker.traffic_stats import TrafficStats
 from eosin.network.request_stats import RequestStats
-from eosin.observe.console.history import EVERY_MS, KEPT, RECENT, History
+from eosin.observe.console.history import EVERY_MS, KEPT, RECENT, BrokerHistory
 from eosin.observe.console.tables import Table
 from eosin.observe.metrics.work_stats import FlushStats
 from eosin.observe.recorder.stats import TransactionStats
@@ -35,7 +35,7 @@ class Counters:
         self.worked_ns = 0
         self.room: FreeBytes | OSError | None = None
         recorder: Any = SimpleNamespace(stats=self.stats)
-        self.history = History(
+        self.history = BrokerHistory(
             self,  # type: ignore[arg-type]
             recorder,
             self.clock,
@@ -69,7 +69,7 @@ def applied(page: Page, table: "Table[int]", version: int) -> None:
         page[row["key"]] = row
 
 
-def history_of(broker: ObservedBroker) -> History:
+def history_of(broker: ObservedBroker) -> BrokerHistory:
     observability = broker.server.observability
     assert observability is not None
     assert observability.served.console is not None
@@ -145,14 +145,14 @@ async def test_flushes_are_told_of_the_last_minute_alone() -> None:
 
 async def test_the_room_on_the_disk_is_told_until_the_disk_does_not_say() -> None:
     counters = Counters()
-    await counters.history.look_at_disk()
+    await counters.history.measure_disk()
     assert counters.history.disk.total_bytes == -1
     counters.room = FreeBytes(40, 100)
-    await counters.history.look_at_disk()
+    await counters.history.measure_disk()
     assert (counters.history.disk.free_bytes, counters.history.disk.total_bytes) == (40, 100)
     counters.room = OSError(5, "Input/output error")
     with pytest.raises(OSError, match="Input/output error"):
-        await counters.history.look_at_disk()
+        await counters.history.measure_disk()
     assert counters.history.disk.free_bytes == -1
 
 
@@ -186,7 +186,7 @@ async def test_the_stream_tells_samples_and_the_disk(tmp_path: Path) -> None:
     ):
         await (await broker.producer("shop-1")).send(ORDERS_0)
         history = history_of(broker)
-        await history.look_at_disk()
+        await history.measure_disk()
         await history.look()
         text = (await http.get("stream?once&watch=broker,samples")).text
         tables = msgspec.json.decode(text.partition("data: ")[2].partition("\n")[0])["tables"]

@@ -128,7 +128,7 @@ def test_a_cut_never_splits_a_letter_and_never_takes_broken_text_for_text() -> N
 async def test_records_are_searched_in_steps_that_say_how_far_they_looked(
     broker: ObservedBroker, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records_view, "MOST_LOOKED_AT", 50)
+    monkeypatch.setattr(records_view, "MOST_EXAMINED", 50)
     monkeypatch.setattr(records_view, "RECORDS_PER_PIECE", 20)
     wire = await broker.wire()
     for number in range(12):
@@ -147,7 +147,7 @@ async def test_records_are_searched_in_steps_that_say_how_far_they_looked(
 async def test_a_search_looks_at_each_record_once_whatever_the_size_of_the_batches(
     broker: ObservedBroker, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records_view, "MOST_LOOKED_AT", 50)
+    monkeypatch.setattr(records_view, "MOST_EXAMINED", 50)
     monkeypatch.setattr(records_view, "RECORDS_PER_PIECE", 20)
     wire = await broker.wire()
     for first in range(0, 120, 40):

@@ -4,7 +4,7 @@ import pytest
 
 from eosin.observe.explain.event_words import in_words, said
 from eosin.observe.recorder import group_events
-from eosin.observe.recorder.events import Cause, HistoryEvent, Kind
+from eosin.observe.recorder.events import Cause, EventKind, HistoryEvent
 
 GROUPS = {
     value for name, value in vars(group_events).items() if name.isupper() and name[0] != "_" and isinstance(value, str)
@@ -57,7 +57,7 @@ def test_an_event_in_words(event: HistoryEvent, words: str) -> None:
 
 
 def test_every_kind_and_every_cause_has_words_of_its_own() -> None:
-    for kind in {*Kind, *GROUPS, "complete", "epoch_raised"}:
+    for kind in {*EventKind, *GROUPS, "complete", "epoch_raised"}:
         assert said(HistoryEvent(0, kind, 4, 1, "x", 2)) != f"{kind.replace('_', ' ')} x", kind
     told = {said(HistoryEvent(0, "fenced", 4, 1, f"{cause} PRODUCER_FENCED")) for cause in Cause}
     assert len(told) == len(Cause)

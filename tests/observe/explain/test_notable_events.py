@@ -10,14 +10,14 @@ from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from waiting import until
 
 from eosin.observe.explain.notable_log import MOST_A_SECOND, NotableLog
-from eosin.observe.recorder.events import Cause, Kind, Notable
+from eosin.observe.recorder.events import Cause, EventKind, Notable
 from eosin.observe.recorder.notable_file import FILE_BYTES, FILES, NAME, NotableFile
 from eosin.storage.disk.interfaces import File
 from eosin.storage.disk.memory import MemoryDisk
 
 pytestmark = pytest.mark.process
 
-FENCED = Notable(1, Kind.FENCED, 7, 3, "PRODUCER_FENCED", Cause.SUCCESSOR.value)
+FENCED = Notable(1, EventKind.FENCED, 7, 3, "PRODUCER_FENCED", Cause.SUCCESSOR.value)
 
 
 def on_disk(directory: Path) -> dict[str, Any]:

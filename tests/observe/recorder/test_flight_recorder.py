@@ -8,19 +8,19 @@ from manual_clock import ManualClock
 from eosin.coordinator.ports import Requester
 from eosin.coordinator.transactions.entries import PendingRequest
 from eosin.coordinator.transactions.rules.decide import decide
-from eosin.coordinator.transactions.rules.effects import AllocateProducerId, Persist, WriteMarkers
+from eosin.coordinator.transactions.rules.effects import AllocateProducerId, PersistTransaction, WriteMarkers
 from eosin.coordinator.transactions.rules.events import (
     AddPartitions,
-    Appended,
     DeadlinePassed,
     EndTxn,
     Event,
     InitProducerId,
     MarkersWritten,
+    TransactionAppended,
 )
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.network.api import RequestContext
-from eosin.observe.recorder.events import Cause, Kind, Notable
+from eosin.observe.recorder.events import Cause, EventKind, Notable
 from eosin.observe.recorder.recorder import FlightRecorder
 from eosin.observe.recorder.stats import MOST_UNCOUNTED
 from eosin.protocol.names import TopicPartition
@@ -55,8 +55,8 @@ class Coordinator:
                     self.fresh += 1
                     assert isinstance(event, InitProducerId)
                     events.append((InitProducerId(event.timeout_ms, 2, fresh_producer_id=self.fresh), asked))
-                elif isinstance(effect, Persist):
-                    events.append((Appended(), None if isinstance(event, DeadlinePassed) else asked))
+                elif isinstance(effect, PersistTransaction):
+                    events.append((TransactionAppended(), None if isinstance(event, DeadlinePassed) else asked))
                 elif isinstance(effect, WriteMarkers):
                     events.append((MarkersWritten(effect.txn.producer_id, effect.txn.producer_epoch), None))
 
@@ -117,7 +117,7 @@ def test_a_hostile_client_with_endless_ids_drops_the_oldest_of_them_alone() -> N
     coordinator.run("mine", InitProducerId(60_000, 2))
     coordinator.run("mine", AddPartitions(1, 0, frozenset({TopicPartition("orders", 0)})))
     for number in range(5_000):
-        recorder.note(f"strange-{number}", Notable(number, Kind.FENCED, cause=Cause.UNKNOWN_ID))
+        recorder.note(f"strange-{number}", Notable(number, EventKind.FENCED, cause=Cause.UNKNOWN_ID))
     assert recorder.bytes <= 64_000
     assert recorder.dropped_tracks > 4_000
     mine = recorder.history("mine")

@@ -5,7 +5,7 @@ import pytest
 
 from eosin.node.configuration import load_config
 from eosin.security.tls.ciphers import DEFAULT, chosen_ciphers
-from eosin.security.tls.settings import TlsSettings, tls_settings
+from eosin.security.tls.settings import ListenerTlsSettings, tls_settings
 from eosin.settings.listeners import protocols_of
 from eosin.settings.security import resolved
 from eosin.settings.settings import Secret, SettingError
@@ -13,7 +13,7 @@ from eosin.settings.settings import Secret, SettingError
 STORE = "ssl.keystore.location=/k.pem"
 
 
-def settings(*assignments: str, listeners: str = "SSL://localhost:1", listener: str = "SSL") -> TlsSettings:
+def settings(*assignments: str, listeners: str = "SSL://localhost:1", listener: str = "SSL") -> ListenerTlsSettings:
     config = load_config(assignments=[f"listeners={listeners}", *assignments]).config
     return tls_settings(config, listener)
 

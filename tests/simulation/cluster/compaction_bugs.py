@@ -9,7 +9,7 @@ from eosin.protocol.records.batch import BatchHeader
 from eosin.storage.compaction import choice
 from eosin.storage.compaction.job import CleanJob
 from eosin.storage.compaction.key_pass import KeyPass
-from eosin.storage.compaction.rules import Rules, Verdict
+from eosin.storage.compaction.rules import BatchFate, CompactionRules
 from eosin.storage.log.committed_log import NOT_LEADER
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.segment import Segment
@@ -37,7 +37,7 @@ def followers_compact_markers_away() -> Iterator[None]:
     """A follower's compaction drops markers whose records are still there."""
     clean_group = CleanJob._clean_group
 
-    async def careless(self: CleanJob, group: Any, batches: Any, rules: Rules) -> None:
+    async def careless(self: CleanJob, group: Any, batches: Any, rules: CompactionRules) -> None:
         if _is_followed(self._log):
             rules.__class__ = _NoMarkers  # `batches` has the same rules
         await clean_group(self, group, batches, rules)
@@ -60,15 +60,15 @@ def followers_take_aborted_values_for_the_latest() -> Iterator[None]:
         yield
 
 
-class _NoMarkers(Rules):
+class _NoMarkers(CompactionRules):
     """Rules by which no marker stays."""
 
     __slots__ = ()
 
-    def judge_marker(self, *batch: Any) -> Verdict:
+    def judge_marker(self, *batch: Any) -> BatchFate:
         """In the way of the others, so that what comes after it is judged as ever."""
         super().judge_marker(*batch)
-        return Verdict.DROP_RECORDS
+        return BatchFate.DROP_RECORDS
 
 
 def _is_followed(log: PartitionLog) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 
 from eosin.broker.markers import MarkerKey
 from eosin.broker.transactions.coordinator_connections import CoordinatorConnections
-from eosin.client.connection import _Stream
+from eosin.client.connection import _SocketStream
 from eosin.client.errors import ClientError
 from eosin.cluster.peers import remote_markers
 from eosin.cluster.peers.remote_markers import RemoteMarkers
@@ -113,13 +113,13 @@ def used_up_producer_id_begins_anew() -> Iterator[None]:
 def given_up_requests_arrive() -> Iterator[None]:
     """A broker closes a link as any client closes a connection: what it has given up goes on (cluster.md 6.11.2)."""
 
-    close = _Stream.close
+    close = _SocketStream.close
 
     def careless(self: Any, failure: ClientError) -> None:
         self._link_timeout_ms = None
         close(self, failure)
 
-    with patch.object(_Stream, "close", careless):
+    with patch.object(_SocketStream, "close", careless):
         yield
 
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from eosin.cluster.membership.envelopes import LANES
-from eosin.network.connection import Connection
+from eosin.network.connection import ServerConnection
 from eosin.node.joined_node import JoinedNode
 from eosin.node.node import Node
 from eosin.node.running import RunningNode
@@ -121,7 +121,7 @@ class ClusterMachine(JoinedMachine):
         server, process = self.server, self.process
         if server is None or process is None or server.is_stopping:
             return None
-        return Listening(process, lambda: Connection(server.host, LISTENER, process))
+        return Listening(process, lambda: ServerConnection(server.host, LISTENER, process))
 
     def _networked(self, name: str) -> Process:
         return HostProcess(self.scheduler, name, host=self.host, fabric=self._fabric)  # type: ignore[abstract]

@@ -30,19 +30,19 @@ from eosin.cluster.replication.rules.led_partition import LedPartition
 from eosin.cluster.replication.rules.positions import Follower
 from eosin.coordinator.groups import shard as groups_shard
 from eosin.coordinator.transactions import coordinator as transactions_coordinator
-from eosin.coordinator.transactions.confirmations import Confirmations
+from eosin.coordinator.transactions.confirmations import ReplyConfirmations
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
-from eosin.coordinator.transactions.entries import Entry, PendingRequest
+from eosin.coordinator.transactions.entries import PendingRequest, TransactionEntry
 from eosin.coordinator.transactions.log import encoder
 from eosin.coordinator.transactions.ports import MarkersForPartitions
-from eosin.coordinator.transactions.rules.effects import Reply
+from eosin.coordinator.transactions.rules.effects import TransactionReply
 from eosin.coordinator.transactions.rules.state import NO_EPOCH, Txn
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, IsolationLevel, TopicPartition
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.readable_log import ReadableLog
 from eosin.storage.log.segmented_log import SegmentedLog
-from eosin.storage.results.log_results import Isolation, Refused
+from eosin.storage.results.log_results import Refused
 from simulation.cluster import compaction_bugs, coordination_bugs
 from simulation.planted import Bug
 from simulation.planted.coordinator_bugs import (
@@ -120,16 +120,16 @@ def coordinators_do_not_resign() -> Iterator[None]:
 @contextmanager
 def isr_shrunk_before_the_controller_agrees() -> Iterator[None]:
     """A leader goes on without a replica that lags, though the controller may still elect it."""
-    looked_for_lag = leading.looked_for_lag
+    lag_checked = leading.lag_checked
 
     def careless(led: Any, log: Any, around: Any) -> Any:
-        found = looked_for_lag(led, log, around)
+        found = lag_checked(led, log, around)
         if found.change is None:
             return found
         led = msgspec.structs.replace(found.led, isr=found.change.node_ids)
         return found._replace(led=led)
 
-    with patch.object(leading, "looked_for_lag", careless):
+    with patch.object(leading, "lag_checked", careless):
         yield
 
 
@@ -211,10 +211,10 @@ def answers_from_memory_not_confirmed() -> Iterator[None]:
     """A coordinator that is cut off answers what its successor has begun from memory (cluster.md 6.5), as Apache
     Kafka's."""
 
-    def careless(self: Confirmations, partition: Any, request: PendingRequest, reply: Reply) -> None:
+    def careless(self: ReplyConfirmations, partition: Any, request: PendingRequest, reply: TransactionReply) -> None:
         request.answer(reply)
 
-    with patch.object(Confirmations, "confirm", careless):
+    with patch.object(ReplyConfirmations, "confirm", careless):
         yield
 
 
@@ -268,7 +268,7 @@ def age_of_a_transaction_read_when_it_is_stored() -> Iterator[None]:
     """A clock that is set while a transaction's first record is written makes the transaction older, or younger."""
     sound = TransactionCoordinator.began
 
-    def careless(self: TransactionCoordinator, entry: Entry, txn: Txn) -> None:
+    def careless(self: TransactionCoordinator, entry: TransactionEntry, txn: Txn) -> None:
         if txn is entry.txn:
             sound(self, entry, txn)
 
@@ -333,8 +333,8 @@ def followers_show_what_is_not_committed() -> Iterator[None]:
     """A consumer that reads from a follower is shown all that the follower has (KIP-392)."""
     sound = PartitionLog.visible_end
 
-    def careless(self: PartitionLog, isolation: Isolation | None) -> int:
-        if isolation is Isolation.READ_UNCOMMITTED and self in followed:
+    def careless(self: PartitionLog, isolation: IsolationLevel | None) -> int:
+        if isolation is IsolationLevel.READ_UNCOMMITTED and self in followed:
             return self.log_end_offset
         return sound(self, isolation)
 
@@ -347,7 +347,7 @@ def followers_show_what_is_undecided() -> Iterator[None]:
     """A committed consumer that reads from a follower is shown all that is committed there (KIP-392)."""
     sound = PartitionLog.visible_end
 
-    def careless(self: PartitionLog, isolation: Isolation | None) -> int:
+    def careless(self: PartitionLog, isolation: IsolationLevel | None) -> int:
         return self.high_watermark if isolation is not None and self in followed else sound(self, isolation)
 
     with _followed() as followed, patch.object(PartitionLog, "visible_end", careless):

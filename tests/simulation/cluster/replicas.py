@@ -9,7 +9,8 @@ configured.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from eosin.cluster.quorum.rules.image import ClusterImage, ResourceType
+from eosin.cluster.quorum.rules.image import ClusterImage
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import iter_records
 from eosin.protocol.records.header import batches
@@ -87,9 +88,9 @@ class Replicas:
         """Every partition of which something is committed though fewer replicas are in sync than it asks for, when its
         leader has known that for some time: no ISR may be so small that what it commits is on one disk only."""
         image = self._image()
-        defaults = image.configs.get((ResourceType.BROKER, ""), {})
+        defaults = image.configs.get((ConfigResourceType.BROKER, ""), {})
         for topic in image.topics.values():
-            configs = {**defaults, **image.configs.get((ResourceType.TOPIC, topic.name), {})}
+            configs = {**defaults, **image.configs.get((ConfigResourceType.TOPIC, topic.name), {})}
             for index, partition in topic.partitions.items():
                 replica = topic.topic_id, index
                 if len(partition.isr) >= int(configs.get("min.insync.replicas", "1")):

@@ -36,7 +36,7 @@ from simulation.plan import FaultPlan
 from simulation.run import FOLDERS
 
 SESSION_TIMEOUT_MS = 500
-LOOK_S = 0.02
+CHECK_S = 0.02
 """How often the judge of replicas looks."""
 LOOK_AFTER_S = 0.3
 """Somebody looks after the machines: a broker that has ended is started again after this."""
@@ -148,7 +148,7 @@ class ClusterRun(Course):
                 self.history.faults += self.replicas.shrunk()
             if self._only_most_are_killed and not self._is_over:
                 self.history.faults += self.replicas.committed_by_too_few(self.scheduler.now)
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_S)
 
     def _operator(self) -> Operator:
         waits_ms = self.deadline_s * 1000 if CUT_DELETION in self._kinds else None

@@ -11,12 +11,12 @@ import msgspec
 from eosin.coordinator.groups.rules import checks
 from eosin.coordinator.groups.rules.offset_store import OffsetStore
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
-from eosin.coordinator.transactions.effect_runner import EffectRunner
+from eosin.coordinator.transactions.effect_runner import TransactionEffectRunner
 from eosin.coordinator.transactions.log import encoder
 from eosin.coordinator.transactions.rules import decide as decide_module
 from eosin.coordinator.transactions.rules import end_txn, init_producer_id
-from eosin.coordinator.transactions.rules.effects import Forget, Persist
-from eosin.coordinator.transactions.rules.events import DeadlinePassed, Loaded
+from eosin.coordinator.transactions.rules.effects import Forget, PersistTransaction
+from eosin.coordinator.transactions.rules.events import DeadlinePassed, TransactionLoaded
 from eosin.coordinator.transactions.rules.state import Pending, TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
 
@@ -79,7 +79,7 @@ def roll_forward_skipped() -> Iterator[None]:
 
     @wraps(decide)
     def careless(txn: Txn, request: Any, now_ms: int) -> Any:
-        if isinstance(request, Loaded):
+        if isinstance(request, TransactionLoaded):
             return txn, ()
         return decide(txn, request, now_ms)
 
@@ -90,13 +90,13 @@ def roll_forward_skipped() -> Iterator[None]:
 @contextmanager
 def decision_not_durable() -> Iterator[None]:
     """A commit is answered, and its markers are written, before the decision is on disk."""
-    write = EffectRunner._write
+    write = TransactionEffectRunner._write
 
-    def careless(self: EffectRunner, partition: Any, entries: Any, txns: Any) -> None:
+    def careless(self: TransactionEffectRunner, partition: Any, entries: Any, txns: Any) -> None:
         with patch.object(type(partition.log), "high_watermark", property(lambda log: log.log_end_offset)):
             write(self, partition, entries, txns)
 
-    with patch.object(EffectRunner, "_write", careless):
+    with patch.object(TransactionEffectRunner, "_write", careless):
         yield
 
 
@@ -172,7 +172,7 @@ def open_transaction_expires() -> Iterator[None]:
         if txn.pending is not None or txn.updated_ms > now_ms - event.expiration_ms:
             return txn, ()
         dead = msgspec.structs.replace(txn, state=TransactionState.DEAD)
-        return msgspec.structs.replace(txn, pending=Pending(dead, (Forget(),))), (Persist(dead),)
+        return msgspec.structs.replace(txn, pending=Pending(dead, (Forget(),))), (PersistTransaction(dead),)
 
     def all_of_them(self: TransactionCoordinator) -> None:
         for entry in list(self._entries.values()):

@@ -12,7 +12,7 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import BatchHeader
 from eosin.storage.checkpoints.checkpoint import Checkpoint
 from eosin.storage.compaction.key_pass import KeyPass
-from eosin.storage.compaction.rules import Rules, Verdict
+from eosin.storage.compaction.rules import BatchFate, CompactionRules
 from eosin.storage.compaction.segment_swap import Swap
 from eosin.storage.deletions import Deletions
 from eosin.storage.disk.flusher import Flush
@@ -86,13 +86,13 @@ def offsets_not_synced() -> Iterator[None]:
 @contextmanager
 def live_marker_compacted_away() -> Iterator[None]:
     """Compaction drops a marker whose records are still there."""
-    judge_marker = Rules.judge_marker
+    judge_marker = CompactionRules.judge_marker
 
-    def careless(self: Rules, *batch: Any) -> Verdict:
+    def careless(self: CompactionRules, *batch: Any) -> BatchFate:
         judge_marker(self, *batch)
-        return Verdict.DROP_RECORDS
+        return BatchFate.DROP_RECORDS
 
-    with patch.object(Rules, "judge_marker", careless):
+    with patch.object(CompactionRules, "judge_marker", careless):
         yield
 
 

@@ -10,7 +10,7 @@ from lying_files import LyingFixedFile
 
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.storage.journal import found
-from eosin.storage.journal.codec import Entry
+from eosin.storage.journal.codec import JournalEntry
 from eosin.storage.journal.found import FoundJournal
 from eosin.storage.journal.journal import GroupWrite
 from eosin.storage.journal.ring import Ring
@@ -39,7 +39,7 @@ def entry_of_a_deleted_topic_replayed() -> Iterator[None]:
     """A log takes what a deleted topic of the same name has in the journal."""
     entries_of = FoundJournal.entries_of
 
-    def careless(self: FoundJournal, partition: TopicPartition, topic_id: Uuid) -> Iterator[Entry]:
+    def careless(self: FoundJournal, partition: TopicPartition, topic_id: Uuid) -> Iterator[JournalEntry]:
         for each in self._places.get(partition, {topic_id: array("q")}):
             yield from entries_of(self, partition, each)
 
@@ -51,7 +51,7 @@ def entry_of_a_deleted_topic_replayed() -> Iterator[None]:
 def shortened_log_replayed_in_full() -> Iterator[None]:
     """Replay begins with the first entry, whatever was taken from the log's beginning or compacted since."""
 
-    def careless(log: PartitionLog, entries: Iterable[Entry], *, saved_end: int, now_ms: int) -> None:
+    def careless(log: PartitionLog, entries: Iterable[JournalEntry], *, saved_end: int, now_ms: int) -> None:
         bases = log.segments._bases
         if not bases:
             replay(log, entries, saved_end=0, now_ms=now_ms)

@@ -6,12 +6,13 @@ from typing import Any
 from unittest.mock import patch
 
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import IsolationLevel
 from eosin.protocol.records.batch import BatchHeader
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.readable_log import ReadableLog
 from eosin.storage.producers.entry import KeptBatch
 from eosin.storage.producers.state import ProducerState
-from eosin.storage.results.log_results import Appended, AppendResult, Isolation, Marker, Refused, VerificationGuard
+from eosin.storage.results.log_results import Appended, AppendResult, Marker, Refused, VerificationGuard
 
 
 @contextmanager
@@ -135,7 +136,7 @@ def high_watermark_too_early() -> Iterator[None]:
 def undecided_records_shown() -> Iterator[None]:
     """Committed readers are shown everything up to the high watermark."""
 
-    def careless(self: PartitionLog, isolation: Isolation | None) -> int:
+    def careless(self: PartitionLog, isolation: IsolationLevel | None) -> int:
         return self.log_end_offset if isolation is None else self.high_watermark
 
     with patch.object(PartitionLog, "visible_end", careless):

@@ -27,7 +27,7 @@ from eosin.storage.compaction.batch_filter import BatchFilter
 from eosin.storage.compaction.key_map import KeyMap
 from eosin.storage.compaction.live_producers import LiveProducers
 from eosin.storage.compaction.pace import Pace
-from eosin.storage.compaction.rules import Rules
+from eosin.storage.compaction.rules import CompactionRules
 from eosin.storage.disk.memory import MemoryDisk
 from eosin.storage.producers.state import ProducerState
 
@@ -40,7 +40,7 @@ def filtered(batch: bytes, gone: set[bytes], *, must_stay: bool = False, now_ms:
     for key in gone:
         keys.put(key, 10**6)
     keys.end_offset = 10**6
-    rules = Rules(keys, AbortedRanges(()), now_ms=now_ms, delete_retention_ms=1000)
+    rules = CompactionRules(keys, AbortedRanges(()), now_ms=now_ms, delete_retention_ms=1000)
     pace = Pace(ManualClock(), bytes_per_second=1e300)
     judge = BatchFilter(keys, rules, LiveProducers(ProducerState(), uncompacted_from=0), pace, MemoryDisk())
     view = memoryview(batch)

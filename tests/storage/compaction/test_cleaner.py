@@ -26,7 +26,7 @@ from logs import DATA_DIR, Logs, appended, read_now
 from waiting import HANG_S, settled
 
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
+from eosin.protocol.names import TRANSACTION_STATE_TOPIC, IsolationLevel, TopicPartition
 from eosin.protocol.records.batch import batches, iter_records
 from eosin.storage.compaction.choice import INTERNAL_UNCOMPACTED_BYTES
 from eosin.storage.compaction.cleaner import CleanerConfig
@@ -37,7 +37,7 @@ from eosin.storage.disk.memory import MemoryDisk
 from eosin.storage.disk.system import SystemDisk
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.retention import delete_old_segments
-from eosin.storage.results.log_results import AbortedTransaction, Isolation, ReadResult, Refused
+from eosin.storage.results.log_results import AbortedTransaction, ReadResult, Refused
 
 HOME = f"{DATA_DIR}/orders-0"
 STATE = TopicPartition(TRANSACTION_STATE_TOPIC, 0)
@@ -64,7 +64,7 @@ def markers(log: PartitionLog) -> list[tuple[int, bool, int]]:
 
 
 def aborted(log: PartitionLog) -> tuple[AbortedTransaction, ...]:
-    return read_now(log, isolation=Isolation.READ_COMMITTED).aborted or ()
+    return read_now(log, isolation=IsolationLevel.READ_COMMITTED).aborted or ()
 
 
 # Through several rounds
@@ -305,7 +305,7 @@ async def test_a_read_that_waits_for_the_disk_while_segments_are_replaced_gets_i
     roll(logs, log)
     await logs.manager.checkpoint(force=True)
     logs.fake.cold = True
-    read = log.read(0, max_bytes=1 << 20, isolation=Isolation.READ_COMMITTED, min_one_batch=True)
+    read = log.read(0, max_bytes=1 << 20, isolation=IsolationLevel.READ_COMMITTED, min_one_batch=True)
     assert isinstance(read, Awaitable)
     off_loop = logs.fake.off_loop
 
@@ -361,7 +361,7 @@ async def test_a_consumer_that_reads_while_compaction_runs_misses_nothing_and_se
                 await logs.clock.sleep(1)
                 continue
             result = log.read(
-                consumer.offset, max_bytes=max_bytes, isolation=Isolation.READ_COMMITTED, min_one_batch=True
+                consumer.offset, max_bytes=max_bytes, isolation=IsolationLevel.READ_COMMITTED, min_one_batch=True
             )
             consumer.take(result if isinstance(result, ReadResult) else await result)
 

@@ -19,7 +19,7 @@ from eosin.storage.compaction.aborted_ranges import AbortedRanges
 from eosin.storage.compaction.key_map import ENTRY_BYTES, KeyMap
 from eosin.storage.compaction.live_producers import LiveProducers
 from eosin.storage.compaction.record_spans import OFFSET, read_spans
-from eosin.storage.compaction.rules import Rules, Verdict
+from eosin.storage.compaction.rules import BatchFate, CompactionRules
 from eosin.storage.indexes.aborted import AbortedRow
 from eosin.storage.producers.entry import ProducerEntry
 from eosin.storage.producers.state import ProducerState
@@ -37,8 +37,10 @@ def keys(latest: dict[str, int], end: int = 1000) -> KeyMap:
     return found
 
 
-def rules(latest: dict[str, int] | None = None, *aborted: AbortedRow, end: int = 1000, now_ms: int = NOW_MS) -> Rules:
-    return Rules(keys(latest or {}, end), AbortedRanges(aborted), now_ms=now_ms, delete_retention_ms=1000)
+def rules(
+    latest: dict[str, int] | None = None, *aborted: AbortedRow, end: int = 1000, now_ms: int = NOW_MS
+) -> CompactionRules:
+    return CompactionRules(keys(latest or {}, end), AbortedRanges(aborted), now_ms=now_ms, delete_retention_ms=1000)
 
 
 def at(batch: bytes, base_offset: int, horizon_ms: int | None = None) -> bytes:
@@ -53,13 +55,13 @@ def marker_at(offset: int, pid: int = 1, *, commit: bool = True, horizon_ms: int
     return read_header(at(bytes(batch), offset, horizon_ms))
 
 
-def surviving(judge: Rules, batch: bytes) -> list[int]:
+def surviving(judge: CompactionRules, batch: bytes) -> list[int]:
     header = read_header(batch)
     spans, _ = read_spans(batch[61:], 0, 1000)
     return [header.base_offset + span[OFFSET] for span in judge.surviving(header, spans)]
 
 
-def wants_horizon(judge: Rules, batch: bytes) -> bool:
+def wants_horizon(judge: CompactionRules, batch: bytes) -> bool:
     header = read_header(batch)
     spans, _ = read_spans(batch[61:], 0, 1000)
     return judge.wants_horizon(header, judge.surviving(header, spans))
@@ -120,13 +122,13 @@ def test_the_horizon_is_delete_retention_ms_away() -> None:
 
 def test_the_records_of_an_aborted_transaction_go_with_any_key_and_value() -> None:
     judge = rules({}, AbortedRow(1, 10, 30, 31))
-    assert judge.judge_data(read_header(at(keyed(("a", "1"), pid=1, seq=0, txn=True), 9))) is Verdict.JUDGE_RECORDS
-    assert judge.judge_data(read_header(at(keyed(("a", "1"), pid=1, seq=1, txn=True), 10))) is Verdict.DROP_RECORDS
-    assert judge.judge_data(read_header(at(keyed(("a", "1"), pid=2, seq=0, txn=True), 11))) is Verdict.JUDGE_RECORDS
-    assert judge.judge_data(read_header(at(keyed(("a", "1"), pid=1, seq=2), 12))) is Verdict.JUDGE_RECORDS
-    assert judge.judge_data(read_header(at(keyed(("a", "1"), pid=1, seq=3, txn=True), 29))) is Verdict.DROP_RECORDS
+    assert judge.judge_data(read_header(at(keyed(("a", "1"), pid=1, seq=0, txn=True), 9))) is BatchFate.JUDGE_RECORDS
+    assert judge.judge_data(read_header(at(keyed(("a", "1"), pid=1, seq=1, txn=True), 10))) is BatchFate.DROP_RECORDS
+    assert judge.judge_data(read_header(at(keyed(("a", "1"), pid=2, seq=0, txn=True), 11))) is BatchFate.JUDGE_RECORDS
+    assert judge.judge_data(read_header(at(keyed(("a", "1"), pid=1, seq=2), 12))) is BatchFate.JUDGE_RECORDS
+    assert judge.judge_data(read_header(at(keyed(("a", "1"), pid=1, seq=3, txn=True), 29))) is BatchFate.DROP_RECORDS
     judge.judge_marker(marker_at(30, commit=False), ABORT)
-    assert judge.judge_data(read_header(at(keyed(("a", "1"), pid=1, seq=4, txn=True), 31))) is Verdict.JUDGE_RECORDS
+    assert judge.judge_data(read_header(at(keyed(("a", "1"), pid=1, seq=4, txn=True), 31))) is BatchFate.JUDGE_RECORDS
 
 
 def test_records_after_an_aborted_transaction_count_although_its_marker_was_not_met() -> None:
@@ -134,7 +136,7 @@ def test_records_after_an_aborted_transaction_count_although_its_marker_was_not_
     verdicts = [
         judge.judge_data(read_header(at(keyed(("a", "1"), pid=1, seq=0, txn=True), offset))) for offset in (30, 45, 60)
     ]
-    assert verdicts == [Verdict.JUDGE_RECORDS, Verdict.DROP_RECORDS, Verdict.JUDGE_RECORDS]
+    assert verdicts == [BatchFate.JUDGE_RECORDS, BatchFate.DROP_RECORDS, BatchFate.JUDGE_RECORDS]
 
 
 # Markers
@@ -144,13 +146,13 @@ def test_records_after_an_aborted_transaction_count_although_its_marker_was_not_
 def test_a_marker_stays_while_data_of_its_transaction_stays(control: ControlRecord) -> None:
     judge = rules()
     judge.data_stays(read_header(at(keyed(("a", "1"), pid=1, seq=0, txn=True), 10)))
-    assert judge.judge_marker(marker_at(11, commit=control.is_commit), control) is Verdict.KEEP
+    assert judge.judge_marker(marker_at(11, commit=control.is_commit), control) is BatchFate.KEEP
 
 
 def test_an_empty_header_counts_as_data_of_its_transaction() -> None:
     judge = rules()
     judge.data_stays(read_header(without_records(at(keyed(("a", "1"), pid=1, seq=0, txn=True), 10))))
-    assert judge.judge_marker(marker_at(11), COMMIT) is Verdict.KEEP
+    assert judge.judge_marker(marker_at(11), COMMIT) is BatchFate.KEEP
 
 
 def test_data_of_others_or_of_an_earlier_transaction_does_not_keep_a_marker() -> None:
@@ -159,13 +161,13 @@ def test_data_of_others_or_of_an_earlier_transaction_does_not_keep_a_marker() ->
     judge.judge_marker(marker_at(11), COMMIT)
     judge.data_stays(read_header(at(keyed(("a", "1"), pid=2, seq=0, txn=True), 12)))
     judge.data_stays(read_header(at(keyed(("a", "1"), pid=1, seq=1), 13)))
-    assert judge.judge_marker(marker_at(14), COMMIT) is Verdict.SET_HORIZON
+    assert judge.judge_marker(marker_at(14), COMMIT) is BatchFate.SET_HORIZON
 
 
 def test_a_marker_without_data_waits_for_its_horizon_and_goes() -> None:
-    assert rules().judge_marker(marker_at(11), COMMIT) is Verdict.SET_HORIZON
-    assert rules(now_ms=HORIZON - 1).judge_marker(marker_at(11, horizon_ms=HORIZON), COMMIT) is Verdict.KEEP
-    assert rules(now_ms=HORIZON).judge_marker(marker_at(11, horizon_ms=HORIZON), COMMIT) is Verdict.DROP_RECORDS
+    assert rules().judge_marker(marker_at(11), COMMIT) is BatchFate.SET_HORIZON
+    assert rules(now_ms=HORIZON - 1).judge_marker(marker_at(11, horizon_ms=HORIZON), COMMIT) is BatchFate.KEEP
+    assert rules(now_ms=HORIZON).judge_marker(marker_at(11, horizon_ms=HORIZON), COMMIT) is BatchFate.DROP_RECORDS
 
 
 def test_markers_that_only_wait_are_counted_by_when_they_may_go() -> None:
@@ -193,11 +195,11 @@ def test_an_abort_markers_index_row_stays_as_long_as_data_stays_and_no_longer() 
 
 def test_a_marker_that_is_empty_already_goes() -> None:
     batch = build_control_batch(producer_id=1, producer_epoch=0, commit=True, coordinator_epoch=1, timestamp=NOW_MS)
-    assert rules().judge_marker(read_header(without_records(batch)), None) is Verdict.DROP_RECORDS
+    assert rules().judge_marker(read_header(without_records(batch)), None) is BatchFate.DROP_RECORDS
 
 
 def test_a_control_batch_of_an_unknown_kind_stays() -> None:
-    assert rules().judge_marker(marker_at(11), None) is Verdict.KEEP
+    assert rules().judge_marker(marker_at(11), None) is BatchFate.KEEP
 
 
 # Headers that must stay

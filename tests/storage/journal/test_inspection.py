@@ -8,7 +8,7 @@ from eosin.protocol.names import uuid_text
 from eosin.storage.inspection.directory import look_at
 from eosin.storage.inspection.dump import DumpOptions, dump_file
 from eosin.storage.inspection.names import named
-from eosin.storage.inspection.values import EntryFound, FileStart, GroupFound, Problem, Value
+from eosin.storage.inspection.values import EntryFound, FileProblem, FileStart, GroupFound, Value
 from eosin.storage.journal.journal import FILE_PREFIX
 
 FIRST_FILE = f"{DATA_DIR}/{FILE_PREFIX}0"
@@ -47,7 +47,7 @@ async def test_dump_log_shows_groups_and_the_entries_of_each_log() -> None:
 async def test_damage_before_the_last_group_is_a_problem() -> None:
     logs = await journalled()
     logs.disk.damage(FIRST_FILE, 90)
-    assert [value.position for value in dumped(logs) if isinstance(value, Problem)] == [0]
+    assert [value.position for value in dumped(logs) if isinstance(value, FileProblem)] == [0]
     directory = look_at(logs.disk, DATA_DIR)
     assert "damaged at byte 0" in directory.problems[0].reason
 

@@ -1,4 +1,4 @@
-"""`ImageAnswers`: what a broker of several machines says of its cluster out of the image, where a broker alone has
+"""`ImageResponses`: what a broker of several machines says of its cluster out of the image, where a broker alone has
 nothing to say (cluster.md 3.10, 5.1).
 
 Always true: an answer shows one image, and says what the controllers have committed; that Eosin keeps to it is another
@@ -16,9 +16,9 @@ from eosin.broker.handlers import (
     list_config_resources,
 )
 from eosin.broker.services import Services
-from eosin.model.config_resources import ConfigResourceType
 from eosin.network.api import RequestContext
 from eosin.network.many_items import made_for_each
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.describe_cluster import (
     DescribeClusterBroker,
@@ -46,13 +46,13 @@ _IN_THE_IMAGE_ALONE: Final = {ConfigResourceType.CLIENT_METRICS: 7, ConfigResour
 """Kinds of resources that no broker of ours has settings for, and the source that their settings are marked with."""
 
 
-class ImageAnswers:
+class ImageResponses:
     """The handlers of APIs that describe the cluster."""
 
     def __init__(self, cluster: "JoinedCluster") -> None:
         self._cluster = cluster
 
-    def tell_cluster(
+    def cluster_response(
         self, request: DescribeClusterRequest, context: RequestContext, services: Services
     ) -> DescribeClusterResponse:
         """The response of a broker alone, with the fenced brokers if they are asked for (KIP-1073)."""
@@ -85,7 +85,7 @@ class ImageAnswers:
         told: ListConfigResourcesResponse = with_fields(response, config_resources=response.config_resources + found)
         return told
 
-    async def tell_configs(
+    async def configs_response(
         self, request: DescribeConfigsRequest, context: RequestContext, services: Services
     ) -> DescribeConfigsResponse:
         """The response of a broker alone, with the settings that groups and subscriptions were given."""

@@ -1,4 +1,4 @@
-"""`MetadataAnswers`: the encoded answers to Metadata of all topics, kept until what they tell changes.
+"""`MetadataResponses`: the encoded answers to Metadata of all topics, kept until what they tell changes.
 
 Consoles and brokers' tools ask for all topics again and again. With 100,000 partitions an answer has 4 MB and takes
 hundreds of milliseconds to make; so it is made in turns with everybody else, encoded in a thread, and kept. Always
@@ -20,7 +20,7 @@ FEW_PARTITIONS: Final = 1000
 """Up to so many, an answer takes a few milliseconds, and none is kept."""
 
 
-class Kind(NamedTuple):
+class RequestVariant(NamedTuple):
     """The properties of a request that an answer depends on besides the cluster."""
 
     api_version: int
@@ -34,24 +34,24 @@ class _Kept(NamedTuple):
     body: EncodedBody
 
 
-class MetadataAnswers(ClusterListener):
+class MetadataResponses(ClusterListener):
     """The answers of one broker."""
 
     def __init__(self, cluster: Cluster, clock: Clock, *, limit_bytes: int) -> None:
         self._cluster = cluster
         self._clock = clock
         self._limit_bytes = limit_bytes
-        self._kept: dict[Kind, _Kept] = {}
-        self._making: dict[tuple[Kind, int], asyncio.Task[EncodedBody]] = {}
+        self._kept: dict[RequestVariant, _Kept] = {}
+        self._making: dict[tuple[RequestVariant, int], asyncio.Task[EncodedBody]] = {}
 
-    def kept(self, kind: Kind) -> EncodedBody | None:
+    def kept(self, kind: RequestVariant) -> EncodedBody | None:
         """The answer, if it still holds."""
         kept = self._kept.get(kind)
         return kept.body if kept is not None and kept.version == self._cluster.metadata_version else None
 
     async def make(
         self,
-        kind: Kind,
+        kind: RequestVariant,
         found: Callable[[Topic], MetadataResponseTopic],
         answer: Callable[[list[MetadataResponseTopic]], MetadataResponse],
     ) -> EncodedBody:
@@ -65,7 +65,7 @@ class MetadataAnswers(ClusterListener):
 
     async def _make(
         self,
-        kind: Kind,
+        kind: RequestVariant,
         found: Callable[[Topic], MetadataResponseTopic],
         answer: Callable[[list[MetadataResponseTopic]], MetadataResponse],
     ) -> EncodedBody:
@@ -90,7 +90,7 @@ class MetadataAnswers(ClusterListener):
         """Each answer tells of all brokers."""
         self._kept.clear()
 
-    def _keep(self, kind: Kind, made: _Kept) -> None:
+    def _keep(self, kind: RequestVariant, made: _Kept) -> None:
         self._kept = {each: kept for each, kept in self._kept.items() if kept.version == made.version and each != kind}
         self._kept[kind] = made
         while self._kept and sum(len(kept.body.data) for kept in self._kept.values()) > self._limit_bytes:

@@ -1,5 +1,5 @@
-"""`Answers`: the sentences and facts of one transactional id, partition or group, as the console's pages ask for them.
-The words are those of `eosin explain`."""
+"""`BrokerExplainer`: the sentences and facts of one transactional id, partition or group, as the console's pages ask
+for them. The words are those of `eosin explain`."""
 
 import contextlib
 from itertools import islice
@@ -62,7 +62,7 @@ class MemberSeen(msgspec.Struct, frozen=True):
     """The time of its last sign of life; -1 while it waits for others to join."""
 
 
-class GroupSeen(GroupFacts, frozen=True, omit_defaults=True):
+class ExplainedGroup(GroupFacts, frozen=True, omit_defaults=True):
     """A group as its page shows it."""
 
     generation: int = 0
@@ -71,7 +71,7 @@ class GroupSeen(GroupFacts, frozen=True, omit_defaults=True):
     seen_members: tuple[MemberSeen, ...] = ()
 
 
-class Answers:
+class BrokerExplainer:
     """Explains what one broker knows."""
 
     def __init__(self, services: Services, knowledge: Knowledge, rounds: Rounds, positions: GroupPositions) -> None:
@@ -130,7 +130,7 @@ class Answers:
         holders = [await self._holder(each) for each in behind[:MOST_OPEN]]
         pending = any(each.pending for each in parts)
         now_ms = self._services.clock.now_ms()
-        facts = GroupSeen(
+        facts = ExplainedGroup(
             name,
             now_ms,
             group.state.value,

@@ -16,9 +16,9 @@ from waiting import until
 
 from eosin.broker.services import Services
 from eosin.network.api import Api, RequestContext
-from eosin.network.connection import Connection
+from eosin.network.connection import ServerConnection
 from eosin.network.host import ConnectionHost
-from eosin.network.response_memory import ANSWER_BYTES, LEAST_PIECE_BYTES, PIECE_BYTES, ResponseMemory
+from eosin.network.response_memory import LEAST_PIECE_BYTES, PIECE_BYTES, RESPONSE_BYTES, ResponseMemory
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -202,7 +202,7 @@ async def test_an_idle_connection_whose_client_reads_nothing_is_cut_off() -> Non
 
 def test_readers_share_what_is_free_and_each_gets_something() -> None:
     memory = ResponseMemory(16 * MIB)
-    assert memory.answer_bytes() == ANSWER_BYTES
+    assert memory.answer_bytes() == RESPONSE_BYTES
     shares = []
     for _ in range(200):
         shares.append(memory.answer_bytes())
@@ -222,7 +222,7 @@ class Client:
 
     async def __aenter__(self) -> "Client":
         loop = asyncio.get_running_loop()
-        factory = lambda: Connection(self._host, "PLAINTEXT", loop)  # noqa: E731
+        factory = lambda: ServerConnection(self._host, "PLAINTEXT", loop)  # noqa: E731
         self._server = await loop.create_server(factory, "127.0.0.1", 0)
         self.socket = socket.socket()
         self.socket.setblocking(False)

@@ -1,4 +1,4 @@
-"""`AnswerStream`: sends answers that are large or lie in files, as fast as the socket takes them and no faster.
+"""`ResponseStream`: sends answers that are large or lie in files, as fast as the socket takes them and no faster.
 
 Always true:
 - What is sent is the answers' bytes in order, each once. While the transport's own buffer is empty they go straight
@@ -21,7 +21,7 @@ from eosin.protocol.types import Buffer
 from eosin.storage.results.file_range import FileRange, as_range
 
 if TYPE_CHECKING:
-    from eosin.network.connection import Connection
+    from eosin.network.connection import ServerConnection
 
 _SEND_BYTES: Final = 1_048_576
 """Of a file, in one system call."""
@@ -32,7 +32,7 @@ _VECTORS: Final = 64
 _CAN_SEND_DIRECTLY: Final = hasattr(os, "writev") and hasattr(os, "sendfile")
 
 
-class AnswerStream:
+class ResponseStream:
     """The large answers of one connection that are not sent yet, in order."""
 
     __slots__ = (
@@ -56,7 +56,7 @@ class AnswerStream:
         transport: asyncio.Transport,
         loop: asyncio.AbstractEventLoop,
         memory: ResponseMemory,
-        owner: "Connection",
+        owner: "ServerConnection",
         *,
         write_buffer_bytes: int,
     ) -> None:
@@ -70,25 +70,25 @@ class AnswerStream:
         is_plain = socket is not None and transport.get_extra_info("sslcontext") is None
         self._descriptor = socket.fileno() if is_plain and _CAN_SEND_DIRECTLY else -1
         self._parts: deque[Buffer] = deque()
-        """What is to be sent; ranges among it."""
+        """The buffers to send; some are ranges of files."""
         self._at = 0
-        """How much of the first part is sent."""
+        """Number of bytes of the first part that are sent."""
         self._memory_bytes = 0
-        """What `_parts` holds in memory."""
+        """Number of bytes that `_parts` holds in memory."""
         self._counted = 0
-        """What the memory of all connections counts for this one."""
+        """Number of bytes that the memory of all connections counts for this one."""
         self._is_limited = False
         self._later: asyncio.Handle | None = None
         self._reading: asyncio.Task[Buffer] | None = None
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is not sent yet."""
+        """True if something is not sent yet."""
         return self._is_limited or bool(self._parts)
 
     @property
     def left(self) -> tuple[int, int]:
-        """What is not handed on yet: parts, and how far the first of them is."""
+        """The number of parts that are not handed on yet, and the position in the first of them."""
         return len(self._parts), self._at
 
     def send(self, parts: Sequence[Buffer]) -> bool:
@@ -116,7 +116,8 @@ class AnswerStream:
         return self._advance()
 
     def _send_at_once(self, parts: Sequence[Buffer]) -> int:
-        """How much the socket takes of an answer in memory: nearly always all. What fails here fails again later."""
+        """Number of bytes of a response in memory that the socket takes: nearly always all. An error here comes again
+        later."""
         transport = self._transport
         if transport.get_write_buffer_size() or transport.is_closing():
             return 0

@@ -13,7 +13,7 @@ from fake_peer import FakePeer, host_of
 from waiting import HANG_S, wait_until
 
 from eosin.network.refusal_log import RefusalLog
-from eosin.network.watch import UnreadAnswers
+from eosin.network.watch import UnreadResponses
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.create_topics import CreatableTopic, CreateTopicsRequest
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -40,7 +40,7 @@ class Client:
 
 
 def looked(*unread: int | None, looks: int = 3) -> bool:
-    client, watch = Client(unread), UnreadAnswers(looks=looks, refusals=RefusalLog())
+    client, watch = Client(unread), UnreadResponses(looks=looks, refusals=RefusalLog())
     for _ in unread:
         watch.look([] if client.aborted else [client])
     return client.aborted
