@@ -1,11 +1,12 @@
 """A queue of jobs takes a few steps of them in each turn of the event loop."""
 
 import asyncio
+import itertools
 from collections.abc import Iterator
 
 from manual_clock import ManualClock
 
-from eosin.runtime.turns import TURN_MS, TurnQueue
+from eosin.runtime.turns import TURN_MS, TurnQueue, next_turn
 
 
 class Jobs:
@@ -88,3 +89,33 @@ async def test_the_remaining_jobs_can_be_finished_at_once() -> None:
     await asyncio.sleep(0)
     jobs.add("c", 1)
     assert jobs.done[-1] == "c"
+
+
+async def test_of_all_work_in_turns_one_goes_on_in_each_turn_of_the_loop() -> None:
+    ran: list[int] = []
+    turns_with: list[int] = []
+    loop = asyncio.get_running_loop()
+
+    async def work(number: int) -> None:
+        for _ in range(5):
+            await next_turn()
+            ran.append(number)
+
+    def count() -> None:
+        turns_with.append(len(ran))
+        if len(ran) < 50:
+            loop.call_soon(count)
+
+    many = [asyncio.create_task(work(number)) for number in range(10)]
+    loop.call_soon(count)
+    await asyncio.gather(*many)
+    assert max(later - earlier for earlier, later in itertools.pairwise(turns_with)) == 1
+    assert ran == list(range(10)) * 5
+
+
+async def test_work_that_is_cancelled_while_it_waits_for_its_turn_keeps_nobody_from_theirs() -> None:
+    first, second = asyncio.create_task(next_turn()), asyncio.create_task(next_turn())
+    await asyncio.sleep(0)
+    first.cancel()
+    await second
+    assert first.cancelled()
