@@ -80,7 +80,7 @@ def test_members_of_any_size_are_read(sizes: tuple[int, ...]) -> None:
     ids=["members", "blocks", "headers", "records", "bytes"],
 )
 def test_everything_that_costs_time_counts(hostile: bytes, work_of_each: int) -> None:
-    enough = Budget(5_100 * work_of_each + 100 * len(hostile) + 1000)
+    enough = Budget(5_100 * work_of_each + 120 * len(hostile) + 1000)
     assert list(iter_records(hostile, budget=enough))
     assert enough.left < enough_after(hostile, work_of_each)
     with pytest.raises(BudgetSpent):
@@ -88,7 +88,7 @@ def test_everything_that_costs_time_counts(hostile: bytes, work_of_each: int) ->
 
 
 def enough_after(hostile: bytes, work_of_each: int) -> int:
-    return 200 * work_of_each + 100 * len(hostile) + 1000
+    return 200 * work_of_each + 120 * len(hostile) + 1000
 
 
 def test_a_size_beyond_the_budget_is_no_size_beyond_the_limit() -> None:
