@@ -2,8 +2,8 @@
 
 A full collection walks every container that is not frozen, and nothing else runs meanwhile: 100,000 partitions in one
 request are enough for 80 ms. The interpreter would begin one in the middle of such a request, since that is when
-containers become many. So young containers are collected as ever, and full collections are left to this clock: what
-references count frees needs none, and what is in cycles can wait.
+containers become many. So young containers are collected as ever, and full collections are left to this clock, unless
+very much has grown old since: what references count frees needs none, and what is in cycles can wait for seconds.
 """
 
 import gc
@@ -15,11 +15,13 @@ COLLECT_MS: Final = 10_000
 """Interval of the checks."""
 FEW_BLOCKS: Final = 200_000
 """Allocated blocks beside those of a start; to walk what they hold takes 20 ms at most."""
-MOST_WAITS: Final = 30
+MOST_WAITS: Final = 3
 """Checks after which one is due although there are many, if they have grown by a quarter since the last one."""
 _YOUNG: Final = (2_000, 5)
 """Containers that a young collection walks, and young collections before a middle one: each takes a millisecond."""
-_NEVER: Final = 1 << 30
+_SELDOM: Final = 300
+"""Middle collections before the interpreter begins a full one itself, if old containers have grown by a quarter: three
+million containers."""
 
 
 class FullCollections:
@@ -38,8 +40,8 @@ class FullCollections:
 
     @classmethod
     def of_this_process(cls) -> Self:
-        """From now on the interpreter begins none itself."""
-        gc.set_threshold(*_YOUNG, _NEVER)
+        """From now on the interpreter begins hardly any itself."""
+        gc.set_threshold(*_YOUNG, _SELDOM)
         return cls(sys.getallocatedblocks, lambda: int(gc.get_stats()[1]["collections"]), gc.collect)
 
     def check(self) -> None:
