@@ -19,7 +19,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
 from eosin.protocol.wire.codec import EncodedBody, encode_body
 from eosin.runtime.clock import Clock
-from eosin.runtime.turns import next_turn
+from eosin.runtime.turns import TURN_MS, next_turn
 
 if TYPE_CHECKING:
     from eosin.network.api import Refuse, RequestContext
@@ -36,9 +36,7 @@ _S = TypeVar("_S", bound=Message)
 _R = TypeVar("_R")
 
 ITEMS_PER_TURN: Final = 200
-"""Of which each takes some microseconds: a turn has 1 to 2 ms."""
-TURN_MS: Final = 2
-"""For items that take longer."""
+"""Of which each takes some microseconds: a turn has 1 to 2 ms. Of items that take longer it has `TURN_MS`."""
 NAMES_PER_TURN: Final = 2000
 """Number of names in one turn that are only checked."""
 ITEMS_PER_DROP: Final = 1000

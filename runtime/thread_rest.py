@@ -1,6 +1,6 @@
 """`ThreadRest`: how a thread that computes stays out of the event loop's way, and ends when nobody wants its result.
 
-The interpreter switches between threads every 5 ms, and code that is compiled holds it for as long as it runs. So
+The interpreter switches between threads after a while, and code that is compiled holds it for as long as it runs. So
 whatever computes in a thread calls `take` about once a millisecond.
 """
 

@@ -17,23 +17,22 @@ TURN_MS: Final = 2
 class _Waiting:
     """Work that waits for its next turn of one event loop."""
 
-    __slots__ = ("_is_scheduled", "_loop", "_queue")
+    __slots__ = ("_is_scheduled", "_queue")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:
         self._queue: deque[asyncio.Future[None]] = deque()
         self._is_scheduled = False
 
-    def add(self) -> asyncio.Future[None]:
+    def add(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
         """A place in the queue: done when it is this work's turn."""
-        place = self._loop.create_future()
+        place = loop.create_future()
         self._queue.append(place)
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_soon(self._let_one_go_on)
+            loop.call_soon(self._let_one_go_on, loop)
         return place
 
-    def _let_one_go_on(self) -> None:
+    def _let_one_go_on(self, loop: asyncio.AbstractEventLoop) -> None:
         queue = self._queue
         while queue:
             place = queue.popleft()
@@ -42,10 +41,11 @@ class _Waiting:
                 break
         self._is_scheduled = bool(queue)
         if queue:
-            self._loop.call_soon(self._let_one_go_on)
+            loop.call_soon(self._let_one_go_on, loop)
 
 
 _WAITING: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Waiting]] = WeakKeyDictionary()
+"""By event loop, and nothing here keeps a loop that is closed."""
 
 
 async def next_turn() -> None:
@@ -54,8 +54,8 @@ async def next_turn() -> None:
     loop = asyncio.get_running_loop()
     waiting = _WAITING.get(loop)
     if waiting is None:
-        waiting = _WAITING[loop] = _Waiting(loop)
-    await waiting.add()
+        waiting = _WAITING[loop] = _Waiting()
+    await waiting.add(loop)
 
 
 async def in_turns(items: Iterable[_T], do: Callable[[_T], None], clock: Clock) -> None:

@@ -69,26 +69,23 @@ def test_members_of_any_size_are_read(sizes: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hostile", "work_of_each"),
+    ("hostile", "work_of_each", "work_per_byte"),
     [
-        (many_members(5000), MEMBER_WORK),
-        (many_blocks(5000), BLOCK_WORK),
-        (many_headers(5000), HEADER_WORK),
-        (many_records(5000), RECORD_WORK),
-        (much_inflated(5000), 1),
+        (many_members(5000), MEMBER_WORK, 120),
+        (many_blocks(5000), BLOCK_WORK, 100),
+        (many_headers(5000), HEADER_WORK, 100),
+        (many_records(5000), RECORD_WORK, 100),
+        (much_inflated(5000), 1, 100),
     ],
     ids=["members", "blocks", "headers", "records", "bytes"],
 )
-def test_everything_that_costs_time_counts(hostile: bytes, work_of_each: int) -> None:
-    enough = Budget(5_100 * work_of_each + 120 * len(hostile) + 1000)
+def test_everything_that_costs_time_counts(hostile: bytes, work_of_each: int, work_per_byte: int) -> None:
+    bytes_work = work_per_byte * len(hostile)
+    enough = Budget(5_100 * work_of_each + bytes_work + 1000)
     assert list(iter_records(hostile, budget=enough))
-    assert enough.left < enough_after(hostile, work_of_each)
+    assert enough.left < 200 * work_of_each + bytes_work + 1000
     with pytest.raises(BudgetSpent):
         list(iter_records(hostile, budget=Budget(4_900 * work_of_each)))
-
-
-def enough_after(hostile: bytes, work_of_each: int) -> int:
-    return 200 * work_of_each + 120 * len(hostile) + 1000
 
 
 def test_a_size_beyond_the_budget_is_no_size_beyond_the_limit() -> None:

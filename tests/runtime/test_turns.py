@@ -1,7 +1,9 @@
 """A queue of jobs takes a few steps of them in each turn of the event loop."""
 
 import asyncio
+import gc
 import itertools
+import weakref
 from collections.abc import Iterator
 
 from manual_clock import ManualClock
@@ -119,3 +121,26 @@ async def test_work_that_is_cancelled_while_it_waits_for_its_turn_keeps_nobody_f
     first.cancel()
     await second
     assert first.cancelled()
+
+
+def test_a_loop_that_is_closed_is_not_kept() -> None:
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(next_turn())
+    loop.close()
+    gone = weakref.ref(loop)
+    del loop
+    gc.collect()
+    assert gone() is None
+
+
+async def test_a_hundred_thousand_that_give_up_their_turns_keep_nobody_waiting() -> None:
+    crowd = [asyncio.ensure_future(next_turn()) for _ in range(100_000)]
+    mine = asyncio.ensure_future(next_turn())
+    await asyncio.sleep(0)
+    for each in crowd:
+        each.cancel()
+    turns = 0
+    while not mine.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns <= 3
