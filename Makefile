@@ -23,7 +23,7 @@ SECONDS ?= 60
 BIN := .venv/bin
 PROOF := $(BIN)/python tests/support/prove.py
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
-ROOMS := runtime protocol storage coordinator client model settings security network cluster broker observe node cli pipeline
+ROOMS := runtime protocol storage coordinator client model settings security network cluster broker observe node cli lab testing pipeline
 CODE := $(ROOMS) tests docker $(wildcard bench) setup.py
 TYPED := $(addprefix .types/eosin/,$(ROOMS))
 

@@ -37,6 +37,8 @@ ROOMS = (
     "observe",
     "node",
     "cli",
+    "lab",
+    "testing",
     "pipeline",
 )
 

@@ -31,6 +31,8 @@ ROOMS = (
     "observe",
     "node",
     "cli",
+    "lab",
+    "testing",
     "pipeline",
 )
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from eosin.client.addresses import Address
 from eosin.cluster.replication.fetch_session import FollowerFetchLimits
 from eosin.cluster.replication.fetcher import SYNC_PATIENCE_MS, Fetcher, FetchThrottle
-from eosin.cluster.replication.fetcher_task import Broker, Dialer, FetcherTask
+from eosin.cluster.replication.fetcher_task import Dialer, FetcherTask, FollowingBroker
 from eosin.cluster.replication.followed_replica import FollowedReplica, nobody
 from eosin.coordinator.hashing import java_hash
 from eosin.protocol.names import TopicPartition
@@ -57,7 +57,7 @@ class FetcherPool:
         node_id: int,
         config: FollowerConfig,
         *,
-        broker: Broker,
+        broker: FollowingBroker,
         dial: Dialer,
         clock: Clock,
         throttle: FetchThrottle | None = None,

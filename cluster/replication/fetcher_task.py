@@ -50,7 +50,7 @@ async def dial_leader(address: Address, *, client_id: str, security: Security | 
     return Peer(connection, NOT_ASKED)
 
 
-class Broker(Protocol):
+class FollowingBroker(Protocol):
     """This broker, as far as its leaders are told."""
 
     @property
@@ -66,7 +66,7 @@ class FetcherTask:
     """Runs one `Fetcher`."""
 
     def __init__(
-        self, fetcher: Fetcher, address: Address, *, client_id: str, broker: Broker, dial: Dialer, clock: Clock
+        self, fetcher: Fetcher, address: Address, *, client_id: str, broker: FollowingBroker, dial: Dialer, clock: Clock
     ) -> None:
         """Nothing happens before `start`. `client_id` is `broker-N-fetcher-i`."""
         self.fetcher = fetcher

@@ -288,6 +288,11 @@ class GroupCoordinator:
             return shard
         return shard.groups.get(group_id, ErrorCode.GROUP_ID_NOT_FOUND)
 
+    def pending_offsets(self, group_id: str) -> Mapping[TopicPartition, int]:
+        """The offsets of a group that open transactions hold; none while its log is being loaded, or is not here."""
+        shard = self._shards.of_group(group_id)
+        return {} if isinstance(shard, ErrorCode) else shard.commits.offsets.pending_offsets(group_id)
+
     def silent_ms(self, group_id: str, member_id: str) -> int | None:
         """Time since a member was heard of, in ms; None while it waits in a join, or where there is none."""
         shard = self._shards.of_group(group_id)

@@ -27,6 +27,8 @@ ROOMS = (
     "observe",
     "node",
     "cli",
+    "lab",
+    "testing",
     "pipeline",
 )
 BESIDE = ("pyproject.toml", "README.md", "setup.py", "Makefile")

@@ -31,6 +31,8 @@ ROOMS: Final = (
     "observe",
     "node",
     "cli",
+    "lab",
+    "testing",
     "pipeline",
 )
 DOCS: Final = ROOT / "docs"

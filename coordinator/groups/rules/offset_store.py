@@ -133,6 +133,15 @@ class OffsetStore:
         """The partitions for which open transactions hold offsets."""
         return iter(self._holders.get(group_id, {}))
 
+    def pending_offsets(self, group_id: str) -> dict[TopicPartition, int]:
+        """The offsets that open transactions hold, of several for a partition the one that was written last."""
+        held = (
+            (partition, values[group_id][partition])
+            for partition, producers in self._holders.get(group_id, {}).items()
+            for values in (self._pending[producer_id] for producer_id in producers)
+        )
+        return {place: value.offset for place, value in sorted(held, key=lambda each: each[1].record_offset)}
+
     def partitions(self, group_id: str) -> dict[TopicPartition, None]:
         """Every partition for which the group has a committed or a pending value, each once, in a stable order."""
         return dict.fromkeys((*self.committed(group_id), *self.pending(group_id)))

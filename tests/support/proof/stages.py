@@ -24,6 +24,7 @@ ROOMS: Final = (
         "observe",
         "node",
         "cli",
+        "lab",
         "pipeline",
     ),
     *("model_checker", "simulation", "conformance"),

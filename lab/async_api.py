@@ -1,0 +1,307 @@
+"""`AsyncBrokerApi`: the names of `BrokerApi`, to be awaited: properties that ask the broker too."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+
+from eosin.lab import client_settings
+from eosin.lab.broker_api import READ_COMMITTED, WAIT_S, still_open, topic_configs
+from eosin.lab.operations import Operations, Text
+from eosin.lab.values import (
+    AbortedRange,
+    ConnectionInWork,
+    LabMember,
+    OpenInPartition,
+    PartitionName,
+    ReadRecord,
+    StoredBatch,
+    TransactionSeen,
+    TransactionStep,
+)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_POLL_S: Final = 0.005
+
+
+class AsyncBrokerApi:
+    """The abilities of brokers for tests of asyncio. Used as a context manager, it closes at the end."""
+
+    @property
+    def bootstrap(self) -> str:
+        """HOST:PORT, for `bootstrap.servers`."""
+        raise NotImplementedError
+
+    async def call(
+        self, operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Have the broker do something, and wait for it. Raises LabError."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Stop it. Harmless when that was done already."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.bootstrap}>"
+
+    # Settings for clients
+
+    def conf(self, *, plain: bool = False, **more: Any) -> dict[str, Any]:
+        """The settings of a client of librdkafka (confluent-kafka), with backoffs that make tests fast; `plain` leaves
+        the client's own. `more` has `_` for the dot: `conf(transactional_id="invoicing-1")`."""
+        return client_settings.librdkafka(self.bootstrap, more, plain=plain)
+
+    def kwargs(self, *, plain: bool = False, **more: Any) -> dict[str, Any]:
+        """The keywords of a client of kafka-python or aiokafka, likewise."""
+        return client_settings.keywords(self.bootstrap, more, plain=plain)
+
+    def properties(self, *, plain: bool = False, **more: Any) -> dict[str, str]:
+        """The properties of a Java client, likewise."""
+        return client_settings.java(self.bootstrap, more, plain=plain)
+
+    # What is in it
+
+    def topic(self, name: str) -> "AsyncLabTopic":
+        """The topic of this name, whether or not it exists."""
+        return AsyncLabTopic(self, name)
+
+    async def topics(self) -> list[str]:
+        """The names of the topics that exist, without internal ones."""
+        return await self.call(Operations.topic_names)
+
+    def transactions(self, transactional_id: str) -> "AsyncLabTransactions":
+        """The transactions of one id."""
+        return AsyncLabTransactions(self, transactional_id)
+
+    async def open_transactions(self) -> list[TransactionSeen]:
+        """All transactions that are open, by id."""
+        return await self.call(Operations.open_transactions)
+
+    def group(self, group_id: str) -> "AsyncLabGroup":
+        """The consumer group of this name, whether or not it exists."""
+        return AsyncLabGroup(self, group_id)
+
+    async def connections(self) -> list[ConnectionInWork]:
+        """The connections of clients, and the requests that each waits for."""
+        return await self.call(Operations.connections)
+
+    # Records
+
+    async def produce(
+        self,
+        topic: str,
+        *values: Text,
+        key: Text = None,
+        headers: Mapping[str, Text] | None = None,
+        timestamp: int | None = None,
+        partition: int | None = None,
+        transactional_id: str | None = None,
+        commit: bool = True,
+    ) -> list[int]:
+        """Write records, and return their offsets. Texts are UTF-8, None is a tombstone. A topic that does not exist is
+        created. The partition is that of the key, else 0. With `transactional_id` they are one transaction, which
+        `commit=False` leaves open."""
+        return await self.call(
+            Operations.produce,
+            topic,
+            list(values),
+            key,
+            dict(headers or {}),
+            timestamp,
+            partition,
+            transactional_id,
+            commit,
+        )
+
+    async def consume(
+        self,
+        topic: str,
+        count: int = 1,
+        *,
+        isolation: str = READ_COMMITTED,
+        partition: int | None = None,
+        timeout: float = WAIT_S,
+    ) -> list[ReadRecord]:
+        """The first `count` records of a topic, or more, as soon as they can be read. After `timeout` seconds LabError
+        says why they cannot."""
+        return await self.call(Operations.read_some, topic, count, isolation, partition, round(timeout * 1000))
+
+    # Reasons and waits
+
+    async def explain(self, subject: str) -> str:
+        """Explain in a sentence or two why a transactional id, a partition, a topic or a group is as it is."""
+        return await self.call(Operations.explain, subject)
+
+    async def wait_until(
+        self, condition: Callable[[], Coroutine[Any, Any, object]], *, timeout: float = WAIT_S, what: str = ""
+    ) -> None:
+        """Wait until what `condition` returns, once awaited, is true. Raises AssertionError after `timeout` seconds;
+        `what` names it there."""
+        try:
+            async with asyncio.timeout(timeout):
+                while not await condition():  # noqa: ASYNC110 - it is whatever a test says
+                    await asyncio.sleep(_POLL_S)
+        except TimeoutError:
+            raise AssertionError(f"{what or 'what was waited for'} has not happened within {timeout:g} s") from None
+
+    async def assert_no_open_transactions(self) -> None:
+        """Raise AssertionError with the explanation of each transaction that is open."""
+        found = await self.open_transactions()
+        if found:
+            raise AssertionError(still_open([await self.explain(each.transactional_id) for each in found]))
+
+
+class AsyncLabTopic:
+    """One topic. What reads it raises LabError where there is none."""
+
+    def __init__(self, broker: AsyncBrokerApi, name: str) -> None:
+        self.name: Final = name
+        self._broker: Final = broker
+
+    async def create(self, partitions: int = 1, **configs: object) -> Self:
+        """Create it. Configs have `_` for the dot: `cleanup_policy="compact"`."""
+        await self._broker.call(Operations.create_topic, self.name, partitions, topic_configs(configs))
+        return self
+
+    async def delete(self) -> None:
+        """Delete it."""
+        await self._broker.call(Operations.delete_topic, self.name)
+
+    @property
+    async def partitions(self) -> int:
+        """The number of its partitions."""
+        return await self._broker.call(Operations.partition_count, self.name)
+
+    async def values(self, *, isolation: str = READ_COMMITTED, partition: int | None = None) -> list[bytes | None]:
+        """The values of its records, by partition and offset."""
+        return [each.value for each in await self.records(isolation=isolation, partition=partition)]
+
+    async def records(self, *, isolation: str = READ_COMMITTED, partition: int | None = None) -> list[ReadRecord]:
+        """Its records, by partition and offset, as a reader of this isolation gets them now."""
+        return await self._broker.call(Operations.read, self.name, isolation, partition)
+
+    async def batches(self, *, partition: int | None = None) -> list[StoredBatch]:
+        """All batches in its logs, of aborted transactions too, and the markers."""
+        return await self._broker.call(Operations.batches, self.name, partition)
+
+    async def high_watermark(self, partition: int = 0) -> int:
+        """The offset behind the last record that anybody can read."""
+        return await self._broker.call(Operations.end_offset, self.name, partition, "read_uncommitted")
+
+    async def last_stable_offset(self, partition: int = 0) -> int:
+        """The offset behind the last one that readers of committed records get: where the oldest open transaction
+        begins, else the high watermark."""
+        return await self._broker.call(Operations.end_offset, self.name, partition, READ_COMMITTED)
+
+    async def aborted(self, partition: int = 0) -> list[AbortedRange]:
+        """Its aborted transactions, by offset."""
+        return await self._broker.call(Operations.aborted, self.name, partition)
+
+    async def open(self, partition: int = 0) -> list[OpenInPartition]:
+        """The transactions that hold it open, by offset."""
+        return await self._broker.call(Operations.open_in, self.name, partition)
+
+
+class AsyncLabTransactions:
+    """The transactions of one transactional id. Facts of an id that has not been used are None or empty."""
+
+    def __init__(self, broker: AsyncBrokerApi, transactional_id: str) -> None:
+        self.transactional_id: Final = transactional_id
+        self._broker: Final = broker
+
+    @property
+    async def _described(self) -> TransactionSeen | None:
+        return await self._broker.call(Operations.transaction, self.transactional_id)
+
+    @property
+    async def state(self) -> str | None:
+        """As Kafka spells it: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort."""
+        seen = await self._described
+        return None if seen is None else seen.state
+
+    @property
+    async def epoch(self) -> int | None:
+        """The producer epoch."""
+        seen = await self._described
+        return None if seen is None else seen.producer_epoch
+
+    @property
+    async def producer_id(self) -> int | None:
+        """The producer id."""
+        seen = await self._described
+        return None if seen is None else seen.producer_id
+
+    @property
+    async def partitions(self) -> list[PartitionName]:
+        """The partitions of the open transaction."""
+        seen = await self._described
+        return [] if seen is None else list(seen.partitions)
+
+    @property
+    async def deadline(self) -> int | None:
+        """The time at which the open transaction is aborted, in ms since the epoch; None if none is open."""
+        seen = await self._described
+        return None if seen is None else seen.deadline
+
+    @property
+    async def outcomes(self) -> list[str]:
+        """`commit`, `abort`, `timeout`, `fenced`, `operator` or `expired` of each transaction, in order, by the
+        coordinator's own decisions; `open` for one that is not decided."""
+        return await self._broker.call(Operations.outcomes, self.transactional_id)
+
+    @property
+    async def timeline(self) -> list[TransactionStep]:
+        """Steps in the recent life of the id, oldest first."""
+        return await self._broker.call(Operations.timeline, self.transactional_id)
+
+    async def abort(self) -> None:
+        """Abort what is open and fence the producer, as an operator does."""
+        await self._broker.call(Operations.abort_transaction, self.transactional_id)
+
+
+class AsyncLabGroup:
+    """One consumer group."""
+
+    def __init__(self, broker: AsyncBrokerApi, group_id: str) -> None:
+        self.group_id: Final = group_id
+        self._broker: Final = broker
+
+    @property
+    async def state(self) -> str:
+        """As Kafka spells it: Empty, PreparingRebalance, CompletingRebalance, Stable; Dead if there is none."""
+        return await self._broker.call(Operations.group_state, self.group_id)
+
+    @property
+    async def members(self) -> list[LabMember]:
+        """Its members, each with what it was assigned."""
+        return await self._broker.call(Operations.members, self.group_id)
+
+    @property
+    async def generation(self) -> int | None:
+        """Its generation; None if there is no such group."""
+        return await self._broker.call(Operations.generation, self.group_id)
+
+    async def offset(self, topic: str, partition: int = 0) -> int | None:
+        """The offset that it has committed; None for nothing."""
+        return await self._broker.call(Operations.committed_offset, self.group_id, topic, partition)
+
+    async def pending(self, topic: str, partition: int = 0) -> int | None:
+        """The offset that an open transaction holds for it; None for nothing."""
+        return await self._broker.call(Operations.pending_offset, self.group_id, topic, partition)
+
+    async def lag(self, topic: str | None = None) -> int:
+        """The number of committed records that it has not committed as read: of all partitions that it has committed or
+        is assigned, and of all of `topic`. Markers and aborted records do not count."""
+        return await self._broker.call(Operations.lag, self.group_id, topic)
+
+    async def kick(self, member_id: str | None = None) -> None:
+        """Remove a member, or all of them: they join again, if they are alive."""
+        await self._broker.call(Operations.kick, self.group_id, member_id)

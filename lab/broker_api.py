@@ -1,0 +1,328 @@
+"""`BrokerApi`: a broker as a test sees it, whatever thread or process it runs in; each call returns when it has
+happened. The same names, to be awaited, are in `async_api`."""
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+
+from eosin.lab import client_settings
+from eosin.lab.errors import LabError
+from eosin.lab.operations import Operations, Text
+from eosin.lab.options import text_of
+from eosin.lab.values import (
+    AbortedRange,
+    ConnectionInWork,
+    LabMember,
+    OpenInPartition,
+    PartitionName,
+    ReadRecord,
+    StoredBatch,
+    TransactionSeen,
+    TransactionStep,
+)
+from eosin.runtime.clock import SystemClock, pause
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+READ_COMMITTED: Final = "read_committed"
+WAIT_S: Final = 10.0
+"""Longest wait, unless a test names another."""
+_POLL_MS: Final = 5
+
+
+class BrokerApi:
+    """The abilities of all brokers for tests. Used as a context manager, it closes at the end."""
+
+    @property
+    def bootstrap(self) -> str:
+        """HOST:PORT, for `bootstrap.servers`."""
+        raise NotImplementedError
+
+    def call(
+        self, operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Have the broker do something, and wait for it. Raises LabError."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Stop it. Harmless when that was done already."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.bootstrap}>"
+
+    # Settings for clients
+
+    def conf(self, *, plain: bool = False, **more: Any) -> dict[str, Any]:
+        """The settings of a client of librdkafka (confluent-kafka), with backoffs that make tests fast; `plain` leaves
+        the client's own. `more` has `_` for the dot: `conf(transactional_id="invoicing-1")`."""
+        return client_settings.librdkafka(self.bootstrap, more, plain=plain)
+
+    def kwargs(self, *, plain: bool = False, **more: Any) -> dict[str, Any]:
+        """The keywords of a client of kafka-python or aiokafka, likewise."""
+        return client_settings.keywords(self.bootstrap, more, plain=plain)
+
+    def properties(self, *, plain: bool = False, **more: Any) -> dict[str, str]:
+        """The properties of a Java client, likewise."""
+        return client_settings.java(self.bootstrap, more, plain=plain)
+
+    # What is in it
+
+    def topic(self, name: str) -> "LabTopic":
+        """The topic of this name, whether or not it exists."""
+        return LabTopic(self, name)
+
+    def topics(self) -> list[str]:
+        """The names of the topics that exist, without internal ones."""
+        return self.call(Operations.topic_names)
+
+    def transactions(self, transactional_id: str) -> "LabTransactions":
+        """The transactions of one id."""
+        return LabTransactions(self, transactional_id)
+
+    def open_transactions(self) -> list[TransactionSeen]:
+        """All transactions that are open, by id."""
+        return self.call(Operations.open_transactions)
+
+    def group(self, group_id: str) -> "LabGroup":
+        """The consumer group of this name, whether or not it exists."""
+        return LabGroup(self, group_id)
+
+    def connections(self) -> list[ConnectionInWork]:
+        """The connections of clients, and the requests that each waits for."""
+        return self.call(Operations.connections)
+
+    # Records
+
+    def produce(
+        self,
+        topic: str,
+        *values: Text,
+        key: Text = None,
+        headers: Mapping[str, Text] | None = None,
+        timestamp: int | None = None,
+        partition: int | None = None,
+        transactional_id: str | None = None,
+        commit: bool = True,
+    ) -> list[int]:
+        """Write records, and return their offsets. Texts are UTF-8, None is a tombstone. A topic that does not exist is
+        created. The partition is that of the key, else 0. With `transactional_id` they are one transaction, which
+        `commit=False` leaves open."""
+        return self.call(
+            Operations.produce,
+            topic,
+            list(values),
+            key,
+            dict(headers or {}),
+            timestamp,
+            partition,
+            transactional_id,
+            commit,
+        )
+
+    def consume(
+        self,
+        topic: str,
+        count: int = 1,
+        *,
+        isolation: str = READ_COMMITTED,
+        partition: int | None = None,
+        timeout: float = WAIT_S,
+    ) -> list[ReadRecord]:
+        """The first `count` records of a topic, or more, as soon as they can be read. After `timeout` seconds LabError
+        says why they cannot."""
+        return self.call(Operations.read_some, topic, count, isolation, partition, round(timeout * 1000))
+
+    # Reasons and waits
+
+    def explain(self, subject: str) -> str:
+        """Explain in a sentence or two why a transactional id, a partition, a topic or a group is as it is."""
+        return self.call(Operations.explain, subject)
+
+    def wait_until(self, condition: Callable[[], object], *, timeout: float = WAIT_S, what: str = "") -> None:
+        """Wait until `condition` is true. Raises AssertionError after `timeout` seconds; `what` names it there."""
+        clock = SystemClock()
+        deadline = clock.elapsed_ms() + timeout * 1000
+        while not condition():
+            if clock.elapsed_ms() >= deadline:
+                raise AssertionError(f"{what or 'what was waited for'} has not happened within {timeout:g} s")
+            pause(_POLL_MS)
+
+    def assert_no_open_transactions(self) -> None:
+        """Raise AssertionError with the explanation of each transaction that is open."""
+        found = self.open_transactions()
+        if found:
+            raise AssertionError(still_open([self.explain(each.transactional_id) for each in found]))
+
+
+class LabTopic:
+    """One topic. What reads it raises LabError where there is none."""
+
+    def __init__(self, broker: BrokerApi, name: str) -> None:
+        self.name: Final = name
+        self._broker: Final = broker
+
+    def create(self, partitions: int = 1, **configs: object) -> Self:
+        """Create it. Configs have `_` for the dot: `cleanup_policy="compact"`."""
+        self._broker.call(Operations.create_topic, self.name, partitions, topic_configs(configs))
+        return self
+
+    def delete(self) -> None:
+        """Delete it."""
+        self._broker.call(Operations.delete_topic, self.name)
+
+    @property
+    def partitions(self) -> int:
+        """The number of its partitions."""
+        return self._broker.call(Operations.partition_count, self.name)
+
+    def values(self, *, isolation: str = READ_COMMITTED, partition: int | None = None) -> list[bytes | None]:
+        """The values of its records, by partition and offset."""
+        return [each.value for each in self.records(isolation=isolation, partition=partition)]
+
+    def records(self, *, isolation: str = READ_COMMITTED, partition: int | None = None) -> list[ReadRecord]:
+        """Its records, by partition and offset, as a reader of this isolation gets them now."""
+        return self._broker.call(Operations.read, self.name, isolation, partition)
+
+    def batches(self, *, partition: int | None = None) -> list[StoredBatch]:
+        """All batches in its logs, of aborted transactions too, and the markers."""
+        return self._broker.call(Operations.batches, self.name, partition)
+
+    def high_watermark(self, partition: int = 0) -> int:
+        """The offset behind the last record that anybody can read."""
+        return self._broker.call(Operations.end_offset, self.name, partition, "read_uncommitted")
+
+    def last_stable_offset(self, partition: int = 0) -> int:
+        """The offset behind the last one that readers of committed records get: where the oldest open transaction
+        begins, else the high watermark."""
+        return self._broker.call(Operations.end_offset, self.name, partition, READ_COMMITTED)
+
+    def aborted(self, partition: int = 0) -> list[AbortedRange]:
+        """Its aborted transactions, by offset."""
+        return self._broker.call(Operations.aborted, self.name, partition)
+
+    def open(self, partition: int = 0) -> list[OpenInPartition]:
+        """The transactions that hold it open, by offset."""
+        return self._broker.call(Operations.open_in, self.name, partition)
+
+
+class LabTransactions:
+    """The transactions of one transactional id. Facts of an id that has not been used are None or empty."""
+
+    def __init__(self, broker: BrokerApi, transactional_id: str) -> None:
+        self.transactional_id: Final = transactional_id
+        self._broker: Final = broker
+
+    @property
+    def _described(self) -> TransactionSeen | None:
+        return self._broker.call(Operations.transaction, self.transactional_id)
+
+    @property
+    def state(self) -> str | None:
+        """As Kafka spells it: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort."""
+        seen = self._described
+        return None if seen is None else seen.state
+
+    @property
+    def epoch(self) -> int | None:
+        """The producer epoch."""
+        seen = self._described
+        return None if seen is None else seen.producer_epoch
+
+    @property
+    def producer_id(self) -> int | None:
+        """The producer id."""
+        seen = self._described
+        return None if seen is None else seen.producer_id
+
+    @property
+    def partitions(self) -> list[PartitionName]:
+        """The partitions of the open transaction."""
+        seen = self._described
+        return [] if seen is None else list(seen.partitions)
+
+    @property
+    def deadline(self) -> int | None:
+        """The time at which the open transaction is aborted, in ms since the epoch; None if none is open."""
+        seen = self._described
+        return None if seen is None else seen.deadline
+
+    @property
+    def outcomes(self) -> list[str]:
+        """`commit`, `abort`, `timeout`, `fenced`, `operator` or `expired` of each transaction, in order, by the
+        coordinator's own decisions; `open` for one that is not decided."""
+        return self._broker.call(Operations.outcomes, self.transactional_id)
+
+    @property
+    def timeline(self) -> list[TransactionStep]:
+        """Steps in the recent life of the id, oldest first."""
+        return self._broker.call(Operations.timeline, self.transactional_id)
+
+    def abort(self) -> None:
+        """Abort what is open and fence the producer, as an operator does."""
+        self._broker.call(Operations.abort_transaction, self.transactional_id)
+
+
+class LabGroup:
+    """One consumer group."""
+
+    def __init__(self, broker: BrokerApi, group_id: str) -> None:
+        self.group_id: Final = group_id
+        self._broker: Final = broker
+
+    @property
+    def state(self) -> str:
+        """As Kafka spells it: Empty, PreparingRebalance, CompletingRebalance, Stable; Dead if there is none."""
+        return self._broker.call(Operations.group_state, self.group_id)
+
+    @property
+    def members(self) -> list[LabMember]:
+        """Its members, each with what it was assigned."""
+        return self._broker.call(Operations.members, self.group_id)
+
+    @property
+    def generation(self) -> int | None:
+        """Its generation; None if there is no such group."""
+        return self._broker.call(Operations.generation, self.group_id)
+
+    def offset(self, topic: str, partition: int = 0) -> int | None:
+        """The offset that it has committed; None for nothing."""
+        return self._broker.call(Operations.committed_offset, self.group_id, topic, partition)
+
+    def pending(self, topic: str, partition: int = 0) -> int | None:
+        """The offset that an open transaction holds for it; None for nothing."""
+        return self._broker.call(Operations.pending_offset, self.group_id, topic, partition)
+
+    def lag(self, topic: str | None = None) -> int:
+        """The number of committed records that it has not committed as read: of all partitions that it has committed or
+        is assigned, and of all of `topic`. Markers and aborted records do not count."""
+        return self._broker.call(Operations.lag, self.group_id, topic)
+
+    def kick(self, member_id: str | None = None) -> None:
+        """Remove a member, or all of them: they join again, if they are alive."""
+        self._broker.call(Operations.kick, self.group_id, member_id)
+
+
+def topic_configs(configs: Mapping[str, object]) -> dict[str, str]:
+    """Configs of a topic by Kafka's names."""
+    return {name.replace("_", "."): text_of(value) for name, value in configs.items()}
+
+
+def still_open(explanations: Sequence[str]) -> str:
+    """The message for transactions that are open and should not be."""
+    number = f"{len(explanations)} transactions are" if len(explanations) > 1 else "a transaction is"
+    return "\n".join([f"{number} still open:", *explanations])
+
+
+def closed(name: str) -> LabError:
+    """The error for a call on a broker that is closed."""
+    return LabError(f"this {name} is closed")

@@ -1,0 +1,193 @@
+"""`eosin testing`: a throwaway broker for tests in any language, until SIGTERM, Ctrl-C or the end of standard input.
+
+Always true: it keeps nothing; exit code 0 after a stop, 2 with one sentence when it cannot start as asked.
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from eosin.cli.common.arguments import Parser, fail
+from eosin.cli.serve import loop_factory, stop_on_signals
+from eosin.lab import control
+from eosin.lab.errors import LabError
+from eosin.lab.lab_broker import LabBroker
+from eosin.lab.options import MEMORY, BrokerOptions, options_of
+from eosin.runtime.logging_format import setup_logging
+from eosin.runtime.version import VERSION
+from eosin.settings.broker import DURABILITIES
+
+COMMAND: Final = "testing"
+OK: Final = 0
+_STDIN: Final = 0
+_STDOUT: Final = 1
+_DIES_WITH_PARENT: Final = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit code."""
+    chosen = parser().parse_args(arguments)
+    try:
+        options = _options(chosen)
+    except LabError as refused:
+        return fail(COMMAND, str(refused))
+    setup_logging(level="warning", form="text")
+    if chosen.control:
+        _die_with_parent()
+    with asyncio.Runner(loop_factory=loop_factory("auto")) as runner:
+        return runner.run(_serve(options, chosen))
+
+
+def parser() -> Parser:
+    """The options of the command."""
+    options = Parser(
+        prog="eosin testing",
+        description="Run a throwaway broker for tests: in memory, on a free port, with timings that make tests fast.",
+        examples=[
+            "eosin testing",
+            "eosin testing --topics orders:3,payments --ready-line --until-stdin-ends",
+            "eosin testing --set transaction.max.timeout.ms=5000 --ready-fd 3",
+        ],
+    )
+    options.add_argument("--listen", metavar="[HOST:]PORT", default="127.0.0.1:0", help="listen here (a free port)")
+    options.add_argument("--topics", metavar="NAME[:PARTITIONS],...", default="", help="create these topics")
+    options.add_argument(
+        "--set", action="append", metavar="NAME=VALUE", default=[], help="set one setting of a broker; may be repeated"
+    )
+    options.add_argument(
+        "--durability",
+        choices=DURABILITIES,
+        default=MEMORY,
+        help="what an acknowledged write has survived (memory); files are deleted at the end",
+    )
+    ready = options.add_mutually_exclusive_group()
+    ready.add_argument(
+        "--ready-fd", type=int, metavar="N", help="write HOST:PORT to this descriptor when ready, and close it"
+    )
+    ready.add_argument("--ready-file", metavar="FILE", help="write HOST:PORT to this file when ready")
+    ready.add_argument("--ready-line", action="store_true", help="print HOST:PORT when ready, and nothing else")
+    options.add_argument(
+        "--until-stdin-ends", action="store_true", help="end with the program at the other end of standard input"
+    )
+    ready.add_argument("--control", action="store_true", help=argparse.SUPPRESS)  # ProcessBroker's own
+    return options
+
+
+def _options(chosen: argparse.Namespace) -> BrokerOptions:
+    host, colon, port = chosen.listen.rpartition(":")
+    if not port.isdecimal():
+        raise LabError(f"--listen is [HOST:]PORT, not {chosen.listen!r}")
+    settings = {}
+    for each in chosen.set:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise LabError(f"--set is NAME=VALUE, not {each!r}")
+        settings[name] = value
+    return options_of(
+        topics=_topics(chosen.topics),
+        settings=settings,
+        durability=chosen.durability,
+        host=host if colon else "127.0.0.1",
+        port=int(port),
+    )
+
+
+def _topics(text: str) -> dict[str, int]:
+    found = {}
+    for each in filter(None, text.split(",")):
+        name, colon, partitions = each.partition(":")
+        if colon and not partitions.isdecimal():
+            raise LabError(f"--topics is NAME[:PARTITIONS],..., not {text!r}")
+        found[name] = int(partitions) if colon else 1
+    return found
+
+
+async def _serve(options: BrokerOptions, chosen: argparse.Namespace) -> int:
+    stop = stop_on_signals()
+    if chosen.control:  # Ctrl-C is for the tests, which close their brokers
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        broker = await LabBroker.start(options)
+    except LabError as refused:
+        if chosen.control:
+            os.write(_STDOUT, control.framed(control.Returned(refusal=str(refused))))
+            return OK
+        return fail(COMMAND, str(refused))
+    try:
+        _report_ready(broker.bootstrap, chosen)
+    except OSError as error:
+        await broker.close()
+        return fail(COMMAND, f"cannot say that it is ready: {error.strerror}")
+    if chosen.control or chosen.until_stdin_ends:
+        listen = _serve_control if chosen.control else _read_to_end
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=listen, args=(broker, loop, stop), name="eosin-testing-stdin", daemon=True).start()
+    await stop.wait()
+    await broker.close()
+    return OK
+
+
+def _report_ready(bootstrap: str, chosen: argparse.Namespace) -> None:
+    """Tell whoever waits. Raises OSError."""
+    if chosen.control:
+        os.write(_STDOUT, control.framed(control.Returned(bootstrap)))
+    elif chosen.ready_fd is not None:
+        os.write(chosen.ready_fd, f"{bootstrap}\n".encode())
+        os.close(chosen.ready_fd)
+    elif chosen.ready_file is not None:
+        # Whoever finds the file finds all of it.
+        path = Path(chosen.ready_file)
+        written = path.with_name(f"{path.name}.{os.getpid()}")
+        written.write_text(f"{bootstrap}\n")
+        written.replace(path)
+    elif chosen.ready_line:
+        print(bootstrap, flush=True)
+    else:
+        print(f"eosin {VERSION} TESTING ready on {bootstrap}, durability {chosen.durability}", flush=True)
+
+
+def _read_to_end(broker: LabBroker, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Stop when standard input ends."""
+    while os.read(_STDIN, 4096):
+        pass
+    _set(stop, loop)
+
+
+def _serve_control(broker: LabBroker, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Carry out one call after the other, and stop when standard input ends."""
+    while (frame := control.read_frame(lambda size: os.read(_STDIN, size))) is not None:
+        work = control.perform(control.call_in(frame), broker.operations)
+        response = memoryview(control.framed(asyncio.run_coroutine_threadsafe(work, loop).result()))
+        while response:
+            response = response[os.write(_STDOUT, response) :]
+    _set(stop, loop)
+
+
+def _set(stop: asyncio.Event, loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.call_soon_threadsafe(stop.set)
+    except RuntimeError:  # it was stopped by a signal, and is gone already
+        return
+
+
+def _die_with_parent() -> None:
+    """Even while this process is paused, when no end of standard input reaches it."""
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
+    if os.getppid() == 1:
+        os._exit(OK)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

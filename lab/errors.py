@@ -1,0 +1,27 @@
+"""`LabError`: what a test has asked for cannot be done; the message is one sentence that says what can."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class LabError(Exception):
+    """A wrong argument, or a broker that is closed, paused, gone, or another process's."""
+
+
+class NotToldError(LabError):
+    """Only a broker of the lab tells this; another one was named with `--eosin-bootstrap`."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> LabError:
+    """The error for a name that does not exist, with the nearest one that does, or all of them."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    if close:
+        return LabError(f'there is no {kind} "{name}"; did you mean {close[0]}?')
+    return LabError(f'there is no {kind} "{name}"; there {_listed(names)}')
+
+
+def _listed(names: list[str]) -> str:
+    if not names:
+        return "are none"
+    return f"is {names[0]}" if len(names) == 1 else f"are {', '.join(names)}"

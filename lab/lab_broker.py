@@ -1,0 +1,82 @@
+"""`LabBroker`: one broker of the lab, started, asked and closed in the event loop that runs it.
+
+Always true: what it has written to a disk lies in a directory of its own, which goes when it closes.
+"""
+
+import asyncio
+import logging
+import shutil
+import tempfile
+from typing import Final, Self
+
+from eosin.lab.errors import LabError
+from eosin.lab.inside import Inside
+from eosin.lab.inside_client import InsideClient
+from eosin.lab.operations import Operations
+from eosin.lab.options import MEMORY, BrokerOptions
+from eosin.lab.values import ConnectionInWork
+from eosin.node.node import Node
+from eosin.node.running import RunningNode
+from eosin.settings.start_error import StartError
+
+log = logging.getLogger(__name__)
+
+CLOSE_S: Final = 2.0
+"""Longest time that a close may take."""
+
+
+class LabBroker:
+    """A broker that serves."""
+
+    def __init__(self, node: RunningNode, options: BrokerOptions, folder: str | None) -> None:
+        """Use `start`."""
+        self._node: Final = node
+        self._options: Final = options
+        self._folder: Final = folder
+        self.bootstrap: Final = node.addresses[0]
+        """HOST:PORT for clients."""
+        self.operations: Final = Operations(InsideClient(node), Inside(node))
+
+    @classmethod
+    async def start(cls, options: BrokerOptions) -> Self:
+        """Start it, with its topics. Raises LabError."""
+        folder = None
+        if options.durability != MEMORY and "log.dirs" not in options.settings:
+            folder = tempfile.mkdtemp(prefix="eosin-lab-")
+        try:
+            node = await Node.alone(options.config(folder)).start()
+        except StartError as refused:
+            _remove(folder)
+            raise LabError(str(refused)) from None
+        except BaseException:
+            _remove(folder)
+            raise
+        broker = cls(node, options, folder)
+        try:
+            await broker.operations.create_topics(options.topics)
+        except BaseException:
+            await broker.close()
+            raise
+        return broker
+
+    async def close(self) -> list[ConnectionInWork]:
+        """Stop it. Returns the connections whose requests it has not answered, after a warning in the log."""
+        node = self._node
+        if node.is_stopping:
+            return []
+        left = [each for each in await self.operations.connections() if each.waits_for]
+        for each in left:
+            log.warning("the broker is closed while %s", each)
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await node.shutdown()
+        except TimeoutError:
+            log.warning("the broker was not closed within %g s", CLOSE_S)
+        finally:
+            _remove(self._folder)
+        return left
+
+
+def _remove(folder: str | None) -> None:
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)

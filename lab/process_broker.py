@@ -1,0 +1,198 @@
+"""`ProcessBroker`: a broker in a child process, for applications that keep the interpreter busy and for pauses.
+
+Always true: the child ends with `close`, and with this process at the latest, however that ends.
+"""
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+
+from eosin.lab import control
+from eosin.lab.broker_api import BrokerApi, closed
+from eosin.lab.errors import LabError
+from eosin.lab.lab_thread import acquire_thread, release_thread
+from eosin.lab.operations import Operations
+from eosin.lab.options import MEMORY, BrokerOptions, Topics, options_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+END_S: Final = 5.0
+"""Longest wait for a child that ends; then it is killed."""
+
+
+class ProcessBroker(BrokerApi):
+    """A broker in a process of its own, started and serving. Calls are made one after the other."""
+
+    def __init__(
+        self,
+        *,
+        topics: Topics = (),
+        settings: Mapping[str, object] | None = None,
+        durability: str = MEMORY,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        strict_clients: bool = False,
+    ) -> None:
+        """The options are those of `Broker`. Raises LabError."""
+        self._options: Final = options_of(
+            topics=topics,
+            settings=settings,
+            durability=durability,
+            host=host,
+            port=port,
+            strict_clients=strict_clients,
+        )
+        self._pid: Final = os.getpid()
+        self._lock: Final = threading.RLock()
+        self._is_paused = False
+        self._is_closed = False
+        # Linux ends a child with the thread that made it, so a thread makes it that lives as long as it does.
+        self._thread: Final = acquire_thread()
+        self._process: Final[subprocess.Popen[bytes]] = self._thread.call(_spawned(self._options))
+        _OPEN[self] = None
+        try:
+            self._bootstrap: Final[str] = self._started()
+        except BaseException:
+            self.close()
+            raise
+
+    def _started(self) -> str:
+        return str(control.result(self._next_frame()))
+
+    @property
+    def bootstrap(self) -> str:
+        """HOST:PORT, for `bootstrap.servers`."""
+        return self._bootstrap
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
+    def call(
+        self, operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Have the broker do something, and wait for it. Raises LabError."""
+        with self._lock:
+            self._check_usable()
+            call = control.Call(operation.__name__, list(args), dict(kwargs))
+            try:
+                self._stdin.write(control.framed(call))
+                self._stdin.flush()
+            except OSError:
+                raise self._gone() from None
+            result: T = control.result_of(self._next_frame(), operation)
+            return result
+
+    def pause(self) -> None:
+        """Stop the process where it is, as a machine does that is suspended (SIGSTOP). Raises LabError on Windows."""
+        with self._lock:
+            self._check_usable()
+            self._send("SIGSTOP")
+            self._is_paused = True
+
+    def resume(self) -> None:
+        """Let it go on. Harmless when it is not paused."""
+        with self._lock:
+            if self._is_paused:
+                self._send("SIGCONT")
+                self._is_paused = False
+
+    def close(self) -> None:
+        """Stop it. Harmless when that was done already. Raises LabError only with `strict_clients`."""
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            if self._is_closed:
+                return
+            left = []
+            if self._process.poll() is None:
+                self.resume()
+                if self._options.strict_clients:
+                    left = [each for each in self.connections() if each.waits_for]
+            self._is_closed = True
+            _OPEN.pop(self, None)
+            _close_pipes(self._process)
+            try:
+                self._process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            release_thread(self._thread)
+        if left:
+            raise LabError(f"the broker was closed while {'; '.join(map(str, left))}: close clients first")
+
+    def _check_usable(self) -> None:
+        if os.getpid() != self._pid:
+            raise LabError(
+                f"this ProcessBroker belongs to process {self._pid}: children connect to its bootstrap address"
+            )
+        if self._is_closed:
+            raise closed("ProcessBroker")
+        if self._is_paused:
+            raise LabError("this ProcessBroker is paused, and answers nobody: call resume() first")
+
+    def _send(self, name: str) -> None:
+        number = getattr(signal, name, None)
+        if number is None:
+            raise LabError("this system cannot pause a process")
+        self._process.send_signal(number)
+
+    @property
+    def _stdin(self) -> Any:
+        assert self._process.stdin is not None
+        return self._process.stdin
+
+    def _next_frame(self) -> bytes:
+        assert self._process.stdout is not None
+        frame = control.read_frame(self._process.stdout.read)
+        if frame is None:
+            raise self._gone()
+        return frame
+
+    def _gone(self) -> LabError:
+        return LabError(f"the process of this broker has ended with code {self._process.wait()}")
+
+
+async def _spawned(options: BrokerOptions) -> "subprocess.Popen[bytes]":
+    """The child, made by the thread that runs this."""
+    return _spawn(options)
+
+
+def _spawn(options: BrokerOptions) -> "subprocess.Popen[bytes]":
+    topics = ",".join(f"{name}:{partitions}" for name, partitions in options.topics.items())
+    settings = [word for name, value in options.settings.items() for word in ("--set", f"{name}={value}")]
+    where = f"{options.host}:{options.port}"
+    command = [sys.executable, "-P", "-m", "eosin.lab.command", "--control", "--listen", where, "--topics", topics]
+    command += ["--durability", options.durability, *settings]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def _close_pipes(process: "subprocess.Popen[bytes]") -> None:
+    """The child ends when its standard input does."""
+    for pipe in (process.stdin, process.stdout):
+        try:
+            if pipe is not None:
+                pipe.close()
+        except OSError:  # it is gone already, and does not take what was left to write
+            continue
+
+
+_OPEN: Final[dict[ProcessBroker, None]] = {}
+"""Brokers that nobody has closed yet."""
+
+
+def _close_all() -> None:
+    for each in list(_OPEN):
+        each.close()
+
+
+atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_OPEN.clear)

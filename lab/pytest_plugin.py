@@ -1,0 +1,209 @@
+"""The fixtures of pytest: `eosin` and its kin (docs/testing-applications.md).
+
+Every run of pytest in the environment loads this module. Always true: loading it imports pytest and the standard
+library alone; Eosin is imported by the first fixture that is used.
+"""
+
+import itertools
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import pytest
+
+if TYPE_CHECKING:
+    from eosin.lab.broker_api import BrokerApi
+
+FIXTURES: Final = ("eosin", "eosin_class", "eosin_module", "eosin_session")
+"""Fixtures that are a broker, from the nearest scope to the widest."""
+OPTIONS: Final = ("topics", "settings", "durability", "host", "port", "strict_clients")
+"""Names that the marker `eosin` takes."""
+THREAD: Final = "thread"
+PROCESS: Final = "process"
+LONGEST_NAME: Final = 180
+"""Of a test's, in the names of topics; Kafka allows 249 in all."""
+
+_ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9._-]+")
+_numbers: Final = itertools.count(1)
+_extra: Final = pytest.StashKey["list[BrokerApi]"]()
+
+
+class NewTopic(Protocol):
+    """The fixture `eosin_topic`."""
+
+    def __call__(self, partitions: int = 1, **configs: object) -> str:
+        """Create a topic for this test alone, and return its name."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of the command line, and the same in pytest's configuration."""
+    group = parser.getgroup("eosin", "brokers of eosin")
+    group.addoption("--eosin-mode", choices=(THREAD, PROCESS), help="where brokers run (thread, or ini eosin_mode)")
+    group.addoption(
+        "--eosin-bootstrap", metavar="HOST:PORT", help="test against this broker; what it cannot tell is skipped"
+    )
+    parser.addini("eosin_mode", "where brokers of eosin run: thread or process", default=THREAD)
+    parser.addini("eosin_settings", "settings of every broker, NAME=VALUE, one a line", type="linelist", default=[])
+    parser.addini("eosin_durability", "memory, os or fsync", default="memory")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line(
+        "markers", f"eosin({', '.join(f'{each}=' for each in OPTIONS)}): options of this test's broker"
+    )
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the threads that are kept from one broker to the next."""
+    threads = sys.modules.get("eosin.lab.lab_thread")
+    if threads is not None:
+        threads.end_idle_threads()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Say of a failed test how its brokers are."""
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    if not report.failed or "eosin.lab.broker_api" not in sys.modules:
+        return
+    arguments = getattr(item, "funcargs", {})
+    brokers = [arguments[name] for name in FIXTURES if name in arguments] + item.stash.get(_extra, [])
+    if brokers and report.when != "teardown":
+        from eosin.lab.report import report_of
+
+        report.sections.append(("Eosin", report_of(brokers)))
+
+
+@pytest.fixture
+def eosin(request: pytest.FixtureRequest) -> "Iterator[BrokerApi]":
+    """A fresh broker for this test."""
+    yield from _served(request)
+
+
+@pytest.fixture(scope="class")
+def eosin_class(request: pytest.FixtureRequest) -> "Iterator[BrokerApi]":
+    """One broker for the tests of a class."""
+    yield from _served(request)
+
+
+@pytest.fixture(scope="module")
+def eosin_module(request: pytest.FixtureRequest) -> "Iterator[BrokerApi]":
+    """One broker for the tests of a module."""
+    yield from _served(request)
+
+
+@pytest.fixture(scope="session")
+def eosin_session(request: pytest.FixtureRequest) -> "Iterator[BrokerApi]":
+    """One broker for this run, or for this worker of it: use `eosin_topic` and `eosin_id` with it."""
+    yield from _served(request)
+
+
+@pytest.fixture
+def eosin_factory(request: pytest.FixtureRequest) -> "Iterator[Callable[..., BrokerApi]]":
+    """`eosin_factory(**options)` is one more broker; all are closed at the end of the test."""
+    made: list[BrokerApi] = []
+    request.node.stash[_extra] = made
+
+    def make(**options: Any) -> "BrokerApi":
+        if request.config.getoption("--eosin-bootstrap"):
+            pytest.skip("eosin_factory makes brokers, and --eosin-bootstrap names one")
+        made.append(_broker(request.config, options))
+        return made[-1]
+
+    try:
+        yield make
+    finally:
+        del request.node.stash[_extra]
+        for each in reversed(made):
+            each.close()
+
+
+@pytest.fixture
+def eosin_topic(request: pytest.FixtureRequest) -> NewTopic:
+    """`eosin_topic(partitions=1, **configs)` is the name of a new topic, on the broker that the test uses."""
+    broker: BrokerApi = request.getfixturevalue(
+        next((name for name in FIXTURES if name in request.fixturenames), FIXTURES[0])
+    )
+
+    def create(partitions: int = 1, **configs: object) -> str:
+        name = _unique(request, "")
+        broker.topic(name).create(partitions, **configs)
+        return name
+
+    return create
+
+
+@pytest.fixture
+def eosin_id(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """`eosin_id("invoicing")` is a transactional id, or a group, of this test alone."""
+    return lambda name: _unique(request, f"{name}-")
+
+
+def _served(request: pytest.FixtureRequest) -> "Iterator[BrokerApi]":
+    options: dict[str, Any] = {}
+    for marker in reversed(list(request.node.iter_markers("eosin"))):  # the nearest one last
+        options |= marker.kwargs
+    broker = _broker(request.config, options)
+    try:
+        yield broker
+    finally:
+        broker.close()
+
+
+def _broker(config: pytest.Config, options: dict[str, Any]) -> "BrokerApi":
+    """A broker as the marker, the command line and the configuration want it."""
+    from eosin.lab.errors import LabError, unknown
+    from eosin.lab.options import partitions_by_topic
+
+    for name in options:
+        if name not in OPTIONS:
+            raise unknown("option of a broker", name, OPTIONS)
+    bootstrap = config.getoption("--eosin-bootstrap")
+    if bootstrap:
+        from eosin.lab.outside_broker import OutsideBroker
+
+        others = sorted(set(options) - {"topics"})
+        if others:
+            pytest.skip(f"{', '.join(others)} cannot be chosen for the broker that --eosin-bootstrap names")
+        outside = OutsideBroker(bootstrap, refuse=pytest.skip)
+        outside.create_missing(partitions_by_topic(options.get("topics", ())))
+        return outside
+    settings = dict(each.partition("=")[::2] for each in config.getini("eosin_settings"))
+    chosen = {
+        "durability": config.getini("eosin_durability"),
+        **options,
+        "settings": {**settings, **options.get("settings", {})},
+    }
+    mode = config.getoption("--eosin-mode") or config.getini("eosin_mode")
+    if mode == PROCESS:
+        from eosin.lab.process_broker import ProcessBroker
+
+        return ProcessBroker(**chosen)
+    if mode != THREAD:
+        raise LabError(f"eosin_mode is {THREAD} or {PROCESS}, not {mode!r}")
+    from eosin.lab.broker import Broker
+
+    return Broker(**chosen)
+
+
+def _unique(request: pytest.FixtureRequest, prefix: str) -> str:
+    """A name of this test alone: in a broker that outlives this run, too."""
+    run = ""
+    if request.config.getoption("--eosin-bootstrap"):
+        run = f"{_run_token(request.config)}-"
+    test = _ILLEGAL.sub("-", request.node.name)[:LONGEST_NAME].strip("-")
+    return f"{prefix}{test}-{run}{next(_numbers)}"
+
+
+_token: Final = pytest.StashKey[str]()
+
+
+def _run_token(config: pytest.Config) -> str:
+    if _token not in config.stash:
+        import uuid
+
+        config.stash[_token] = uuid.uuid4().hex[:8]
+    return config.stash[_token]

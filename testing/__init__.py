@@ -1,0 +1,9 @@
+"""The front door for tests: a broker in a thread (`Broker`), for asyncio (`AsyncBroker`) or in a process of its own
+(`ProcessBroker`). The fixtures of pytest are there without an import (docs/testing-applications.md)."""
+
+from eosin.lab.async_broker import AsyncBroker
+from eosin.lab.broker import Broker
+from eosin.lab.errors import LabError
+from eosin.lab.process_broker import ProcessBroker
+
+__all__ = ["AsyncBroker", "Broker", "LabError", "ProcessBroker"]

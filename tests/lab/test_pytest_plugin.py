@@ -1,0 +1,180 @@
+"""The fixtures of pytest, in runs of pytest of their own: each is a process, so they are few and show much."""
+
+import subprocess
+import sys
+
+import pytest
+from waiting import HANG_S
+
+from eosin.lab.broker import Broker
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+pytest_plugins = ["pytester"]
+
+BARE = ("-p", "no:asyncio", "-p", "no:xdist", "-p", "no:hypothesispytest", "-p", "no:timeout", "-p", "no:cacheprovider")
+"""As in an environment that has none of these."""
+
+ALL_FIXTURES = """
+import threading
+import pytest
+from confluent_kafka import Producer
+
+def committed(broker, topic, name="t"):
+    producer = Producer(broker.conf(transactional_id=name))
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(topic, b"value")
+    producer.commit_transaction(60)
+    return broker.topic(topic).values()
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_fresh_broker_each(eosin, number):
+    assert eosin.topics() == []
+    assert committed(eosin, "orders") == [b"value"]
+    assert eosin.transactions("t").outcomes == ["commit"]
+
+class TestMarked:
+    pytestmark = pytest.mark.eosin(topics={"orders": 3}, settings={"num.partitions": 2})
+
+    @pytest.mark.eosin(durability="os")
+    def test_the_nearest_marker_adds_to_those_around_it(self, eosin):
+        assert eosin.topic("orders").partitions == 3
+
+    def test_first(self, eosin_class):
+        eosin_class.produce("orders", "kept")
+
+    def test_second(self, eosin_class):
+        assert eosin_class.topic("orders").values() == [b"kept"]
+
+def test_names_of_a_shared_broker(eosin_session, eosin_module, eosin_topic, eosin_id):
+    assert eosin_module is not eosin_session
+    one, two = eosin_topic(), eosin_topic(2, cleanup_policy="compact")
+    assert one != two and one.startswith("test_names_of_a_shared_broker-")
+    assert sorted(eosin_module.topics()) == sorted([one, two])
+    assert eosin_module.topic(two).partitions == 2
+    assert eosin_id("invoicing") != eosin_id("invoicing")
+
+@pytest.mark.parametrize("name", ["a b/c"])
+def test_a_name_that_no_topic_can_have(eosin_topic, eosin, name):
+    assert committed(eosin, eosin_topic()) == [b"value"]
+
+def test_a_factory(eosin_factory):
+    first, second = eosin_factory(topics=["a"]), eosin_factory()
+    assert (first.topics(), second.topics()) == (["a"], [])
+
+def test_a_client_is_left_behind(eosin):
+    global LEFT
+    LEFT = Producer(eosin.conf(transactional_id="left"))
+    LEFT.init_transactions(60)
+
+def test_the_threads_are_few():
+    assert len([each for each in threading.enumerate() if each.name.startswith("eosin-lab")]) <= 4
+"""
+
+FAILING = """
+import logging
+import threading
+import pytest
+
+def test_open(eosin):
+    eosin.produce("orders", "x", transactional_id="invoicing-1", commit=False)
+    assert eosin.topic("orders").values() == [b"x"]
+
+@pytest.mark.eosin(topcs=["orders"])
+def test_misspelt(eosin):
+    pass
+
+@pytest.mark.eosin(settings={"log.segment.byte": 1})
+def test_wrong_setting(eosin):
+    pass
+
+def test_no_broker():
+    assert False
+"""
+
+LAB_FEATURES = """
+import pytest
+
+@pytest.mark.eosin(topics=["outside"])
+def test_of_any_broker(eosin, eosin_topic):
+    eosin.produce(eosin_topic(), "x", transactional_id="t")
+    assert eosin.transactions("t").state == "CompleteCommit"
+    assert "outside" in eosin.topics()
+
+def test_of_the_lab(eosin):
+    assert eosin.transactions("t").outcomes == ["commit"]
+
+@pytest.mark.eosin(settings={"num.partitions": 2})
+def test_of_a_setting(eosin):
+    pass
+
+def test_of_a_factory(eosin_factory):
+    eosin_factory()
+"""
+
+
+def test_the_fixtures_work_with_warnings_as_errors_and_without_other_plugins(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(ALL_FIXTURES)
+    result = pytester.runpytest_subprocess("-W", "error", "--strict-markers", *BARE, timeout=HANG_S)
+    result.assert_outcomes(passed=11)
+
+
+def test_workers_have_brokers_of_their_own_and_both_modes_pass_the_same_tests(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(ALL_FIXTURES)
+    shared = ("-n", "2", "--dist", "loadscope", "-p", "no:asyncio")
+    result = pytester.runpytest_subprocess("-W", "error", *shared, "--eosin-mode", "process", timeout=HANG_S)
+    result.assert_outcomes(passed=11)
+
+
+def test_a_failure_tells_of_its_brokers(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(FAILING)
+    result = pytester.runpytest_subprocess(*BARE, timeout=HANG_S)
+    result.assert_outcomes(failed=2, errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            '*LabError: there is no option of a broker "topcs"; did you mean topics?*',
+            "*LabError: unknown setting 'log.segment.byte'; did you mean log.segment.bytes?*",
+            "*- Eosin -*",
+            "broker 127.0.0.1:*",
+            "  open transactions:",
+            "    invoicing-1 has a transaction open since *",
+            "  connections: none",
+        ]
+    )
+    assert result.stdout.str().count("- Eosin -") == 1
+
+
+def test_an_outside_broker_is_asked_what_any_broker_tells(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(LAB_FEATURES)
+    with Broker() as outside:
+        outside.topic("outside").create()
+        result = pytester.runpytest_subprocess("-rs", *BARE, "--eosin-bootstrap", outside.bootstrap, timeout=HANG_S)
+        result.assert_outcomes(passed=1, skipped=3)
+        result.stdout.fnmatch_lines_random(
+            [
+                "*only a broker of the lab tells the outcomes of transactions*",
+                "*settings cannot be chosen for the broker that --eosin-bootstrap names*",
+                "*eosin_factory makes brokers, and --eosin-bootstrap names one*",
+            ]
+        )
+        assert len([each for each in outside.topics() if each.startswith("test_of_any_broker-")]) == 1
+
+
+def test_a_run_without_the_plugin_has_no_fixture_of_it(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_plain():\n    pass\n\ndef test_with(eosin):\n    pass\n")
+    result = pytester.runpytest_subprocess("-p", "no:eosin", *BARE, timeout=HANG_S)
+    result.assert_outcomes(passed=1, errors=1)
+
+
+def test_loading_the_plugin_imports_nothing_of_eosin() -> None:
+    code = (
+        "import pytest, sys; before = set(sys.modules); import eosin.lab.pytest_plugin; "
+        "new = set(sys.modules) - before; "
+        "print(*sorted(each for each in new if each.partition('.')[0] not in sys.stdlib_module_names))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=HANG_S)
+    assert [each for each in loaded.stdout.split() if not each.startswith("__editable__")] == [
+        "eosin",
+        "eosin.lab",
+        "eosin.lab.pytest_plugin",
+    ]
