@@ -6,12 +6,8 @@ import importlib
 from pathlib import Path
 
 from descendants import end_with_me
+from sources import ROOMS, ROOT
 
-import eosin.broker
-import eosin.client
-import eosin.coordinator
-import eosin.protocol
-import eosin.storage
 from bench.report import Row, table, write_json
 
 NAMES = (
@@ -25,6 +21,7 @@ NAMES = (
     "commits",
     "throughput",
     "footprint",
+    "testing",
     "growth",
     "recovery",
     "compaction",
@@ -50,9 +47,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a short run, to see that they work")
     parser.add_argument("--json", type=Path, default=Path("bench-results/latest.json"), help="where the figures go")
     options = parser.parse_args()
-    for room in (eosin.broker, eosin.client, eosin.coordinator, eosin.protocol, eosin.storage):
+    for room in ROOMS:
         # As pip installs them: else every start of an edited checkout would measure the compiler.
-        compileall.compile_dir(room.__path__[0], quiet=1)
+        compileall.compile_dir(ROOT / room, quiet=1)
     rows: list[Row] = []
     for name in options.names or NAMES:
         print(f"... {name}", flush=True)

@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 _WAIT_FOR_OTHERS: Final = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 """Requests that end only with requests of other clients, which a stopping broker does not begin."""
 
+_DRAIN_TURNS: Final = 3
+"""Turns of the event loop after which a connection with nothing to send is closed."""
 _DRAIN_MS: Final = 1000
 """The time that a closing connection may take to send its responses."""
 
@@ -231,10 +233,10 @@ class RunningNode:
             layer.abort()
         for connection in list(self.host.connections):
             connection.close()
-        for _ in range(_DRAIN_MS // 10):
+        for turn in range(_DRAIN_TURNS + _DRAIN_MS // 10):
             if not self.host.connections:
                 return
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0 if turn < _DRAIN_TURNS else 0.01)
         for connection in list(self.host.connections):
             connection.abort()
         await asyncio.sleep(0)

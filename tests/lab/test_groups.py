@@ -99,6 +99,26 @@ def test_a_member_that_is_not_there_cannot_be_kicked(broker: Broker) -> None:
         broker.group("nobody").kick("me")
 
 
+def test_a_client_that_waits_when_a_strict_broker_closes_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    slow = {"group.initial.rebalance.delay.ms": 60_000}
+    broker = Broker(topics=["orders"], settings=slow, strict_clients=True)
+    consumer = Consumer(broker.conf(group_id="waits"))
+    try:
+        consumer.subscribe(["orders"])
+
+        def joins() -> bool:
+            consumer.poll(0)
+            return any("JOIN_GROUP" in each.waits_for for each in broker.connections())
+
+        broker.wait_until(joins, timeout=HANG_S)
+        with pytest.raises(LabError, match=r"closed while rdkafka .* waits for JOIN_GROUP: close clients first"):
+            broker.close()
+        assert "the broker is closed while rdkafka" in caplog.text
+        broker.close()
+    finally:
+        consumer.close()
+
+
 def test_a_fenced_producer_of_librdkafka_is_told_as_fenced(broker: Broker) -> None:
     first, second = (Producer(broker.conf(transactional_id="twice")) for _ in range(2))
     first.init_transactions(HANG_S)
