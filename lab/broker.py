@@ -10,7 +10,8 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from eosin.client.errors import ClientError
@@ -39,9 +40,9 @@ class ThreadedBroker:
         self._pid: Final = os.getpid()
         self._options: Final = options
         self.thread: Final = acquire_thread()
-        self._warnings: Final = _Warnings(self.thread.name)
         self._closing: Final = threading.Lock()
         self._broker: LabBroker | None = None
+        _WARNINGS.begin(self.thread.name)
         self._is_closed = False
 
     @property
@@ -53,7 +54,7 @@ class ThreadedBroker:
     @property
     def warnings(self) -> list[str]:
         """The last warnings in the broker's log."""
-        return list(self._warnings.kept)
+        return _WARNINGS.of(self.thread.name)
 
     def check_usable(self) -> None:
         """Raise LabError if this is a forked child, or the broker is closed."""
@@ -109,7 +110,7 @@ class ThreadedBroker:
 
     def _give_up(self) -> None:
         self._is_closed = True
-        self._warnings.end()
+        _WARNINGS.end(self.thread.name)
         release_thread(self.thread)
 
     def _begins_to_close(self) -> bool:
@@ -124,11 +125,11 @@ class ThreadedBroker:
 
     def _abandon(self) -> None:
         """The loop hangs: whatever it does, nobody shall get this thread again."""
-        self._warnings.end()
+        _WARNINGS.end(self.thread.name)
         log.warning("the broker at %s does not end", self.broker.bootstrap)
 
     def _ended(self, left: list[ConnectionInWork]) -> None:
-        self._warnings.end()
+        _WARNINGS.end(self.thread.name)
         release_thread(self.thread)
         if left and self._options.strict_clients:
             raise LabError(f"the broker was closed while {'; '.join(map(str, left))}: close clients first")
@@ -197,24 +198,47 @@ def _close_all() -> None:
 
 
 class _Warnings(logging.Handler):
-    """Keeps the warnings of one broker's thread."""
+    """Keeps the last warnings of each broker's thread. Always true: whoever configures no logging sees them as well."""
 
-    def __init__(self, thread_name: str) -> None:
+    def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.kept: Final[deque[str]] = deque(maxlen=MOST_WARNINGS)
-        self._thread_name = thread_name
-        logging.getLogger("eosin").addHandler(self)
+        self._kept: dict[str, deque[str]] = {}
+
+    def begin(self, thread_name: str) -> None:
+        """Keep warnings of this thread."""
+        with self._guarded():
+            self._kept[thread_name] = deque(maxlen=MOST_WARNINGS)
+            logging.getLogger("eosin").addHandler(self)
+
+    def end(self, thread_name: str) -> None:
+        """Keep no more of them."""
+        with self._guarded():
+            self._kept.pop(thread_name, None)
+            if not self._kept:
+                logging.getLogger("eosin").removeHandler(self)
+
+    def of(self, thread_name: str) -> list[str]:
+        """The warnings of this thread."""
+        return list(self._kept.get(thread_name, ()))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a warning, if it is of this broker."""
-        if record.threadName == self._thread_name:
-            self.kept.append(record.getMessage())
+        """Keep a warning, if it is a broker's."""
+        kept = self._kept.get(record.threadName or "")
+        if kept is not None:
+            kept.append(record.getMessage())
+        if not logging.getLogger().handlers and logging.lastResort is not None:  # it is for a logger without handlers
+            logging.lastResort.handle(record)
 
-    def end(self) -> None:
-        """Keep no more."""
-        logging.getLogger("eosin").removeHandler(self)
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        self.acquire()
+        try:
+            yield
+        finally:
+            self.release()
 
 
+_WARNINGS: Final = _Warnings()
 atexit.register(_close_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_OPEN.clear)

@@ -105,6 +105,17 @@ def test_a_broker_starts_answers_and_stops_from_the_wheel_alone(environment: Pat
     assert "Traceback" not in err
 
 
+def test_a_broker_for_tests_runs_from_the_wheel_alone(environment: Path, tmp_path: Path) -> None:
+    broker = run(environment / "eosin", "testing", "--topics", "orders", "--ready-line", cwd=tmp_path)
+    assert broker.stdout is not None
+    address = broker.stdout.readline().strip()
+    topics = run(environment / "eosin", "topics", "list", "--bootstrap-server", address, "--json", cwd=tmp_path)
+    assert '"orders"' in topics.communicate(timeout=HANG_S)[0]
+    broker.terminate()
+    assert broker.communicate(timeout=HANG_S) == ("", "")
+    assert broker.returncode == 0
+
+
 def test_a_broker_run_from_the_wheel_is_that_of_the_wheel(environment: Path, tmp_path: Path) -> None:
     code = "import eosin.node.node as s; print(s.__file__)"
     where, _ = run(environment / "python", "-c", code, cwd=tmp_path).communicate(timeout=HANG_S)
