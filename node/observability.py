@@ -60,7 +60,7 @@ GROUPS_SHARE: Final = 8
 """An eighth of the recorder's memory is for consumer groups."""
 RESTORED_PER_TURN: Final = 200
 """Notable events from before the start, taken back in one turn of the event loop."""
-NEEDS_EXTRA: Final = 'eosin.http.listener needs: pip install "eosin[http]"'
+NEEDS_LIBRARIES: Final = "eosin.http.listener needs starlette, uvicorn and prometheus-client: pip install eosin"
 
 
 class BoundHttp(NamedTuple):
@@ -323,7 +323,7 @@ async def open_observability(config: BrokerConfig, clock: Clock, disk: "Disk") -
             import starlette  # noqa: F401
             import uvicorn  # noqa: F401
         except ImportError:
-            raise StartError(NEEDS_EXTRA) from None
+            raise StartError(NEEDS_LIBRARIES) from None
     listener = http_listener(config.eosin_http_listener)
     http = None if listener is None else BoundHttp(*await bound_socket(listener, config))
     try:

@@ -12,7 +12,7 @@ from eosin.settings.start_error import StartError
 if TYPE_CHECKING:
     from eosin.observe.tracing.exporting import SpanExport
 
-NEEDS_EXTRA = 'eosin.tracing.endpoint needs: pip install "eosin[otel]"'
+NEEDS_LIBRARIES = 'eosin.tracing.endpoint needs: pip install "eosin[otel]"'
 
 
 class Tracing:
@@ -58,5 +58,5 @@ def tracing_of(url: str, *, ratio: float, most_spans: int) -> Tracing:
         import opentelemetry.exporter.otlp.proto.http.trace_exporter
         import opentelemetry.sdk.trace  # noqa: F401
     except ImportError:
-        raise StartError(NEEDS_EXTRA) from None
+        raise StartError(NEEDS_LIBRARIES) from None
     return Tracing(url, ratio=ratio, most_spans=most_spans)
