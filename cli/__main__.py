@@ -104,7 +104,7 @@ _MEANT: Final = {
 COMMANDS_WITH_ACTIONS: Final = frozenset(
     ("topics", "groups", "configs", "quotas", "cluster", "acls", "transactions", "users", "partition")
 )
-"""Those of which `eosin topics help` means `eosin topics --help`."""
+"""Commands of which `eosin topics help` means `eosin topics --help`."""
 ENTRY_POINTS: Final = "eosin.commands"
 
 Command = Callable[[Sequence[str]], int]

@@ -15,7 +15,6 @@ from eosin.cli.common.security_options import add_security, security_of
 from eosin.cli.common.suggestions import did_you_mean, nearest
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ClientError
-from eosin.observe.recorder.wording import duration
 from eosin.protocol.errors import ErrorCode
 
 CLIENT_ID: Final = "eosin-cli"
@@ -136,18 +135,19 @@ async def _within(client: Client, work: Callable[[Client], Awaitable[int]]) -> i
         except NotThere as error:
             if not error.kind:
                 raise
-            raise NotThere(f"{error}{did_you_mean(await _nearest(client, error))}") from None
+            raise NotThere(f"{error}{did_you_mean(await nearest_name(client, error.kind, error.name))}") from None
 
 
-async def _nearest(client: Client, absent: NotThere) -> str | None:
-    """The name that may have been meant; None if the cluster has none like it, or does not say."""
+async def nearest_name(client: Client, kind: str, absent: str) -> str | None:
+    """The name of a thing of that kind that may have been meant; None if the cluster has none like it, or does not
+    say."""
     from eosin.cli.common.cluster_names import names_of
 
     try:
-        there = await names_of(absent.kind, client)
+        there = await names_of(kind, client)
     except ClientError:
         return None
-    return None if absent.name in there else nearest(absent.name, there)
+    return None if absent in there else nearest(absent, there)
 
 
 def _ms(seconds: float) -> int:
@@ -185,6 +185,8 @@ def _cell(name: str, value: Any) -> str:
     if _is_time(name):
         return moment(value)
     if name.endswith("_ms") and isinstance(value, int):
+        from eosin.observe.recorder.wording import duration  # few tables have one, and each command starts anew
+
         return duration(value)
     if isinstance(value, Mapping):
         value = [f"{key}={each}" for key, each in value.items()]

@@ -35,7 +35,7 @@ class Dialect:
     """The words of other tools for one command."""
 
     options: Table
-    """Those of all its actions."""
+    """Options of all its actions."""
     actions: Mapping[str, str] = field(default_factory=dict)
     """Actions by the options that choose them in Kafka's tools: `--list`."""
     of_actions: Mapping[str, Table] = field(default_factory=dict)

@@ -215,3 +215,10 @@ def test_lines_of_other_tools_are_carried_out(shell: Shell) -> None:
     assert (code, f"there is no topic {topic[:-1]!r}; did you mean topic-" in said) == (1, True)
     code, said = shell.refused("groups", "describe", group[:-1])
     assert (code, "did you mean group-" in said) == (1, True)
+
+
+@pytest.mark.process
+def test_a_subject_that_is_nearly_right_is_explained_with_the_right_one(shell: Shell) -> None:
+    topic = shell.topic()
+    ended = shell.run("explain", topic[:-1])
+    assert (ended.code, ended.err.startswith("eosin explain: did you mean topic-")) == (1, True)
