@@ -58,7 +58,7 @@ def parser() -> Parser:
         examples=[
             "echo 'one book' | eosin produce orders",
             "eosin produce orders --key-separator : < orders.txt",
-            "eosin produce orders --transactional-id orders-1 --batch 1000 < orders.txt",
+            "eosin produce orders --transactional-id order-writer --batch 1000 < orders.txt",
             "eosin consume orders --json | eosin produce copies --json",
         ],
     )

@@ -140,7 +140,7 @@ def parser() -> Parser:
         "describe",
         help="one transactional id",
         description="Show one transactional id.",
-        examples=["eosin transactions describe invoicing-1"],
+        examples=["eosin transactions describe invoice-writer"],
     )
     completed_by("transactional id", describing.add_argument("transactional_id", metavar="ID"))
     finding = actions.add_parser(
@@ -161,7 +161,7 @@ def parser() -> Parser:
         "force-terminate",
         help="end one transactional id's transaction, prepared or not",
         description="Abort the open transaction of a transactional id in all its partitions, and fence its producer.",
-        examples=["eosin transactions force-terminate invoicing-1"],
+        examples=["eosin transactions force-terminate invoice-writer"],
     )
     completed_by("transactional id", terminating.add_argument("transactional_id", metavar="ID"))
     for action in (listing, describing, finding, aborting, terminating):
