@@ -4,6 +4,7 @@
 Always true: a group is put elsewhere or deleted only while it has no members, and put elsewhere only with `--execute`.
 """
 
+import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
@@ -15,6 +16,7 @@ from eosin.cli.records.positions import Start, StartKind, offsets_of, start, tim
 from eosin.cli.topics import existing, named_partitions
 from eosin.client.client import Client
 from eosin.client.consumer import Consumer
+from eosin.client.errors import BrokerError
 from eosin.client.groups import GroupAdmin, GroupDescription
 from eosin.client.offsets import EARLIEST, LATEST, list_offsets
 from eosin.protocol.names import IsolationLevel, TopicPartition
@@ -218,13 +220,19 @@ async def _describe(client: Client, options: Namespace) -> Sequence[str]:
     lines: list[str] = []
     rows: list[Row] = []
     for name in dict.fromkeys(names):
-        group = await admin.describe(name)
-        committed = await admin.offsets(name)
+        try:
+            group = await admin.describe(name)
+            committed = await admin.offsets(name)
+            positions = await _positions(client, group, committed)
+        except BrokerError as error:
+            if options.groups:
+                raise
+            print(f"eosin groups describe: {name!r} is left out: {error}", file=sys.stderr)
+            continue
         if not group.is_there and not committed:
             if not options.groups:  # it has gone meanwhile
                 continue
             raise no_such("group", name)
-        positions = await _positions(client, group, committed)
         members = [_member(each) for each in group.members]
         if options.json:
             about = {"group": name, "state": group.state, "type": group.type, "coordinator": group.coordinator}

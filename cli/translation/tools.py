@@ -3,6 +3,7 @@
 Always true: an option stands here only if it means the same, or with a sentence that gives the line to type.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -19,6 +20,7 @@ from eosin.cli.translation.translation import (
     words,
 )
 
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _SHOWN: Final = ("timestamp", "partition", "offset", "headers", "key")
 """In the order of Kafka's console consumer."""
 _ENTITIES: Final = {
@@ -61,11 +63,11 @@ def _place(text: str) -> Sequence[str]:
         return ("--from=latest", "--follow")
     if text == ":end":
         return ()
-    if text.removeprefix("-").isdecimal():
+    if _NUMBER.fullmatch(text.removeprefix("-")):
         return (f"--from={text}",)
-    if text[:2] in ("s@", "e@") and text[2:].isdecimal():
+    if text[:2] in ("s@", "e@") and _NUMBER.fullmatch(text[2:]):
         return (f"{'--from' if text[0] == 's' else '--to'}={_time(int(text[2:]))}",)
-    if text.startswith("@") and text[1:].isdecimal():
+    if text.startswith("@") and _NUMBER.fullmatch(text[1:]):
         return (f"--from={_time(int(text[1:]))}",)
     if text == "stored":
         raise Untranslatable("no offsets are stored: --group GROUP begins where that group is")
@@ -124,7 +126,8 @@ def _deserializer(text: str) -> Sequence[str]:
 
 
 def _with_format(typed: Sequence[str]) -> list[str]:
-    """Of `-f`, tell a format from `--follow`: no topic has a percent sign in its name."""
+    """Tell a format from `--follow` behind `-f`, since no topic has a percent sign in its name; and rpk's `--format
+    json` from a format."""
     own: list[str] = []
     left = iter(typed)
     for word in left:
@@ -138,6 +141,9 @@ def _with_format(typed: Sequence[str]) -> list[str]:
                 own += [word] if following is None else [word, following]
         elif word == "--format=json":
             own.append("--json")
+        elif word == "--format":
+            following = next(left, None)
+            own += ["--json"] if following == "json" else [word] if following is None else [word, following]
         else:
             own.append(word)
     return own
@@ -210,7 +216,7 @@ def _producer_setting(text: str) -> Sequence[str]:
     own = {"compression.type": "--compression", "transactional.id": "--transactional-id"}
     if name in own:
         return (f"{own[name]}={value}",)
-    if name == "transaction.timeout.ms" and value.isdecimal():
+    if name == "transaction.timeout.ms" and _NUMBER.fullmatch(value):
         return (f"--transaction-timeout={int(value) / 1000:g}",)
     if name in ("enable.idempotence", "linger.ms", "batch.size", "max.in.flight.requests.per.connection"):
         return ()
@@ -330,7 +336,7 @@ def _end(text: str) -> Sequence[str]:
     ends = {"start": "--to-earliest", "end": "--to-latest"}
     if text in ends:
         return (ends[text],)
-    if text.isdecimal():
+    if _NUMBER.fullmatch(text):
         return (f"--to-datetime={_time(int(text) * (1000 if len(text) < 12 else 1))}",)
     raise Untranslatable(f"{text!r} is no place: --to-earliest, --to-latest, --to-offset N or --to-datetime TIME")
 

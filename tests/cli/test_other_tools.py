@@ -54,6 +54,7 @@ MEANT = {
     "consume orders -n 5 -o start": "consume orders --count=5 --from=earliest",
     "consume orders -p 0,2 -o :end": "consume orders --partition=0 --partition=2",
     r"consume orders --brokers b:1 --format '%t %o\n'": r"consume orders --bootstrap-server=b:1 --format '%t %o\n'",
+    "consume orders --format json": "consume orders --json",
     "produce orders -H from:shop": "produce orders --header=from=shop",
     "topics create orders -p 3 -r 1 -c cleanup.policy=compact": (
         "topics create orders --partitions=3 --replication-factor=1 --config=cleanup.policy=compact"
@@ -122,6 +123,8 @@ SAID = {
     "consume -t orders -G readers": "--group GROUP begins where that group is",
     "consume -t orders -o stored": "--group GROUP begins where that group is",
     "consume -t orders -o soon": "--from 15m",
+    f"consume -t orders -o {'9' * 5000}": "--from 15m",
+    "consume -t orders -o s@999999999999999999": "no time in milliseconds",
     "consume -t orders -s avro": "bytes",
     "consume -t orders --consumer-property fetch.min.bytes=1": "give --command-config FILE",
     "consume -t orders --property print.value=false": r"--format '%k\n'",
