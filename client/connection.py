@@ -34,7 +34,7 @@ from eosin.protocol.schemas import schema_of
 from eosin.protocol.schemas.api_versions import ApiVersionsResponse
 from eosin.protocol.types import Message
 from eosin.protocol.wire.codec import DecodeError, EncodeError, decode_response, encode_request
-from eosin.protocol.wire.frames import FrameDecoder, FrameError, TlsAlert
+from eosin.protocol.wire.frames import FrameDecoder, FrameError, HttpAnswer, TlsAlert
 from eosin.protocol.wire.headers import SIZE_BYTES
 
 CLIENT_ID: Final = "eosin"
@@ -308,6 +308,8 @@ class _SocketStream(asyncio.BufferedProtocol):
                 self._answer(frame)
         except TlsAlert:
             self.close(connection_failures.speaks_tls(self._address))
+        except HttpAnswer:
+            self.close(connection_failures.speaks_http(self._address))
         except (FrameError, DecodeError) as error:
             self.close(ProtocolViolation(f"{self._address} does not speak Kafka's protocol: {error}"))
 

@@ -54,6 +54,10 @@ class TlsAlert(FrameError):
     """The peer speaks TLS, and refuses what we sent."""
 
 
+class HttpAnswer(FrameError):
+    """The peer speaks HTTP, and answers so."""
+
+
 class SpareBuffers:
     """Memory of decoders that need none now, for those that do. The last one given is the first one taken: the
     processor has it in its cache."""
@@ -267,6 +271,8 @@ class FrameDecoder:
             raise FrameError("the peer speaks TLS to a plaintext listener")
         if self._first and greeting.startswith(b"\x15\x03"):
             raise TlsAlert("the peer speaks TLS, and sent an alert")
+        if self._first and greeting == b"HTTP":
+            raise HttpAnswer("the peer answers in HTTP")
         if self._first and greeting in _HTTP:
             raise FrameError("the peer speaks HTTP to a Kafka listener")
         if size < 0:
