@@ -289,7 +289,7 @@ class JoinedNode:
         watch.begin(background)
         if not self._links.are_plain and self.config.eosin_ssl_reload_interval_ms > 0:
             interval_ms = self.config.eosin_ssl_reload_interval_ms
-            background.every(interval_ms, "the look for changed certificates of links", self._links.look)
+            background.every(interval_ms, "the look for changed certificates of links", self._links.refresh)
         background.every(NOTE_OFFSET_MS, "the note of the metadata's offset", self._note_offset)
 
     async def _check_danger(self) -> None:

@@ -290,13 +290,13 @@ class Observability:
 
     @property
     def has_certificates(self) -> bool:
-        """True if there is something for `look` to read."""
+        """True if there is something for `refresh` to read."""
         return self._stores is not None
 
-    async def look(self, *, forced: bool = False) -> None:
+    async def refresh(self, *, forced: bool = False) -> None:
         """Read changed certificates again; with `forced` in any case. New connections get them."""
         if self._stores is not None:
-            await self._stores.look(forced=forced)
+            await self._stores.refresh(forced=forced)
 
     async def stop(self) -> None:
         """End."""

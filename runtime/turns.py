@@ -88,8 +88,8 @@ class TurnQueue:
         self._jobs.append(job)
         self._work()
 
-    def take(self) -> bool:
-        """True if one more step fits into this turn, before which no job waits: the caller takes it now."""
+    def try_step(self) -> bool:
+        """True if one more step fits into this turn and no job waits: the caller takes it now."""
         self._begin_turn()
         if self._jobs or not self._left or self._clock.elapsed_ms() >= self._until_ms:
             return False

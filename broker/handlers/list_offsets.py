@@ -193,7 +193,7 @@ async def _search(
     log: "PartitionLog", timestamp: int, isolation: IsolationLevel | None, rest: ThreadRest
 ) -> _Found | ErrorCode | None:
     """Look at records, in a thread and for as long as the budget lasts."""
-    budget = Budget(SEARCH_WORK, rest.take)
+    budget = Budget(SEARCH_WORK, rest.rest)
     try:
         if timestamp == MAX_TIMESTAMP:
             return await log.offset_of_max_timestamp(isolation, budget)

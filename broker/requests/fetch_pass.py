@@ -140,7 +140,7 @@ class FetchPass:
         self._services = services
         self._at = 0
         self._left = limits.max_bytes
-        self._memory_left = services.response_memory.answer_bytes()
+        self._memory_left = services.response_memory.response_bytes()
         self.available = 0
         """Bytes that could be read; no longer counted once there are `min_bytes`."""
         self.settled = False

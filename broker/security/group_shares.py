@@ -107,7 +107,7 @@ class GroupShares:
             share.full_ms = now_ms if little else None
             if self.admits(context, group_id, size):
                 return True
-        if self._budget.takes(principal, context):
+        if self._budget.allows(principal, context):
             _log_left_out(context, 1)
         return False
 

@@ -148,10 +148,10 @@ class CoordinatorRoutes:
         wanted = frozenset(partitions)
         pending = PendingRequest(transactional_id, AddPartitions(producer_id, producer_epoch, wanted))
         if isinstance(found, ErrorCode):
-            pending.answer(TransactionReply(found))
+            pending.complete(TransactionReply(found))
         else:
             question = Question(transactional_id, producer_id, producer_epoch, False, wanted)
-            found.ask(question, lambda answers: pending.answer(TransactionReply(_one_of(answers.values()))))
+            found.ask(question, lambda answers: pending.complete(TransactionReply(_one_of(answers.values()))))
         return pending
 
 

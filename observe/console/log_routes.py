@@ -127,7 +127,7 @@ async def _offset_at(log: PartitionLog, at_ms: int, isolation: ShownRecords) -> 
     eyes = _EYES[isolation]
     rest = ThreadRest()
     try:
-        found = await log.offset_for_timestamp(at_ms, isolation=eyes, budget=Budget(SEARCH_WORK, rest.take))
+        found = await log.offset_for_timestamp(at_ms, isolation=eyes, budget=Budget(SEARCH_WORK, rest.rest))
     finally:
         rest.give_up()
     return log.visible_end(eyes) if found is None else found.offset

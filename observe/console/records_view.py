@@ -182,7 +182,7 @@ class _Records:
         """The records of a batch from the first one that was asked for on, each with whether it has what was asked.
         For a batch that cannot be read one record stands, with a sentence."""
         try:
-            budget = Budget(rest=ThreadRest().take)  # for a record of a million headers, which is one step
+            budget = Budget(rest=ThreadRest().rest)  # for a record of a million headers, which is one step
             for record in iter_records(data, limit=LARGEST_BATCH, budget=budget):
                 self._steps += 1
                 rest(self._steps)

@@ -212,7 +212,7 @@ def answers_from_memory_not_confirmed() -> Iterator[None]:
     Kafka's."""
 
     def careless(self: ReplyConfirmations, partition: Any, request: PendingRequest, reply: TransactionReply) -> None:
-        request.answer(reply)
+        request.complete(reply)
 
     with patch.object(ReplyConfirmations, "confirm", careless):
         yield
