@@ -42,7 +42,7 @@ async def handle(
     looks = [_check(topic, context, services) for topic in request.topics]
     offsets = [each for look in looks for each in look.offsets()]
     errors = iter(await _committed(request, offsets, context, services))
-    topics = (_topic(look.topic, tuple(look.answers(lambda _: next(errors)))) for look in looks)
+    topics = (_topic(look.topic, tuple(look.responses(lambda _: next(errors)))) for look in looks)
     return TxnOffsetCommitResponse(topics=tuple(topics))
 
 
@@ -61,7 +61,7 @@ async def _handle_many(
             await next_turn()
         committed = await _committed(request, list(wanted.values()), context, services)
         errors = dict(zip(wanted, committed, strict=True))
-        answers = (each for look in looks for each in look.answers(errors.__getitem__))
+        answers = (each for look in looks for each in look.responses(errors.__getitem__))
         made = await taken(answers, services.clock)
         return TxnOffsetCommitResponse(
             topics=await by_topic(request.topics, "partitions", made, _topic, services.clock)
@@ -91,7 +91,7 @@ class _CheckedTxnTopic:
                     each.committed_metadata,
                 )
 
-    def answers(self, error_of: Callable[[TopicPartition], ErrorCode]) -> Iterator[TxnOffsetCommitResponsePartition]:
+    def responses(self, error_of: Callable[[TopicPartition], ErrorCode]) -> Iterator[TxnOffsetCommitResponsePartition]:
         """The response for each partition; `error_of` tells the errors of the partitions that exist."""
         for each in self.topic.partitions:
             index = each.partition_index
