@@ -1,6 +1,7 @@
 """Work on many things, a few in each turn of the event loop."""
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
@@ -58,15 +59,16 @@ async def next_turn() -> None:
     await waiting.add(loop)
 
 
-async def in_turns(items: Iterable[_T], do: Callable[[_T], None], clock: Clock) -> None:
-    """Do something to each of `items`, and let the event loop turn every few milliseconds. An item may be gone by
-    its turn: `do` checks that."""
-    until_ms = clock.elapsed_ms() + TURN_MS
+async def in_turns(items: Iterable[_T], do: Callable[[_T], None], clock: Clock, *, per_turn: int = sys.maxsize) -> None:
+    """Do something to each of `items`, which may be lazy, and let the event loop turn every few milliseconds, and after
+    `per_turn` items. An item may be gone by its turn: `do` checks that."""
+    left, until_ms = per_turn, clock.elapsed_ms() + TURN_MS
     for item in items:
         do(item)
-        if clock.elapsed_ms() >= until_ms:
+        left -= 1
+        if left <= 0 or clock.elapsed_ms() >= until_ms:
             await next_turn()
-            until_ms = clock.elapsed_ms() + TURN_MS
+            left, until_ms = per_turn, clock.elapsed_ms() + TURN_MS
 
 
 class TurnQueue:

@@ -15,7 +15,7 @@ from eosin.coordinator.groups.offset_requests import Committer
 from eosin.coordinator.groups.rules.offset_store import NO_EXPIRY, OffsetToCommit
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import ITEMS_PER_TURN, by_topic, in_turns, pieces, size_of, taken
+from eosin.network.many_items import ITEMS_PER_TURN, by_topic, connection_held, list_in_turns, pieces, size_of
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -52,7 +52,7 @@ async def _handle_many(
     expires = _expires(request, services)
     looks: list[_CheckedTopic] = []
     wanted: dict[TopicPartition, OffsetToCommit] = {}
-    with in_turns(context):
+    with connection_held(context):
         for piece in pieces(request.topics, "partitions"):
             for topic in piece:
                 looks.append(_check(topic, context, services))
@@ -61,7 +61,7 @@ async def _handle_many(
         committed = await _committed(request, list(wanted.values()), context, services)
         errors = dict(zip(wanted, committed, strict=True))
         answers = (each for look in looks for each in look.responses(errors.__getitem__))
-        made = await taken(answers, services.clock)
+        made = await list_in_turns(answers, services.clock)
         return OffsetCommitResponse(topics=await by_topic(request.topics, "partitions", made, _topic, services.clock))
 
 

@@ -16,7 +16,7 @@ from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import ITEMS_PER_TURN, by_topic, in_turns, pieces, size_of, taken
+from eosin.network.many_items import ITEMS_PER_TURN, by_topic, connection_held, list_in_turns, pieces, size_of
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
@@ -53,7 +53,7 @@ async def _handle_many(
     named last: so what is written in one step is bounded by the partitions that there are."""
     looks: list[_CheckedTxnTopic] = []
     wanted: dict[TopicPartition, OffsetToCommit] = {}
-    with in_turns(context):
+    with connection_held(context):
         for piece in pieces(request.topics, "partitions"):
             for topic in piece:
                 looks.append(_check(topic, context, services))
@@ -62,7 +62,7 @@ async def _handle_many(
         committed = await _committed(request, list(wanted.values()), context, services)
         errors = dict(zip(wanted, committed, strict=True))
         answers = (each for look in looks for each in look.responses(errors.__getitem__))
-        made = await taken(answers, services.clock)
+        made = await list_in_turns(answers, services.clock)
         return TxnOffsetCommitResponse(
             topics=await by_topic(request.topics, "partitions", made, _topic, services.clock)
         )
