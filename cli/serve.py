@@ -271,7 +271,7 @@ def _background() -> "Background":
     background = Background(SystemClock())
     memory = FreedMemory.of_this_process()
     if memory is not None:
-        background.every(CHECK_MS, "the look at freed memory", memory.look)
+        background.every(CHECK_MS, "the look at freed memory", memory.check)
     background.every(COLLECT_MS, "the full garbage collection", FullCollections.of_this_process().check)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     return background

@@ -305,7 +305,7 @@ class _SocketStream(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         try:
             for frame in self._decoder.received(nbytes):
-                self._answer(frame)
+                self._handle_response(frame)
         except TlsAlert:
             self.close(connection_failures.speaks_tls(self._address))
         except HttpAnswer:
@@ -353,7 +353,7 @@ class _SocketStream(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _answer(self, frame: memoryview) -> None:
+    def _handle_response(self, frame: memoryview) -> None:
         if not self.pending:
             raise DecodeError("an answer to nothing")
         correlation_id = int.from_bytes(frame[:SIZE_BYTES], "big", signed=True)

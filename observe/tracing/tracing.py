@@ -24,7 +24,7 @@ class Tracing:
         self.queue = SpanQueue(most_spans)
         self._export: SpanExport | None = None
 
-    def hear(self, recorder: FlightRecorder) -> None:
+    def attach(self, recorder: FlightRecorder) -> None:
         """Trace what the flight recorder sees from now on."""
         tracer = TransactionTracer(self.queue, ratio=self._ratio)
         before = recorder.on_notable

@@ -221,7 +221,7 @@ class FrameDecoder:
         if self._share is None:
             self._share = self._memory.share(self._sender)
         self._claim = Claim(self._memory, self._share, size)
-        if self._memory.ask(self._claim):
+        if self._memory.request(self._claim):
             self._leave_buffer()
         else:
             self.is_waiting = True
@@ -239,7 +239,7 @@ class FrameDecoder:
         claim.came = self._end
         if self._end < claim.size:
             if self._end == claim.taken:
-                self.is_waiting = not claim.memory.ask(claim)
+                self.is_waiting = not claim.memory.request(claim)
             return []
         if self._sender is None:
             claim.memory.ended(claim)
