@@ -6,6 +6,8 @@ pair was fenced, which markers are outstanding.
 
 from typing import Final
 
+import msgspec
+
 from eosin.broker.hanging_transactions import GRACE_MS
 from eosin.broker.services import Services
 from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, STATE_NAMES, Txn
@@ -106,7 +108,13 @@ class Knowledge:
 
     async def group(self, group_id: str) -> GroupHistory | None:
         """The recorded events of a group; None if they are not recorded here."""
-        return None if self._groups is None else self._groups.history(group_id)
+        if self._groups is None:
+            return None
+        history, last_commit_ms = self._groups.history(group_id), self._services.groups.last_commit_ms(group_id)
+        if history is None and last_commit_ms < 0:
+            return None
+        known = history or GroupHistory(self._groups.since_ms)
+        return msgspec.structs.replace(known, last_commit_ms=last_commit_ms)
 
     async def broker(self, _: str) -> BrokerFacts | None:
         """The stalls of this broker's event loop; None when nobody watches it."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as replaced
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from wire_producer import idempotent
 
@@ -365,6 +366,43 @@ def test_a_member_that_has_read_nothing_yet_names_who_holds_it_back() -> None:
         " invoicing."
     )
     assert (found.cause, found.evidence) == ("open_transaction", ("orders-0: nothing committed, 7 undecided",))
+
+
+def test_partitions_without_a_commit_count_beside_others() -> None:
+    read = GroupPartition("orders-0", 5, 5, 5)
+    new = GroupPartition("orders-1", -1, 30, 2_531)
+    facts = GroupFacts("readers", NOW_MS, "Stable", (), (read, new), ("invoicing",), last_commit_ms=NOW_MS - 180_000)
+    found = explain_group(facts)
+    assert found.sentence == (
+        "group readers: Stable, 0 members, lag 0, and nothing committed for orders-1 with up to 30 offsets to read, and"
+        " 2,501 undecided behind the open transaction of invoicing."
+    )
+    assert found.cause == "open_transaction"
+    assert found.evidence == (
+        "it committed last at 22:10:20.000 (180 s ago)",
+        "orders-1: nothing committed, up to 30 offsets to read, 2,501 undecided",
+    )
+    grows = explain_group(replaced(facts, arrived=2_400))
+    assert grows.evidence[0] == "it committed last at 22:10:20.000 (180 s ago), and its lag grows: 2,400 offsets since"
+
+
+def test_readers_that_never_commit_are_told_to() -> None:
+    found = explain_group(group_of(GroupPartition("orders-0", -1, 30, 30)))
+    assert found.cause == "nothing_committed"
+    assert found.text == (
+        "group readers: Stable, 1 member, and nothing committed of 1 partition with up to 30 offsets to read. Its"
+        " readers have got nothing yet, or never commit: with enable.auto.commit=false the application must, or its"
+        " transactions (sendOffsetsToTransaction)."
+    )
+
+
+async def test_a_group_tells_when_it_committed_last_and_what_has_come_since(broker: ObservedBroker) -> None:
+    producer = await idempotent(await broker.wire())
+    await producer.append(ORDERS_0, 3)
+    async with Client(broker.address) as client:
+        await GroupAdmin(client).commit("readers", {ORDERS_0: 1})
+    found = await broker.explain("readers", "group")
+    assert without_times(found.evidence[0]).startswith("it committed last at T (D ago)")
 
 
 async def test_a_group_is_asked_for_what_its_members_read_and_what_was_deleted(broker: ObservedBroker) -> None:
