@@ -21,9 +21,8 @@ def explain_group(facts: GroupFacts) -> Explained:
     """Explain the lag of a group."""
     subject = name(facts.group)
     if not facts.state:
-        return Explained(
-            facts.group, f"there is no group {subject}: it was never used, or its offsets have expired.", is_known=False
-        )
+        sentence = f"there is no group {subject}: it was never used, or its offsets have expired."
+        return Explained(facts.group, sentence, next=Next("`eosin groups list` shows the others."), is_known=False)
     sentence, rebalance = _sentence(facts, subject), _rebalance(facts)
     fits = len(f"{sentence}; {rebalance}.") <= LONGEST_SENTENCE
     evidence = [
@@ -117,10 +116,10 @@ def _sentence(facts: GroupFacts, subject: str) -> str:
         where = f"{name(pending[0])}" if len(pending) == 1 else f"{number(len(pending))} partitions"
         unstable = f"; its offsets for {where} wait for {_pending_in(facts)}"
     if uncommitted:
-        others = f" and {number(len(uncommitted) - 1)} more" if len(uncommitted) > 1 else ""
+        and_more = f" and {number(len(uncommitted) - 1)} more" if len(uncommitted) > 1 else ""
         unread_offsets = sum(each.offsets_behind for each in uncommitted)
         unread = f" with up to {plural(unread_offsets, 'offset')} to read" if unread_offsets else ""
-        lag += f", and nothing committed for {name(uncommitted[0].partition)}{others}{unread}"
+        lag += f", and nothing committed for {name(uncommitted[0].partition)}{and_more}{unread}"
     return f"{head}, {lag}{_held(facts)}{gone}{unstable}"
 
 
@@ -183,6 +182,8 @@ def _next(facts: GroupFacts) -> Next | None:
         )
     if loop := _loop(facts):
         return Next(_advice(loop[-1].what))
+    if facts.held_by and _cause(facts) == "open_transaction":
+        return Next(f"`eosin explain {name(facts.held_by[0])}` says until when, and how it is ended.")
     if _cause(facts) == "nothing_committed":
         return Next(
             "Its readers have got nothing yet, or never commit: with enable.auto.commit=false the application must, or"

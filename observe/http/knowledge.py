@@ -4,6 +4,7 @@ The same values that `eosin explain` builds from Kafka's APIs, with what only th
 pair was fenced, which markers are outstanding.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -11,6 +12,7 @@ import msgspec
 from eosin.broker.hanging_transactions import GRACE_MS
 from eosin.broker.services import Services
 from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, STATE_NAMES, Txn
+from eosin.network.connection import ServerConnection
 from eosin.observe.explain.facts import (
     NO_TIME,
     BrokerFacts,
@@ -22,7 +24,7 @@ from eosin.observe.explain.facts import (
     StallFacts,
     TransactionFacts,
 )
-from eosin.observe.recorder.events import EventKind, TransactionHistory
+from eosin.observe.recorder.events import ClientIdentity, EventKind, TransactionHistory
 from eosin.observe.recorder.group_events import GroupHistory
 from eosin.observe.recorder.group_recorder import GroupRecorder
 from eosin.observe.recorder.recorder import FlightRecorder
@@ -47,12 +49,14 @@ class Knowledge:
         recorder: FlightRecorder | None,
         groups: GroupRecorder | None = None,
         loop: LoopWatch | None = None,
+        connections: Callable[[], Iterable[ServerConnection]] = tuple,
     ) -> None:
         self._services = services
         self._survey = survey
         self._loop = loop
         self._recorder = recorder
         self._groups = groups
+        self._connections = connections
 
     async def transaction(self, transactional_id: str) -> TransactionFacts | None:
         """One transactional id; None when it is not known here."""
@@ -62,6 +66,8 @@ class Knowledge:
         """The same, at once."""
         transactions = self._services.transactions
         history = None if self._recorder is None else self._recorder.history(transactional_id)
+        if history is not None and history.gone_ms >= 0 and self._is_back(history.opened_by or history.owner):
+            history = msgspec.structs.replace(history, is_back=True)
         txn = transactions.txn(transactional_id)
         if txn is None or txn.is_fresh:
             if history is None:
@@ -76,6 +82,18 @@ class Knowledge:
             left=tuple(str(each) for each in transactions.markers_to_write(transactional_id)),
             history=history,
             expires_after_ms=self._services.config.transactional_id_expiration_ms,
+        )
+
+    def _is_back(self, who: ClientIdentity | None) -> bool:
+        """True if a client with the name and the address of one whose connections have closed is connected."""
+        if who is None:
+            return False
+        host = who.peer.rpartition(":")[0]
+        return any(
+            each.client_id == who.client_id
+            for connection in self._connections()
+            if connection.session.host == host
+            for each in connection.contexts.values()
         )
 
     async def producer(self, name: str) -> ProducerFacts | None:
