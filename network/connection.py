@@ -120,7 +120,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         """True if the last of `_exchanges` is the last of the connection."""
         self._gate = None if new_gate is None else new_gate(self)
         self.closed_ms = -1
-        """The time at which the client was gone; -1 while it is there."""
         self.contexts: dict[int, RequestContext] = {}
         """Requests of one API and version share their context: by both in one number."""
         self._begin_later: asyncio.Handle | None = None
@@ -502,10 +501,8 @@ class ServerConnection(asyncio.BufferedProtocol):
     def context(self, api: Api, version: int, client_id: str | None) -> RequestContext:
         """The context of such requests from now on."""
         session = self.session.asking(api.key.name, client_id)
-        host = "/" + session.host
-        context = RequestContext(
-            version, client_id, host, self.listener, *self.software, session, self.peer, self, False, api.key
-        )
+        client = (client_id, "/" + session.host, self.listener, *self.software)
+        context = RequestContext(version, *client, session, self.peer, self, False, api.key)
         self.contexts[api.key << 16 | version] = context
         return context
 

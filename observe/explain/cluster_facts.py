@@ -31,6 +31,7 @@ from eosin.observe.explain.facts import (
     Replicas,
     TransactionFacts,
 )
+from eosin.observe.explain.troubles import BrokerTroubles
 from eosin.observe.recorder.events import ClientIdentity
 from eosin.observe.recorder.group_events import GroupHistory
 from eosin.protocol.config_resources import ConfigResourceType
@@ -250,6 +251,17 @@ class ClusterFacts:
             nodes = [*sorted((await self._client.fetch_metadata([])).brokers)[:MOST_BROKERS]]
         found = [await self._over_http("brokers/loop", BrokerFacts, each) for each in nodes]
         return [each for each in found if each is not None]
+
+    async def troubles(self) -> tuple[list[BrokerTroubles], list[int]]:
+        """The troubles that brokers with a recorder know, and the ids of those that tell nothing of it."""
+        brokers = sorted((await self._client.fetch_metadata([])).brokers)[:MOST_BROKERS]
+        if self._http is not None:
+            named = await self._over_http("brokers/troubles", BrokerTroubles, None)
+            told = {} if named is None else {named.node_id: named}
+        else:
+            asked = {each: await self._over_http("brokers/troubles", BrokerTroubles, each) for each in brokers}
+            told = {node_id: each for node_id, each in asked.items() if each is not None}
+        return list(told.values()), [each for each in brokers if each not in told]
 
     # Groups ---------------------------------------------------------------------------------------------------------
 

@@ -219,6 +219,8 @@ class BrokerFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     longest: StallFacts | None = None
     """Of those that were no pause."""
     sources: tuple[str, ...] = ()
+    is_disk_full: bool = False
+    """True if it refuses records for want of space."""
 
 
 class GroupPartition(msgspec.Struct, frozen=True, omit_defaults=True):

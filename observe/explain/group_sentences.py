@@ -9,7 +9,17 @@ from eosin.observe.explain.facts import GroupFacts, GroupPartition
 from eosin.observe.explain.sentences import next_of
 from eosin.observe.recorder.events import HistoryEvent
 from eosin.observe.recorder.group_events import REPEATING, last_rebalance, rebalances
-from eosin.observe.recorder.wording import LONGEST_SENTENCE, client, clipped, duration, moment, name, number, plural
+from eosin.observe.recorder.wording import (
+    LONGEST_SENTENCE,
+    client,
+    clipped,
+    duration,
+    moment,
+    name,
+    number,
+    plural,
+    typed,
+)
 
 LOOP_MS: Final = 600_000
 """Rebalances within this time make a loop ..."""
@@ -183,7 +193,7 @@ def _next(facts: GroupFacts) -> Next | None:
     if loop := _loop(facts):
         return Next(_advice(loop[-1].what))
     if facts.held_by and _cause(facts) == "open_transaction":
-        return Next(f"`eosin explain {name(facts.held_by[0])}` says until when, and how it is ended.")
+        return Next(f"`eosin explain {typed(facts.held_by[0])}` says until when, and how it is ended.")
     if _cause(facts) == "nothing_committed":
         return Next(
             "Its readers have got nothing yet, or never commit: with enable.auto.commit=false the application must, or"

@@ -1,11 +1,12 @@
-"""What a person does about what a sentence says: one clause or two, with the command to type (console.md 3). Pure."""
+"""The actions of a person about what a sentence says: a clause or two, with the command to type (console.md
+3). Pure."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from eosin.observe.explain.facts import TransactionFacts
 from eosin.observe.recorder.events import Cause, EventKind, Notable, TransactionHistory
-from eosin.observe.recorder.wording import name
+from eosin.observe.recorder.wording import typed
 from eosin.protocol.errors import ErrorCode
 
 DISK_FULL: Final = "no space left"
@@ -52,7 +53,7 @@ def remedy(notable: Notable, circumstance: str) -> str:
 
 def force_terminate(facts: TransactionFacts) -> str:
     """The command that ends an open transaction, and what is lost by it, as a clause."""
-    command = f"`eosin transactions force-terminate {name(facts.transactional_id)}`"
+    command = f"`eosin transactions force-terminate {typed(facts.transactional_id)}`"
     return f"{command} aborts it now, what it has written is lost"
 
 

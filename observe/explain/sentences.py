@@ -4,6 +4,7 @@ The first sentence says what, since when, why and by whom; the second what will 
 No sentence is longer than `LONGEST_SENTENCE`.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from eosin.observe.explain.explained import Explained, Next
@@ -135,7 +136,7 @@ def _ran_out(by: Takeover | None, now_ms: int, subject: str, meanwhile: str) -> 
 
 
 def _circumstance(facts: TransactionFacts, notable: Notable) -> str:
-    """What kept a transaction that ran out of time from its end, as far as the recorder knows."""
+    """The reason that kept a transaction that ran out of time from its end, as far as the recorder knows."""
     by, history = notable.by, facts.history
     if history is None or by is None or by.begun_ms < 0 or Cause.TIMEOUT not in (notable.cause, by.cause):
         return ""
@@ -189,6 +190,20 @@ def _has_gone_on(facts: TransactionFacts, notable: Notable) -> bool:
     begun_ms = facts.start_ms if facts.is_open or facts.is_preparing else -1
     past = () if facts.history is None else facts.history.past
     return begun_ms > notable.latest_ms or any(each.outcome == "commit" and _is_after(each, notable) for each in past)
+
+
+def noteworthy(notable: Sequence[Notable], past: Sequence[TransactionSummary], now_ms: int) -> Notable | None:
+    """The fence or timeout of the last hour that somebody may ask about; None if there is none, or if the producer has
+    gone on by itself."""
+    for each in sorted(notable, key=lambda each: -each.latest_ms):
+        if now_ms - each.latest_ms > RECENT_MS:
+            return None
+        if each.kind is EventKind.FENCED and each.cause not in _OWN:
+            return each
+        is_timeout = each.kind is EventKind.TIMEOUT or each.cause == Cause.TIMEOUT
+        if is_timeout and not any(ended.outcome == "commit" and _is_after(ended, each) for ended in past):
+            return each
+    return None
 
 
 def _is_recent_fence(facts: TransactionFacts, notable: Notable) -> bool:
@@ -357,7 +372,7 @@ def _evidence(facts: TransactionFacts, notable: Notable | None) -> tuple[str, ..
 
 
 def _since_fence(facts: TransactionFacts, notable: Notable | None) -> list[str]:
-    """What the id does now, below a fence that is told first; or the last fence, below what it does now."""
+    """The present state of the id, below a fence that is told first; or the last fence, below its present state."""
     history = facts.history
     assert history is not None, "asked for what the recorder has"
     fences = [each for each in history.notable if each.kind is EventKind.FENCED and each.cause not in _OWN]

@@ -47,6 +47,9 @@ def application(
 
         return answer
 
+    async def troubles(request: Request) -> Response:
+        return answered(await knowledge.troubles())
+
     return Starlette(
         routes=[
             Route("/livez", livez),
@@ -57,6 +60,7 @@ def application(
             Route("/api/v1/partitions/{name:path}", told(knowledge.partition)),
             Route("/api/v1/groups/{name:path}", told(knowledge.group)),
             Route("/api/v1/producers/{name:path}", told(knowledge.producer)),
+            Route("/api/v1/brokers/troubles", troubles),
             Route("/api/v1/brokers/{name:path}", told(knowledge.broker)),
         ],
     )

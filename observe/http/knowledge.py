@@ -24,10 +24,13 @@ from eosin.observe.explain.facts import (
     StallFacts,
     TransactionFacts,
 )
-from eosin.observe.recorder.events import ClientIdentity, EventKind, TransactionHistory
+from eosin.observe.explain.sentences import noteworthy
+from eosin.observe.explain.troubles import BrokerTroubles, GoneClient, NotedId, OfflineLog
+from eosin.observe.recorder.events import ClientIdentity, EventKind, TransactionHistory, identity_of
 from eosin.observe.recorder.group_events import GroupHistory
 from eosin.observe.recorder.group_recorder import GroupRecorder
 from eosin.observe.recorder.recorder import FlightRecorder
+from eosin.observe.survey.slices import ROW, in_slices
 from eosin.observe.survey.survey import Survey
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.loop_watch import LoopWatch, Stall
@@ -35,6 +38,8 @@ from eosin.storage.log.retention import oldest_segment
 
 SOURCE: Final = "the broker's flight recorder"
 BROKER: Final = "the broker"
+MOST_TROUBLES: Final = 50
+"""Of each kind."""
 MOST_PLACES: Final = 50
 """Partitions of a producer id that are told."""
 
@@ -147,6 +152,41 @@ class Knowledge:
             tuple(_stall(each) for each in reversed(loop.recent)),
             None if loop.longest is None else _stall(loop.longest),
             (BROKER,),
+            self._services.partitions.is_disk_full,
+        )
+
+    async def troubles(self) -> BrokerTroubles:
+        """Everything that this broker itself knows to be wrong now."""
+        services = self._services
+        now_ms = services.clock.now_ms()
+        offline: list[OfflineLog] = []
+        async for logs in self._survey.logs():
+            for log in logs:
+                if log.failure is not None and len(offline) < MOST_TROUBLES:
+                    offline.append(OfflineLog(str(log.topic_partition), str(log.failure)))
+        gone: list[GoneClient] = []
+        noted: list[NotedId] = []
+        tracks = [] if self._recorder is None else self._recorder.all_tracks()
+        async for some in in_slices(tracks, ROW):
+            for name, track in some:
+                gone_ms = track.gone_ms if track.begun_ms >= 0 and track.prepared_ms < 0 else NO_TIME
+                if (
+                    gone_ms >= 0
+                    and len(gone) < MOST_TROUBLES
+                    and not self._is_back(identity_of(track.opened_by or track.owner))
+                ):
+                    gone.append(GoneClient(name, gone_ms, track.begun_ms, track.partitions))
+                notable = noteworthy(track.notable, track.past, now_ms)
+                if notable is not None:
+                    noted.append(NotedId(name, notable))
+        noted.sort(key=lambda each: -each.notable.latest_ms)
+        return BrokerTroubles(
+            services.cluster.node_id,
+            now_ms,
+            services.partitions.is_disk_full,
+            tuple(offline),
+            tuple(gone),
+            tuple(noted[:MOST_TROUBLES]),
         )
 
     async def partition(self, name: str) -> PartitionFacts | None:

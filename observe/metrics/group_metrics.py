@@ -1,7 +1,7 @@
 """Metrics of consumer groups, with the names of kafka_exporter (console.md 4.3)."""
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -99,23 +99,29 @@ class GroupMetrics:
         yield single(f"{prefix}numoffsets", "Committed offsets.", count)
         yield gauge("kafka_consumergroup_members", "Members.", members, "consumergroup")
         by_partition = ("consumergroup", "topic", "partition")
-        by_topic = by_partition[:2]
         yield gauge("kafka_consumergroup_current_offset", "Committed.", offsets, *by_partition)
         yield gauge("kafka_consumergroup_lag", "High watermark minus committed.", lags, *by_partition)
         text = "Records that readers of committed records will still be given; never too few."
         yield gauge("eosin_consumergroup_record_lag", text, record_lags, *by_partition, "isolation")
-        # As kafka_exporter, which knows nothing of what a group has not committed.
-        kafkas = [(labels, each) for labels, each in sums.items() if each.last_commit_ms >= 0]
-        committed_sums: list[Row] = [(labels, each.committed) for labels, each in kafkas]
-        lag_sums: list[Row] = [(labels, each.lag) for labels, each in kafkas]
-        yield gauge("kafka_consumergroup_current_offset_sum", "Committed.", committed_sums, *by_topic)
-        yield gauge("kafka_consumergroup_lag_sum", "High watermark minus committed.", lag_sums, *by_topic)
-        text = "Partitions that a member has and the group has committed nothing for."
-        uncommitted_rows: list[Row] = [(labels, each.uncommitted) for labels, each in sums.items()]
-        yield gauge("eosin_consumergroup_uncommitted_partitions", text, uncommitted_rows, *by_topic)
-        text = "Offsets up to the high watermark, from the log's start in partitions without a commit."
-        unread_rows: list[Row] = [(labels, each.to_end) for labels, each in sums.items()]
-        yield gauge("eosin_consumergroup_unread_offsets", text, unread_rows, *by_topic)
-        text = "Time of the last commit of any offset."
-        commit_rows: list[Row] = [(labels, each.last_commit_ms / 1000) for labels, each in kafkas]
-        yield gauge("eosin_consumergroup_last_commit_timestamp_seconds", text, commit_rows, *by_topic)
+        for family in _sums_by_topic(sums):
+            yield family
+
+
+def _sums_by_topic(sums: Mapping[tuple[str, str], _Sums]) -> Iterator[Family]:
+    """The families of a group in one topic. Those with Kafka's names are as kafka_exporter's, which knows nothing of
+    what a group has not committed."""
+    by_topic = ("consumergroup", "topic")
+    kafkas = [(labels, each) for labels, each in sums.items() if each.last_commit_ms >= 0]
+    committed_sums: list[Row] = [(labels, each.committed) for labels, each in kafkas]
+    lag_sums: list[Row] = [(labels, each.lag) for labels, each in kafkas]
+    yield gauge("kafka_consumergroup_current_offset_sum", "Committed.", committed_sums, *by_topic)
+    yield gauge("kafka_consumergroup_lag_sum", "High watermark minus committed.", lag_sums, *by_topic)
+    text = "Partitions that a member has and the group has committed nothing for."
+    uncommitted_rows: list[Row] = [(labels, each.uncommitted) for labels, each in sums.items()]
+    yield gauge("eosin_consumergroup_uncommitted_partitions", text, uncommitted_rows, *by_topic)
+    text = "Offsets up to the high watermark, from the log's start in partitions without a commit."
+    unread_rows: list[Row] = [(labels, each.to_end) for labels, each in sums.items()]
+    yield gauge("eosin_consumergroup_unread_offsets", text, unread_rows, *by_topic)
+    text = "Time of the last commit of any offset."
+    commit_rows: list[Row] = [(labels, each.last_commit_ms / 1000) for labels, each in kafkas]
+    yield gauge("eosin_consumergroup_last_commit_timestamp_seconds", text, commit_rows, *by_topic)

@@ -121,6 +121,10 @@ class FlightRecorder:
         """The track of one id, to be looked at and not kept; None when nothing is known of it."""
         return self._find(transactional_id)
 
+    def all_tracks(self) -> list[tuple[str, Track]]:
+        """Every id with its track, as a list that may be kept over a wait; the tracks go on to change."""
+        return [*self._open.items(), *self._shrunk.items(), *self._idle.items()]
+
     def history(self, transactional_id: str) -> TransactionHistory | None:
         """All that is kept of one id; None when nothing is."""
         track = self._find(transactional_id)

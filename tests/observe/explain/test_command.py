@@ -126,7 +126,9 @@ def test_apache_kafka_is_explained_as_far_as_its_apis_tell(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "arguments",
     [
-        (),
+        ("--timeline",),
+        ("--as", "txn"),
+        ("--data-dir", "/nowhere"),
         ("x", "--as", "planet"),
         ("x", "--timeout", "0"),
         ("x", "--http-token-file", "/nowhere/token"),

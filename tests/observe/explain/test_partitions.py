@@ -435,8 +435,8 @@ NOW_MS = 1_700_000_000_000
         (
             PartitionFacts("orders-0", NOW_MS, leader=-1, error="LEADER_NOT_AVAILABLE"),
             "no_leader",
-            "orders-0 has no leader: nothing of it can be read or written. `eosin cluster describe` shows which broker is"
-            " missing: start it.",
+            "orders-0 has no leader: nothing of it can be read or written. `eosin cluster describe` shows which broker"
+            " is missing: start it.",
         ),
         (
             PartitionFacts("orders-0", NOW_MS, leader=1, last_stable=4, high_watermark=9),
