@@ -7,7 +7,7 @@ const link = (page, name, tabindex) => html`<a href=${to(page, name)} tabindex=$
 
 export const transactionColumns = (now) => [
   { title: "Transactional id", cell: (row, tab) => link("transactions", row.key, tab), by: (row) => row.key },
-  { title: "State", width: 8, cell: (row) => html`<${State} name=${row.state} />`, by: (row) => row.state },
+  { title: "State", width: 11, cell: (row) => html`<${State} name=${row.state} />`, by: (row) => row.state },
   { title: "Time left", width: 10.6, term: "time left", cell: (row) => html`<${Countdown} row=${row} now=${now} />`, by: (row) => (deadline(row) < 0 ? Infinity : deadline(row)) },
   { title: "Open for", width: 7, number: true, cell: (row) => since(row.start_ms ?? -1, now), by: (row) => (row.start_ms >= 0 ? row.start_ms : Infinity) },
   { title: "Producer", width: 7, term: "epoch", cell: (row) => `${row.producer_id}/${row.producer_epoch}`, by: (row) => row.producer_id },
