@@ -107,13 +107,15 @@ export class Partitions extends Chosen {
   }
 }
 
+const before = (row) => row.lag + (row.undecided ?? 0); // a group that is blocked has no lag and waits all the same
+
 export class Groups extends Chosen {
   render({ store }) {
     const { text } = this.choice();
-    const rows = this.derived.of(store.versions.groups, text, () => [...store.tables.groups.values()].filter((row) => row.key.toLowerCase().includes(text)).sort((one, other) => other.lag - one.lag || (one.key < other.key ? -1 : 1)));
+    const rows = this.derived.of(store.versions.groups, text, () => [...store.tables.groups.values()].filter((row) => row.key.toLowerCase().includes(text)).sort((one, other) => before(other) - before(one) || (one.key < other.key ? -1 : 1)));
     return html`<h1>Consumer groups</h1>
       <div class="filters"><label>Find <input type="search" value=${this.state.text} placeholder="group" onInput=${(event) => this.setState({ text: event.currentTarget.value })} /></label></div>
-      <p class="quiet">Record lag counts what readers of committed records will still get. Control records, aborted records and what is undecided are no lag.</p>
+      <p class="quiet">Record lag counts what readers of committed records will still get. Control records, aborted records and what is undecided are no lag. Partitions that a member has and the group has committed nothing for are "new": they count from the beginning of the log.</p>
       <${LongTable} label="Consumer groups" columns=${groupColumns()} rows=${rows} empty=${store.broker ? "No group yet. Groups appear when they commit an offset or have a member." : "Nothing is known yet."} />
       <${Command} text="eosin groups list" /><${Json} watch="groups" />`;
   }
