@@ -5,7 +5,6 @@ import os
 import re
 import socket
 import subprocess
-import tomllib
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -17,7 +16,6 @@ from typing import Any
 import pytest
 from broker_process import BrokerProcess
 from confluent_kafka import Consumer, KafkaException, Producer
-from dependency_locks import wanted
 from observed_broker import ORDERS_0, observed_broker
 from toolchains import skipped_without, tool
 from waiting import HANG_S, wait_until
@@ -39,7 +37,7 @@ WITHOUT_SAMPLES = {"eosin_marker_errors_total": {"error"}, "kafka_consumergroup_
 OF_THE_LIBRARY = {"process_resident_memory_bytes": "", "up": ""}
 FUNCTIONS = {
     *("sum", "by", "rate", "max", "topk", "histogram_quantile", "increase", "and", "deriv", "changes"),
-    *("min_over_time", "avg_over_time"),
+    *("min_over_time", "avg_over_time", "unless"),
 }
 
 
@@ -143,15 +141,6 @@ def test_the_compose_file_names_files_that_exist_and_a_broker_that_starts_so() -
     assert config.eosin_http_public_metrics
     scraped = (OBSERVE / "prometheus.yaml").read_text()
     assert '"broker:9100"' in scraped
-
-
-def test_the_image_for_it_has_the_libraries_of_the_extra() -> None:
-    dockerfile = (ROOT / "docker" / "Dockerfile").read_text()
-    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["http"]
-    observed = re.search(r"AS build-observed\nRUN .* --requirement (/locks/\S+)\n", dockerfile)
-    assert observed is not None
-    assert observed[1] == "/locks/observed.txt"
-    assert set(extra) <= set(wanted()["observed"])
 
 
 def promtool(*command: str, given: bytes = b"", codes: tuple[int, ...] = (0,), folder: Path = OBSERVE) -> str:

@@ -14,12 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from eosin.broker.requests.timeout_errors import timeout_error_for
+from eosin.broker.requests.timeout_errors import error_sent
 from eosin.broker.services import Services
-from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import ITEMS_PER_TURN, by_topic, in_turns, pieces
+from eosin.network.many_items import ITEMS_PER_TURN, by_topic, connection_held, pieces
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition
@@ -66,7 +65,7 @@ async def _handle_many(
     topics = request.v3_and_below_topics
     at_fault: dict[TopicPartition, ErrorCode] = {}
     partitions: dict[TopicPartition, None] = {}
-    with in_turns(context):
+    with connection_held(context):
         for piece in pieces(topics, "partitions"):
             for each in (TopicPartition(topic.name, index) for topic in piece for index in topic.partitions):
                 fault = _fault(each, context, services)
@@ -103,10 +102,9 @@ async def _added_for_client(
         partitions=partitions,
         who=context,
     )
-    error = reply.error
-    if error is not ErrorCode.NONE:
-        error = timeout_error_for(RequestKind.ADD_PARTITIONS, reply, context, services)
-    return wire_error(ApiKey.ADD_PARTITIONS_TO_TXN, context.api_version, error)
+    if reply.error is ErrorCode.NONE:
+        return ErrorCode.NONE
+    return error_sent(ApiKey.ADD_PARTITIONS_TO_TXN, reply, context, services.config)
 
 
 async def _broker_response(

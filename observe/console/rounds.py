@@ -79,6 +79,8 @@ class _Facts(NamedTuple):
     seen: LogSeen
     is_led: bool
     holder: Txn | None
+    refuses_records: bool
+    """True if its broker's disk is full."""
 
 
 class _Hosted(NamedTuple):
@@ -133,8 +135,8 @@ class Rounds:
         counts, ids_left_out = await self._transactions(version)
         partitions = await self._all_partitions(version)
         await self._groups.round(version)
-        self._told(version)
-        self._history.tell(self.tables["samples"], version)
+        self._put_events(version)
+        self._history.update(self.tables["samples"], version)
         self._summary(version, counts, ids_left_out, partitions)
         self.version = version
 
@@ -186,7 +188,7 @@ class Rounds:
             for log in logs:
                 partition = log.topic_partition
                 there.add(partition)
-                facts = self._look(partition, log)
+                facts = self._facts_of(partition, log)
                 held += facts.is_led and facts.seen.holds_readers
                 offline += bool(facts.seen.failure)
                 size += log.size_bytes
@@ -201,7 +203,7 @@ class Rounds:
                 self.tables["partitions"].remove(str(partition), version)
         return _Hosted(len(hosted), held, offline, max(0, len(hosted) - MOST_PARTITIONS), size)
 
-    def _look(self, partition: TopicPartition, log: PartitionLog) -> _Facts:
+    def _facts_of(self, partition: TopicPartition, log: PartitionLog) -> _Facts:
         seen, before = self._survey.state_of(log), self._partitions.get(partition)
         holder: Txn | None = None
         if seen.holds_readers:
@@ -211,7 +213,7 @@ class Rounds:
             if owner is None:
                 owner = self._owners.get(holder_of(log, log.producer_state.transactions.first_unstable))
             holder = None if owner is None else self._seen.get(owner)
-        return _Facts(seen, self._survey.leads(partition), holder)
+        return _Facts(seen, self._survey.leads(partition), holder, self._services.partitions.is_disk_full)
 
     def _row(self, partition: TopicPartition, facts: _Facts) -> PartitionRow:
         seen, holder, since_ms, held_by, cause = facts.seen, facts.holder, -1, "", ""
@@ -227,6 +229,8 @@ class Rounds:
                 cause = "unknown" if self._services.cluster.is_joined else "hanging"
         else:
             self._held.pop(partition, None)
+        if not cause and facts.refuses_records:
+            cause = "disk_full"
         return PartitionRow(
             str(partition),
             seen.log_start,
@@ -255,7 +259,7 @@ class Rounds:
 
     # What was heard, and the whole ----------------------------------------------------------------------------------
 
-    def _told(self, version: int) -> None:
+    def _put_events(self, version: int) -> None:
         feed = self._feed
         if feed is None:
             return
