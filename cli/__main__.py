@@ -22,6 +22,7 @@ IMPORTED_AT: Final = time.monotonic()
 _GROUPS: Final = {
     "run": {
         "serve": "run a broker",
+        "testing": "run a throwaway broker for tests in any language",
         "console": "show the console of a throwaway broker with traffic",
         "health": "tell by the exit code whether a broker answers",
         "format": "make an empty directory that of a broker of a quorum",
@@ -58,6 +59,8 @@ _GROUPS: Final = {
 }
 """Commands with what they do, by the headings of `eosin --help`."""
 COMMANDS: Final = {name: what for group in _GROUPS.values() for name, what in group.items()}
+_ROOMS: Final = ("testing", "pipeline")
+"""Commands of rooms of their own, installed with them."""
 _MEANT: Final = {
     "topic": "topics",
     "kafka-topics": "topics",
@@ -164,7 +167,7 @@ def _run(given: list[str]) -> int:
 
 
 def _find(name: str) -> Command | None:
-    if name in COMMANDS and name != "pipeline":  # a room of its own, installed with it
+    if name in COMMANDS and name not in _ROOMS:
         from importlib import import_module
 
         own: Command = import_module(f"eosin.cli.{name.replace('-', '_')}").main

@@ -23,7 +23,14 @@ class InsideFacts(ClusterFacts):
         super().__init__(client, http=None, token=None, timeout_ms=_TIMEOUT_MS)
         seen = node.observability
         recorder, groups = (None, None) if seen is None else (seen.recorder, seen.groups)
-        knowledge = Knowledge(node.services, Survey(node.services), recorder, groups, node.host.loop_watch)
+        self._knowledge = knowledge = Knowledge(
+            node.services,
+            Survey(node.services),
+            recorder,
+            groups,
+            node.host.loop_watch,
+            lambda: node.host.connections,
+        )
         self._by_kind: dict[str, Callable[[str], Awaitable[object]]] = {
             "transactions": knowledge.transaction,
             "partitions": knowledge.partition,
@@ -35,6 +42,9 @@ class InsideFacts(ClusterFacts):
     async def _over_http(self, path: str, kind: type[T], node_id: int | None) -> T | None:
         """The same answer as over HTTP, from the object behind it."""
         await asyncio.sleep(0)
+        if path == "brokers/troubles":
+            troubles = await self._knowledge.troubles()
+            return troubles if isinstance(troubles, kind) else None
         what, _, name = path.partition("/")
         found = await self._by_kind[what](unquote(name))
         return found if isinstance(found, kind) else None
