@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from eosin.cli import __main__ as program
 from eosin.cli.common.arguments import Parser, fail
 from eosin.cli.common.standard_files import give_up
+from eosin.cli.image.state import VARIABLE, State
 from eosin.node.configuration import load_config
 from eosin.node.descriptors import LEAST_LIMIT, descriptor_limit
 from eosin.runtime.logging_format import fields, setup_logging
@@ -37,6 +38,7 @@ from eosin.settings.sources import LoadedConfig
 
 if TYPE_CHECKING:
     from eosin.broker.security.first_users import FirstUser
+    from eosin.cli.image.state import OpenListener
     from eosin.node.node import Node
     from eosin.node.running import RunningNode
     from eosin.runtime.background import Background
@@ -287,8 +289,6 @@ def _first_users(arguments: Sequence[str], loaded: LoadedConfig) -> "Sequence[Fi
     options = parser().parse_args(arguments)
     config, of_container = loaded.config, list(loaded.users)
     if options.environment:
-        from eosin.cli.image.state import State
-
         of_container = [] if config.is_joined else [*of_container, *State(os.environ).users]
     if not options.add_scram and options.add_scram_file is None and not of_container:
         return ()
@@ -343,8 +343,11 @@ async def _serve(broker: _Broker) -> int:
 
     config = broker.config
     stop = stop_on_signals()
+    _leave_word(())
     if broker.in_image:
-        _container_begins()
+        from eosin.cli.image.readiness import BEGINNING
+
+        _say(BEGINNING)
     try:
         node = Node.of(config, first_users=broker.first_users, first_topics=broker.first_topics)
         server = await started(node, stop)
@@ -362,8 +365,14 @@ async def _serve(broker: _Broker) -> int:
     if config.eosin_console_enable:
         line += f"\nconsole: {'https' if config.eosin_http_ssl_enable else 'http'}://{http}/"
     _say(line)
+    if VARIABLE in os.environ:
+        from eosin.cli.image.readiness import open_listeners
+
+        _leave_word(open_listeners(config, server.addresses))
     if broker.in_image:
-        _container_is_ready(config, server.addresses)
+        from eosin.cli.image.readiness import ready_lines
+
+        _say("\n".join(ready_lines(config.node_id)))
     background = _background()
     lost = await server.stopped(stop)
     await background.stop()
@@ -372,22 +381,10 @@ async def _serve(broker: _Broker) -> int:
     return OK if await server.shutdown() and lost is None else FAILED
 
 
-def _container_begins() -> None:
-    """Say what is awaited before the start, and that nobody is ready yet."""
-    from eosin.cli.image.readiness import BEGINNING
-    from eosin.cli.image.state import State
-
-    State(os.environ).keep_listeners(())
-    _say(BEGINNING)
-
-
-def _container_is_ready(config: BrokerConfig, addresses: Sequence[str]) -> None:
-    """Say what is awaited from Kafka, and leave word of the listeners for health checks."""
-    from eosin.cli.image.readiness import open_listeners, ready_lines
-    from eosin.cli.image.state import State
-
-    State(os.environ).keep_listeners(open_listeners(config, addresses))
-    _say("\n".join(ready_lines(config.node_id)))
+def _leave_word(listeners: "Sequence[OpenListener]") -> None:
+    """Say to the health checks of this container where the broker listens; nowhere else anything is kept."""
+    if VARIABLE in os.environ:
+        State(os.environ).keep_listeners(listeners)
 
 
 SWITCH_INTERVAL_S: Final = 0.0005

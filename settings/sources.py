@@ -85,7 +85,8 @@ def load_config(
     given: dict[str, str] = {}
     on_command_line: dict[str, str] = {}
     unused: list[str] = []
-    _merge(given, unused, parse_properties(properties))
+    unknown: list[str] | None = None if environment is None else []
+    _merge(given, unused, parse_properties(properties), unknown)
     origins = dict.fromkeys(given, FILE)
     if environment is not None:
         given |= environment.settings
@@ -109,6 +110,8 @@ def load_config(
     warnings += _checked(config, given, frozenset(on_command_line))
     for check in checks:
         warnings += check(config)
+    if unknown:
+        warnings.append(f"unknown settings in the file: {', '.join(sorted(unknown))}")
     if unused and environment is None:
         warnings.append(f"Kafka settings that Eosin does not use: {', '.join(sorted(set(unused)))}")
     topics = environment.topics if environment is not None else ()
@@ -178,7 +181,13 @@ def _checked(config: BrokerConfig, given: Mapping[str, str], on_command_line: fr
     return [f"Settings of brokers in a quorum, which a broker that runs alone does not use: {', '.join(of_a_quorum)}"]
 
 
-def _merge(given: dict[str, str], unused: list[str], source: Iterable[tuple[str, str]]) -> None:
+def _merge(
+    given: dict[str, str],
+    unused: list[str],
+    source: Iterable[tuple[str, str]],
+    unknown: list[str] | None = None,
+) -> None:
+    """Add the settings of a source. Unknown ones go into `unknown`; without it, they raise `SettingError`."""
     for written, text in source:
         key = ALIASES.get(written, written)
         if key in BROKER_SETTINGS or key.startswith(LISTENER_PREFIX) or key.startswith("config.providers"):
@@ -187,6 +196,8 @@ def _merge(given: dict[str, str], unused: list[str], source: Iterable[tuple[str,
             raise SettingError(f"{key} names a class of Java, which Eosin cannot run; leave it out")
         elif is_unused(key):
             unused.append(key)
+        elif unknown is not None:
+            unknown.append(written)
         else:
             raise SettingError(_unknown(written))
 
