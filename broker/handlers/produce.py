@@ -164,7 +164,7 @@ async def _append(produced: Produced, context: RequestContext, services: Service
     waiting: list[ProducedBatch] = []
     large: list[Checked] = []
     budget = large_batches.quick
-    budget.left = QUICK_WORK
+    budget.left = large_batches.quick_work(context.session.owner) if large_batches.waiting else QUICK_WORK
     for topic in produced.topics:
         for batch in topic.batches:
             if batch.outcome is None:

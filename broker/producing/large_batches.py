@@ -13,6 +13,7 @@ client is gone, but not by a broker that stops: nobody was answered, so it is as
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +22,7 @@ from eosin.protocol.records.budget import Budget
 from eosin.runtime.clock import Clock
 from eosin.runtime.thread_turns import ThreadTurns
 from eosin.runtime.turns import TurnQueue
-from eosin.storage.log.validation import validate_client_batch
+from eosin.storage.log.validation import QUICK_WORK, validate_client_batch
 
 if TYPE_CHECKING:
     from eosin.broker.producing.produced import ProducedBatch
@@ -37,12 +38,15 @@ if TYPE_CHECKING:
 
 FIRST_BATCHES_AT_ONCE: Final = 25
 """So many partitions that have no files yet get them in one turn of the event loop: one takes some 0.3 ms."""
+QUICK_WORK_BEHIND: Final = 1_000_000
+"""Limit of the work that a request's batches may cost the event loop while batches of the same owner wait here. Those
+behind would wait in any case, and ten attempts in a row that come to nothing would hold up everybody else."""
 
 
 class LargeBatches:
     """The requests with batches that wait, by log."""
 
-    __slots__ = ("_first_batches", "_is_stopping", "checks", "quick", "waiting")
+    __slots__ = ("_first_batches", "_is_stopping", "_owners", "checks", "quick", "waiting")
 
     def __init__(self, clock: Clock) -> None:
         self.waiting: dict[PartitionLog, asyncio.Future[None]] = {}
@@ -52,11 +56,17 @@ class LargeBatches:
         self.checks = ThreadTurns()
         """Turns to have a batch checked in a thread."""
         self._first_batches = TurnQueue(clock, steps_per_turn=FIRST_BATCHES_AT_ONCE)
+        self._owners: Counter[Hashable] = Counter()
+        """Number of requests that each owner has waiting."""
         self._is_stopping = False
 
     def stop(self) -> None:
         """The broker stops: from now on, batches whose clients are gone are dropped instead of checked."""
         self._is_stopping = True
+
+    def quick_work(self, owner: Hashable) -> int:
+        """Work that the batches of one more request of `owner` may cost the event loop."""
+        return QUICK_WORK_BEHIND if owner in self._owners else QUICK_WORK
 
     def admits_first_batch(self) -> bool:
         """True if the first batch of a partition may be appended in this turn of the loop: the caller does it now."""
@@ -77,6 +87,7 @@ class LargeBatches:
         logs = {batch.log for batch, _ in batches}
         earlier = {self.waiting[log] for log in logs if log in self.waiting}
         self.waiting.update(dict.fromkeys(logs, turn))
+        self._owners[owner] += 1
         try:
             if earlier:
                 await asyncio.wait(earlier)
@@ -89,6 +100,9 @@ class LargeBatches:
                 else:
                     append(batch, checked)
         finally:
+            self._owners[owner] -= 1
+            if not self._owners[owner]:
+                del self._owners[owner]
             self._end(turn, logs, earlier)
 
     def _end(

@@ -122,6 +122,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         "_closing",
         "_engine",
         "_greeting",
+        "_has_replied",
         "_has_slot",
         "_high",
         "_host",
@@ -159,6 +160,8 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._barren = 0
         """Bytes received since the last request, about."""
         self._has_slot = False
+        self._has_replied = False
+        """True if the client's greeting was read."""
         self._queue: deque[memoryview] | None = None
         """Not encrypted yet; made for the first answer that has to wait."""
         self._queued = 0
@@ -230,7 +233,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
-        if self._has_slot and self._incoming.pending:
+        if self._has_replied and self._has_slot and self._incoming.pending:
             self.step()  # its last words, which often say why: it does not trust our certificate
         if self._greeting and self._application is None and not self._closing:
             self._refuse(_LEFT)
@@ -300,6 +303,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         engine = self._engine
         if self._closing or engine is None:
             return
+        self._has_replied = True
         try:
             engine.do_handshake()
         except ssl.SSLWantReadError:

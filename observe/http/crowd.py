@@ -1,13 +1,15 @@
-"""`HttpConnections`: who keeps a place on the HTTP listener when more clients come than it has places (console.md 6).
+"""`HttpConnections`: who keeps a place on the HTTP listener when more clients come than it has places, and whose
+request is read next (console.md 6).
 
 Always true: a client that waits for nothing from the broker, whether it sends nothing, sends its request slowly or does
 not read, gives up its place to one that comes; and the address with the most connections gives first, so that nobody
-can keep the checks of the broker's health out.
+can keep the checks of the broker's health out. In each turn of the event loop one connection's bytes are read as HTTP,
+which takes some milliseconds at most: more headers than anybody needs are refused unread.
 """
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -20,6 +22,11 @@ from eosin.model.address_group import address_group
 
 SAID_ONCE_IN_SECONDS: Final = 10
 """uvicorn tells of each request that is malformed, or one too many."""
+LONGEST_HEADERS: Final = 16 * 1024
+"""Bytes of the headers of a request."""
+MOST_HEADERS: Final = 200
+"""Lines of the headers of a request: each takes some 5 us."""
+_END_OF_HEADERS: Final = b"\r\n\r\n"
 
 
 class HttpConnections:
@@ -28,6 +35,7 @@ class HttpConnections:
     def __init__(self, most: int) -> None:
         """`most` is how many have a place."""
         self._most = most
+        self._unread: deque[_Connection] = deque()
 
     def protocol(self) -> Callable[..., asyncio.Protocol]:
         """The factory that uvicorn calls for each connection."""
@@ -49,6 +57,18 @@ class HttpConnections:
         else:
             gone.transport.close()
 
+    def add_unread(self, connection: "_Connection") -> None:
+        """Bytes came: `connection` reads them in one of the next turns of the loop."""
+        self._unread.append(connection)
+        if len(self._unread) == 1:
+            connection.loop.call_soon(self._read_one)
+
+    def _read_one(self) -> None:
+        connection = self._unread.popleft()
+        if self._unread:
+            connection.loop.call_soon(self._read_one)
+        connection.read_received()
+
 
 class _Connection(H11Protocol):
     """One connection, which makes room for itself."""
@@ -56,15 +76,53 @@ class _Connection(H11Protocol):
     def __init__(self, crowd: HttpConnections, config: uvicorn.Config, *given: Any, **named: Any) -> None:
         super().__init__(config, *given, **named)
         self._crowd = crowd
+        self._received: list[bytes] = []
+        """Bytes of the next turn; the transport does not read meanwhile."""
+        self._header_lines = 0
+        """Lines of the request that comes, as long as its headers are not whole."""
+        self._last_bytes = b""
+        """Of those headers; their end may come in two pieces."""
         self.idle_since = self.loop.time()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._crowd.came(self)
 
+    def data_received(self, data: bytes) -> None:
+        """Bytes came."""
+        self._received.append(data)
+        if len(self._received) == 1:
+            self.transport.pause_reading()
+            self._crowd.add_unread(self)
+
+    def read_received(self) -> None:
+        """Read as HTTP what has come."""
+        data, self._received = b"".join(self._received), []
+        if self.transport.is_closing():
+            return
+        if self._has_too_long_headers(data):
+            self.send_400_response(f"more than {MOST_HEADERS} headers, or {LONGEST_HEADERS} bytes of them")
+            return
+        super().data_received(data)
+        if not (self.flow.read_paused or self.transport.is_closing()):
+            self.transport.resume_reading()
+
     def on_response_complete(self) -> None:
         self.idle_since = self.loop.time()
+        self._header_lines, self._last_bytes = 0, b""
         super().on_response_complete()
+
+    def _has_too_long_headers(self, data: bytes) -> bool:
+        """True if a request begins, and what `data` holds of its headers makes them too many. h11 itself bounds only
+        headers whose end has not come."""
+        if self.conn.their_state is not h11.IDLE:
+            return False
+        seen = self._last_bytes + data
+        self._last_bytes = seen[1 - len(_END_OF_HEADERS) :]
+        end = seen.find(_END_OF_HEADERS)
+        size = len(seen) if end < 0 else end
+        self._header_lines += seen.count(b"\n", 0, size)
+        return size > LONGEST_HEADERS or self._header_lines > MOST_HEADERS
 
 
 def lacks_the_rest(connection: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 
-from eosin.observe.http.crowd import HttpConnections, Seldom, lacks_the_rest
+from eosin.observe.http.crowd import LONGEST_HEADERS, HttpConnections, Seldom, lacks_the_rest
 from eosin.observe.http.guard import Application, Receive, Scope, Send
 from eosin.observe.http.tls import TlsPort
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger(__name__)
 
 MOST_CONNECTIONS: Final = 64
-LONGEST_HEADERS: Final = 16 * 1024
-"""Bytes of the headers of a request."""
 KEEP_ALIVE_SECONDS: Final = 30
 HEADER_SECONDS = 10
 """The time in which a client must send its whole request: uvicorn itself waits for ever."""

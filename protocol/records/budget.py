@@ -14,7 +14,7 @@ HEADER_WORK: Final = 600
 """Headers count like records: a million of them in one record cost a reader as much as a million records."""
 MEMBER_WORK: Final = 2_000
 """One of the gzip streams that stand back to back in a batch."""
-BLOCK_WORK: Final = 1_000
+BLOCK_WORK: Final = 2_000
 """One block in snappy-java's framing."""
 WORK_BEFORE_REST: Final = 1_000_000
 UNBOUNDED: Final = 1 << 62

@@ -14,7 +14,7 @@ from data_broker import DataBroker, batch, settle
 from fake_peer import FakePeer, host_of
 
 from eosin.broker.handlers import produce
-from eosin.broker.producing.large_batches import FIRST_BATCHES_AT_ONCE
+from eosin.broker.producing.large_batches import FIRST_BATCHES_AT_ONCE, QUICK_WORK_BEHIND
 from eosin.model.principals import Principal
 from eosin.network.many_items import ITEMS_PER_TURN
 from eosin.protocol.errors import ErrorCode
@@ -192,6 +192,30 @@ async def large_batches_of(*users: str) -> tuple[DataBroker, HeldDisk, list[list
         pair = (2 * number, 2 * number + 1)
         begun.append([broker.begin_produce(many_records(), partition=each, session=session) for each in pair])
     return broker, disk, begun
+
+
+async def test_whoever_has_a_batch_waiting_has_little_work_of_the_event_loop_for_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[int] = []
+    validate_quickly = produce.validate_quickly
+
+    def noted(*args: Any) -> Any:
+        given.append(args[-1].left)
+        return validate_quickly(*args)
+
+    broker, disk, begun = await large_batches_of("a")
+    monkeypatch.setattr(produce, "validate_quickly", noted)
+    for name in ("a", "b"):
+        session = Session(principal=Principal("User", name))
+        begun.append([broker.begin_produce(hostile_batches.many_blocks(20_000), partition=1, session=session)])
+    assert disk.held is not None
+    while disk.held:
+        disk.held.pop().set_result(None)
+        await settle()
+    assert {answer_of(each)[0] for some in begun for each in some} == {"NONE"}
+    broker.begin_produce(batch("last", timestamp=T), session=Session(principal=Principal("User", "a")))
+    assert given == [QUICK_WORK_BEHIND, QUICK_WORK, QUICK_WORK]
 
 
 async def test_a_check_that_nobody_waits_for_ends_at_its_next_rest() -> None:

@@ -353,6 +353,15 @@ async def test_a_storm_of_greetings_leaves_turns_of_the_loop_to_others(world: Wo
         answered = now
 
 
+async def test_a_greeting_whose_client_has_left_is_not_worth_a_signature(world: World) -> None:
+    client = world.client()
+    client.greet()
+    client.transport.lose()
+    await turns()
+    assert not client.layer._outgoing.pending
+    assert world.handshakes.under_way == 0
+
+
 async def test_small_answers_of_one_turn_are_one_record(world: World) -> None:
     client, _, layer = await world.connected()
     client.read()

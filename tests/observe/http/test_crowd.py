@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 import pytest
+from uvicorn.protocols.http.h11_impl import H11Protocol
 from waiting import HANG_S
 
 from eosin.observe.http.guard import Receive, Scope, Send
@@ -123,6 +124,40 @@ async def test_when_everybody_is_being_answered_one_more_is_told_to_come_back(li
     assert await status(await listener.connect(LIVEZ)) == b"503"
     listener.let_go.set()
     assert {await status(each) for each in held} == {b"200"}
+
+
+async def test_one_connection_is_read_in_each_turn_of_the_loop(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    turn = 0
+
+    def count_turn() -> None:
+        nonlocal turn
+        turn += 1
+        asyncio.get_running_loop().call_soon(count_turn)
+
+    received = H11Protocol.data_received
+
+    def noted(self: H11Protocol, data: bytes) -> None:
+        read.append(turn)
+        received(self, data)
+
+    monkeypatch.setattr(H11Protocol, "data_received", noted)
+    count_turn()
+    readers = [await listener.connect(LIVEZ) for _ in range(20)]
+    assert [await status(each) for each in readers] == [b"200"] * 20
+    assert len(set(read)) == len(read) == 20
+
+
+async def test_the_end_of_headers_may_come_in_two_pieces(listener: Listener) -> None:
+    request = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n"
+    for cut in range(1, 5):
+        reader = await listener.connect(request[:-cut])
+        for _ in range(50):
+            await asyncio.sleep(0)
+        listener.writers[-1].write(request[-cut:] + b"\n" * 60_000)
+        assert await status(reader) == b"200"
 
 
 async def test_a_body_that_never_ends_is_cut_off(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:

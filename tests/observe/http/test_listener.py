@@ -126,6 +126,15 @@ async def test_headers_without_end_are_cut_off(broker: ObservedBroker) -> None:
     assert (await broker.get("livez")).status == 200
 
 
+async def test_more_headers_than_anybody_needs_are_refused_unread(broker: ObservedBroker) -> None:
+    request = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n%s\r\n"
+    for lines, status in ((150, b"200"), (5_000, b"400")):
+        answer = await raw(broker, request % (b"x: y\r\n" * lines))
+        assert answer.split(b" ", 2)[1] == status
+    answer = await raw(broker, request % (b"x: %s\r\n" % (b"y" * 20_000)))
+    assert answer.split(b" ", 2)[1] == b"400"
+
+
 async def test_clients_that_never_finish_their_request_do_not_keep_the_broker_from_stopping() -> None:
     async with observed_broker() as broker:
         host, _, port = broker.http.rpartition(":")
