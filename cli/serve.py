@@ -365,6 +365,8 @@ async def _serve(broker: _Broker) -> int:
     if config.eosin_console_enable:
         line += f"\nconsole: {'https' if config.eosin_http_ssl_enable else 'http'}://{http}/"
     _say(line)
+    if broker.in_image:
+        await _loaded(server, stop)
     if VARIABLE in os.environ:
         from eosin.cli.image.readiness import open_listeners
 
@@ -379,6 +381,14 @@ async def _serve(broker: _Broker) -> int:
     if lost is not None:
         log.error(lost)
     return OK if await server.shutdown() and lost is None else FAILED
+
+
+async def _loaded(server: "RunningNode", stop: asyncio.Event) -> None:
+    """Wait for the coordinators, so that the first transaction of whoever waits for the container begins at once."""
+    waits = [asyncio.ensure_future(each) for each in (server.loading.ended(), stop.wait())]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for each in waits:
+        each.cancel()
 
 
 def _leave_word(listeners: "Sequence[OpenListener]") -> None:
