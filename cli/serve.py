@@ -366,6 +366,9 @@ async def _serve(broker: _Broker) -> int:
         line += f"\nconsole: {'https' if config.eosin_http_ssl_enable else 'http'}://{http}/"
     _say(line)
     if broker.in_image:
+        from eosin.cli.image.advertised import follow_changes
+
+        follow_changes(server, os.environ)
         await _loaded(server, stop)
     if VARIABLE in os.environ:
         from eosin.cli.image.readiness import open_listeners

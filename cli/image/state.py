@@ -16,6 +16,7 @@ CERTIFIED: Final = "SSL-CERTIFIED"
 _LISTENERS: Final = "listeners"
 _USERS: Final = "users"
 _PID: Final = "pid"
+_ADVERTISED: Final = "advertised"
 
 
 class OpenListener(NamedTuple):
@@ -49,6 +50,15 @@ class State:
         """The process of the broker; None if none has become ready."""
         text = self._read(_PID).strip()
         return int(text) if text.isdigit() else None
+
+    @property
+    def advertised(self) -> str:
+        """Addresses that clients shall be given from now on, which the broker has not seen yet; empty for none."""
+        return self._read(_ADVERTISED).strip()
+
+    @advertised.setter
+    def advertised(self, listeners: str) -> None:
+        self._write(_ADVERTISED, listeners)
 
     def add_users(self, users: Sequence[str]) -> None:
         """Leave users to the first start, as `--add-scram` has them."""

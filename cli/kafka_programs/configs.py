@@ -1,14 +1,17 @@
 """kafka-configs: settings of topics and brokers, and passwords of users."""
 
+import os
 import re
 from collections.abc import Sequence
 from typing import Final
 
+from eosin.cli.image.advertised import KEY, change_advertised
 from eosin.cli.kafka_programs.queries import Unanswerable, query
 from eosin.cli.kafka_programs.words import Words, parse_words
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.protocol.config_resources import ConfigResourceType
+from eosin.settings.settings import SettingError
 
 PROGRAM: Final = "kafka-configs"
 _ENTRY: Final = re.compile(r"\s*([^=,\s]+)=(\[[^\]]*\]|[^,]*)\s*(?:,|$)")
@@ -33,6 +36,11 @@ def main(arguments: Sequence[str]) -> int:
     resource = _resource(kind)
     changes: dict[str, str | None] = {key: value.strip("[]") for key, value in entries(words.one("add-config"))}
     changes |= dict.fromkeys(each.strip() for each in words.one("delete-config").split(",") if each.strip())
+    if resource is ConfigResourceType.BROKER and (told := changes.pop(KEY, None)) is not None:
+        _advertise(told)
+        if not changes:
+            print(f"Completed updating config for broker {name}.")
+            return 0
 
     async def question(client: Client) -> Sequence[str]:
         await Admin(client).alter_configs(name, changes, kind=resource)
@@ -44,6 +52,16 @@ def main(arguments: Sequence[str]) -> int:
 def entries(text: str) -> list[tuple[str, str]]:
     """The settings of --add-config, separated by commas, of which none within brackets counts."""
     return [(found[1], found[2]) for found in _ENTRY.finditer(text)]
+
+
+def _advertise(listeners: str) -> None:
+    """Give the broker of this container other addresses for clients. Raises Unanswerable."""
+    try:
+        is_done = change_advertised(listeners, os.environ)
+    except SettingError as refused:
+        raise Unanswerable(str(refused)) from None
+    if not is_done:
+        raise Unanswerable(f"{KEY} can be changed by a program of the container of a broker that runs alone")
 
 
 async def _describe(client: Client, words: Words, kind: str, name: str) -> Sequence[str]:
@@ -62,7 +80,6 @@ def _alter_user(words: Words, name: str) -> int:
     from eosin.broker.security.first_users import parse_first_user
     from eosin.client.users import UserAdmin
     from eosin.protocol.schemas.alter_user_scram_credentials import AlterUserScramCredentialsRequest
-    from eosin.settings.settings import SettingError
 
     try:
         users = [

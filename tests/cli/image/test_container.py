@@ -109,6 +109,9 @@ def test_a_container_serves_by_its_variables_alone(
         alter = ("--alter", "--entity-type", "topics", "--entity-name", "made", "--add-config", "retention.ms=60000")
         program("kafka-configs", *there, *alter)
         assert "  retention.ms=60000 " in program("kafka-configs", *there, "--describe", "--topic", "made")
+        told = f"advertised.listeners=[OUT://localhost:{port}]"
+        program("kafka-configs", *there, "--alter", "--entity-type=brokers", "--entity-name=7", "--add-config", told)
+        assert program("kafka-broker-api-versions", *there).startswith(f"localhost:{port} (id: 7 ")
         assert program("kafka-consumer-groups", "--list", *there) == ""
         shown = ("--from-beginning", "--max-messages", "1", "--property", "print.key=true")
         read = ("kafka-console-consumer.sh", *there, "--topic", "made", *shown)
