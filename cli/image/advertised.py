@@ -61,10 +61,10 @@ def change_advertised(listeners: str, variables: Mapping[str, str]) -> bool:
         os.kill(state.pid, signal.SIGUSR1)
     except OSError:
         return False
-    return asyncio.run(_is_taken(state))
+    return asyncio.run(_is_applied(state))
 
 
-async def _is_taken(state: State) -> bool:
+async def _is_applied(state: State) -> bool:
     for _ in range(_CHECKS):
         if not state.advertised:
             return True
