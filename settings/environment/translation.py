@@ -27,7 +27,7 @@ from eosin.settings.environment.names import (
 )
 from eosin.settings.first_topics import FirstTopic, parse_first_topics
 from eosin.settings.kafka_keys import is_unused
-from eosin.settings.listeners import SASL_PROTOCOLS, parse_listeners
+from eosin.settings.listeners import PROTOCOL_MAP, SASL_PROTOCOLS, parse_listeners, protocol_map
 from eosin.settings.one_node import ADVERTISED, LISTENERS
 from eosin.settings.quorum import MAX_CLUSTER_NAME, QUORUM_SETTINGS, is_cluster_name
 from eosin.settings.security import LISTENER_PREFIX
@@ -117,7 +117,13 @@ class Translation:
                 " write, as with --allow-open"
             )
         elif OPEN not in given and not given.get("authorizer.class.name"):
-            _refuse_open_beside_secured(given, protocols)
+            opened = _open_beside_secured(given, protocols)
+            if opened:
+                settings[OPEN] = "true"
+                warnings.append(
+                    f"everybody who reaches {', '.join(opened)} may read and write, because the map of protocols says"
+                    " PLAINTEXT; the secured listeners beside protect nothing from them"
+                )
         in_the_clear = [name for name in with_sasl if protocols[name] == "SASL_PLAINTEXT"]
         if in_the_clear and CLEARTEXT not in given:
             settings[CLEARTEXT] = "true"
@@ -216,6 +222,8 @@ def _fitted(key: str, names: list[str], values: Mapping[str, str], warnings: lis
         return "" if text.lower() in ("", "none") else text
     if key == "eosin.cluster.id" and not is_cluster_name(text):
         raise SettingError(f"{name} must be 1 to {MAX_CLUSTER_NAME} characters without blanks, not {text!r}")
+    if key.endswith(("ssl.keystore.type", "ssl.truststore.type")) and text.upper() == "JKS":
+        return None  # keytool has written PKCS12 under this name since Java 9: the content decides
     if key.startswith(LISTENER_PREFIX):
         return text
     if key == "ssl.enabled.protocols":
@@ -299,12 +307,23 @@ def _has_users(given: Mapping[str, str], users: list[str]) -> bool:
     return bool(users) or any(key.endswith(("sasl.jaas.config", "sasl.oauthbearer.jwks.endpoint.url")) for key in given)
 
 
-def _refuse_open_beside_secured(given: Mapping[str, str], protocols: Mapping[str, str]) -> None:
-    texts = [each for each in (part.strip() for part in given.get(LISTENERS, "").split(",")) if each]
-    for listener in parse_listeners(texts, key=LISTENERS):
+def _open_beside_secured(given: Mapping[str, str], protocols: Mapping[str, str]) -> list[str]:
+    """The listeners that are open beside secured ones, by the word of whoever wrote `NAME:PLAINTEXT`. Raises
+    SettingError for one that nobody has called so: it may have been forgotten."""
+    mapped = protocol_map(_items(given.get(PROTOCOL_MAP, "")))
+    found = []
+    for listener in parse_listeners(_items(given.get(LISTENERS, "")), key=LISTENERS):
         is_here = listener.host == "localhost" or listener.host.startswith("127.")
-        if protocols[listener.name] == "PLAINTEXT" and not is_here:
+        if protocols[listener.name] != "PLAINTEXT" or is_here:
+            continue
+        if mapped.get(listener.name) != "PLAINTEXT":
             raise SettingError(
                 f"listener {listener} lets everyone read and write beside secured ones; secure it, leave it out, or say"
-                " EOSIN_ALLOW_OPEN_LISTENERS=true"
+                f" {listener.name}:PLAINTEXT in KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"
             )
+        found.append(listener.name)
+    return found
+
+
+def _items(text: str) -> list[str]:
+    return [each for each in (part.strip() for part in text.split(",")) if each]

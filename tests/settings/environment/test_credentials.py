@@ -94,10 +94,12 @@ def test_stores_of_confluents_names_are_found_in_their_directory() -> None:
         "KAFKA_SSL_KEYSTORE_CREDENTIALS": "creds",
         "KAFKA_SSL_ENDPOINT_IDENTIFICATION_ALGORITHM": " ",
         "KAFKA_SSL_CLIENT_AUTH": "none",
+        "KAFKA_SSL_KEYSTORE_TYPE": "JKS",
     }
     files = {"/etc/kafka/secrets/kafka.p12": "", "/etc/kafka/secrets/creds": "changeit\n"}
     config = loaded(variables, files).config
     assert config.ssl_keystore_location == "/etc/kafka/secrets/kafka.p12"
+    assert config.ssl_keystore_type is None, "the content decides"
     assert config.ssl_keystore_password is not None
     assert config.ssl_keystore_password.reveal() == "changeit"
     assert "/etc/kafka/secrets/kafka.p12" in refusal(variables, {})

@@ -240,18 +240,23 @@ def test_segments_that_kafka_allows_and_eosin_does_not_get_the_least() -> None:
 def test_listeners_are_open_only_where_no_variable_asks_for_a_proof() -> None:
     assert loaded({}).config.eosin_allow_open_listeners
     assert "--allow-open" in loaded({}).notes[0]
-    secured = {
-        "KAFKA_LISTENERS": "PLAINTEXT://:1,SECURE://:2",
-        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL",
-    }
-    assert "EOSIN_ALLOW_OPEN_LISTENERS=true" in refusal(secured)
-    assert loaded({**secured, "EOSIN_ALLOW_OPEN_LISTENERS": "true"}).config.eosin_allow_open_listeners
-    near = {**secured, "KAFKA_LISTENERS": "PLAINTEXT://localhost:1,SECURE://:2"}
-    assert not loaded(near).config.eosin_allow_open_listeners
     with_rights = {"KAFKA_AUTHORIZER_CLASS_NAME": "kafka.security.authorizer.AclAuthorizer"}
     config = loaded(with_rights).config
     assert config.has_authorizer
     assert not config.eosin_allow_open_listeners
+
+
+def test_a_listener_beside_secured_ones_is_open_only_if_somebody_says_so() -> None:
+    listeners = {"KAFKA_LISTENERS": "PLAINTEXT://:1,SECURE://:2"}
+    silent = {**listeners, "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "SECURE:SASL_SSL"}
+    assert "say PLAINTEXT:PLAINTEXT" in refusal(silent)
+    assert loaded({**silent, "EOSIN_ALLOW_OPEN_LISTENERS": "true"}).config.eosin_allow_open_listeners
+    said = {**listeners, "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "SECURE:SASL_SSL,PLAINTEXT:PLAINTEXT"}
+    found = loaded(said)
+    assert found.config.eosin_allow_open_listeners
+    assert found.warnings[0].startswith("everybody who reaches PLAINTEXT may read and write")
+    near = {**said, "KAFKA_LISTENERS": "PLAINTEXT://localhost:1,SECURE://:2"}
+    assert not loaded(near).config.eosin_allow_open_listeners
 
 
 @pytest.mark.parametrize(
