@@ -2,19 +2,22 @@
 
 import platform
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from eosin.security.tls.settings import check_tls
 from eosin.settings import sources
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.listeners import SASL_PROTOCOLS
 from eosin.settings.sources import LoadedConfig
-from eosin.settings.variable_settings import VariableSettings
+
+if TYPE_CHECKING:
+    from eosin.settings.variable_settings import VariableSettings
 
 
 def load_config(
     *,
     properties: str = "",
-    environment: VariableSettings | None = None,
+    environment: "VariableSettings | None" = None,
     assignments: Sequence[str] = (),
     flags: Mapping[str, str] | None = None,
 ) -> LoadedConfig:

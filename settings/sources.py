@@ -8,12 +8,11 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from eosin.protocol.properties import parse_properties
 from eosin.settings.broker import BROKER_SETTINGS, STANDARD_AUTHORIZER, BrokerConfig
 from eosin.settings.connections import CONNECTIONS_PER_LISTENER
-from eosin.settings.first_topics import FirstTopic
 from eosin.settings.http import HTTP, check_http
 from eosin.settings.kafka_keys import is_unused
 from eosin.settings.listeners import (
@@ -39,7 +38,10 @@ from eosin.settings.security import LISTENER_PREFIX, PER_LISTENER, unprefixed
 from eosin.settings.settings import HIDDEN, SettingError, SettingKind
 from eosin.settings.timeout_profiles import profiles
 from eosin.settings.tracing import traces_url
-from eosin.settings.variable_settings import VariableSettings
+
+if TYPE_CHECKING:  # a broker outside of an image does not load them
+    from eosin.settings.first_topics import FirstTopic
+    from eosin.settings.variable_settings import VariableSettings
 
 ALIASES: Final = {"broker.id": "node.id", "log.dir": "log.dirs"}
 """Older names of Kafka, and ours for them."""
@@ -59,7 +61,7 @@ class LoadedConfig:
     """Lines that nobody has to act on."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """The source of each setting that is not a default: `file`, `command line`, or a variable's name."""
-    topics: tuple[FirstTopic, ...] = ()
+    topics: "tuple[FirstTopic, ...]" = ()
     """To be made before the broker is ready."""
     users: tuple[str, ...] = ()
     """To be added where there are none, as `--add-scram` has them."""
@@ -73,7 +75,7 @@ DERIVED: Final = "derived"
 def load_config(
     *,
     properties: str = "",
-    environment: VariableSettings | None = None,
+    environment: "VariableSettings | None" = None,
     assignments: Sequence[str] = (),
     flags: Mapping[str, str] | None = None,
     checks: Sequence[Check] = (),
@@ -127,7 +129,7 @@ class _Fitted(NamedTuple):
 
 
 def _fit_image(
-    given: dict[str, str], origins: dict[str, str], environment: VariableSettings | None, host: str
+    given: dict[str, str], origins: dict[str, str], environment: "VariableSettings | None", host: str
 ) -> _Fitted:
     """Make the settings of a node of Kafka that is alone those of a broker that runs alone, and add what the variables
     of an image imply."""
