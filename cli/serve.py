@@ -79,7 +79,8 @@ def main(arguments: Sequence[str]) -> int:
         if options.print_config:
             return _print_config(loaded, topics)
         keep_files_private()
-        if options.environment:
+        in_container = options.environment or VARIABLE in os.environ
+        if in_container:
             config = _in_container(config)
     except SettingError as refused:
         return fail("serve", str(refused))
@@ -92,7 +93,7 @@ def main(arguments: Sequence[str]) -> int:
         for warning in check_directory(config.data_dir) if config.data_dir is not None else ():
             log.warning(warning)
     except UnsafeDirectory as refused:
-        if not options.environment:
+        if not in_container:
             return fail("serve", str(refused))
         log.warning(str(refused))  # volumes of containers often belong to somebody else, and Kafka would start
     if config.has_secured_links or any(protocol != "PLAINTEXT" for protocol in config.protocols.values()):

@@ -134,3 +134,17 @@ def test_what_cannot_be_started_says_so_in_one_sentence(tmp_path: Path) -> None:
     assert ran.stderr == (
         "eosin serve: KAFKA_NUM_PARTITIONS: num.partitions must be an integer of at least 1, not 'many'\n"
     )
+
+
+def test_any_command_of_a_container_makes_its_volume_private(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data").chmod(0o777)
+    environment = {"EOSIN_STATE_DIR": str(tmp_path / "state"), "PATH": os.environ["PATH"]}
+    serve = command("eosin.cli", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"))
+    with subprocess.Popen(serve, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        ready = process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=HANG_S)
+    assert " ready on 127.0.0.1:" in ready, errors
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
