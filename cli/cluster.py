@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from eosin.cli.common.arguments import Parser, completed_by, fail
-from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer, no_such
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.cluster import NOBODY, BrokerInfo, ClusterAdmin, ClusterState, PartitionReplicas
 from eosin.client.errors import BrokerError
@@ -145,7 +145,7 @@ async def _described(client: Client, topic: str | None) -> ClusterState:
         return await ClusterAdmin(client).describe(None if topic is None else [topic])
     except BrokerError as error:
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise NotThere(f"there is no topic {topic!r}") from None
+            raise no_such("topic", topic or "") from None
         raise
 
 

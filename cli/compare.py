@@ -21,7 +21,7 @@ from eosin.storage.disk.data_directory import KRAFT_METADATA
 from eosin.storage.disk.interfaces import DirectoryInUse, Disk, UnusableDirectory
 from eosin.storage.disk.system import ReadOnlyDisk
 from eosin.storage.inspection.comparison import PartitionCompared, Replica, compare
-from eosin.storage.inspection.directory import Directory, NoDataDirectory, lock, look_at
+from eosin.storage.inspection.directory import Directory, NoDataDirectory, lock, read_directory
 from eosin.storage.inspection.values import Value
 
 
@@ -73,7 +73,7 @@ def parser() -> Parser:
 
 def compared(disk: Disk, first: str, second: str) -> Iterator[Value]:
     """Each partition that both directories have, and the sum. Raises UnusableDirectory, OSError."""
-    left, right = look_at(disk, first), look_at(disk, second)
+    left, right = read_directory(disk, first), read_directory(disk, second)
     both = sorted(set(left.partitions) & set(right.partitions))
     different = 0
     for partition in both:

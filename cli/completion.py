@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Final
 
-from eosin.cli.common.arguments import Parser
+from eosin.cli.common.arguments import Parser, completed_by
 
 SHELLS: Final = ("bash", "zsh", "fish", "tcsh", "powershell")
 
@@ -47,6 +47,9 @@ def complete(commands: Sequence[str]) -> None:
     if chosen is not None and chosen in commands and chosen != "pipeline":
         options: Parser = import_module(f"eosin.cli.{chosen.replace('-', '_')}").parser()
         os.environ["_ARGCOMPLETE"] = "2"  # the words begin at the command
+        for action in options._actions:
+            if action.dest == "subject":  # of `explain`
+                completed_by("subject", action)
     else:
         options = Parser(prog="eosin")
         options.add_argument("command", choices=commands)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from eosin.cli.common.arguments import Parser, completed_by, fail, setting
-from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer, no_such
 from eosin.cli.topics import existing
 from eosin.client.admin import Admin
 from eosin.client.client import Client
@@ -134,7 +134,7 @@ async def _settings(client: Client, options: Namespace) -> dict[str, DescribeCon
         if int(name) not in brokers:
             raise NotThere(f"there is no broker {name}")
     if kind is ConfigResourceType.TOPIC and not await existing(client, [name]):
-        raise NotThere(f"there is no topic {name!r}")
+        raise no_such("topic", name)
     return await Admin(client).describe_configs(name, kind=kind, keys=options.name if "name" in options else None)
 
 

@@ -8,7 +8,7 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from typing import Final
 
-from eosin.cli.common.arguments import Parser, completed_by, count, fail, partition_number
+from eosin.cli.common.arguments import Parser, completed_by, count, fail, partition_number, topic_without_partitions
 from eosin.cli.common.output import until_broken_pipe
 from eosin.cli.common.remote_commands import add_connection, attempt
 from eosin.cli.common.standard_files import output_is_closed
@@ -16,6 +16,7 @@ from eosin.cli.produce import text
 from eosin.cli.records.consumption import ConsumePlan, consume
 from eosin.cli.records.output_lines import FIELDS, Format, json_format, text_format
 from eosin.cli.records.positions import StartKind, start
+from eosin.cli.records.templates import MEANINGS, template, template_format
 from eosin.protocol.names import IsolationLevel
 
 _COMMAND: Final = "consume"
@@ -52,12 +53,13 @@ def parser() -> Parser:
             "eosin consume orders --follow --from latest",
             "eosin consume orders --from -10 --show partition,offset,key",
             "eosin consume orders --from 15m --json",
+            r"eosin consume orders --format '%p:%o %k %v\n'",
             "eosin consume orders --from 2026-01-31 --to 2026-02-01",
             "eosin consume orders --group readers --count 1 --show offset",
             "eosin consume orders --isolation read_uncommitted --control",
         ],
     )
-    completed_by("topic", options.add_argument("topics", nargs="+", metavar="TOPIC"))
+    completed_by("topic", options.add_argument("topics", nargs="+", type=topic_without_partitions, metavar="TOPIC"))
     options.add_argument(
         "--from",
         dest="begin",
@@ -100,6 +102,12 @@ def parser() -> Parser:
         "--show", type=fields, default=(), metavar="FIELD,...", help=f"in front of the value: {', '.join(FIELDS)}"
     )
     options.add_argument(
+        "--format",
+        type=template,
+        metavar="FORMAT",
+        help=rf"write each record so, as kcat does: '%%k %%v\n' ({MEANINGS.replace('%', '%%')})",
+    )
+    options.add_argument(
         "--separator", type=text, default=b"\t", metavar="TEXT", help=r"between these and the value (\t, a tab)"
     )
     options.add_argument("--null", type=text, default=b"null", metavar="TEXT", help="for a null key or value (null)")
@@ -124,10 +132,14 @@ def _complaint(options: Namespace) -> str | None:
         return "--to ends at a place, --follow never does"
     if options.json and options.show:
         return "--json shows every field, --show is for text"
+    if options.format is not None and (options.json or options.show):
+        return f"--format says all that is written: leave out {'--json' if options.json else '--show'}"
     return None
 
 
 def _format(options: Namespace) -> Format:
     if options.json:
         return json_format(with_producer=options.control)
+    if options.format is not None:
+        return template_format(options.format, null=options.null, for_terminal=sys.stdout.isatty())
     return text_format(options.show, separator=options.separator, null=options.null, for_terminal=sys.stdout.isatty())

@@ -28,7 +28,7 @@ from eosin.storage.disk.checkpoint_formats import (
 )
 from eosin.storage.disk.interfaces import Disk
 from eosin.storage.disk.meta_properties import DirectoryKind
-from eosin.storage.inspection.directory import Directory, look_at
+from eosin.storage.inspection.directory import Directory, read_directory
 from eosin.storage.inspection.partition_check import CheckOrder, PartitionCheck
 from eosin.storage.inspection.segment_values import record_values
 from eosin.storage.inspection.segment_walk import FoundBatch
@@ -84,7 +84,7 @@ class DirectoryCheck:
 
     def run(self) -> Iterator[Value]:
         """Everything that is found, the problems of each partition behind it. Raises UnusableDirectory, OSError."""
-        directory = look_at(self._disk, self._path)
+        directory = read_directory(self._disk, self._path)
         yield directory.value
         for problem in directory.problems:
             self._findings.hear(problem)

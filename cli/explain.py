@@ -16,7 +16,7 @@ import msgspec
 
 from eosin.cli.common.arguments import Parser, fail
 from eosin.cli.common.output import until_broken_pipe
-from eosin.cli.common.remote_commands import add_connection, attempt, moment
+from eosin.cli.common.remote_commands import add_connection, attempt, moment, nearest_name
 from eosin.cli.common.security_options import principal_of, security_of
 from eosin.client.client import Client
 from eosin.observe.explain.cluster_facts import ClusterFacts
@@ -127,6 +127,8 @@ async def _explain(client: Client, token: str | None, options: Namespace) -> int
         new = found.cause + _NUMBERS.sub("", found.sentence)
         code = 0 if new == told else _print(found, timeline=options.timeline, as_json=options.json)
         if not options.follow:
+            if not found.is_known and (meant := await nearest_name(client, "subject", options.subject)) is not None:
+                print(f"eosin {COMMAND}: did you mean {ascii(meant)[1:-1]}?", file=sys.stderr)
             return code
         sys.stdout.flush()
         told = new

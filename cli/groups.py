@@ -4,17 +4,19 @@
 Always true: a group is put elsewhere or deleted only while it has no members, and put elsewhere only with `--execute`.
 """
 
+import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from eosin.cli.common.arguments import Parser, completed_by, fail, topic_partitions
-from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer_lines, shown
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer_lines, no_such, shown
 from eosin.cli.records.offset_files import offsets_in
 from eosin.cli.records.positions import Start, StartKind, offsets_of, start, timestamp_ms
 from eosin.cli.topics import existing, named_partitions
 from eosin.client.client import Client
 from eosin.client.consumer import Consumer
+from eosin.client.errors import BrokerError
 from eosin.client.groups import GroupAdmin, GroupDescription
 from eosin.client.offsets import EARLIEST, LATEST, list_offsets
 from eosin.protocol.names import IsolationLevel, TopicPartition
@@ -42,6 +44,8 @@ _MEMBERS: Final = {
     "host": "HOST",
     "partitions": "PARTITIONS",
 }
+_CONSUMING: Final = frozenset({"", "classic", "consumer"})
+"""The types of groups that commit offsets; brokers before 3.8 tell none."""
 _RESET: Final = {"topic": "TOPIC", "partition": "PARTITION", "before": "BEFORE", "after": "AFTER"}
 _FORGOTTEN: Final = {"topic": "TOPIC", "partition": "PARTITION", "before": "BEFORE"}
 
@@ -84,10 +88,10 @@ def parser() -> Parser:
         "describe",
         help="how far groups have read",
         description="Show where groups are in each partition, and how much they have not read: LAG counts offsets,"
-        " RECORD LAG the records that a read_committed reader will be given.",
-        examples=["eosin groups describe readers", "eosin groups describe readers --members"],
+        " RECORD LAG the records that a read_committed reader will be given. Without a name: all groups, in one table.",
+        examples=["eosin groups describe", "eosin groups describe readers --members"],
     )
-    completed_by("group", describing.add_argument("groups", nargs="+", metavar="GROUP"))
+    completed_by("group", describing.add_argument("groups", nargs="*", metavar="GROUP"))
     describing.add_argument("--members", action="store_true", help="its members instead")
     _add_resetting(
         actions.add_parser(
@@ -212,21 +216,35 @@ async def _list(client: Client, options: Namespace) -> Sequence[str]:
 
 async def _describe(client: Client, options: Namespace) -> Sequence[str]:
     admin = GroupAdmin(client)
+    names = options.groups or sorted(each.group_id for each in await admin.list_groups() if each.type in _CONSUMING)
     lines: list[str] = []
-    for name in dict.fromkeys(options.groups):
-        group = await admin.describe(name)
-        committed = await admin.offsets(name)
+    rows: list[Row] = []
+    for name in dict.fromkeys(names):
+        try:
+            group = await admin.describe(name)
+            committed = await admin.offsets(name)
+            positions = await _positions(client, group, committed)
+        except BrokerError as error:
+            if options.groups:
+                raise
+            print(f"eosin groups describe: {name!r} is left out: {error}", file=sys.stderr)
+            continue
         if not group.is_there and not committed:
-            raise NotThere(f"there is no group {name!r}")
-        positions = await _positions(client, group, committed)
+            if not options.groups:  # it has gone meanwhile
+                continue
+            raise no_such("group", name)
         members = [_member(each) for each in group.members]
         if options.json:
             about = {"group": name, "state": group.state, "type": group.type, "coordinator": group.coordinator}
             about["assignor"] = group.assignor or None
             lines += shown([{**about, "members": members, "partitions": positions}], {}, options)
+        elif not options.groups:
+            rows += [{"group": name, **each} for each in (members if options.members else positions)]
         else:
             lines.append(_heading(group, positions))
             lines += shown(members, _MEMBERS, options) if options.members else shown(positions, _POSITIONS, options)
+    if not options.groups and not options.json:
+        lines = shown(rows, {"group": "GROUP", **(_MEMBERS if options.members else _POSITIONS)}, options)
     return lines
 
 
@@ -286,7 +304,7 @@ async def _delete(client: Client, options: Namespace) -> Sequence[str]:
     for name in options.groups:
         group = await admin.describe(name)
         if not group.is_there:
-            raise NotThere(f"there is no group {name!r}")
+            raise no_such("group", name)
         _require_idle(group)
     for name in dict.fromkeys(options.groups):
         await admin.delete(name)

@@ -10,7 +10,16 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from typing import Final
 
-from eosin.cli.common.arguments import Parser, completed_by, count, fail, partition_number, setting, span
+from eosin.cli.common.arguments import (
+    Parser,
+    completed_by,
+    count,
+    fail,
+    partition_number,
+    setting,
+    span,
+    topic_without_partitions,
+)
 from eosin.cli.common.remote_commands import add_connection, attempt
 from eosin.cli.records.input_lines import Parse, json_parser, text_parser
 from eosin.cli.records.production import ProducePlan, produce
@@ -49,11 +58,11 @@ def parser() -> Parser:
         examples=[
             "echo 'one book' | eosin produce orders",
             "eosin produce orders --key-separator : < orders.txt",
-            "eosin produce orders --transactional-id orders-1 --batch 1000 < orders.txt",
+            "eosin produce orders --transactional-id order-writer --batch 1000 < orders.txt",
             "eosin consume orders --json | eosin produce copies --json",
         ],
     )
-    completed_by("topic", options.add_argument("topic", metavar="TOPIC"))
+    completed_by("topic", options.add_argument("topic", type=topic_without_partitions, metavar="TOPIC"))
     options.add_argument("--create", action="store_true", help="make the topic if it is not there")
     options.add_argument("--json", action="store_true", help="each line is a JSON object with key, value, headers")
     options.add_argument(

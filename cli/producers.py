@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from eosin.cli.common.arguments import Parser, completed_by
-from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer, no_such
 from eosin.client.client import Client
 from eosin.client.transactions import TransactionAdmin
 from eosin.protocol.names import TopicPartition
@@ -65,6 +65,6 @@ async def require(client: Client, partition: TopicPartition) -> None:
     """Raise NotThere unless the partition exists now: what does not is not waited for."""
     topic = (await client.fetch_metadata([partition.topic])).topics.get(partition.topic)
     if topic is None or (topic.error and not topic.partitions):
-        raise NotThere(f"there is no topic {partition.topic!r}")
+        raise no_such("topic", partition.topic)
     if partition.partition not in topic.partitions:
         raise NotThere(f"topic {partition.topic!r} has no partition {partition.partition}")

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+from argparse import SUPPRESS
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -148,11 +149,12 @@ def parser() -> Parser:
     )
     listen = "[NAME=]HOST:PORT"
     options.add_argument(
-        "--listen", action="append", metavar=listen, help="listen here; may be repeated (127.0.0.1:9092)"
+        "--listen", action="append", metavar="[NAME=][HOST:]PORT", help="listen here; may be repeated (127.0.0.1:9092)"
     )
     options.add_argument(
         "--advertise", action="append", metavar=listen, help="tell clients of that listener this address"
     )
+    options.add_argument("--port", dest="listen", action="append", help=SUPPRESS)  # as other servers have it
     options.add_argument("--data-dir", metavar="DIR", help="where logs are kept (data)")
     options.add_argument("--durability", choices=DURABILITIES, help="what an acknowledged write has survived (fsync)")
     options.add_argument("--cluster-id", metavar="ID", help="the cluster that an empty data directory is formatted for")
@@ -313,7 +315,10 @@ def _exposed(arguments: Sequence[str], config: BrokerConfig) -> Iterable[str]:
 
 
 def _listeners(flag: str, texts: Sequence[str] | None) -> str | None:
-    return None if texts is None else ",".join(str(listener) for listener in parse_listeners(texts, key=flag))
+    if texts is None:
+        return None
+    addresses = [f"127.0.0.1:{text}" if text.isdecimal() else text for text in texts]  # a port alone is on this machine
+    return ",".join(str(listener) for listener in parse_listeners(addresses, key=flag))
 
 
 def _read(path: str) -> str:
@@ -416,7 +421,7 @@ def _background() -> "Background":
     background = Background(SystemClock())
     memory = FreedMemory.of_this_process()
     if memory is not None:
-        background.every(CHECK_MS, "the look at freed memory", memory.look)
+        background.every(CHECK_MS, "the look at freed memory", memory.check)
     background.every(COLLECT_MS, "the full garbage collection", FullCollections.of_this_process().check)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     return background

@@ -10,8 +10,8 @@ from argparse import Namespace
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from eosin.cli.common.arguments import Parser, completed_by, count, fail, setting, topic_partitions
-from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer_lines, shown
+from eosin.cli.common.arguments import Parser, completed_by, count, fail, setting, topic_name, topic_partitions
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer_lines, no_such, shown
 from eosin.cli.records.positions import offsets_of, start
 from eosin.client.admin import Admin
 from eosin.client.client import Client
@@ -88,10 +88,10 @@ def parser() -> Parser:
     describing = actions.add_parser(
         "describe",
         help="the partitions of topics",
-        description="Show the partitions of topics, their replicas and their offsets.",
-        examples=["eosin topics describe orders", "eosin topics describe orders invoices --json"],
+        description="Show the partitions of topics, their replicas and their offsets; of all topics without a name.",
+        examples=["eosin topics describe", "eosin topics describe orders invoices --json"],
     )
-    completed_by("topic", describing.add_argument("topics", nargs="+", metavar="TOPIC"))
+    completed_by("topic", describing.add_argument("topics", nargs="*", type=topic_name, metavar="TOPIC"))
     _add_altering(
         actions.add_parser(
             "alter",
@@ -109,7 +109,7 @@ def parser() -> Parser:
         description="Delete topics, with all their records. Nobody is asked again.",
         examples=["eosin topics delete orders", "eosin topics delete orders invoices --if-exists"],
     )
-    completed_by("topic", deleting.add_argument("topics", nargs="+", metavar="TOPIC"))
+    completed_by("topic", deleting.add_argument("topics", nargs="+", type=topic_name, metavar="TOPIC"))
     deleting.add_argument("--if-exists", action="store_true", help="leave out those that are not there")
     _add_record_deletion(
         actions.add_parser(
@@ -130,7 +130,7 @@ def parser() -> Parser:
 
 
 def _add_creating(creating: Parser) -> None:
-    creating.add_argument("topics", nargs="+", metavar="TOPIC")
+    creating.add_argument("topics", nargs="+", type=topic_name, metavar="TOPIC")
     creating.add_argument("--partitions", type=count, metavar="N", help="how many (the cluster's default)")
     creating.add_argument(
         "--replication-factor", type=count, metavar="N", help="how many replicas (the cluster's default)"
@@ -148,7 +148,7 @@ def _add_creating(creating: Parser) -> None:
 
 
 def _add_altering(altering: Parser) -> None:
-    completed_by("topic", altering.add_argument("topic", metavar="TOPIC"))
+    completed_by("topic", altering.add_argument("topic", type=topic_name, metavar="TOPIC"))
     altering.add_argument("--partitions", type=count, metavar="N", help="how many it shall have in all")
     altering.add_argument(
         "--config",
@@ -213,10 +213,14 @@ async def _create(client: Client, options: Namespace) -> Sequence[str]:
 
 
 async def _describe(client: Client, options: Namespace) -> Sequence[str]:
-    found = await existing(client, options.topics)
-    _require_all(options.topics, found)
+    if options.topics:
+        found = await existing(client, options.topics)
+        _require_all(options.topics, found)
+    else:
+        everything = (await Admin(client).topics()).topics
+        found = {name: everything[name] for name in sorted(everything) if not everything[name].is_internal}
     lines: list[str] = []
-    for name in dict.fromkeys(options.topics):
+    for name in found:
         topic = found[name]
         own = await _own_settings_if_told(client, name)
         rows = await _partitions(client, topic)
@@ -305,7 +309,7 @@ async def named_partitions(client: Client, topics: Sequence[tuple[str, tuple[int
     named = []
     for name, numbers in topics:
         if name not in found:
-            raise NotThere(f"there is no topic {name!r}")
+            raise no_such("topic", name)
         for number in numbers or sorted(found[name].partitions):
             if number not in found[name].partitions:
                 raise NotThere(f"topic {name!r} has no partition {number}")
@@ -316,7 +320,7 @@ async def named_partitions(client: Client, topics: Sequence[tuple[str, tuple[int
 def _require_all(names: Sequence[str], found: Mapping[str, TopicInfo]) -> None:
     for name in names:
         if name not in found:
-            raise NotThere(f"there is no topic {name!r}")
+            raise no_such("topic", name)
 
 
 # A broker other than the one that decided hears of it a moment later: the next command shall find it.

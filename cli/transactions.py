@@ -10,10 +10,22 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from eosin.cli.common.arguments import Parser, completed_by, fail, span
-from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer, no_such
+from eosin.cli.common.security_options import security_of
 from eosin.cli.producers import require, row
 from eosin.client.client import Client
-from eosin.client.transactions import TRANSACTION_STATES, DescribedTransaction, OpenTransaction, TransactionAdmin
+from eosin.client.errors import BrokerError
+from eosin.client.transactions import (
+    TRANSACTION_STATES,
+    DescribedTransaction,
+    ListedTransaction,
+    OpenTransaction,
+    TransactionAdmin,
+)
+from eosin.observe.explain.cluster_facts import ClusterFacts
+from eosin.observe.explain.facts import TransactionFacts
+from eosin.observe.recorder.wording import client as client_words
+from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.clock import SystemClock
 
@@ -26,6 +38,9 @@ _LISTED: Final = {
     "coordinator": "COORDINATOR",
     "producer_id": "PRODUCER ID",
     "state": "STATE",
+    "duration_ms": "OPEN FOR",
+    "time_left_ms": "TIME LEFT",
+    "client": "CLIENT",
 }
 _DESCRIBED: Final = {
     "transactional_id": "TRANSACTIONAL ID",
@@ -33,10 +48,10 @@ _DESCRIBED: Final = {
     "producer_id": "PRODUCER ID",
     "producer_epoch": "EPOCH",
     "state": "STATE",
-    "timeout_ms": "TIMEOUT (MS)",
+    "timeout_ms": "TIMEOUT",
     "is_two_phase": "TWO-PHASE",
     "start_ms": "STARTED",
-    "duration_ms": "OPEN FOR (MS)",
+    "duration_ms": "OPEN FOR",
     "partitions": "PARTITIONS",
 }
 _OPEN: Final = {
@@ -47,7 +62,7 @@ _OPEN: Final = {
     "coordinator_epoch": "COORDINATOR EPOCH",
     "transaction_start_offset": "TRANSACTION START",
     "last_timestamp": "LAST TIMESTAMP",
-    "duration_ms": "IDLE FOR (MS)",
+    "duration_ms": "IDLE FOR",
 }
 _ABORTED: Final = {
     name: _OPEN[name] for name in ("topic", "partition", "producer_id", "producer_epoch", "coordinator_epoch")
@@ -59,6 +74,11 @@ _TERMINATED: Final = {
 }
 
 _COMMAND: Final = "transactions"
+_NONE_HANGS: Final = "no transaction hangs"
+_HTTP_MS: Final = 1000
+"""The patience with an HTTP listener, which knows the clients."""
+_MOST_DETAILED: Final = 200
+"""Transactions in a list whose age is asked for, each with a request of its own."""
 _REST: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
 
 Action = Callable[[Client, Namespace], Awaitable[Sequence[Row]]]
@@ -71,7 +91,13 @@ def main(arguments: Sequence[str]) -> int:
     if complaint:
         return fail(f"{_COMMAND} {options.action}", complaint)
     asked, columns = _ACTIONS[options.action]
-    return answer(f"{_COMMAND} {options.action}", lambda client: asked(client, options), options, columns)
+    return answer(
+        f"{_COMMAND} {options.action}",
+        lambda client: asked(client, options),
+        options,
+        columns,
+        without=_NONE_HANGS if options.action == "find-hanging" else None,
+    )
 
 
 def parser() -> Parser:
@@ -114,7 +140,7 @@ def parser() -> Parser:
         "describe",
         help="one transactional id",
         description="Show one transactional id.",
-        examples=["eosin transactions describe invoicing-1"],
+        examples=["eosin transactions describe invoice-writer"],
     )
     completed_by("transactional id", describing.add_argument("transactional_id", metavar="ID"))
     finding = actions.add_parser(
@@ -135,7 +161,7 @@ def parser() -> Parser:
         "force-terminate",
         help="end one transactional id's transaction, prepared or not",
         description="Abort the open transaction of a transactional id in all its partitions, and fence its producer.",
-        examples=["eosin transactions force-terminate invoicing-1"],
+        examples=["eosin transactions force-terminate invoice-writer"],
     )
     completed_by("transactional id", terminating.add_argument("transactional_id", metavar="ID"))
     for action in (listing, describing, finding, aborting, terminating):
@@ -188,11 +214,52 @@ async def _list(client: Client, options: Namespace) -> Sequence[Row]:
         longer_than_ms=options.longer_than,
         pattern=options.pattern,
     )
-    return [{name: getattr(each, name) for name in _LISTED} for each in listed]
+    unfinished = [each for each in listed if each.state not in _REST]
+    ages = await _ages(client, [each.transactional_id for each in unfinished[:_MOST_DETAILED]], options)
+    rows = [_listed(each, ages.get(each.transactional_id)) for each in unfinished]
+    rows.sort(key=lambda row: -row["duration_ms"])
+    return [*rows, *(_listed(each, None) for each in listed if each.state in _REST)]
+
+
+async def _ages(client: Client, ids: Sequence[str], options: Namespace) -> dict[str, TransactionFacts]:
+    """The facts of transactions, as far as they are told."""
+    security = security_of(options)
+    cluster = ClusterFacts(
+        client,
+        http=None,
+        token=None,
+        timeout_ms=min(_HTTP_MS, max(1, round(options.timeout * 1000))),
+        tls=None if security is None else security.tls,
+    )
+    found = {}
+    for each in ids:
+        try:
+            facts = await cluster.transaction(each)
+        except BrokerError:  # it was forgotten meanwhile, or may be listed and not described
+            continue
+        if facts is not None:
+            found[each] = facts
+        if cluster.complaints:  # an HTTP listener that does not answer costs its time once
+            break
+    return found
 
 
 async def _describe(client: Client, options: Namespace) -> Sequence[Row]:
-    return [_described(await TransactionAdmin(client).describe(options.transactional_id), SystemClock().now_ms())]
+    try:
+        found = await TransactionAdmin(client).describe(options.transactional_id)
+    except BrokerError as error:
+        raise _unknown(error, options.transactional_id) from None
+    facts = _described(found, SystemClock().now_ms())
+    if found.is_two_phase and not options.json:
+        facts["timeout_ms"] = -1  # there is none: the number that Kafka has for it would be shown as 25 days
+    return [facts]
+
+
+def _unknown(error: BrokerError, transactional_id: str) -> Exception:
+    """The same error; for an id that is not there, one that offers another."""
+    if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        return error
+    return no_such("transactional id", transactional_id)
 
 
 async def _find_hanging(client: Client, options: Namespace) -> Sequence[Row]:
@@ -225,7 +292,10 @@ async def _abort(client: Client, options: Namespace) -> Sequence[Row]:
 
 async def _force_terminate(client: Client, options: Namespace) -> Sequence[Row]:
     admin = TransactionAdmin(client)
-    found = await admin.describe(options.transactional_id)
+    try:
+        found = await admin.describe(options.transactional_id)
+    except BrokerError as error:
+        raise _unknown(error, options.transactional_id) from None
     if not found.is_open:
         raise NotThere(f"{found.transactional_id!r} has no open transaction: it is in state {found.state}")
     await admin.force_terminate(options.transactional_id)
@@ -239,7 +309,7 @@ async def _partitions(client: Client, options: Namespace) -> list[TopicPartition
         await require(client, TopicPartition(options.topic, options.partition))
     metadata = await client.fetch_metadata(None if options.topic is None else [options.topic])
     if options.topic is not None and not metadata.topics[options.topic].partitions:
-        raise NotThere(f"there is no topic {options.topic!r}")
+        raise no_such("topic", options.topic)
     if options.broker_id is not None and options.broker_id not in metadata.brokers:
         raise NotThere(f"there is no broker {options.broker_id}")
     return [
@@ -262,7 +332,21 @@ _ACTIONS: Final[Mapping[str, tuple[Action, Mapping[str, str]]]] = {
 # How it is shown ----------------------------------------------------------------------------------------------------
 
 
-def _described(found: DescribedTransaction, now_ms: int) -> Row:
+def _listed(found: ListedTransaction, facts: TransactionFacts | None) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        name: getattr(found, name) for name in ("transactional_id", "coordinator", "producer_id", "state")
+    }
+    row |= {"duration_ms": -1, "time_left_ms": -1, "client": None}
+    if facts is not None and facts.state not in _REST and facts.start_ms >= 0:
+        row["duration_ms"] = max(0, facts.now_ms - facts.start_ms)
+        if facts.deadline_ms >= 0:
+            row["time_left_ms"] = max(0, facts.deadline_ms - facts.now_ms)
+        if facts.history is not None:
+            row["client"] = client_words(facts.history.opened_by or facts.history.owner) or None
+    return row
+
+
+def _described(found: DescribedTransaction, now_ms: int) -> dict[str, Any]:
     facts: dict[str, Any] = {name: getattr(found, name) for name in _DESCRIBED if name != "duration_ms"}
     facts["duration_ms"] = -1 if found.state in _REST or found.start_ms < 0 else now_ms - found.start_ms
     facts["partitions"] = [str(partition) for partition in found.partitions]

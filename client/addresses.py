@@ -15,6 +15,11 @@ class Address(NamedTuple):
     def parse(cls, text: str) -> Self:
         """`host`, `host:port`, `[v6]:port` or a bare v6 address. Raises ValueError with a sentence."""
         text = text.strip()
+        scheme, slashes, rest = text.partition("://")
+        if slashes and scheme.lower() in ("http", "https"):
+            raise ValueError(f"{text!r} is an address of HTTP: Kafka's protocol has another port, written as host:port")
+        if slashes:  # PLAINTEXT://host:port, as a broker's settings spell a listener
+            raise ValueError(f"{text!r} is not an address: leave out {scheme}://, as in {rest or 'host:port'}")
         host, port = text, ""
         if text.startswith("["):
             host, _, rest = text[1:].partition("]")

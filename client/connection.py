@@ -34,7 +34,7 @@ from eosin.protocol.schemas import schema_of
 from eosin.protocol.schemas.api_versions import ApiVersionsResponse
 from eosin.protocol.types import Message
 from eosin.protocol.wire.codec import DecodeError, EncodeError, decode_response, encode_request
-from eosin.protocol.wire.frames import FrameDecoder, FrameError, TlsAlert
+from eosin.protocol.wire.frames import FrameDecoder, FrameError, HttpAnswer, TlsAlert
 from eosin.protocol.wire.headers import SIZE_BYTES
 
 CLIENT_ID: Final = "eosin"
@@ -305,9 +305,11 @@ class _SocketStream(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         try:
             for frame in self._decoder.received(nbytes):
-                self._answer(frame)
+                self._handle_response(frame)
         except TlsAlert:
             self.close(connection_failures.speaks_tls(self._address))
+        except HttpAnswer:
+            self.close(connection_failures.speaks_http(self._address))
         except (FrameError, DecodeError) as error:
             self.close(ProtocolViolation(f"{self._address} does not speak Kafka's protocol: {error}"))
 
@@ -351,7 +353,7 @@ class _SocketStream(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _answer(self, frame: memoryview) -> None:
+    def _handle_response(self, frame: memoryview) -> None:
         if not self.pending:
             raise DecodeError("an answer to nothing")
         correlation_id = int.from_bytes(frame[:SIZE_BYTES], "big", signed=True)

@@ -28,6 +28,8 @@ def failed_to_connect(address: Address, error: BaseException, *, has_tls: bool) 
             f"cannot connect to {address}: it hung up during the TLS handshake; perhaps its listener is without TLS"
             " (security.protocol)"
         )
+    if isinstance(error, ConnectionRefusedError):
+        return ConnectionFailed(f"cannot connect to {address}: {reason(error)} (nothing listens there)")
     return ConnectionFailed(f"cannot connect to {address}: {reason(error)}")
 
 
@@ -64,6 +66,11 @@ def lost(address: Address, error: Exception | None, stage: Stage) -> ClientError
 def speaks_tls(address: Address) -> ClientError:
     """The peer answered to plain bytes with a TLS alert."""
     return ProtocolViolation(f"{address} speaks TLS: security.protocol is SSL or SASL_SSL there")
+
+
+def speaks_http(address: Address) -> ClientError:
+    """The peer answered in HTTP."""
+    return ProtocolViolation(f"{address} speaks HTTP, not Kafka's protocol: a broker's own listener is another port")
 
 
 def reason(error: BaseException) -> str:

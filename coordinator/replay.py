@@ -42,13 +42,13 @@ async def until_committed(log: CoordinatorLog, clock: Clock, *, name: str) -> Er
         timer.cancel()
 
 
-async def replay(log: CoordinatorLog, take: Callable[[memoryview, Head], None], *, from_offset: int = 0) -> int:
-    """Show every batch of `log` that begins at `from_offset` or behind it to `take`, which gets the bytes that it lies
-    in; where the log ended in the end. Raises CorruptRecords, OSError, and what `take` raises."""
+async def replay(log: CoordinatorLog, apply: Callable[[memoryview, Head], None], *, from_offset: int = 0) -> int:
+    """Show every batch of `log` that begins at `from_offset` or behind it to `apply`, which gets the bytes that it lies
+    in; where the log ended in the end. Raises CorruptRecords, OSError, and what `apply` raises."""
     left = BATCHES_PER_TURN
     for run in log.runs(from_offset):
         for head in sound_batches(run):
-            take(run, head)
+            apply(run, head)
             left -= 1
             if not left:
                 left = BATCHES_PER_TURN

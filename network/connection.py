@@ -491,7 +491,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         else:
             self._wait(exchange, waiting)
 
-    def answered(self, exchange: Exchange) -> None:
+    def respond(self, exchange: Exchange) -> None:
         """The exchange has its response, and is the last that came."""
         (self._append if self._exchanges else self._queue)(exchange)
 
@@ -570,11 +570,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         size = self._responses.add(buffers)
         if exchange.observed is not None:
             if (hooks := self._host.hooks) is not None:  # they may have been taken away meanwhile
-                exchange.answered(hooks, size, self._host.clock.elapsed_ms())
+                exchange.report(hooks, size, self._host.clock.elapsed_ms())
             if exchange.observed.pause_ms > 0:
                 self.pause_for(exchange.observed.pause_ms)
         if exchange.begun_ns and (stats := self._host.stats) is not None:
-            stats.answered(exchange.api.key, exchange.context.api_version, stopwatch_ns() - exchange.begun_ns)
+            stats.record(exchange.api.key, exchange.context.api_version, stopwatch_ns() - exchange.begun_ns)
 
     def _flush(self) -> None:
         """Hand the responses to the transport in one piece."""

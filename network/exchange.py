@@ -146,14 +146,14 @@ class Exchange:
     async def _refusal(self, error: ErrorCode) -> Any:
         return self.api.refuse(self.request, self.context, error)
 
-    def answered(self, hooks: RequestHooks, size_bytes: int, now_ms: int) -> None:
+    def report(self, hooks: RequestHooks, size_bytes: int, now_ms: int) -> None:
         """Tell the hooks that the response, of `size_bytes`, is the next to be sent."""
         observed = self.observed
         assert observed is not None
         observed.response_bytes = size_bytes
         observed.took_ms = now_ms - observed.begun_ms
         try:
-            hooks.answered(observed)
+            hooks.responded(observed)
         except Exception:
             log.exception("a hook failed", extra=self._facts())
 
@@ -209,5 +209,5 @@ def exchange_of(frame: memoryview, connection: "ServerConnection", host: "Connec
     exchange.answer = encode_response(
         api.key, 0, header.correlation_id, api.refuse(None, context, ErrorCode.UNSUPPORTED_VERSION)
     )
-    connection.answered(exchange)
+    connection.respond(exchange)
     return None

@@ -68,7 +68,7 @@ class LargeRequests:
         def rest() -> None:
             if connection.is_gone:
                 rests.give_up()
-            rests.take()
+            rests.rest()
 
         def decoded() -> tuple[Any, int]:
             host, key, version = self._host, header.api_key, header.api_version

@@ -19,7 +19,7 @@ from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
 from eosin.protocol.wire.codec import EncodedBody, encode_body
 from eosin.runtime.clock import Clock
-from eosin.runtime.turns import TURN_MS, next_turn
+from eosin.runtime.turns import in_turns, next_turn
 
 if TYPE_CHECKING:
     from eosin.network.api import Refuse, RequestContext
@@ -53,8 +53,8 @@ async def made_for_each(items: Iterable[_T], count: int, context: "RequestContex
     """All of `items`, which is lazy: each is made as it is taken. `count` tells about how many there are."""
     if count <= ITEMS_PER_TURN and not context.is_large:
         return list(items)
-    with in_turns(context):
-        return await taken(items, services.clock)
+    with connection_held(context):
+        return await list_in_turns(items, services.clock)
 
 
 async def by_topic(
@@ -63,7 +63,7 @@ async def by_topic(
     """Builds the result of each topic with those of its partitions in `field`: they follow each other in `answers`."""
     left = iter(answers)
     made = (make(topic, tuple(islice(left, len(getattr(topic, field))))) for topic in topics)
-    return tuple(await taken(made, clock))
+    return tuple(await list_in_turns(made, clock))
 
 
 def items_in(part: Any) -> int:
@@ -86,7 +86,7 @@ def size_of(topics: Iterable[Message], field: str) -> int:
 
 
 @contextmanager
-def in_turns(context: "RequestContext") -> Iterator[None]:
+def connection_held(context: "RequestContext") -> Iterator[None]:
     """Within it, the connection of a request begins no other one."""
     connection = context.connection
     if connection is not None:
@@ -98,16 +98,10 @@ def in_turns(context: "RequestContext") -> Iterator[None]:
             connection.end_turns()
 
 
-async def taken(items: Iterable[_T], clock: Clock, *, per_turn: int = ITEMS_PER_TURN) -> list[_T]:
+async def list_in_turns(items: Iterable[_T], clock: Clock, *, per_turn: int = ITEMS_PER_TURN) -> list[_T]:
     """All of `items`, which is lazy, at most so many in one turn of the event loop."""
     made: list[_T] = []
-    left, until_ms = per_turn, clock.elapsed_ms() + TURN_MS
-    for each in items:
-        made.append(each)
-        left -= 1
-        if left <= 0 or clock.elapsed_ms() >= until_ms:
-            await next_turn()
-            left, until_ms = per_turn, clock.elapsed_ms() + TURN_MS
+    await in_turns(items, made.append, clock, per_turn=per_turn)
     return made
 
 

@@ -58,7 +58,7 @@ class Places:
         """Connections as of the last look, and those that were made since."""
         self._why = f"it asked for nothing and others come, {host.why_full}"
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Note who asks for something; call it each second."""
         connections, before = self._host.connections, self._seen
         self._seen, self._order = {}, None

@@ -1,8 +1,8 @@
 """`RequestHooks`: what metrics, quotas and scripted faults see of every request, and may do to it.
 
 A broker has at most one; `HookChain` makes one of several. Always true: without a hook nothing is called and nothing is
-kept; hooks are called in the event loop, in the order `begun`, `handled`, `answered`, and must not block: what looks at
-each item of a large request does so in turns. They see decoded requests of served versions, from every listener.
+kept; hooks are called in the event loop, in the order `begun`, `handled`, `responded`, and must not block: what looks
+at each item of a large request does so in turns. They see decoded requests of served versions, from every listener.
 """
 
 import logging
@@ -110,7 +110,7 @@ class RequestHooks:
         """After the handler, or a refusal. Returns the response to send: `response`, or another of the same API."""
         return response
 
-    def answered(self, observed: ObservedRequest) -> None:
+    def responded(self, observed: ObservedRequest) -> None:
         """The response is the next of its connection to be sent."""
 
 
@@ -136,9 +136,9 @@ class HookChain(RequestHooks):
             response = await each.handled(observed, response)
         return response
 
-    def answered(self, observed: ObservedRequest) -> None:
+    def responded(self, observed: ObservedRequest) -> None:
         for each in self._hooks:
-            each.answered(observed)
+            each.responded(observed)
 
 
 class SlowRequestLog(RequestHooks):
@@ -147,7 +147,7 @@ class SlowRequestLog(RequestHooks):
     def __init__(self, *, from_ms: int) -> None:
         self._from_ms = from_ms
 
-    def answered(self, observed: ObservedRequest) -> None:
+    def responded(self, observed: ObservedRequest) -> None:
         if observed.took_ms < self._from_ms or observed.api.key in _WAIT_AS_ASKED:
             return
         _LOG.warning(

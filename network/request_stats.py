@@ -62,7 +62,7 @@ class RequestStats:
         self.versions: dict[int, int] = {}
         """Number of requests, by key and version in one number."""
 
-    def answered(self, key: int, version: int, took_ns: int) -> None:
+    def record(self, key: int, version: int, took_ns: int) -> None:
         """Count a request, from its frame to its response."""
         latencies = self.latencies.get(key)
         if latencies is None:

@@ -25,7 +25,7 @@ class ResponseMemory:
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
 
-    def answer_bytes(self) -> int:
+    def response_bytes(self) -> int:
         """Number of bytes that the next response may hold in memory; its first batch comes in any case."""
         return min(RESPONSE_BYTES, self._share())
 

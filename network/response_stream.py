@@ -112,7 +112,7 @@ class ResponseStream:
                 return True
         self._parts += parts
         self._memory_bytes = in_memory
-        self._taken(sent)
+        self._drop_sent(sent)
         return self._advance()
 
     def _send_at_once(self, parts: Sequence[Buffer]) -> int:
@@ -210,7 +210,7 @@ class ResponseStream:
                 sent = found
         except BlockingIOError:
             return self._hand_over()
-        self._taken(sent)
+        self._drop_sent(sent)
         return sent
 
     def _vectors(self) -> list[Buffer]:
@@ -243,7 +243,7 @@ class ResponseStream:
             self._transport.set_write_buffer_limits(high=0)
         size = len(data)
         self._transport.write(data)
-        self._taken(size)
+        self._drop_sent(size)
         return size
 
     def _read(self, unread: FileRange) -> None:
@@ -265,7 +265,7 @@ class ResponseStream:
         self._write(reading.result())
         self.go_on()
 
-    def _taken(self, size: int) -> None:
+    def _drop_sent(self, size: int) -> None:
         """The first `size` bytes are sent."""
         parts = self._parts
         size += self._at

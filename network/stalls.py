@@ -26,4 +26,4 @@ def note_stall(host: "ConnectionHost", connection: "ServerConnection", frame: me
     principal = connection.session.principal
     size, peer = len(frame), connection.peer
     ms = took_ns // NS_PER_MS
-    watch.took(Step(ms, api=api, principal=principal, client_id=client_id, peer=peer, size_bytes=size))
+    watch.record(Step(ms, api=api, principal=principal, client_id=client_id, peer=peer, size_bytes=size))

@@ -60,9 +60,9 @@ class TransactionOrder:
         transactional_id = transactional_id_of(key, request) if key in IN_ORDER else None
         if transactional_id is not None:
             self.unanswered.setdefault(transactional_id, {})[waiting] = key
-            waiting.add_done_callback(partial(self._answered, transactional_id))
+            waiting.add_done_callback(partial(self._remove, transactional_id))
 
-    def _answered(self, transactional_id: str, future: "asyncio.Future[Any]") -> None:
+    def _remove(self, transactional_id: str, future: "asyncio.Future[Any]") -> None:
         unanswered = self.unanswered[transactional_id]
         del unanswered[future]
         if not unanswered:

@@ -53,11 +53,11 @@ class ConnectionWatch:
         connections = list(self._host.connections)
         for connection in connections:
             connection.check_for_end()
-        self._host.places.look()
+        self._host.places.sample()
         if self._unread is not None:
-            self._unread.look(connections)
+            self._unread.check(connections)
         if self._unfinished is not None:
-            self._unfinished.look(connections)
+            self._unfinished.check(connections)
 
     async def _close_idle(self) -> None:
         for _ in range(READ_TURNS):  # a broker that paused has not read yet what came meanwhile
@@ -101,7 +101,7 @@ class UnfinishedFrames:
         """Connections in the middle of a frame, its number, how much of it there was when it last made progress, and
         how many looks ago that was."""
 
-    def look(self, connections: Iterable[Sender]) -> None:
+    def check(self, connections: Iterable[Sender]) -> None:
         """Look once, at all of them."""
         before, self._seen = self._seen, {}
         for connection in connections:
@@ -146,7 +146,7 @@ class UnreadResponses:
         self._seen: dict[Reader, tuple[object, int]] = {}
         """Connections with something unread, what that was, and how many looks have found the same."""
 
-    def look(self, connections: Iterable[Reader]) -> None:
+    def check(self, connections: Iterable[Reader]) -> None:
         """Look once, at all of them."""
         before, self._seen = self._seen, {}
         for connection in connections:

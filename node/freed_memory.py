@@ -24,7 +24,7 @@ _STATM: Final = Path("/proc/self/statm")
 
 
 class FreedMemory:
-    """`look` is called each `CHECK_MS`."""
+    """`check` is called each `CHECK_MS`."""
 
     def __init__(self, resident_bytes: Callable[[], int], give_back: Callable[[], object]) -> None:
         """`give_back` asks the allocator for all that it keeps."""
@@ -45,10 +45,10 @@ class FreedMemory:
         page = os.sysconf("SC_PAGE_SIZE")
         return cls(lambda: int(_STATM.read_bytes().split()[1]) * page, _trim)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Give back what there is to be had, if it may be much."""
         if self.is_due():
-            await asyncio.to_thread(self.ask)
+            await asyncio.to_thread(self.trim)
 
     def is_due(self) -> bool:
         """True if this look is one at which the allocator is asked."""
@@ -62,7 +62,7 @@ class FreedMemory:
             return False
         return True
 
-    def ask(self) -> None:
+    def trim(self) -> None:
         """Ask it, and see what came of it."""
         before = self.resident_bytes()
         self._give_back()

@@ -283,19 +283,19 @@ class JoinedNode:
     def schedule(self, background: Background, watch: "LoopWatch") -> None:
         """Begin what is done again and again."""
         background.every(self._led.check_interval_ms, "the search for replicas that lag", self._led.check_for_lag)
-        background.every(DISK_CHECK_MS, "the look at replicas in other directories", self._directories.look)
-        background.every(DISK_CHECK_MS, "the look at a full disk", self._disk.look)
+        background.every(DISK_CHECK_MS, "the look at replicas in other directories", self._directories.check)
+        background.every(DISK_CHECK_MS, "the look at a full disk", self._disk.check)
         background.every(HEALTH_CHECK_MS, "the look at partitions in danger", self._check_danger)
         watch.begin(background)
         if not self._links.are_plain and self.config.eosin_ssl_reload_interval_ms > 0:
             interval_ms = self.config.eosin_ssl_reload_interval_ms
-            background.every(interval_ms, "the look for changed certificates of links", self._links.look)
+            background.every(interval_ms, "the look for changed certificates of links", self._links.refresh)
         background.every(NOTE_OFFSET_MS, "the note of the metadata's offset", self._note_offset)
 
     async def _check_danger(self) -> None:
         """Log what partitions lack."""
-        self._health.tell()
-        await self._leaderless.look()
+        self._health.log_counts()
+        await self._leaderless.check()
 
     async def unfence(self) -> None:
         """Everything is set up: become a broker that leads and that clients see, once the controller knows what it must

@@ -60,7 +60,7 @@ GROUPS_SHARE: Final = 8
 """An eighth of the recorder's memory is for consumer groups."""
 RESTORED_PER_TURN: Final = 200
 """Notable events from before the start, taken back in one turn of the event loop."""
-NEEDS_EXTRA: Final = 'eosin.http.listener needs: pip install "eosin[http]"'
+NEEDS_LIBRARIES: Final = "eosin.http.listener needs starlette, uvicorn and prometheus-client: pip install eosin"
 
 
 class BoundHttp(NamedTuple):
@@ -124,8 +124,8 @@ class Observability:
             group_recorder=self.groups,
             requests=measures.requests,
             traffic=measures.traffic,
-            verified=measures.verifications.answered,
-            flushed=measures.flushes.took,
+            verified=measures.verifications.record,
+            flushed=measures.flushes.record,
             made_durable=measures.flushes.made_durable,
         )
 
@@ -143,7 +143,7 @@ class Observability:
         if self.recorder is None:
             return
         if self._tracing is not None:
-            self._tracing.hear(self.recorder)
+            self._tracing.attach(self.recorder)
             self._tracing.start(self._clock, cluster_id=cluster.cluster_id, node_id=self.config.node_id)
         if self._file is not None:
             restore = partial(self._restore, self.recorder, self._file)
@@ -257,7 +257,7 @@ class Observability:
         asking = "asking the disk how much room there is"
         background.once(asking, history.measure_disk)
         background.every(EVERY_MS, asking, history.measure_disk)
-        background.every(EVERY_MS, "counting for the console's charts", history.look)
+        background.every(EVERY_MS, "counting for the console's charts", history.sample)
         return history
 
     def _console(
@@ -290,13 +290,13 @@ class Observability:
 
     @property
     def has_certificates(self) -> bool:
-        """True if there is something for `look` to read."""
+        """True if there is something for `refresh` to read."""
         return self._stores is not None
 
-    async def look(self, *, forced: bool = False) -> None:
+    async def refresh(self, *, forced: bool = False) -> None:
         """Read changed certificates again; with `forced` in any case. New connections get them."""
         if self._stores is not None:
-            await self._stores.look(forced=forced)
+            await self._stores.refresh(forced=forced)
 
     async def stop(self) -> None:
         """End."""
@@ -323,7 +323,7 @@ async def open_observability(config: BrokerConfig, clock: Clock, disk: "Disk") -
             import starlette  # noqa: F401
             import uvicorn  # noqa: F401
         except ImportError:
-            raise StartError(NEEDS_EXTRA) from None
+            raise StartError(NEEDS_LIBRARIES) from None
     listener = http_listener(config.eosin_http_listener)
     http = None if listener is None else BoundHttp(*await bound_socket(listener, config))
     try:

@@ -126,13 +126,13 @@ class RunningNode:
         background.every(REPORT_INTERVAL_MS, "the report of refused clients", self._report_refusals)
         ConnectionWatch(self.host, self.config).begin(background)
         limits = self.services.new_producers
-        count = partial(loading.unless_loading, lambda: limits.look(self.logs.logs.values()))
+        count = partial(loading.unless_loading, lambda: limits.recount(self.logs.logs.values()))
         background.every(CHECK_INTERVAL_MS, "the count of producers", count)
         if self.tls is not None:
             self.tls.watch(background, interval_ms=interval_ms)
         seen = self.observability
         if seen is not None and seen.has_certificates and interval_ms > 0:
-            background.every(interval_ms, "the look for changed certificates of HTTP", seen.look)
+            background.every(interval_ms, "the look for changed certificates of HTTP", seen.refresh)
 
     def entrances(self, loop: asyncio.AbstractEventLoop) -> Mapping[str, Entrance]:
         """The makers of the connections of each listener, by its name."""
@@ -165,10 +165,10 @@ class RunningNode:
         if self.tls is not None:
             self.tls.reload()
         if self._secured.links is not None:
-            look = partial(self._secured.links.look, forced=True)
+            look = partial(self._secured.links.refresh, forced=True)
             self._background.once("the reload of certificates of links", look)
         if self.observability is not None and self.observability.has_certificates:
-            look = partial(self.observability.look, forced=True)
+            look = partial(self.observability.refresh, forced=True)
             self._background.once("the reload of the HTTP listener's certificates", look)
 
     def _report_refusals(self) -> None:

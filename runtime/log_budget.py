@@ -46,7 +46,7 @@ class LogBudget:
     def __len__(self) -> int:
         return len(self._windows)
 
-    def takes(self, cause: Hashable, what: Any) -> bool:
+    def allows(self, cause: Hashable, what: Any) -> bool:
         """True if a line of this cause may be written; else the line is counted."""
         window = self._windows.get(cause)
         if window is None:

@@ -80,7 +80,7 @@ class Stall:
 
 
 class LoopWatch:
-    """`look` is called each `CHECK_MS`, and finds out that it was called late."""
+    """`check` is called each `CHECK_MS`, and finds out that it was called late."""
 
     def __init__(self, clock: Clock, *, worked_ns: Callable[[], int] | None = None) -> None:
         """`worked_ns` reads how long the loop's thread has worked. In time that does not pass by itself it never
@@ -94,7 +94,7 @@ class LoopWatch:
         self.since_ms = clock.now_ms()
         """Start of the counts."""
         self.is_looking = False
-        """True if anybody calls `look`: only then is anything noted."""
+        """True if anybody calls `check`: only then is anything noted."""
         self.ended: Any = None
         """The context of the request that ended last since the last look: it is set and nothing else, since every
         request does it."""
@@ -120,9 +120,9 @@ class LoopWatch:
         )
         self.is_looking = True
         background.watch = self
-        background.every(CHECK_MS, "the look at the event loop", self.look)
+        background.every(CHECK_MS, "the look at the event loop", self.check)
 
-    def took(self, step: Step) -> None:
+    def record(self, step: Step) -> None:
         """Something has run for more than `STALL_MS` without a break."""
         if self._longest is None or step.ms > self._longest.ms:
             self._longest = step
@@ -130,9 +130,9 @@ class LoopWatch:
     def worked(self, name: str, ms: int) -> None:
         """A step of background work has run for so long."""
         if ms > STALL_MS:
-            self.took(Step(ms, work=name))
+            self.record(Step(ms, work=name))
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Note a stall since the last call, and tell of what was kept back."""
         now_ms, worked_ns = self._clock.elapsed_ms(), self._read_worked_ns()
         late_ms = now_ms - self._looked_ms - CHECK_MS

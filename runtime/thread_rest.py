@@ -1,7 +1,7 @@
 """`ThreadRest`: how a thread that computes stays out of the event loop's way, and ends when nobody wants its result.
 
 The interpreter switches between threads after a while, and code that is compiled holds it for as long as it runs. So
-whatever computes in a thread calls `take` about once a millisecond.
+whatever computes in a thread calls `rest` about once a millisecond.
 """
 
 import threading
@@ -65,7 +65,7 @@ class ThreadRest:
         else:
             self._shares.end(self)
 
-    def take(self) -> None:
+    def rest(self) -> None:
         """Let the event loop have the interpreter, and pieces that have worked less. Raises GivenUp."""
         if not self.is_given_up:
             pause(_REST_MS)

@@ -1,6 +1,7 @@
 """Work on many things, a few in each turn of the event loop."""
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
@@ -58,15 +59,16 @@ async def next_turn() -> None:
     await waiting.add(loop)
 
 
-async def in_turns(items: Iterable[_T], do: Callable[[_T], None], clock: Clock) -> None:
-    """Do something to each of `items`, and let the event loop turn every few milliseconds. An item may be gone by
-    its turn: `do` checks that."""
-    until_ms = clock.elapsed_ms() + TURN_MS
+async def in_turns(items: Iterable[_T], do: Callable[[_T], None], clock: Clock, *, per_turn: int = sys.maxsize) -> None:
+    """Do something to each of `items`, which may be lazy, and let the event loop turn every few milliseconds, and after
+    `per_turn` items. An item may be gone by its turn: `do` checks that."""
+    left, until_ms = per_turn, clock.elapsed_ms() + TURN_MS
     for item in items:
         do(item)
-        if clock.elapsed_ms() >= until_ms:
+        left -= 1
+        if left <= 0 or clock.elapsed_ms() >= until_ms:
             await next_turn()
-            until_ms = clock.elapsed_ms() + TURN_MS
+            left, until_ms = per_turn, clock.elapsed_ms() + TURN_MS
 
 
 class TurnQueue:
@@ -88,8 +90,8 @@ class TurnQueue:
         self._jobs.append(job)
         self._work()
 
-    def take(self) -> bool:
-        """True if one more step fits into this turn, before which no job waits: the caller takes it now."""
+    def try_step(self) -> bool:
+        """True if one more step fits into this turn and no job waits: the caller takes it now."""
         self._begin_turn()
         if self._jobs or not self._left or self._clock.elapsed_ms() >= self._until_ms:
             return False

@@ -72,7 +72,7 @@ class LoggedDecisions:
         if last is not None and now_ms - last[0] < SAME_DENIAL_MS:
             last[1] += 1
             return
-        if not self._budget.takes((session.principal, address_group(session.host)), session):
+        if not self._budget.allows((session.principal, address_group(session.host)), session):
             return
         left_out = 0 if last is None else last[1]
         if last is None and len(self._last) >= MAX_KINDS:

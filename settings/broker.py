@@ -424,7 +424,7 @@ class BrokerConfig(SaslSettings):
     eosin_http_listener: str = setting(
         "",
         "Where to listen for HTTP, [HOST:]PORT without a host for 127.0.0.1: health, metrics, and the facts for `eosin"
-        " explain`; empty: nowhere. Needs eosin[http].",
+        " explain`; empty: nowhere.",
         kind=STRING,
     )
     eosin_http_ssl_enable: bool = setting(

@@ -53,7 +53,7 @@ class RetentionRounds:
     async def check_space(self) -> None:
         """See whether a full disk has room again; while it has none, apply retention now and then."""
         if self._space.needs_check:
-            await self._disk.off_loop(self._space.look)
+            await self._disk.off_loop(self._space.check)
         elapsed_ms = self._clock.elapsed_ms()
         if not self._space.is_full:
             self._due_ms = 0

@@ -159,6 +159,71 @@ def unfounded(reason: str) -> Iterator[str]:
             yield f"{pages[0]} has no {figure}: {reason}"
 
 
+def features() -> set[str]:
+    """The names of what the README promises in its list of what works over machines and users."""
+    section = text_of(ROOT / "README.md").partition("\n## More than one machine, more than one user\n")[2]
+    section = section.partition("\n## ")[0]
+    known = ("TLS", "SASL", "SCRAM", "OAUTHBEARER", "ACLs", "quotas", "cluster", "Replication", "metrics", "--console")
+    return {each for each in known if each in section}
+
+
+def denials(text: str) -> Iterator[str]:
+    """The sentences that deny what the README promises."""
+    words = "|".join(sorted(re.escape(each) for each in features() - {"cluster", "--console"}))
+    denial = re.compile(
+        rf"\b(?:Eosin|the (?:broker|console|page|listener)|there)\b[^.|]{{0,60}}"
+        rf"\b(?:(?:has|have|is|are|speaks|knows) no|(?:does|do) not (?:have|know|speak))\b[^.|]{{0,40}}\b(?:{words})\b"
+        rf"|\bEosin is (?:only )?one broker\b",
+        re.IGNORECASE,
+    )
+    for found in denial.finditer(re.sub(r"\s+", " ", text)):
+        yield found[0]
+
+
+def test_no_page_denies_what_the_readme_promises() -> None:
+    assert {"TLS", "ACLs", "quotas", "cluster", "Replication"} <= features()
+    pages = [page for page in PAGES if not {DOCS / "spec", DOCS / "adr"} & set(page.parents)]
+    offences = (f"{name_of(page)}: {denial}" for page in pages for denial in denials(text_of(page)))
+    fail_for(offences, "no page denies what the README promises")
+
+
+@pytest.mark.parametrize(
+    "stale",
+    [
+        "so Eosin has no ACLs to copy.",
+        "Eosin is one broker, so the topics have one replica.",
+        "features that Eosin does not have (ACLs, reassignments)",
+        "The page is open, since the listener speaks no\nTLS yet.",
+    ],
+)
+def test_a_line_that_is_no_longer_true_would_be_found(stale: str) -> None:
+    assert list(denials(stale))
+
+
+def test_ids_of_examples_cannot_be_taken_for_partitions() -> None:
+    shown = re.compile(
+        r"""(?:transactional[._-]?id["'=:\s,]+|TransactionalID\(|transactionalId: )["']?([\w.]+-\d+)\b"""
+    )
+    pages = [ROOT / "README.md", *(page for page in PAGES if page.parent in (DOCS, DOCS / "clients"))]
+    topics = re.compile(r"\b(?:orders|sales|invoices|copies)-\d")
+    offences = (
+        f"{name_of(page)}: {found[1]}"
+        for page in pages
+        for found in shown.finditer(text_of(page))
+        if topics.match(found[1])
+    )
+    fail_for(offences, "no transactional id of an example is called like a partition: `order-writer`")
+
+
+def test_the_quick_start_can_be_tried_after_the_readme() -> None:
+    def made(page: Path) -> set[str]:
+        return set(re.findall(r"eosin (?:topics create|produce) ([\w-]+)", text_of(page)))
+
+    assert made(ROOT / "README.md")
+    assert made(DOCS / "quickstart.md")
+    assert not made(ROOT / "README.md") & made(DOCS / "quickstart.md")
+
+
 def test_the_readme_names_only_targets_that_make_has() -> None:
     targets = set(re.findall(r"^([a-z-]+):", text_of(ROOT / "Makefile"), re.MULTILINE))
     named = set(re.findall(r"\bmake ([a-z-]+)", text_of(ROOT / "README.md")))

@@ -19,7 +19,7 @@ from eosin.broker.services import Services
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import ITEMS_PER_TURN, by_topic, in_turns, pieces
+from eosin.network.many_items import ITEMS_PER_TURN, by_topic, connection_held, pieces
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition
@@ -66,7 +66,7 @@ async def _handle_many(
     topics = request.v3_and_below_topics
     at_fault: dict[TopicPartition, ErrorCode] = {}
     partitions: dict[TopicPartition, None] = {}
-    with in_turns(context):
+    with connection_held(context):
         for piece in pieces(topics, "partitions"):
             for each in (TopicPartition(topic.name, index) for topic in piece for index in topic.partitions):
                 fault = _fault(each, context, services)

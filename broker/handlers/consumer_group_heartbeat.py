@@ -22,7 +22,7 @@ MOST_ASKED: Final = 200
 """Topics about which the right is asked for: the request is refused in any case."""
 
 
-def _asked(request: ConsumerGroupHeartbeatRequest) -> tuple[str, ...]:
+def _subscribed(request: ConsumerGroupHeartbeatRequest) -> tuple[str, ...]:
     return (request.subscribed_topic_names or ())[:MOST_ASKED]
 
 
@@ -47,7 +47,7 @@ API = Api(
     access=Access(
         (
             on_the_group(Operation.READ),
-            Right(Operation.DESCRIBE, ResourceType.TOPIC, names=_asked),
+            Right(Operation.DESCRIBE, ResourceType.TOPIC, names=_subscribed),
         )
     ),
 )

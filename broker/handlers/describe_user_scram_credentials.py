@@ -11,7 +11,7 @@ from eosin.broker.services import Services
 from eosin.model.credentials import StoredCredential
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import NAMES_PER_TURN, in_parts, in_turns, made_for_each, written
+from eosin.network.many_items import NAMES_PER_TURN, connection_held, in_parts, made_for_each, written
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_user_scram_credentials import (
@@ -30,7 +30,7 @@ async def handle(
     request: DescribeUserScramCredentialsRequest, context: RequestContext, services: Services
 ) -> Message | EncodedBody:
     credentials = services.cluster.credentials
-    with in_turns(context):
+    with connection_held(context):
         times = await _times(each.name for each in request.users or ()) or await _times(credentials.users())
         results = (_result(user, times[user], credentials.of(user)) for user in times)
         made = await made_for_each(results, len(times), context, services)

@@ -29,7 +29,7 @@ from eosin.broker.services import Services
 from eosin.model.cluster import NO_LEADER
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import ITEMS_PER_TURN, dropped, in_turns, taken
+from eosin.network.many_items import ITEMS_PER_TURN, connection_held, dropped, list_in_turns
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import IsolationLevel, Uuid
@@ -90,7 +90,7 @@ async def handle(request: FetchRequest, context: RequestContext, services: Servi
 
 async def _handle_large(request: FetchRequest, context: RequestContext, services: Services) -> FetchResponse:
     """A fetch that even names its partitions in turns."""
-    with in_turns(context):
+    with connection_held(context):
         fetch = await services.fetch_sessions.begin_in_turns(
             request,
             uses_topic_ids=context.api_version >= FIRST_TOPIC_ID_VERSION,
@@ -111,15 +111,15 @@ async def _handle_many(
 ) -> FetchResponse:
     """The same in turns with everybody else. What was found may change between two of them, as it may while a read
     waits for the disk: each log answers for itself."""
-    with in_turns(context):
+    with connection_held(context):
         found = await FetchPass.in_turns(fetch.wanted, limits, services)
         watches = await found.watches_in_turns() if request.max_wait_ms > 0 and not found.has_enough else None
     if watches is not None:
         await _wait(request, found, watches, limits, context, services)
-        with in_turns(context):
+        with connection_held(context):
             await dropped(found.partitions)
             found = await FetchPass.in_turns(fetch.wanted, limits, services)
-    with in_turns(context):
+    with connection_held(context):
         await found.read_in_turns()
         return await _response_in_turns(fetch, found, limits, context, services)
 
@@ -232,7 +232,7 @@ async def _response_in_turns(
             topics.setdefault(name, []).extend(partitions)
         del some
         await next_turn()
-    responses = await taken(starmap(_topic, topics.items()), services.clock)
+    responses = await list_in_turns(starmap(_topic, topics.items()), services.clock)
     return _of_topics(tuple(responses), leaders, session, context, services)
 
 

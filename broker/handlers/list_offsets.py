@@ -26,7 +26,7 @@ from eosin.broker.requests.fetch_pass import check_leader_epoch
 from eosin.broker.services import Services
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import ITEMS_PER_TURN, by_topic, in_turns, pieces, size_of
+from eosin.network.many_items import ITEMS_PER_TURN, by_topic, connection_held, pieces, size_of
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import IsolationLevel, TopicPartition
@@ -103,7 +103,7 @@ async def _handle_many(
     any_replica = request.replica_id == ANY_REPLICA
     asked: Counter[tuple[str, int]] = Counter()
     answers: list[ListOffsetsPartitionResponse] = []
-    with in_turns(context):
+    with connection_held(context):
         for piece in pieces(request.topics, "partitions"):
             asked.update((topic.name, each.partition_index) for topic in piece for each in topic.partitions)
             await next_turn()
@@ -193,7 +193,7 @@ async def _search(
     log: "PartitionLog", timestamp: int, isolation: IsolationLevel | None, rest: ThreadRest
 ) -> _Found | ErrorCode | None:
     """Look at records, in a thread and for as long as the budget lasts."""
-    budget = Budget(SEARCH_WORK, rest.take)
+    budget = Budget(SEARCH_WORK, rest.rest)
     try:
         if timestamp == MAX_TIMESTAMP:
             return await log.offset_of_max_timestamp(isolation, budget)

@@ -65,12 +65,12 @@ async def _of_whom(listing: TransactionListing, context: RequestContext, service
     """The listing without ids that the client may not know of."""
     known: list[ListingEntry] = []
 
-    def look(each: ListingEntry) -> None:
+    def add(each: ListingEntry) -> None:
         may = context.session.may
         if may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, each.transactional_id, quiet=True):
             known.append(each)
 
-    await in_turns(listing.transactions, look, services.clock)
+    await in_turns(listing.transactions, add, services.clock)
     return replace(listing, transactions=known)
 
 

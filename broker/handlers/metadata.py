@@ -116,12 +116,12 @@ async def _known_topics(
     cluster, may = services.cluster, context.session.may
     topics: list[MetadataResponseTopic] = []
 
-    def look(name: str) -> None:
+    def add(name: str) -> None:
         topic = cluster.topics.get(name)  # None: it was deleted in an earlier turn
         if topic is not None and may(Operation.DESCRIBE, ResourceType.TOPIC, name, quiet=True):
             topics.append(_found(topic, request, context, cluster))
 
-    await in_turns(list(cluster.topics), look, services.clock)
+    await in_turns(list(cluster.topics), add, services.clock)
     response = _response(request, context, services, topics)
     if sum(len(topic.partitions) for topic in topics) <= FEW_PARTITIONS:
         return response

@@ -15,7 +15,7 @@ from eosin.coordinator.groups.offset_requests import Committer
 from eosin.coordinator.groups.rules.offset_store import NO_EXPIRY, OffsetToCommit
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import ITEMS_PER_TURN, by_topic, in_turns, pieces, size_of, taken
+from eosin.network.many_items import ITEMS_PER_TURN, by_topic, connection_held, list_in_turns, pieces, size_of
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -40,7 +40,7 @@ async def handle(request: OffsetCommitRequest, context: RequestContext, services
     expires = _expires(request, services)
     offsets = [each for look in looks for each in look.offsets(expires)]
     errors = iter(await _committed(request, offsets, context, services))
-    topics = (_topic(look.topic, tuple(look.answers(lambda _: next(errors)))) for look in looks)
+    topics = (_topic(look.topic, tuple(look.responses(lambda _: next(errors)))) for look in looks)
     return OffsetCommitResponse(topics=tuple(topics))
 
 
@@ -52,7 +52,7 @@ async def _handle_many(
     expires = _expires(request, services)
     looks: list[_CheckedTopic] = []
     wanted: dict[TopicPartition, OffsetToCommit] = {}
-    with in_turns(context):
+    with connection_held(context):
         for piece in pieces(request.topics, "partitions"):
             for topic in piece:
                 looks.append(_check(topic, context, services))
@@ -60,8 +60,8 @@ async def _handle_many(
             await next_turn()
         committed = await _committed(request, list(wanted.values()), context, services)
         errors = dict(zip(wanted, committed, strict=True))
-        answers = (each for look in looks for each in look.answers(errors.__getitem__))
-        made = await taken(answers, services.clock)
+        answers = (each for look in looks for each in look.responses(errors.__getitem__))
+        made = await list_in_turns(answers, services.clock)
         return OffsetCommitResponse(topics=await by_topic(request.topics, "partitions", made, _topic, services.clock))
 
 
@@ -91,7 +91,7 @@ class _CheckedTopic:
                     expires,
                 )
 
-    def answers(self, error_of: Callable[[TopicPartition], ErrorCode]) -> Iterator[OffsetCommitResponsePartition]:
+    def responses(self, error_of: Callable[[TopicPartition], ErrorCode]) -> Iterator[OffsetCommitResponsePartition]:
         """The response for each partition; `error_of` tells the errors of the partitions that exist."""
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if self.refused is None else self.refused
         for each in self.topic.partitions:

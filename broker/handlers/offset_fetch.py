@@ -21,7 +21,7 @@ from eosin.broker.services import Services
 from eosin.coordinator.groups.offset_requests import NO_COMMIT, FetchedOffset
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import in_parts, in_turns, made_for_each, pieces, refused, size_of, taken
+from eosin.network.many_items import connection_held, in_parts, list_in_turns, made_for_each, pieces, refused, size_of
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition, Uuid
@@ -53,7 +53,7 @@ async def handle(request: OffsetFetchRequest, context: RequestContext, services:
     if context.api_version >= 8:
         if len(request.groups) <= GROUPS_PER_TURN and not context.is_large:
             return OffsetFetchResponse(groups=tuple(await _fetch_groups(request, context, services)))
-        with in_turns(context):
+        with connection_held(context):
             return OffsetFetchResponse(groups=tuple(await _fetch_groups(request, context, services)))
     if not context.session.may(Operation.DESCRIBE, ResourceType.GROUP, request.group_id):
         return await _refused(request, context, ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -115,7 +115,7 @@ async def _fetch_topics(
         for each in fetched:
             found.setdefault(each.partition.topic, []).append(partition_of(each))
         return error, tuple(topic_of(name, tuple(partitions)) for name, partitions in found.items())
-    with in_turns(context):
+    with connection_held(context):
         for piece in pieces(topics, "partition_indexes", most=PARTITIONS_PER_TURN):
             error, fetched = await _fetch(group_id, piece, require_stable, context, services)
             if error is not ErrorCode.NONE:
@@ -124,7 +124,7 @@ async def _fetch_topics(
                 found.setdefault(each.partition.topic, []).append(partition_of(each))
             await next_turn()
         made = (topic_of(name, tuple(partitions)) for name, partitions in found.items())
-        return ErrorCode.NONE, tuple(await taken(made, services.clock))
+        return ErrorCode.NONE, tuple(await list_in_turns(made, services.clock))
 
 
 def _of_topic(name: str, partitions: tuple[OffsetFetchResponsePartition, ...]) -> OffsetFetchResponseTopic:

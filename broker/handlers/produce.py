@@ -34,7 +34,7 @@ from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
 from eosin.model.close_connection import CloseConnection
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import ITEMS_PER_TURN, by_topic, dropped, in_turns
+from eosin.network.many_items import ITEMS_PER_TURN, by_topic, connection_held, dropped
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.produce import (
@@ -96,7 +96,7 @@ async def _handle_many(request: ProduceRequest, context: RequestContext, service
     before the last piece is appended, so the order of its batches holds."""
     acks, clock = request.acks, services.clock
     waiting: list[list[ProducedBatch]] = []
-    with in_turns(context):
+    with connection_held(context):
         pieces = await read_in_turns(request, context, services)
         for piece in pieces:
             waiting.append(await _append(piece, context, services))

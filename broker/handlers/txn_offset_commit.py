@@ -16,7 +16,7 @@ from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import ITEMS_PER_TURN, by_topic, in_turns, pieces, size_of, taken
+from eosin.network.many_items import ITEMS_PER_TURN, by_topic, connection_held, list_in_turns, pieces, size_of
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
@@ -42,7 +42,7 @@ async def handle(
     looks = [_check(topic, context, services) for topic in request.topics]
     offsets = [each for look in looks for each in look.offsets()]
     errors = iter(await _committed(request, offsets, context, services))
-    topics = (_topic(look.topic, tuple(look.answers(lambda _: next(errors)))) for look in looks)
+    topics = (_topic(look.topic, tuple(look.responses(lambda _: next(errors)))) for look in looks)
     return TxnOffsetCommitResponse(topics=tuple(topics))
 
 
@@ -53,7 +53,7 @@ async def _handle_many(
     named last: so what is written in one step is bounded by the partitions that there are."""
     looks: list[_CheckedTxnTopic] = []
     wanted: dict[TopicPartition, OffsetToCommit] = {}
-    with in_turns(context):
+    with connection_held(context):
         for piece in pieces(request.topics, "partitions"):
             for topic in piece:
                 looks.append(_check(topic, context, services))
@@ -61,8 +61,8 @@ async def _handle_many(
             await next_turn()
         committed = await _committed(request, list(wanted.values()), context, services)
         errors = dict(zip(wanted, committed, strict=True))
-        answers = (each for look in looks for each in look.answers(errors.__getitem__))
-        made = await taken(answers, services.clock)
+        answers = (each for look in looks for each in look.responses(errors.__getitem__))
+        made = await list_in_turns(answers, services.clock)
         return TxnOffsetCommitResponse(
             topics=await by_topic(request.topics, "partitions", made, _topic, services.clock)
         )
@@ -91,7 +91,7 @@ class _CheckedTxnTopic:
                     each.committed_metadata,
                 )
 
-    def answers(self, error_of: Callable[[TopicPartition], ErrorCode]) -> Iterator[TxnOffsetCommitResponsePartition]:
+    def responses(self, error_of: Callable[[TopicPartition], ErrorCode]) -> Iterator[TxnOffsetCommitResponsePartition]:
         """The response for each partition; `error_of` tells the errors of the partitions that exist."""
         for each in self.topic.partitions:
             index = each.partition_index

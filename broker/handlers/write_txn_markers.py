@@ -145,7 +145,7 @@ def _pieces(marker: WritableTxnMarker) -> Iterator[WritableTxnMarker]:
 def _check_order(context: RequestContext, services: Services) -> None:
     """Close the connection when its broker has a newer one: these markers were given up, and sent again there."""
     connection = context.connection
-    if connection is None or services.coordinator_connections.takes(context.client_id, connection.number):
+    if connection is None or services.coordinator_connections.accepts(context.client_id, connection.number):
         return
     _LOG.info("markers of %s at %s came late, on a connection that it has replaced", context.client_id, context.peer)
     raise CloseConnection

@@ -70,7 +70,7 @@ class LargeBatches:
 
     def admits_first_batch(self) -> bool:
         """True if the first batch of a partition may be appended in this turn of the loop: the caller does it now."""
-        return self._first_batches.take()
+        return self._first_batches.try_step()
 
     async def append(
         self,
@@ -131,7 +131,7 @@ class LargeBatches:
         async with self.checks.turn(owner) as rest:
             self._end_if_unwanted(connection)
             return await batch.log.context.disk.compute(
-                validate_client_batch, batch.records, batch.log.config, now_ms, batch.header, rest.take
+                validate_client_batch, batch.records, batch.log.config, now_ms, batch.header, rest.rest
             )
 
     async def _append_first(self, batch: "ProducedBatch", checked: "ValidBatch | Refused", append: "Append") -> None:

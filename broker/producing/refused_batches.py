@@ -74,7 +74,7 @@ class RefusedBatches:
         if awaited is None:
             awaited = AwaitedBatch(producer_epoch=header.producer_epoch, base_sequence=header.base_sequence)
         else:
-            awaited.also_asked(producer_epoch=header.producer_epoch, base_sequence=header.base_sequence)
+            awaited.also_requested(producer_epoch=header.producer_epoch, base_sequence=header.base_sequence)
         if len(self._recent) >= MOST:
             del self._recent[next(iter(self._recent))]
         self._recent[key] = awaited

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from eosin.broker.fetching.long_poll import PolledPartition
 from eosin.broker.fetching.sessions import WantedPartition
 from eosin.model.resources import Operation, ResourceType
-from eosin.network.many_items import taken
+from eosin.network.many_items import list_in_turns
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.protocol.records.header import HEADER_BYTES
@@ -140,7 +140,7 @@ class FetchPass:
         self._services = services
         self._at = 0
         self._left = limits.max_bytes
-        self._memory_left = services.response_memory.answer_bytes()
+        self._memory_left = services.response_memory.response_bytes()
         self.available = 0
         """Bytes that could be read; no longer counted once there are `min_bytes`."""
         self.settled = False
@@ -159,7 +159,7 @@ class FetchPass:
         """A look at each of very many partitions."""
         found = cls((), limits, services)
         found.settled = False
-        found.partitions = await taken(map(found._found, found._not_idle(wanted)), services.clock)
+        found.partitions = await list_in_turns(map(found._found, found._not_idle(wanted)), services.clock)
         if found._hopeless == len(wanted):
             found.settled = True
         return found

@@ -8,7 +8,7 @@ transaction coordinator's own replies say whether a pair timed out; for a refusa
 
 from typing import TYPE_CHECKING, Final
 
-from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, answer, profile_of
+from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, error_for, profile_of
 from eosin.protocol.errors import ErrorCode
 from eosin.settings.timeout_profiles import profiles
 
@@ -43,4 +43,4 @@ def timeout_error_for(
             client_id=context.client_id,
             can_return=refused.can_return,
         )
-    return answer(kind, context.api_version, profile)
+    return error_for(kind, context.api_version, profile)

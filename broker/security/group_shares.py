@@ -107,7 +107,7 @@ class GroupShares:
             share.full_ms = now_ms if little else None
             if self.admits(context, group_id, size):
                 return True
-        if self._budget.takes(principal, context):
+        if self._budget.allows(principal, context):
             _log_left_out(context, 1)
         return False
 
@@ -119,7 +119,7 @@ class GroupShares:
     async def _count(self, share: _Share) -> None:
         held = 0
 
-        def look(group_id: str) -> None:
+        def count(group_id: str) -> None:
             nonlocal held
             group = self._with_members(group_id)
             if group is None:
@@ -127,7 +127,7 @@ class GroupShares:
             else:
                 held += _size(group)
 
-        await in_turns(list(share.groups), look, self._clock)
+        await in_turns(list(share.groups), count, self._clock)
         share.held_bytes = held
 
     def _with_members(self, group_id: str) -> Group | None:

@@ -47,7 +47,7 @@ class _Allowance:
     def last_ms(self) -> int:
         return self._filled_ms
 
-    def take(self, now_ms: int) -> bool:
+    def spend(self, now_ms: int) -> bool:
         """Use one, if there is one."""
         came = self._rate * (now_ms - self._filled_ms) / 1000
         self._tokens, self._filled_ms = min(self._rate * AT_ONCE_S, self._tokens + came), now_ms
@@ -70,7 +70,7 @@ class _Producers:
         """True if this one is within the rate; counts it then."""
         if producer_id in self.counted:
             return True
-        if not self.allowance.take(now_ms):
+        if not self.allowance.spend(now_ms):
             return False
         if len(self.counted) >= most:
             del self.counted[next(iter(self.counted))]
@@ -117,7 +117,7 @@ class NewProducers:
         allowance = self._of_ids.get(principal)
         if allowance is None:
             allowance = self._of_ids[principal] = _Allowance(rate, now_ms)
-        if allowance.take(now_ms):
+        if allowance.spend(now_ms):
             return ErrorCode.NONE
         self._log_refusal(context, f"eosin.principal.transactional.ids.rate is {rate}")
         return ErrorCode.POLICY_VIOLATION
@@ -142,7 +142,7 @@ class NewProducers:
             context.connection.pause_for(PAUSE_MS)
         return None
 
-    def look(self, logs: "Iterable[PartitionLog]") -> None:
+    def recount(self, logs: "Iterable[PartitionLog]") -> None:
         """Count what the logs really know, and forget users who have added nothing for long."""
         self.entries = sum(len(each.producer_state) for each in logs)
         before = self._clock.elapsed_ms() - _FORGET_MS

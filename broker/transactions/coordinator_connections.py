@@ -25,7 +25,7 @@ class CoordinatorConnections:
     def __init__(self) -> None:
         self._newest: dict[str, int] = {}
 
-    def takes(self, client_id: str | None, number: int) -> bool:
+    def accepts(self, client_id: str | None, number: int) -> bool:
         """True if markers count that come from `client_id` on the connection of this number; a newer connection has a
         higher one."""
         if client_id is None or _SENDER.fullmatch(client_id) is None:

@@ -28,15 +28,20 @@ def names(kind: str, options: Namespace) -> list[str]:
             retry_timeout_ms=_TIMEOUT_MS,
             security=security_of(options),
         )
-        return asyncio.run(_request(client, _NAMES[kind]))
+        return asyncio.run(_request(client, kind))
     except (ClientError, ValueError, OSError, AttributeError):
         return []
 
 
-async def _request(client: Client, question: Callable[[Client], Awaitable[list[str]]]) -> list[str]:
+async def _request(client: Client, kind: str) -> list[str]:
     async with client:
         await client.peer()
-        return await question(client)
+        return await names_of(kind, client)
+
+
+async def names_of(kind: str, client: Client) -> list[str]:
+    """The names that a cluster has for things of a kind. Raises a ClientError."""
+    return await _NAMES[kind](client)
 
 
 async def _topics(client: Client) -> list[str]:
@@ -51,8 +56,19 @@ async def _transactional_ids(client: Client) -> list[str]:
     return [each.transactional_id for each in await TransactionAdmin(client).list_transactions()]
 
 
+async def _subjects(client: Client) -> list[str]:
+    found = []
+    for names_of_a_kind in (_transactional_ids, _groups, _topics):
+        try:
+            found += await names_of_a_kind(client)
+        except ClientError:  # of a broker that lists no transactions, or a user who may not see them
+            continue
+    return list(dict.fromkeys(found))
+
+
 _NAMES: Final[Mapping[str, Callable[[Client], Awaitable[list[str]]]]] = {
     "topic": _topics,
     "group": _groups,
     "transactional id": _transactional_ids,
+    "subject": _subjects,
 }

@@ -12,6 +12,7 @@ import msgspec
 from eosin.cli.common.arguments import Parser, fail, span
 from eosin.cli.common.output import until_broken_pipe
 from eosin.cli.common.security_options import add_security, security_of
+from eosin.cli.common.suggestions import did_you_mean, nearest
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ClientError
 from eosin.protocol.errors import ErrorCode
@@ -35,6 +36,17 @@ Question = Callable[[Client], Awaitable[Sequence[Row]]]
 class NotThere(Exception):
     """The thing that was asked for does not exist; the message is one sentence."""
 
+    def __init__(self, sentence: str, *, kind: str = "", name: str = "") -> None:
+        """`kind` is topic, group or transactional id: for one of these a name that is there is offered."""
+        super().__init__(sentence)
+        self.kind: Final = kind
+        self.name: Final = name
+
+
+def no_such(kind: str, name: str, *, hint: str = "") -> NotThere:
+    """The error that there is no topic, group or transactional id of that name."""
+    return NotThere(f"there is no {kind} {name!r}{hint}", kind=kind, name=name)
+
 
 def add_common(options: Parser) -> None:
     """The options of every command that shows what it finds."""
@@ -56,11 +68,15 @@ def add_connection(options: Parser) -> None:
     add_security(options, variable=SECURITY_VARIABLE)
 
 
-def answer(command: str, question: Question, options: Any, columns: Mapping[str, str]) -> int:
-    """Ask, and print what comes back; the exit code. `columns` are the titles of the table by the rows' names."""
+def answer(
+    command: str, question: Question, options: Any, columns: Mapping[str, str], *, without: str | None = None
+) -> int:
+    """Ask, and print what comes back; the exit code. `columns` are the titles of the table by the rows' names;
+    `without` is the line for people where nothing comes back, instead of titles alone."""
 
     async def asked(client: Client) -> Sequence[str]:
-        return shown(await question(client), columns, options)
+        rows = await question(client)
+        return [without] if without is not None and not rows and not options.json else shown(rows, columns, options)
 
     return answer_lines(command, asked, options)
 
@@ -114,7 +130,24 @@ def attempt(command: str, work: Callable[[Client], Awaitable[int]], options: Any
 async def _within(client: Client, work: Callable[[Client], Awaitable[int]]) -> int:
     async with client:
         await client.peer()  # an unreachable broker is reported at once, not after every retry
-        return await work(client)
+        try:
+            return await work(client)
+        except NotThere as error:
+            if not error.kind:
+                raise
+            raise NotThere(f"{error}{did_you_mean(await nearest_name(client, error.kind, error.name))}") from None
+
+
+async def nearest_name(client: Client, kind: str, absent: str) -> str | None:
+    """The name of a thing of that kind that may have been meant; None if the cluster has none like it, or does not
+    say."""
+    from eosin.cli.common.cluster_names import names_of
+
+    try:
+        there = await names_of(kind, client)
+    except ClientError:
+        return None
+    return None if absent in there else nearest(absent, there)
 
 
 def _ms(seconds: float) -> int:
@@ -151,6 +184,10 @@ def _cell(name: str, value: Any) -> str:
         return "-"
     if _is_time(name):
         return moment(value)
+    if name.endswith("_ms") and isinstance(value, int):
+        from eosin.observe.recorder.wording import duration  # few tables have one, and each command starts anew
+
+        return duration(value)
     if isinstance(value, Mapping):
         value = [f"{key}={each}" for key, each in value.items()]
     if isinstance(value, list | tuple):

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import Final
 
-from eosin.cli.common.remote_commands import NotThere
+from eosin.cli.common.remote_commands import NotThere, no_such
 from eosin.cli.records.output_lines import Format
 from eosin.cli.records.positions import Start, StartKind, offsets_of
 from eosin.cli.records.progress import Progress
@@ -76,7 +76,7 @@ async def _partitions(client: Client, plan: ConsumePlan) -> list[TopicPartition]
     partitions = []
     for name in plan.topics:
         if found[name].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise NotThere(f"there is no topic {name!r}")
+            raise no_such("topic", name)
         there = sorted((await client.metadata(name)).topic(name).partitions)
         for each in plan.partitions:
             if each not in there:
@@ -89,7 +89,8 @@ async def _of_group(client: Client, group: str, positions: dict[TopicPartition, 
     """The group's positions in these partitions; the first offset if the records at a position are gone."""
     committed = {each: at for each, at in (await GroupAdmin(client).offsets(group)).items() if each in positions}
     if not committed:
-        raise NotThere(f"group {group!r} has no position in {', '.join(sorted({each.topic for each in positions}))}")
+        topics = ", ".join(sorted({each.topic for each in positions}))
+        raise NotThere(f"group {group!r} has no position in {topics}", kind="group", name=group)
     starts = await list_offsets(client, dict.fromkeys(committed, EARLIEST))
     return {each: max(at, starts[each]) for each, at in committed.items()}
 

@@ -11,7 +11,7 @@ import msgspec
 from eosin.cli.common.remote_commands import moment
 from eosin.client.consumer import ConsumedRecord
 from eosin.protocol.records.control import parse_control_record
-from eosin.protocol.records.fields import Header
+from eosin.protocol.records.fields import Header, Record
 from eosin.storage.inspection.internal_records import text_or_bytes
 
 Format = Callable[[ConsumedRecord], bytes]
@@ -30,7 +30,7 @@ def text_format(
         parts = [_field(name, consumed, null) for name in fields]
         if consumed.batch is not None and consumed.batch.is_control:
             parts = [_field(name, consumed, b"-") for name in fields if name != "key"]
-            parts.append(_marker_text(consumed))
+            parts.append(marker_text(consumed))
         else:
             parts.append(null if record.value is None else record.value)
         if for_terminal:
@@ -87,8 +87,7 @@ def _field(name: str, consumed: ConsumedRecord, null: bytes) -> bytes:
         case "key":
             return null if record.key is None else record.key
         case "headers":
-            named = (_name(header) + b"=" + (null if header[1] is None else header[1]) for header in record.headers)
-            return b",".join(named) or b"-"
+            return headers_text(record, null) or b"-"
         case "timestamp":
             return moment(record.timestamp).replace(" ", "T").encode()
         case "producer":
@@ -103,7 +102,13 @@ def _field(name: str, consumed: ConsumedRecord, null: bytes) -> bytes:
             return b"%d" % record.offset
 
 
-def _marker_text(consumed: ConsumedRecord) -> bytes:
+def headers_text(record: Record, null: bytes = b"null") -> bytes:
+    """The headers of a record: `name=value,name=value`."""
+    return b",".join(_name(header) + b"=" + (null if header[1] is None else header[1]) for header in record.headers)
+
+
+def marker_text(consumed: ConsumedRecord) -> bytes:
+    """A control record in words."""
     assert consumed.batch is not None
     marker = parse_control_record(consumed.record)
     kind = "control record" if marker is None else f"{marker.type.name} marker"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from eosin.cli.common.arguments import fail
-from eosin.cli.common.remote_commands import NotThere
+from eosin.cli.common.remote_commands import NotThere, no_such
 from eosin.cli.records.input_lines import BadLine, InputRecord, Parse
 from eosin.cli.records.progress import Progress
 from eosin.cli.records.standard_input import LineTooLong, StandardInput, UnreadableInput
@@ -118,7 +118,7 @@ async def _partitions(client: Client, plan: ProducePlan) -> int:
 
         partitions = await client.retry(made)
     elif topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        raise NotThere(f"there is no topic {name!r}; --create makes it")
+        raise no_such("topic", name, hint="; --create makes it")
     else:
         partitions = len((await client.metadata(name)).topic(name).partitions)
     if plan.partition is not None and plan.partition >= partitions:

@@ -40,10 +40,10 @@ class Link:
         """Log in, if there is a login. Returns how long the session lasts in ms, 0 for without end."""
         return 0 if self._login is None else await log_in(connection, self._login)
 
-    async def look(self, *, forced: bool = False) -> None:
+    async def refresh(self, *, forced: bool = False) -> None:
         """Load changed stores again; with `forced` all of them."""
         if self._watch is not None:
-            await self._watch.look(forced=forced)
+            await self._watch.refresh(forced=forced)
 
 
 def open_links(config: "BrokerConfig", clock: Clock) -> Links:

@@ -54,12 +54,12 @@ class DiskWatch:
         self._logs.on_log_failed = self._log_failed
         self._logs.on_directory_failed = self._directory_failed
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Let others lead while the disk is full. To be called again and again."""
         fence, is_full = self._fence, self._logs.space.is_full
         volume = await self._logs.volume() if is_full or fence.is_wanted else None
         room = None if volume is None else Room(volume.free, volume.total)
-        if fence.look(is_full=is_full, room=room, now_ms=self._clock.elapsed_ms()):
+        if fence.update(is_full=is_full, room=room, now_ms=self._clock.elapsed_ms()):
             if fence.is_wanted:
                 _LOG.error("the disk is full: this broker lets others lead until there is room")
             else:

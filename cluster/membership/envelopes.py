@@ -94,7 +94,7 @@ class Envelopes:
             await lane.close()
 
     def _complain(self, owner: Hashable, sentence: str) -> None:
-        if self._budget.takes(owner, sentence):
+        if self._budget.allows(owner, sentence):
             _LOG.warning("%s", sentence)
 
     async def _send(

@@ -46,7 +46,7 @@ class DiskFullFence:
         self._full_since_ms: int | None = None
         self.is_wanted = False
 
-    def look(self, *, is_full: bool, room: Room | None, now_ms: int) -> bool:
+    def update(self, *, is_full: bool, room: Room | None, now_ms: int) -> bool:
         """Take what is true now; whether `is_wanted` has changed. `room` None is a file system without limits, or one
         that does not tell."""
         before = self.is_wanted

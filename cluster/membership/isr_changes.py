@@ -60,7 +60,7 @@ class IsrChangeQueue:
         """True if there is nothing to send."""
         return not (self._waiting or self._sent)
 
-    def ask(self, partition: TopicIdPartition, asked: RequestedChange) -> None:
+    def add(self, partition: TopicIdPartition, asked: RequestedChange) -> None:
         """Send this change with the next request, instead of any earlier one that has not left."""
         self._waiting[partition] = asked
 
@@ -84,10 +84,10 @@ class IsrChangeQueue:
             topics=tuple(TopicData(topic_id=topic_id, partitions=tuple(data)) for topic_id, data in topics.items()),
         )
 
-    def answered(self, response: AlterPartitionResponse) -> list[tuple[RequestedChange, IsrChangeResult]]:
+    def handle_response(self, response: AlterPartitionResponse) -> list[tuple[RequestedChange, IsrChangeResult]]:
         """Every change that was on its way, with its answer; one that the controller left out may be tried again."""
         sent, self._sent = self._sent, {}
-        answers = dict(_answers(response))
+        answers = dict(_results(response))
         silence = IsrChangeResult(ErrorCode.UNKNOWN_SERVER_ERROR)
         return [(asked, answers.get(partition, silence)) for partition, asked in sent.items()]
 
@@ -108,14 +108,14 @@ class IsrChanges:
         self._last_error = ErrorCode.NONE
         self._is_closed = False
 
-    def ask(
+    def request(
         self, topic_id: Uuid, partition: int, change: IsrChange, answered: Callable[[IsrChangeResult], None]
     ) -> None:
         """Ask for a change, however long it takes. `answered` is called once in the event loop, unless another change
         of the partition, or `withdraw`, comes first; it may ask again."""
         if self._is_closed:
             return
-        self._queue.ask(TopicIdPartition(topic_id, partition), RequestedChange(change, answered))
+        self._queue.add(TopicIdPartition(topic_id, partition), RequestedChange(change, answered))
         if self._sender is None:
             self._sender = asyncio.get_running_loop().create_task(self._send())
 
@@ -150,15 +150,15 @@ class IsrChanges:
             _LOG.warning("changes of ISRs cannot be asked for: %s", error)
             return UNAUTHORIZED_RETRY_MS
         refused = _code(response.error_code)
-        self._tell(refused)
+        self._log_refusal(refused)
         if refused is not ErrorCode.NONE:
             return UNAUTHORIZED_RETRY_MS if refused is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else RETRY_MS
-        answers = self._queue.answered(response)
+        answers = self._queue.handle_response(response)
         for asked, answer in answers:
             asked.answered(answer)
         return 0 if all(answer.error is ErrorCode.NONE for _, answer in answers) else RETRY_MS
 
-    def _tell(self, error: ErrorCode) -> None:
+    def _log_refusal(self, error: ErrorCode) -> None:
         """One line when requests begin to fail as a whole."""
         if error not in (ErrorCode.NONE, self._last_error):
             _LOG.warning("the controller refuses all changes of ISRs for now: %s", error.name)
@@ -175,7 +175,7 @@ def _data(partition: int, change: IsrChange) -> PartitionData:
     )
 
 
-def _answers(response: AlterPartitionResponse) -> Iterator[tuple[TopicIdPartition, IsrChangeResult]]:
+def _results(response: AlterPartitionResponse) -> Iterator[tuple[TopicIdPartition, IsrChangeResult]]:
     for topic in response.topics:
         for each in topic.partitions:
             yield (

@@ -129,7 +129,7 @@ class ImageAclEntries:
         self._followers.append(follower)
         follower(list(self._held.elements()), ())
 
-    def take(self, delta: "ImageDelta") -> None:
+    def apply(self, delta: "ImageDelta") -> None:
         """Show another image."""
         if not delta.acls_changed:
             return
@@ -162,11 +162,11 @@ async def found_in_turns(acls: Sequence[Acl], wanted: AclFilter, clock: "Clock")
     """The entries of `acls` that match a filter; many thousands take many turns of the event loop."""
     found: list[Acl] = []
 
-    def look(acl: Acl) -> None:
+    def add(acl: Acl) -> None:
         if wanted.matches(acl):
             found.append(acl)
 
-    await in_turns(acls, look, clock)
+    await in_turns(acls, add, clock)
     return found
 
 

@@ -37,7 +37,7 @@ from eosin.storage.disk.data_directory import KRAFT_METADATA, give_to_quorum
 from eosin.storage.disk.interfaces import Disk, UnusableDirectory
 from eosin.storage.disk.meta_properties import FILE_NAME as META_PROPERTIES
 from eosin.storage.disk.meta_properties import DirectoryKind, MetaProperties
-from eosin.storage.inspection.directory import Directory, lock, look_at
+from eosin.storage.inspection.directory import Directory, lock, read_directory
 from eosin.storage.inspection.segment_files import log_files
 from eosin.storage.inspection.segment_walk import SegmentWalk
 from eosin.storage.inspection.source import Source
@@ -156,7 +156,7 @@ def _configs(kind: int, name: str, configs: Mapping[str, str]) -> Iterator[Confi
 
 def _own(disk: Disk, path: str, *, node_id: int, cluster_id: str) -> Directory:
     """The directory, if it can be given away."""
-    directory = look_at(disk, path)
+    directory = read_directory(disk, path)
     properties = directory.properties
     has_metadata = disk.is_directory(f"{path}/{METADATA_PARTITION}")
     if properties.kind is DirectoryKind.KRAFT and not has_metadata:

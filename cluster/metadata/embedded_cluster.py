@@ -438,7 +438,7 @@ class EmbeddedCluster:
         is_replaced = any(each.mechanism in held.of(each.user) for each in changes)
         outcome = await self._writer.change_all(_USERS, credential_records(changes))
         if is_replaced and outcome.error is ErrorCode.NONE:  # what is secret no more shall not stay on the disk either
-            self._log_manager.cleaner.ask(METADATA_PARTITION, self._log.log_end_offset)
+            self._log_manager.cleaner.request(METADATA_PARTITION, self._log.log_end_offset)
         return outcome
 
     async def keep_secret(self, secret: bytes) -> Outcome:

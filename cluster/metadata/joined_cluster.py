@@ -154,7 +154,7 @@ class JoinedCluster(ControllerRequests):
         (cluster.md 2.10). Nothing else may be published before the end."""
         self.image = delta.after
         if self._acl_entries is not None:
-            self._acl_entries.take(delta)
+            self._acl_entries.apply(delta)
         if delta.brokers_changed:
             self._alive.clear()
             self._without.clear()

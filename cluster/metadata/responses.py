@@ -53,13 +53,13 @@ class MetadataResponses(ClusterListener):
         self,
         kind: RequestVariant,
         found: Callable[[Topic], MetadataResponseTopic],
-        answer: Callable[[list[MetadataResponseTopic]], MetadataResponse],
+        respond: Callable[[list[MetadataResponseTopic]], MetadataResponse],
     ) -> EncodedBody:
-        """Make the answer, or wait for whoever is making it: `found` of each topic, and `answer` of all of them."""
+        """Make the answer, or wait for whoever is making it: `found` of each topic, and `respond` of all of them."""
         key = kind, self._cluster.metadata_version
         making = self._making.get(key)
         if making is None:
-            making = self._making[key] = asyncio.get_running_loop().create_task(self._make(kind, found, answer))
+            making = self._making[key] = asyncio.get_running_loop().create_task(self._make(kind, found, respond))
             making.add_done_callback(lambda _: self._making.pop(key))
         return await asyncio.shield(making)
 
@@ -67,20 +67,20 @@ class MetadataResponses(ClusterListener):
         self,
         kind: RequestVariant,
         found: Callable[[Topic], MetadataResponseTopic],
-        answer: Callable[[list[MetadataResponseTopic]], MetadataResponse],
+        respond: Callable[[list[MetadataResponseTopic]], MetadataResponse],
     ) -> EncodedBody:
         version, known = self._cluster.metadata_version, self._cluster.topics
         brokers = self._cluster.brokers(kind.listener)
         topics: list[MetadataResponseTopic] = []
 
-        def look(topic: Topic) -> None:
+        def add(topic: Topic) -> None:
             if known.get(topic.name) is topic:  # else it was deleted or changed in an earlier turn
                 topics.append(found(topic))
             elif (changed := known.get(topic.name)) is not None:
                 topics.append(found(changed))
 
-        await in_turns(list(known.values()), look, self._clock)
-        message = answer(topics)
+        await in_turns(list(known.values()), add, self._clock)
+        message = respond(topics)
         body = EncodedBody(await asyncio.to_thread(encode_body, ApiKey.METADATA, kind.api_version, message))
         if version == self._cluster.metadata_version and brokers == self._cluster.brokers(kind.listener):
             self._keep(kind, _Kept(version, body))

@@ -51,7 +51,7 @@ class OtherBroker:
         """The time limits of what is being asked, and why its answer is not waited for any more, once it is not."""
         self._is_reached = True
 
-    async def ask(self, key: ApiKey, message: Message, *, at_least: int = 0) -> VersionedResponse:
+    async def request(self, key: ApiKey, message: Message, *, at_least: int = 0) -> VersionedResponse:
         """Send one request at the highest version that both sides know, at most `request.timeout.ms` in all. Raises
         PeerUnreachable, also when that version is below `at_least`."""
         limit = asyncio.timeout(self._timeout_ms / 1000)

@@ -11,7 +11,7 @@ from eosin.client.connection import Security
 class WatchedSecurity(Security, Protocol):
     """TLS and a login, whose stores may change."""
 
-    async def look(self, *, forced: bool = False) -> None:
+    async def refresh(self, *, forced: bool = False) -> None:
         """Load changed stores again; with `forced` all of them."""
 
 
@@ -26,11 +26,11 @@ class Links(NamedTuple):
         """True if there is neither TLS nor a login."""
         return self.brokers is None and self.controllers is None
 
-    async def look(self, *, forced: bool = False) -> None:
+    async def refresh(self, *, forced: bool = False) -> None:
         """Load changed stores again; with `forced` all of them."""
         for link in (self.brokers, self.controllers):
             if link is not None:
-                await link.look(forced=forced)
+                await link.refresh(forced=forced)
 
 
 PLAIN_LINKS: Final = Links()

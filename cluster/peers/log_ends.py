@@ -14,10 +14,10 @@ class PeerLogEnds:
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
 
-    async def ask(self, node_id: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+    async def fetch(self, node_id: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """The log ends that broker `node_id` tells; none of those that it does not."""
         try:
-            answer = await self._peers.peer(node_id).ask(ApiKey.LIST_OFFSETS, log_ends_request(partitions))
+            answer = await self._peers.peer(node_id).request(ApiKey.LIST_OFFSETS, log_ends_request(partitions))
         except PeerUnreachable:
             return {}
         return reported_log_ends(answer.response)

@@ -108,7 +108,7 @@ class RemoteMarkers:
     async def _exchange(self, batch: Sequence[_SentMarkers]) -> None:
         request = WriteTxnMarkersRequest(tuple(_marker(each) for asked in batch for each in asked.markers))
         try:
-            response, _ = await self._peer.ask(ApiKey.WRITE_TXN_MARKERS, request)
+            response, _ = await self._peer.request(ApiKey.WRITE_TXN_MARKERS, request)
         except OSError as error:
             for asked in batch:
                 if not asked.answers.done():
@@ -118,7 +118,7 @@ class RemoteMarkers:
             for asked in batch:
                 asked.answers.cancel()
             raise
-        found = _answers(response)
+        found = _results(response)
         for asked in batch:
             if not asked.answers.done():
                 asked.answers.set_result({key: found.get(key, ErrorCode.REQUEST_TIMED_OUT) for key in asked.keys})
@@ -182,7 +182,7 @@ def _marker(each: MarkersForPartitions) -> WritableTxnMarker:
     )
 
 
-def _answers(response: WriteTxnMarkersResponse) -> dict[MarkerKey, ErrorCode]:
+def _results(response: WriteTxnMarkersResponse) -> dict[MarkerKey, ErrorCode]:
     return {
         (marker.producer_id, TopicPartition(topic.name, each.partition_index)): known_code(each.error_code)
         or ErrorCode.UNKNOWN_SERVER_ERROR

@@ -39,15 +39,15 @@ class RemoteVerifier:
         self._queue = VerificationQueue()
         self._sending: asyncio.Task[None] | None = None
 
-    def ask(self, question: Question, answered: Answered) -> None:
+    def verify(self, question: Question, answered: Answered) -> None:
         """Ask as soon as what is on its way has been answered. `answered` is called once, in the event loop."""
-        self._queue.ask(question, answered)
+        self._queue.add(question, answered)
         if self._sending is None and not self._queue.is_empty:
             self._sending = asyncio.get_running_loop().create_task(self._send())
 
     def coordinates_no_more(self, is_moved: Callable[[str], bool]) -> None:
         """Other brokers coordinate such transactional ids now: if there is a question about one, wait for no answer."""
-        if self._queue.asks_of(is_moved):
+        if self._queue.concerns(is_moved):
             self._queue.all_failed(ErrorCode.NETWORK_EXCEPTION)
             self._peer.give_up("it does not coordinate the transaction any more")
 
@@ -61,14 +61,14 @@ class RemoteVerifier:
         while not self._queue.is_empty:
             request = self._queue.request()
             try:
-                answer = await self._peer.ask(ApiKey.ADD_PARTITIONS_TO_TXN, request, at_least=FIRST_BROKER_VERSION)
+                answer = await self._peer.request(ApiKey.ADD_PARTITIONS_TO_TXN, request, at_least=FIRST_BROKER_VERSION)
             except PeerUnreachable:
                 self._queue.failed(ErrorCode.NETWORK_EXCEPTION)
             except asyncio.CancelledError:
                 self._queue.failed(ErrorCode.NETWORK_EXCEPTION)
                 raise
             else:
-                self._queue.answered(answer.response)
+                self._queue.handle_response(answer.response)
         self._sending = None  # in this very step, so that a later question begins anew
 
 
@@ -133,7 +133,7 @@ class CoordinatorRoutes:
             )
         answers: asyncio.Future[Answers] = asyncio.get_running_loop().create_future()
         question = Question(transactional_id, producer_id, producer_epoch, True, frozenset(partitions))
-        found.ask(question, _into(answers))
+        found.verify(question, _into(answers))
         return await answers
 
     def add_partitions(
@@ -148,10 +148,10 @@ class CoordinatorRoutes:
         wanted = frozenset(partitions)
         pending = PendingRequest(transactional_id, AddPartitions(producer_id, producer_epoch, wanted))
         if isinstance(found, ErrorCode):
-            pending.answer(TransactionReply(found))
+            pending.complete(TransactionReply(found))
         else:
             question = Question(transactional_id, producer_id, producer_epoch, False, wanted)
-            found.ask(question, lambda answers: pending.answer(TransactionReply(_one_of(answers.values()))))
+            found.verify(question, lambda answers: pending.complete(TransactionReply(_one_of(answers.values()))))
         return pending
 
 
@@ -161,11 +161,11 @@ def _is_in(partitions: Set[int], count: int, transactional_id: str) -> bool:
 
 
 def _into(answers: "asyncio.Future[Answers]") -> Callable[[Answers], None]:
-    def take(found: Answers) -> None:
+    def set_result(found: Answers) -> None:
         if not answers.done():
             answers.set_result(found)
 
-    return take
+    return set_result
 
 
 def _one_of(errors: Iterable[ErrorCode]) -> ErrorCode:

@@ -58,7 +58,7 @@ class _Entry:
         self.partitions |= question.partitions
         self.asked.append((question, answered))
 
-    def answer(self, found: Answers, missing: ErrorCode) -> None:
+    def complete(self, found: Answers, missing: ErrorCode) -> None:
         for question, answered in self.asked:
             answered({partition: found.get(partition, missing) for partition in question.partitions})
 
@@ -77,7 +77,7 @@ class VerificationQueue:
         """True if nothing waits."""
         return not self._waiting
 
-    def ask(self, question: Question, answered: Answered) -> None:
+    def add(self, question: Question, answered: Answered) -> None:
         """Ask with the next request. `answered` is called once, perhaps at once."""
         entry = self._waiting.get(question.transactional_id)
         if entry is None:
@@ -87,14 +87,14 @@ class VerificationQueue:
         elif entry.question.producer_id != question.producer_id:
             self._later.append((question, answered))
         elif question.producer_epoch > entry.question.producer_epoch:
-            entry.answer({}, ErrorCode.INVALID_PRODUCER_EPOCH)
+            entry.complete({}, ErrorCode.INVALID_PRODUCER_EPOCH)
             self._waiting[question.transactional_id] = _Entry(question, answered)
         elif question.producer_epoch < entry.question.producer_epoch:
             answered(dict.fromkeys(question.partitions, ErrorCode.INVALID_PRODUCER_EPOCH))
         else:
             self._later.append((question, answered))
 
-    def asks_of(self, transactional_id_is: Callable[[str], bool]) -> bool:
+    def concerns(self, transactional_id_is: Callable[[str], bool]) -> bool:
         """True if there is a question about such a transaction."""
         later = (question.transactional_id for question, _ in self._later)
         return any(map(transactional_id_is, chain(self._sent, self._waiting, later)))
@@ -105,10 +105,10 @@ class VerificationQueue:
         self._sent, self._waiting = self._waiting, {}
         later, self._later = self._later, []
         for question, answered in later:
-            self.ask(question, answered)
+            self.add(question, answered)
         return AddPartitionsToTxnRequest(transactions=tuple(map(_transaction, self._sent.values())))
 
-    def answered(self, response: AddPartitionsToTxnResponse) -> None:
+    def handle_response(self, response: AddPartitionsToTxnResponse) -> None:
         """The coordinator has answered. What it left out may be asked again (NETWORK_EXCEPTION)."""
         if response.error_code:
             self.failed(_code(response.error_code))
@@ -123,7 +123,7 @@ class VerificationQueue:
             for each in response.results_by_transaction
         }
         for transactional_id, entry in sent.items():
-            entry.answer(found.get(transactional_id, {}), ErrorCode.NETWORK_EXCEPTION)
+            entry.complete(found.get(transactional_id, {}), ErrorCode.NETWORK_EXCEPTION)
 
     def all_failed(self, error: ErrorCode) -> None:
         """No answer is waited for any more, and nothing of what waits is asked."""
@@ -131,7 +131,7 @@ class VerificationQueue:
         waiting, self._waiting = self._waiting, {}
         self.failed(error)
         for entry in waiting.values():
-            entry.answer({}, error)
+            entry.complete({}, error)
         for question, answered in later:
             answered(dict.fromkeys(question.partitions, error))
 
@@ -139,7 +139,7 @@ class VerificationQueue:
         """The request as a whole got no answer but this."""
         sent, self._sent = self._sent, {}
         for entry in sent.values():
-            entry.answer({}, error)
+            entry.complete({}, error)
 
 
 def _transaction(entry: _Entry) -> AddPartitionsToTxnTransaction:

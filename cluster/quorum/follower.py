@@ -209,7 +209,7 @@ class MetadataFollower:
             if is_refused:
                 await self._clock.sleep(_REFUSED_RETRY_MS)
             return self._observer.failed()
-        return self._observer.answered(response, self._clock.elapsed_ms())
+        return self._observer.handle_response(response, self._clock.elapsed_ms())
 
     async def _connected(self, ask: SendRequest) -> Peer:
         if self._peer is None or self._connected_to != ask.address:

@@ -81,7 +81,7 @@ class ObserverConfig:
 
 
 class SendRequest(NamedTuple):
-    """Send one request and report what became of it, with `answered` or `failed`."""
+    """Send one request and report what became of it, with `handle_response` or `failed`."""
 
     address: Address
     key: ApiKey
@@ -214,7 +214,7 @@ class Observer:
         """No answer came: no connection, a lost one, or silence for too long (cluster.md 3.2)."""
         return self._elsewhere("no answer")
 
-    def answered(self, response: FetchResponse | FetchSnapshotResponse, now_ms: int) -> Effects:
+    def handle_response(self, response: FetchResponse | FetchSnapshotResponse, now_ms: int) -> Effects:
         """The answer to the last `SendRequest`; `now_ms` on a clock that is never set. Raises QuorumLost,
         QuorumUnreadable."""
         try:

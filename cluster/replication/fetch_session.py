@@ -141,7 +141,7 @@ class FollowerFetchSession:
                 named[key] = self._known[key] = position
         return _topics(named, self._limits.partition_max_bytes), _forgotten(dropped)
 
-    def answered(self, response: FetchResponse) -> ErrorCode:
+    def handle_response(self, response: FetchResponse) -> ErrorCode:
         """Take note of an answer; returns its error at the top. After one of `SESSION_ERRORS` the next request is a
         full one, at once; after another error it is one as well."""
         error = error_of(response.error_code)

@@ -68,7 +68,7 @@ class Fetch(NamedTuple):
 
 
 class SendListOffsets(NamedTuple):
-    """Send this; then say `told` or `connection_lost`."""
+    """Send this; then say `offsets_listed` or `connection_lost`."""
 
     request: ListOffsetsRequest
 
@@ -215,7 +215,7 @@ class Fetcher:
 
     def fetched(self, response: FetchResponse, now_ms: int) -> None:
         """The leader has answered a `Fetch`."""
-        error = self._session.answered(response)
+        error = self._session.handle_response(response)
         if error is not ErrorCode.NONE:
             if error not in SESSION_ERRORS:
                 self._retry_at_ms = now_ms + self._backoff_ms
@@ -246,7 +246,7 @@ class Fetcher:
                 if replica.waits_for_sync:
                     self._syncing[key] = patience_ends_ms
 
-    def told(self, response: ListOffsetsResponse) -> None:
+    def offsets_listed(self, response: ListOffsetsResponse) -> None:
         """The leader has answered an `SendListOffsets`. A partition that it left out is asked for again."""
         asked, self._asked = self._asked, {}
         for topic in response.topics:

@@ -118,7 +118,7 @@ class FetcherTask:
                     case SendListOffsets():
                         version = list_offsets_version(self._broker.metadata_version)
                         response = await self._request(ApiKey.LIST_OFFSETS, step.request, version)
-                        self.fetcher.told(response)
+                        self.fetcher.offsets_listed(response)
                 self._reached(isinstance(step, Wait))
             except ClientError as error:
                 await self._lost(error)

@@ -55,7 +55,7 @@ class ReplicationHealth:
             elif kind == ConfigResourceType.TOPIC:
                 self._judge_topic(delta.after, name)
 
-    def tell(self) -> None:
+    def log_counts(self) -> None:
         """Log the counts if they are others than the last ones that were logged."""
         counts = self.counts
         if counts == self._told:

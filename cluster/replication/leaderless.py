@@ -30,7 +30,7 @@ MAX_REPORTED: Final = 10
 class LogEnds(Protocol):
     """Asks other brokers where their logs end: `PeerLogEnds`."""
 
-    async def ask(self, node_id: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+    async def fetch(self, node_id: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """The log ends that broker `node_id` tells; none of those that it does not."""
 
 
@@ -80,7 +80,7 @@ class LeaderlessPartitions:
     def _is_idle(self, registration: "PartitionRegistration | None") -> bool:
         return registration is not None and registration.leader == NO_LEADER and self._node_id in registration.replicas
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Tell of those that nobody has led for long enough. To be called again and again; costs nothing while every
         partition has a leader."""
         if not self._since:
@@ -109,7 +109,7 @@ class LeaderlessPartitions:
         for partition, registration in partitions.items():
             for node_id in copies_elsewhere(registration, self._node_id, self._image.brokers):
                 wanted.setdefault(node_id, []).append(partition)
-        answers = await asyncio.gather(*(self._ends.ask(node_id, asked) for node_id, asked in wanted.items()))
+        answers = await asyncio.gather(*(self._ends.fetch(node_id, asked) for node_id, asked in wanted.items()))
         return dict(zip(wanted, answers, strict=True))
 
     def _log_election(

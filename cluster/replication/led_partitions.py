@@ -36,7 +36,7 @@ CHECKS_PER_TURN: Final = 200
 class IsrChangeSender(Protocol):
     """The way to the controller for changes of the ISR."""
 
-    def ask(
+    def request(
         self, topic_id: Uuid, partition: int, change: IsrChange, answered: Callable[[IsrChangeResult], None]
     ) -> None:
         """Ask for a change, however long it takes. `answered` is called once, later, in the event loop, unless another
@@ -206,13 +206,13 @@ class LedPartitions:
         """Brokers came, went, or registered again: positions may be void, and refused changes be asked for again. Every
         decision asks for the brokers of its moment; what only waits for one follows in turns."""
 
-        def look(held: _Led) -> None:
+        def check(held: _Led) -> None:
             held.led = isr.brokers_changed(held.led)
             self._move(held)
             if held.deletions:
                 self._check_deletions(held)
 
-        self._looks.add(self._each(look))
+        self._looks.add(self._each(check))
 
     def settings_changed(self, log: "PartitionLog") -> None:
         """The log follows other settings: `min.insync.replicas` may be another."""
@@ -223,18 +223,18 @@ class LedPartitions:
     def check_for_lag(self) -> None:
         """Ask for replicas that lag to be taken out of the ISR. Called each `check_interval_ms`."""
 
-        def look(held: _Led) -> None:
+        def check(held: _Led) -> None:
             for node_id in held.idle:
                 self._note_fetch(held, node_id)
             self._apply(held, leading.lag_checked(held.led, held.log, self._context(held.log)))
 
-        self._looks.add(self._each(look))
+        self._looks.add(self._each(check))
 
-    def _each(self, look: Callable[[_Led], None]) -> Iterator[None]:
+    def _each(self, do: Callable[[_Led], None]) -> Iterator[None]:
         """Each partition that is led now, and still is in its turn."""
         for held in tuple(self._led.values()):
             if self._led.get(held.log) is held:
-                look(held)
+                do(held)
             yield
 
     # Followers ------------------------------------------------------------------------------------------------------
@@ -435,10 +435,10 @@ class LedPartitions:
             self._report(held, before)
         held.log.advance_high_watermark(after.high_watermark)
         if after.change is not None:
-            answered = partial(self._answered, held, after.change)
-            self._isr_changes.ask(held.topic_id, held.log.topic_partition.partition, after.change, answered)
+            answered = partial(self._controller_responded, held, after.change)
+            self._isr_changes.request(held.topic_id, held.log.topic_partition.partition, after.change, answered)
 
-    def _answered(self, held: _Led, change: IsrChange, answer: IsrChangeResult) -> None:
+    def _controller_responded(self, held: _Led, change: IsrChange, answer: IsrChangeResult) -> None:
         if self._led.get(held.log) is not held:
             return
         self._metadata_changed(held)

@@ -173,7 +173,7 @@ class ReplicaDirectories:
         if found is not None and self._replicas.log(partition) is log:
             self._declare_lost(partition, found[0])
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Assign the replicas that have all that is committed, and those whose loss is accepted. To be called again and
         again; costs nothing while every replica is in its place."""
         if not self._behind:

@@ -41,7 +41,7 @@ class Leaderships(Protocol):
 class Handlers(Protocol):
     """The logs as requests of clients find them."""
 
-    def take(self, partition: TopicPartition, log: "PartitionLog") -> None:
+    def serve(self, partition: TopicPartition, log: "PartitionLog") -> None:
         """Serve clients from a log that this broker leads now. Harmless when it is served already."""
 
     def let_go(self, partition: TopicPartition) -> None:
@@ -334,7 +334,7 @@ class ReplicaSet:
         held.leads = True
         held.leader_epoch, held.partition_epoch = registration.leader_epoch, registration.partition_epoch
         self._leaderships.lead(held.log, wanted.topic_id, registration)
-        self._handlers.take(partition, held.log)
+        self._handlers.serve(partition, held.log)
 
     def _follow(self, partition: TopicPartition, wanted: WantedReplica) -> None:
         held = self._open(partition, wanted)

@@ -101,7 +101,7 @@ class OffsetRequests:
         if fitting:
             write = PendingWrite()
             shard.commits.commit(group_id, fitting, write)
-            _answer(answers, await self._outcome(write))
+            _fill_errors(answers, await self._outcome(write))
         return answers
 
     def _check_absent(self, committer: Committer, *, api_version: int, transactional: bool) -> ErrorCode:
@@ -168,7 +168,7 @@ class OffsetRequests:
                 producer_id=producer.producer_id,
                 producer_epoch=producer.producer_epoch,
             )
-            _answer(answers, _translate(await self._outcome(write), api_version))
+            _fill_errors(answers, _translate(await self._outcome(write), api_version))
         return answers
 
     def _group(self, group_id: str) -> Group | None:
@@ -341,7 +341,7 @@ def _unstable(partition: TopicPartition) -> FetchedOffset:
     return FetchedOffset(partition, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
 
-def _answer(answers: list[ErrorCode], error: ErrorCode) -> None:
+def _fill_errors(answers: list[ErrorCode], error: ErrorCode) -> None:
     """Give every offset that was written the outcome of its batch."""
     if error is not ErrorCode.NONE:
         for index, answer in enumerate(answers):

@@ -39,7 +39,7 @@ class ReplyConfirmations:
         """Answer `request` with `reply` once it is certain that nobody else coordinates `partition`; else have it
         asked again."""
         if reply.error.retriable:
-            request.answer(reply)
+            request.complete(reply)
             return
         held = self._held.get(partition)
         if held is None:
@@ -78,9 +78,9 @@ class ReplyConfirmations:
             _refuse(held, ErrorCode.NOT_COORDINATOR)
             return
         for request, reply in held.items():
-            request.answer(reply)
+            request.complete(reply)
 
 
 def _refuse(requests: Iterable[PendingRequest], error: ErrorCode) -> None:
     for request in requests:
-        request.answer(TransactionReply(error))
+        request.complete(TransactionReply(error))

@@ -220,10 +220,10 @@ class TransactionCoordinator:
         for entry in [entry for entry in self._entries.values() if entry.partition is partition]:
             del self._entries[entry.txn.transactional_id]
             if entry.held is not None:
-                entry.held[0].answer(entry.held[1])
+                entry.held[0].complete(entry.held[1])
             for request in (entry.request, *(entry.waiting or ())):
                 if request is not None:
-                    request.answer(TransactionReply(ErrorCode.NOT_COORDINATOR))
+                    request.complete(TransactionReply(ErrorCode.NOT_COORDINATOR))
 
     def partition_for(self, transactional_id: str) -> int:
         """The partition of `__transaction_state` that `transactional_id` belongs to."""
@@ -232,7 +232,7 @@ class TransactionCoordinator:
     async def _read(self, partition: OwnedPartition) -> dict[str, Txn]:
         await until_committed(partition.log, self._clock, name=f"__transaction_state-{partition.index}")
         found = StateReplay()
-        await replay(partition.log, found.take)
+        await replay(partition.log, found.apply)
         return found.txns()
 
     def _publish(self, partition: OwnedPartition, txns: Mapping[str, Txn]) -> None:
@@ -277,7 +277,7 @@ class TransactionCoordinator:
             return TransactionReply(event)
         if transactional_id is not None:
             return await self._request(transactional_id, event, who)
-        fresh = self._producer_ids.take()
+        fresh = self._producer_ids.allocate()
         return (
             TransactionReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             if fresh is None
@@ -442,14 +442,14 @@ class TransactionCoordinator:
             return
         error = self._absence(request.transactional_id)
         if error is not ErrorCode.INVALID_PRODUCER_ID_MAPPING:
-            request.answer(TransactionReply(error))
+            request.complete(TransactionReply(error))
             return
         reply = unknown(request.event)
         if reply is None:
             self._introduce(request)
             return
         if self._confirmations is None:
-            request.answer(reply)
+            request.complete(reply)
         else:
             partition = self._owned[self.partition_for(request.transactional_id)]
             self._confirmations.confirm(partition, request, reply)

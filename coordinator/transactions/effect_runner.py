@@ -189,14 +189,14 @@ class TransactionEffectRunner:
             entry.held = (request, reply)
             request.give_up_after(self._clock, self._config.end_txn_marker_wait_ms, reply)
         else:
-            request.answer(reply)
+            request.complete(reply)
 
     def _let_wait(self, entry: TransactionEntry, request: PendingRequest) -> None:
         """Keep a request that would be told to come back until what is under way has ended, for a while
         (transactions.md 11.11.1)."""
         wait_ms = self._config.concurrent_transactions_wait_ms
         if not request.patient or wait_ms <= 0:
-            request.answer(CONCURRENT)
+            request.complete(CONCURRENT)
             return
         if entry.waiting is None:
             entry.waiting = deque()
@@ -220,7 +220,7 @@ class TransactionEffectRunner:
         """Nothing is under way any more."""
         if entry.held is not None:
             (request, reply), entry.held = entry.held, None
-            request.answer(reply)
+            request.complete(reply)
         if entry.waiting:
             self._woken.append(entry)
 
@@ -303,11 +303,11 @@ class TransactionEffectRunner:
 
     def _decide_with_producer_id(self, entry: TransactionEntry, event: Event, request: PendingRequest | None) -> None:
         assert isinstance(event, InitProducerId | EndTxn | DeadlinePassed)
-        fresh = self._producer_ids.take()
+        fresh = self._producer_ids.allocate()
         if fresh is not None:
             self._decide(entry, msgspec.structs.replace(event, fresh_producer_id=fresh), request)
         elif request is not None:
-            request.answer(TransactionReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            request.complete(TransactionReply(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
 
     # Markers --------------------------------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ class PendingRequest:
         self.timer: Timer | None = None
         self._answered: Future[None] | None = None
 
-    def answer(self, reply: TransactionReply) -> None:
+    def complete(self, reply: TransactionReply) -> None:
         """Set the reply, unless there is one already."""
         if self.reply is not None:
             return
@@ -64,13 +64,13 @@ class PendingRequest:
         """Answer with `reply` in `wait_ms` unless another answer comes first."""
         if self.timer is not None:
             self.timer.cancel()
-        self.timer = clock.call_later(wait_ms, partial(self.answer, reply))
+        self.timer = clock.call_later(wait_ms, partial(self.complete, reply))
 
     def lose_patience(self) -> None:
         """End its wait in the queue. If its record is being written by now, the end of that will answer it."""
         self.patient = False
         if self.waits:
-            self.answer(CONCURRENT)
+            self.complete(CONCURRENT)
 
     def __await__(self) -> Generator[Any, None, TransactionReply]:
         """Wait for the reply. Cancelling the wait undoes nothing."""

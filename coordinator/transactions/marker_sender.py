@@ -155,7 +155,7 @@ class MarkerSender:
         job.in_flight = len(by_target) + 1
         for target, partitions in by_target.items():
             self._send(job, target, partitions)
-        self._answered(job, {})
+        self._handle_results(job, {})
 
     def _by_target(self, job: MarkerJob) -> dict[MarkerTarget, list[TopicPartition]]:
         by_target: dict[MarkerTarget, list[TopicPartition]] = {}
@@ -180,7 +180,7 @@ class MarkerSender:
             self._tasks[answers] = None
             answers.add_done_callback(lambda task: self._task_ended(job, task))
         else:
-            self._answered(job, answers)
+            self._handle_results(job, answers)
 
     def _task_ended(self, job: MarkerJob, task: "asyncio.Task[Answers]") -> None:
         del self._tasks[task]
@@ -190,14 +190,14 @@ class MarkerSender:
         if error is not None:
             self._failed(job, error)
         else:
-            self._answered(job, task.result())
+            self._handle_results(job, task.result())
 
     def _failed(self, job: MarkerJob, error: BaseException) -> None:
         if not isinstance(error, OSError):  # a target that is not reached says so itself, once for all transactions
             _LOG.error("%s: a marker target failed: %s", job.transactional_id, error, exc_info=error)
-        self._answered(job, {})
+        self._handle_results(job, {})
 
-    def _answered(self, job: MarkerJob, answers: Answers) -> None:
+    def _handle_results(self, job: MarkerJob, answers: Answers) -> None:
         if job not in self._jobs:
             return
         job.in_flight -= 1

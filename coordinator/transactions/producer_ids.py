@@ -39,7 +39,7 @@ class ProducerIdBlocks:
         self._retry: Timer | None = None
         self._failures = 0
 
-    def take(self) -> int | None:
+    def allocate(self) -> int | None:
         """An id that was never used, or None when there is none right now: the client is to come back soon."""
         if self._used == len(self._block):
             if not self._next_block:
@@ -78,9 +78,9 @@ class ProducerIdBlocks:
             self._store(answer)
         else:
             self._asked = answer
-            answer.add_done_callback(self._answered)
+            answer.add_done_callback(self._block_allocated)
 
-    def _answered(self, asked: "asyncio.Task[range]") -> None:
+    def _block_allocated(self, asked: "asyncio.Task[range]") -> None:
         self._asked = None
         if asked.cancelled():
             return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from msgspec.structs import replace
 
 from eosin.model.quota_table import Limit, QuotaKey, QuotaTable, plain_address
-from eosin.network.many_items import NAMES_PER_TURN, in_turns, items_in, size_of, taken
+from eosin.network.many_items import NAMES_PER_TURN, connection_held, items_in, list_in_turns, size_of
 from eosin.network.quotas.mutations import TopicMutations
 from eosin.network.request_hooks import ObservedRequest, RequestHooks, RequestVerdict
 from eosin.protocol.errors import ErrorCode
@@ -180,8 +180,8 @@ class QuotaEnforcement(RequestHooks):
         if size_of(response.responses, "partitions") <= NAMES_PER_TURN:
             sizes = list(partitions)
         else:
-            with in_turns(observed.context):
-                sizes = await taken(partitions, self._clock, per_turn=NAMES_PER_TURN)
+            with connection_held(observed.context):
+                sizes = await list_in_turns(partitions, self._clock, per_turn=NAMES_PER_TURN)
         size = sum(sizes) + _PARTITION_BYTES * len(sizes)
         now_ms = self._clock.elapsed_ms()
         throttle_ms = self._buckets.use_if_it_fits(QuotaKey.CONSUMER_BYTE_RATE, limit, size, now_ms)

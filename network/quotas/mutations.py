@@ -74,7 +74,7 @@ class TopicMutations:
             return await self._charge_for_missing(observed, limit)
         topics = _topics(observed.request, key, version)
         counted = observed.quota = _CountedMutations(limit, version >= _STRICT_FROM[key], [], {})
-        taken = self._taken(topics, key, counted)
+        taken = self._charged(topics, key, counted)
         rest = await made_for_each(taken, len(topics), observed.context, self)
         if not counted.refused:
             return None
@@ -83,7 +83,7 @@ class TopicMutations:
         left = tuple(topic for topic in rest if topic is not None)
         return RequestVerdict(request=replace(observed.request, **{_field(key, version): left}))
 
-    def _taken(self, topics: Iterable[Any], key: ApiKey, counted: _CountedMutations) -> Iterator[Any]:
+    def _charged(self, topics: Iterable[Any], key: ApiKey, counted: _CountedMutations) -> Iterator[Any]:
         """Each topic for which there are tokens, which are then taken; None for one that is refused."""
         limit, clock = counted.limit, self.clock
         bucket = self._buckets.tokens(limit, clock.elapsed_ms())
@@ -94,7 +94,7 @@ class TopicMutations:
                 yield None
                 continue
             cost = self._cost(topic, key)
-            bucket.take(cost, limit.bound, now_ms)
+            bucket.spend(cost, limit.bound, now_ms)
             counted.costs.append(cost)
             yield topic
 
@@ -122,7 +122,7 @@ class TopicMutations:
         for result in results:
             cost = next(costs, 0)
             if result.error_code != ErrorCode.NONE:
-                bucket.take(-cost, limit.bound, self.clock.elapsed_ms())
+                bucket.spend(-cost, limit.bound, self.clock.elapsed_ms())
             yield result
 
     async def _charge_for_missing(self, observed: ObservedRequest, limit: Limit) -> RequestVerdict | None:
@@ -141,7 +141,7 @@ class TopicMutations:
         if len(names) > 1 and bucket.tokens(limit.bound, now_ms) < 0:
             observed.quota = _Missing(limit, [])
             return RequestVerdict(request=replace(request, allow_auto_topic_creation=False))
-        bucket.take(len(names) * self._default_partitions, limit.bound, now_ms)
+        bucket.spend(len(names) * self._default_partitions, limit.bound, now_ms)
         observed.quota = _Missing(limit, list(names))
         return None
 
@@ -152,7 +152,7 @@ class TopicMutations:
         partitions = sum(await made_for_each(created, count, observed.context, self))
         now_ms, bound = self.clock.elapsed_ms(), missing.limit.bound
         bucket = self._buckets.tokens(missing.limit, now_ms)
-        bucket.take(partitions - count * self._default_partitions, bound, now_ms)
+        bucket.spend(partitions - count * self._default_partitions, bound, now_ms)
         return bucket.throttle_ms(bound, now_ms) if partitions or not count else 0
 
     def _cost(self, topic: Any, key: ApiKey) -> float:

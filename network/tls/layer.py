@@ -122,6 +122,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         "_closing",
         "_engine",
         "_greeting",
+        "_has_paused",
         "_has_replied",
         "_has_slot",
         "_high",
@@ -137,7 +138,6 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         "_queued",
         "_raw",
         "_raw_paused",
-        "_told",
         "unauthenticated",
     )
 
@@ -170,7 +170,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._raw_paused = False
         self._paused = False
         """True if the connection does not want to read."""
-        self._told = False
+        self._has_paused = False
         """True if the connection was told to write no more."""
         self._closing = False
         self._later: asyncio.Handle | None = None
@@ -369,7 +369,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
                 break
         if self._outgoing.pending:  # an answer to a change of keys
             self._send_outgoing()
-            self._tell()
+            self._pause_if_full()
         return total
 
     def pause_reading(self) -> None:
@@ -402,7 +402,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
             self._drain()
         elif self._encrypt(data):
             self._send_outgoing()
-        self._tell()
+        self._pause_if_full()
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         """Send all of them: small ones in one record."""
@@ -415,7 +415,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         for part in parts:
             self._enqueue(part)
         self._drain()
-        self._tell()
+        self._pause_if_full()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """Sets the limits at which the connection has to stop writing, and may go on."""
@@ -425,7 +425,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
             # Below the connection's own limit, or it would never hear that there is room again.
             raw = min(RAW_BYTES, self._low)
             self._raw.set_write_buffer_limits(high=raw, low=raw // 4)
-        self._tell()
+        self._pause_if_full()
 
     def get_write_buffer_size(self) -> int:
         """Bytes that the socket has not taken."""
@@ -456,8 +456,8 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
             return
         if self._closing:
             self._shut_down()
-        elif self._told and self.get_write_buffer_size() <= self._low and self._application is not None:
-            self._told = False
+        elif self._has_paused and self.get_write_buffer_size() <= self._low and self._application is not None:
+            self._has_paused = False
             self._application.resume_writing()
 
     @staticmethod
@@ -493,10 +493,10 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         if self._outgoing.pending and self._raw is not None and not self._raw.is_closing():
             self._raw.write(self._outgoing.read())
 
-    def _tell(self) -> None:
+    def _pause_if_full(self) -> None:
         """Stop the connection when too much is unsent."""
-        if not self._told and self._application is not None and self.get_write_buffer_size() > self._high:
-            self._told = True
+        if not self._has_paused and self._application is not None and self.get_write_buffer_size() > self._high:
+            self._has_paused = True
             self._application.pause_writing()
 
     def _go_on(self) -> None:

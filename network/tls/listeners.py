@@ -78,12 +78,12 @@ class TlsListener:
             layers=host.layers,
         )
 
-    async def look(self, *, forced: bool) -> str | None:
+    async def refresh(self, *, forced: bool) -> str | None:
         """Give new connections another context, if the stores have changed or somebody asks for it; why they keep what
         they have, if the stores cannot be used."""
         # Read before the stores are: what is replaced in between counts as a change of the next look.
         trusted = await asyncio.to_thread(digest_of, self.settings.trust_files)
-        if await self._watch.look(forced=forced):
+        if await self._watch.refresh(forced=forced):
             self.shared.context = self._watch.built.context
             if trusted != self._trusted:
                 self._trusted = trusted
@@ -199,7 +199,7 @@ class TlsListeners:
         self._background = background
         background.every(EXPIRY_INTERVAL_MS, "the look for expired certificates of clients", self._end_expired)
         if interval_ms > 0:
-            background.every(interval_ms, "the look for changed certificates", self.look)
+            background.every(interval_ms, "the look for changed certificates", self.refresh)
 
     async def _end_expired(self) -> None:
         for listener in self.by_name.values():
@@ -208,13 +208,13 @@ class TlsListeners:
     def reload(self) -> None:
         """Load all stores again, changed or not, while requests are served."""
         if self._background is not None:
-            self._background.once("the reload of certificates", partial(self.look, forced=True))
+            self._background.once("the reload of certificates", partial(self.refresh, forced=True))
 
     async def reload_one(self, name: str) -> str | None:
         """Load the stores of one listener again; why they cannot be used, and None when they are."""
-        return await self.by_name[name].look(forced=True)
+        return await self.by_name[name].refresh(forced=True)
 
-    async def look(self, *, forced: bool = False) -> None:
+    async def refresh(self, *, forced: bool = False) -> None:
         """Load changed stores again; with `forced` all of them."""
         for listener in self.by_name.values():
-            await listener.look(forced=forced)
+            await listener.refresh(forced=forced)

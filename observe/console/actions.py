@@ -129,7 +129,7 @@ class Actions:
     def _action(
         self, kind: type[_Asked], act: Callable[[_Asked, RequestContext], Awaitable[Done]]
     ) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
+        async def respond(request: Request) -> Response:
             body = b""
             async for piece in request.stream():
                 body += piece
@@ -147,7 +147,7 @@ class Actions:
                 return refused(done.status, done.sentence)
             return Response(msgspec.json.encode({"text": done.sentence}) + b"\n", media_type=JSON)
 
-        return answer
+        return respond
 
     def _context(self, request: Request) -> RequestContext:
         host, port = ("?", 0) if request.client is None else request.client
@@ -264,7 +264,9 @@ class Actions:
         if member is None:
             return Done(409, f"{asked.group} has no such member any more: {MOVED_ON}")
         leaving = MemberIdentity(member.member_id, member.instance_id, REMOVED)
-        response = await self._requests.ask(ApiKey.LEAVE_GROUP, LeaveGroupRequest(asked.group, "", (leaving,)), context)
+        response = await self._requests.request(
+            ApiKey.LEAVE_GROUP, LeaveGroupRequest(asked.group, "", (leaving,)), context
+        )
         error = ErrorCode(response.error_code or response.members[0].error_code)
         if error:
             raise RequestRefused(error, f"the broker refuses: {error.name}")

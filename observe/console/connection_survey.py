@@ -71,7 +71,7 @@ class ConnectionSurvey:
         self._connections = connections
         self._clock = clock
 
-    async def look(self, text: str) -> ConnectionsAnswer:
+    async def find(self, text: str) -> ConnectionsAnswer:
         """The connections of which a name or an address contains `text`, in either case."""
         text = text.lower()
         everyone = self._connections()

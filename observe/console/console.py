@@ -97,19 +97,19 @@ class Console:
             Route("/api/v1/session", self._session, methods=["POST"]),
             Route(
                 "/api/v1/explain/transactions/{name:path}",
-                self._told(self._answers.transaction, "it was never used, has expired, or has another coordinator"),
+                self._lookup(self._answers.transaction, "it was never used, has expired, or has another coordinator"),
             ),
             Route(
                 "/api/v1/explain/partitions/{name:path}",
-                self._told(self._answers.partition, "there is none, or this broker has no replica of it"),
+                self._lookup(self._answers.partition, "there is none, or this broker has no replica of it"),
             ),
             Route(
                 "/api/v1/explain/groups/{name:path}",
-                self._told(
+                self._lookup(
                     self._answers.group, "it was never used, its offsets have expired, or it has another coordinator"
                 ),
             ),
-            Route("/api/v1/topics/{name:path}", self._told(self._topics.look)),
+            Route("/api/v1/topics/{name:path}", self._lookup(self._topics.describe)),
             Route("/api/v1/connections", self._all_connections),
             Route("/api/v1/openapi.json", self._openapi),
             *self._logs.routes(),
@@ -142,7 +142,7 @@ class Console:
 
     async def _all_connections(self, request: Request) -> Response:
         text = request.query_params.get("contains", "")[:LONGEST_NAME]
-        found = await self._connections.look(text)
+        found = await self._connections.find(text)
         return Response(msgspec.json.encode(found) + b"\n", media_type=JSON)
 
     async def _openapi(self, request: Request) -> Response:
@@ -150,12 +150,12 @@ class Console:
 
         return Response(description(has_actions=self._actions is not None), media_type=JSON)
 
-    def _told(
+    def _lookup(
         self, ask: Callable[[str], Awaitable[msgspec.Struct | None]], otherwise: str = ""
     ) -> Callable[[Request], Awaitable[Response]]:
         """`otherwise`: why there may be nothing of a name."""
 
-        async def answer(request: Request) -> Response:
+        async def respond(request: Request) -> Response:
             name = request.path_params["name"]
             found = await ask(name) if len(name) <= LONGEST_NAME else None
             if found is None:
@@ -164,7 +164,7 @@ class Console:
                 return Response(msgspec.json.encode(unknown) + b"\n", status_code=404, media_type=JSON)
             return Response(msgspec.json.encode(found) + b"\n", media_type=JSON)
 
-        return answer
+        return respond
 
 
 class StaticFile(NamedTuple):

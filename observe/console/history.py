@@ -116,7 +116,7 @@ class BrokerHistory:
         self._room: FreeBytes | None = None
         self.disk = DiskFigures()
 
-    async def look(self) -> None:
+    async def sample(self) -> None:
         """Add a sample."""
         before, now = self._before, await self._count()
         self._before = now
@@ -152,7 +152,7 @@ class BrokerHistory:
         finally:
             self._figures()
 
-    def tell(self, table: Table[int], version: int) -> None:
+    def update(self, table: Table[int], version: int) -> None:
         """Bring a table up to now."""
         if self._number_sent == self._number:
             return

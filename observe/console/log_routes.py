@@ -65,7 +65,7 @@ class LogRoutes:
     async def _batches(self, request: Request, partition: TopicPartition, log: PartitionLog) -> msgspec.Struct:
         first, end = requested_offset(request, "from"), requested_offset(request, "to")
         limit = requested_number(request, "limit", MOST_BATCHES, most=MOST_BATCHES)
-        return await self._view.look(partition, log, first, end, limit)
+        return await self._view.read(partition, log, first, end, limit)
 
     async def _records(self, request: Request, partition: TopicPartition, log: PartitionLog) -> msgspec.Struct:
         shown = self._access.to(partition.topic, "?" if request.client is None else request.client.host)
@@ -92,10 +92,10 @@ class LogRoutes:
             value.encode("utf-8", "replace"),
             requested_number(request, "cut", CUT, most=LONGEST),
         )
-        return await self._records_view.look(partition, log, question, shown)
+        return await self._records_view.read(partition, log, question, shown)
 
     def _of_a_log(self, look: Look) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
+        async def respond(request: Request) -> Response:
             name = request.path_params["name"]
             partition = partition_named(name)
             log = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partition is None else self._log(partition)
@@ -115,7 +115,7 @@ class LogRoutes:
                 return refused(503, f"the log of {name} cannot be read: {error}")
             return Response(msgspec.json.encode(found) + b"\n", media_type=JSON)
 
-        return answer
+        return respond
 
     def _log(self, partition: TopicPartition) -> PartitionLog | ErrorCode:
         return self._services.partitions.replica(partition)
@@ -127,7 +127,7 @@ async def _offset_at(log: PartitionLog, at_ms: int, isolation: ShownRecords) -> 
     eyes = _EYES[isolation]
     rest = ThreadRest()
     try:
-        found = await log.offset_for_timestamp(at_ms, isolation=eyes, budget=Budget(SEARCH_WORK, rest.take))
+        found = await log.offset_for_timestamp(at_ms, isolation=eyes, budget=Budget(SEARCH_WORK, rest.rest))
     finally:
         rest.give_up()
     return log.visible_end(eyes) if found is None else found.offset

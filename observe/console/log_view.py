@@ -47,7 +47,7 @@ class LogView:
         self._rounds = rounds
         self._work = work
 
-    async def look(
+    async def read(
         self, partition: TopicPartition, log: PartitionLog, first: int | None, end: int | None, limit: int
     ) -> LogAnswer:
         """The batches in [first, end), at most `limit`, or bins where there are more and an `end` is given. Without

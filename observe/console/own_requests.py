@@ -47,7 +47,7 @@ class OwnRequests:
         self._apis = apis
         self._services = services
 
-    async def ask(self, key: ApiKey, request: Message, context: RequestContext) -> Any:
+    async def request(self, key: ApiKey, request: Message, context: RequestContext) -> Any:
         """The response to a request of `context`, whose version is the one of `VERSIONS`. Raises Refused where there
         is none."""
         version = VERSIONS[key]

@@ -70,7 +70,7 @@ class RecordsView:
         self._rounds = rounds
         self._work = work
 
-    async def look(
+    async def read(
         self, partition: TopicPartition, log: PartitionLog, question: RecordsQuestion, shown: Shown
     ) -> RecordsAnswer:
         """Raises Offline, OSError, CorruptRecords."""
@@ -182,18 +182,18 @@ class _Records:
         """The records of a batch from the first one that was asked for on, each with whether it has what was asked.
         For a batch that cannot be read one record stands, with a sentence."""
         try:
-            budget = Budget(rest=ThreadRest().take)  # for a record of a million headers, which is one step
+            budget = Budget(rest=ThreadRest().rest)  # for a record of a million headers, which is one step
             for record in iter_records(data, limit=LARGEST_BATCH, budget=budget):
                 self._steps += 1
                 rest(self._steps)
                 if self._first <= record.offset < self._end:
                     self._looked_at += 1
-                    yield record, header.is_control or self._is_asked(record)
+                    yield record, header.is_control or self._matches(record)
         except CorruptRecords as error:
             sentence = f"the batch of offsets {header.base_offset} to {header.last_offset} cannot be shown: {error}"
             yield Record(max(header.base_offset, self._first), header.max_timestamp, None, sentence.encode()), True
 
-    def _is_asked(self, record: Record) -> bool:
+    def _matches(self, record: Record) -> bool:
         question = self._question
         return (not question.key or question.key in (record.key or b"")) and (
             not question.value or question.value in (record.value or b"")

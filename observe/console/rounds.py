@@ -133,8 +133,8 @@ class Rounds:
         counts, ids_left_out = await self._transactions(version)
         partitions = await self._all_partitions(version)
         await self._groups.round(version)
-        self._told(version)
-        self._history.tell(self.tables["samples"], version)
+        self._put_events(version)
+        self._history.update(self.tables["samples"], version)
         self._summary(version, counts, ids_left_out, partitions)
         self.version = version
 
@@ -186,7 +186,7 @@ class Rounds:
             for log in logs:
                 partition = log.topic_partition
                 there.add(partition)
-                facts = self._look(partition, log)
+                facts = self._facts_of(partition, log)
                 held += facts.is_led and facts.seen.holds_readers
                 offline += bool(facts.seen.failure)
                 size += log.size_bytes
@@ -201,7 +201,7 @@ class Rounds:
                 self.tables["partitions"].remove(str(partition), version)
         return _Hosted(len(hosted), held, offline, max(0, len(hosted) - MOST_PARTITIONS), size)
 
-    def _look(self, partition: TopicPartition, log: PartitionLog) -> _Facts:
+    def _facts_of(self, partition: TopicPartition, log: PartitionLog) -> _Facts:
         seen, before = self._survey.state_of(log), self._partitions.get(partition)
         holder: Txn | None = None
         if seen.holds_readers:
@@ -255,7 +255,7 @@ class Rounds:
 
     # What was heard, and the whole ----------------------------------------------------------------------------------
 
-    def _told(self, version: int) -> None:
+    def _put_events(self, version: int) -> None:
         feed = self._feed
         if feed is None:
             return

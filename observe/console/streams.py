@@ -80,7 +80,7 @@ class Streams:
         return len(self._streams)
 
     @property
-    def is_looking(self) -> bool:
+    def is_running(self) -> bool:
         """True while rounds go on."""
         return self._running is not None and not self._running.done()
 

@@ -128,7 +128,7 @@ class TopicActions:
         configs = tuple(CreatableTopicConfig(name, value) for name, value in asked.configs.items())
         topic = CreatableTopic(asked.name, asked.partitions or -1, asked.replication_factor or -1, (), configs)
         request = CreateTopicsRequest((topic,), REQUEST_TIMEOUT_MS)
-        response = await self._requests.ask(ApiKey.CREATE_TOPICS, request, context)
+        response = await self._requests.request(ApiKey.CREATE_TOPICS, request, context)
         (made,) = response.topics
         _raise(made.error_code, made.error_message)
         audit.note("the console creates a topic", context, topic=asked.name)
@@ -142,7 +142,7 @@ class TopicActions:
         if isinstance(topic, Done):
             return topic
         request = DeleteTopicsRequest((DeleteTopicState(None, topic.topic_id),), (), REQUEST_TIMEOUT_MS)
-        response = await self._requests.ask(ApiKey.DELETE_TOPICS, request, context)
+        response = await self._requests.request(ApiKey.DELETE_TOPICS, request, context)
         (gone,) = response.responses
         _raise(gone.error_code, gone.error_message)
         audit.note("the console deletes a topic", context, topic=asked.name, topic_id=asked.topic_id)
@@ -159,7 +159,7 @@ class TopicActions:
         change = AlterableConfig(asked.config, operation, asked.value)
         resource = AlterConfigsResource(ConfigResourceType.TOPIC, asked.name, (change,))
         request = IncrementalAlterConfigsRequest((resource,))
-        response = await self._requests.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, context)
+        response = await self._requests.request(ApiKey.INCREMENTAL_ALTER_CONFIGS, request, context)
         (changed,) = response.responses
         _raise(changed.error_code, changed.error_message)
         audit.note(
@@ -183,7 +183,7 @@ class TopicActions:
             return Done(400, f"{partition} begins at {asked.log_start}: there is nothing below {asked.before}")
         topic = DeleteRecordsTopic(partition.topic, (DeleteRecordsPartition(partition.partition, asked.before),))
         request = DeleteRecordsRequest((topic,), REQUEST_TIMEOUT_MS)
-        response = await self._requests.ask(ApiKey.DELETE_RECORDS, request, context)
+        response = await self._requests.request(ApiKey.DELETE_RECORDS, request, context)
         (result,) = response.topics[0].partitions
         _raise(result.error_code, _RECORDS.get(result.error_code))
         audit.note("the console deletes records", context, partition=asked.partition, before=asked.before)
@@ -214,7 +214,7 @@ class TopicActions:
         name = await self._transactional_id(context)
 
         async def init() -> Any:
-            return await self._requests.ask(
+            return await self._requests.request(
                 ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest(name, TEST_TIMEOUT_MS), context
             )
 
@@ -223,7 +223,7 @@ class TopicActions:
         offset = await self._produce(partition, record, context, name, *producer)
 
         async def end() -> Any:
-            return await self._requests.ask(ApiKey.END_TXN, EndTxnRequest(name, *producer, commit), context)
+            return await self._requests.request(ApiKey.END_TXN, EndTxnRequest(name, *producer, commit), context)
 
         await self._soon(end)
         return offset
@@ -233,7 +233,7 @@ class TopicActions:
 
         async def find() -> Any:
             request = FindCoordinatorRequest("", TRANSACTIONAL_IDS, (TEST_ID,))
-            response = await self._requests.ask(ApiKey.FIND_COORDINATOR, request, context)
+            response = await self._requests.request(ApiKey.FIND_COORDINATOR, request, context)
             return response.coordinators[0]
 
         await self._soon(find)
@@ -282,7 +282,7 @@ class TopicActions:
             name=partition.topic, partition_data=(PartitionProduceData(partition.partition, bytes(batch)),)
         )
         request = ProduceRequest(transactional_id, ALL_REPLICAS, REQUEST_TIMEOUT_MS, (data,))
-        response = await self._requests.ask(ApiKey.PRODUCE, request, context)
+        response = await self._requests.request(ApiKey.PRODUCE, request, context)
         (result,) = response.responses[0].partition_responses
         _raise(result.error_code, result.error_message)
         offset: int = result.base_offset

@@ -114,7 +114,7 @@ class TopicView:
         self._rounds = rounds
         self._positions = positions
 
-    async def look(self, name: str) -> TopicAnswer | None:
+    async def describe(self, name: str) -> TopicAnswer | None:
         """One topic; None when there is none of that name."""
         services = self._services
         topic = services.cluster.topics.get(name)

@@ -31,7 +31,7 @@ from eosin.protocol.records.scan import sound_batches
 from eosin.protocol.wire.codec import DecodeError
 from eosin.runtime.clock import SystemClock
 from eosin.storage.disk.interfaces import Disk
-from eosin.storage.inspection.directory import Directory, look_at
+from eosin.storage.inspection.directory import Directory, read_directory
 from eosin.storage.inspection.index_files import read_index
 from eosin.storage.inspection.names import FileKind
 from eosin.storage.inspection.producer_replay import ProducerReplay
@@ -56,7 +56,7 @@ class StoredFacts:
         """Raises UnusableDirectory, OSError."""
         self._disk = disk
         self._path = path
-        self._directory: Directory = look_at(disk, path)
+        self._directory: Directory = read_directory(disk, path)
         self._clock = SystemClock()
         self._changes: list[Change] | None = None
         self._groups: tuple[Loader, OffsetStore] | None = None
@@ -312,7 +312,7 @@ class StoredFacts:
                 run = memoryview(data)
                 try:
                     for head in sound_batches(run):
-                        loader.take(run, head)
+                        loader.apply(run, head)
                 except (CorruptRecords, DecodeError):
                     continue  # the torn end of a crash
             loader.finish()

@@ -31,21 +31,21 @@ def application(
 
     async def readyz(request: Request) -> Response:
         reasons = health.reasons()
-        return answered({"ready": not reasons, **reasons}, status=NOT_READY if reasons else 200)
+        return json_response({"ready": not reasons, **reasons}, status=NOT_READY if reasons else 200)
 
     async def metrics(request: Request) -> Response:
         pieces, kind = await exposition.expose(request.headers.get("accept", ""))
         size = sum(len(piece) for piece in pieces)
         return StreamingResponse(in_turns(pieces), headers={"content-type": kind, "content-length": str(size)})
 
-    def told(ask: Callable[[str], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
+    def by_name(ask: Callable[[str], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
+        async def respond(request: Request) -> Response:
             found = await ask(request.path_params["name"])
             if found is None:
-                return answered({"error": f"there is no {request.path_params['name']!r} here"}, status=NOT_FOUND)
-            return answered(found)
+                return json_response({"error": f"there is no {request.path_params['name']!r} here"}, status=NOT_FOUND)
+            return json_response(found)
 
-        return answer
+        return respond
 
     return Starlette(
         routes=[
@@ -53,11 +53,11 @@ def application(
             Route("/readyz", readyz),
             Route("/metrics", metrics),
             *others,  # before those that take every name
-            Route("/api/v1/transactions/{name:path}", told(knowledge.transaction)),
-            Route("/api/v1/partitions/{name:path}", told(knowledge.partition)),
-            Route("/api/v1/groups/{name:path}", told(knowledge.group)),
-            Route("/api/v1/producers/{name:path}", told(knowledge.producer)),
-            Route("/api/v1/brokers/{name:path}", told(knowledge.broker)),
+            Route("/api/v1/transactions/{name:path}", by_name(knowledge.transaction)),
+            Route("/api/v1/partitions/{name:path}", by_name(knowledge.partition)),
+            Route("/api/v1/groups/{name:path}", by_name(knowledge.group)),
+            Route("/api/v1/producers/{name:path}", by_name(knowledge.producer)),
+            Route("/api/v1/brokers/{name:path}", by_name(knowledge.broker)),
         ],
     )
 
@@ -69,6 +69,6 @@ async def in_turns(pieces: Sequence[bytes]) -> AsyncIterator[bytes]:
         await asyncio.sleep(0)
 
 
-def answered(value: Any, *, status: int = 200) -> Response:
+def json_response(value: Any, *, status: int = 200) -> Response:
     """A value as JSON."""
     return Response(msgspec.json.encode(value) + b"\n", status_code=status, media_type=JSON)

@@ -79,7 +79,7 @@ class HttpHost:
         self._bound = bound
         self._application = application
         config = uvicorn.Config(
-            self._answered,
+            self._respond,
             interface="asgi3",
             lifespan="off",
             access_log=False,
@@ -99,7 +99,7 @@ class HttpHost:
         self._seen: dict[Any, float] = {}
         """Connections without a whole request, and since when."""
 
-    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A stop ends what takes longer than it may: that is no failure, of which uvicorn would log a traceback."""
         has_begun = False
 

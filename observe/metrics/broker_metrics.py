@@ -55,7 +55,7 @@ class BrokerMetrics:
 
     async def families(self) -> AsyncIterator[Family]:
         """Every family."""
-        for family in self._answered():
+        for family in self._requests_served():
             yield family
         async for family in self._connected():
             yield family
@@ -73,7 +73,7 @@ class BrokerMetrics:
             float(self._services.partitions.is_disk_full),
         )
 
-    def _answered(self) -> Iterator[Family]:
+    def _requests_served(self) -> Iterator[Family]:
         stats = self._requests
         versions: list[Row] = [
             ((_api(both >> 16), str(both & 0xFFFF)), count) for both, count in sorted(stats.versions.items())

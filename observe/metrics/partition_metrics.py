@@ -169,15 +169,15 @@ class PartitionMetrics:
         yield single("eosin_broker_epoch", "The epoch of this broker's registration.", -1 if epoch is None else epoch)
 
     def _logs(self, counts: PartitionCounts) -> Iterator[Family]:
-        def told(name: str, text: str, read: Callable[[PartitionLog], float]) -> Family:
+        def family(name: str, text: str, read: Callable[[PartitionLog], float]) -> Family:
             return column(name, text, counts.keys, [read(each.log) for each in counts.told])
 
-        yield told("kafka_log_log_size", "Bytes of the log.", lambda log: log.size_bytes)
-        yield told("kafka_log_log_logendoffset", "Log end.", lambda log: log.log_end_offset)
-        yield told("kafka_log_log_logstartoffset", "Log start.", lambda log: log.log_start_offset)
-        yield told("kafka_log_log_numlogsegments", "Segments.", lambda log: len(log.segments))
-        yield told("kafka_topic_partition_current_offset", "The high watermark.", lambda log: log.high_watermark)
-        yield told("kafka_topic_partition_oldest_offset", "Log start.", lambda log: log.log_start_offset)
+        yield family("kafka_log_log_size", "Bytes of the log.", lambda log: log.size_bytes)
+        yield family("kafka_log_log_logendoffset", "Log end.", lambda log: log.log_end_offset)
+        yield family("kafka_log_log_logstartoffset", "Log start.", lambda log: log.log_start_offset)
+        yield family("kafka_log_log_numlogsegments", "Segments.", lambda log: len(log.segments))
+        yield family("kafka_topic_partition_current_offset", "The high watermark.", lambda log: log.high_watermark)
+        yield family("kafka_topic_partition_oldest_offset", "Log start.", lambda log: log.log_start_offset)
 
     def _stable_offsets(self, counts: PartitionCounts) -> Iterator[Family]:
         now_ms, held = self._services.clock.now_ms(), self._held
@@ -210,32 +210,32 @@ class PartitionMetrics:
         known = [(key, each) for key, each in zip(counts.keys, counts.told, strict=True) if each.state is not None]
         keys = [key for key, _ in known]
 
-        def told(name: str, text: str, read: Callable[[PartitionState, int], Any]) -> Family:
+        def family(name: str, text: str, read: Callable[[PartitionState, int], Any]) -> Family:
             return column(
                 name, text, keys, [int(read(each.state, each.min_in_sync)) for _, each in known if each.state]
             )
 
-        yield told(
+        yield family(
             "kafka_cluster_partition_underminisr",
             "1 below min.insync.replicas.",
             lambda state, wanted: len(state.isr) < min(wanted, len(state.replicas)),
         )
-        yield told(
+        yield family(
             "kafka_cluster_partition_atminisr",
             "1 at min.insync.replicas.",
             lambda state, wanted: len(state.isr) == min(wanted, len(state.replicas)),
         )
-        yield told("kafka_cluster_partition_replicascount", "Replicas.", lambda state, _: len(state.replicas))
+        yield family("kafka_cluster_partition_replicascount", "Replicas.", lambda state, _: len(state.replicas))
         prefix = "kafka_topic_partition_"
-        yield told(f"{prefix}leader", "Node id, -1 for none.", lambda state, _: state.leader_id)
-        yield told(f"{prefix}replicas", "Replicas.", lambda state, _: len(state.replicas))
-        yield told(f"{prefix}in_sync_replica", "Replicas in sync.", lambda state, _: len(state.isr))
-        yield told(
+        yield family(f"{prefix}leader", "Node id, -1 for none.", lambda state, _: state.leader_id)
+        yield family(f"{prefix}replicas", "Replicas.", lambda state, _: len(state.replicas))
+        yield family(f"{prefix}in_sync_replica", "Replicas in sync.", lambda state, _: len(state.isr))
+        yield family(
             f"{prefix}under_replicated_partition",
             "1 when a replica lacks.",
             lambda state, _: len(state.isr) < len(state.replicas),
         )
-        yield told(
+        yield family(
             f"{prefix}leader_is_preferred",
             "1 when the first replica leads.",
             lambda state, _: state.leader_id == (state.replicas or (NO_LEADER,))[0],

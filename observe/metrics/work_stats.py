@@ -26,7 +26,7 @@ class FlushStats:
         self.total_bytes = 0
         self._lock = threading.Lock()
 
-    def took(self, took_ns: int) -> None:
+    def record(self, took_ns: int) -> None:
         """Count one."""
         with self._lock:
             self.latencies.observe(took_ns)
@@ -64,7 +64,7 @@ class VerificationStats:
         self.results: dict[str, int] = {}
         self.latencies = Latencies()
 
-    def answered(self, error: ErrorCode, began_ns: int) -> None:
+    def record(self, error: ErrorCode, began_ns: int) -> None:
         """Count one question."""
         self.results[error.name] = self.results.get(error.name, 0) + 1
         self.latencies.observe(stopwatch_ns() - began_ns)

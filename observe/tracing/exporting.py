@@ -103,12 +103,12 @@ class SpanExport:
         while True:
             queue.wait(SEND_SECONDS)
             is_last = queue.is_closed
-            while batch := queue.take():
+            while batch := queue.next_batch():
                 for index, traced in enumerate(batch):
                     self._make(facts_of(traced, self._cluster_id))
                     if index % BREATH == BREATH - 1:
                         threading.Event().wait(BREATH_SECONDS)
-                self._send(self._made.taken())
+                self._send(self._made.drain())
             self._complain()
             if is_last:
                 return
@@ -172,7 +172,7 @@ class _Made(SpanProcessor):
     def on_end(self, span: ReadableSpan) -> None:
         self._spans.append(span)
 
-    def taken(self) -> list[ReadableSpan]:
+    def drain(self) -> list[ReadableSpan]:
         """Return the spans since the last call, and forget them."""
         taken, self._spans = self._spans, []
         return taken

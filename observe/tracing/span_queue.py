@@ -57,7 +57,7 @@ class SpanQueue:
             self._is_due.wait(seconds)
             self._is_due.clear()
 
-    def take(self) -> list[Traced]:
+    def next_batch(self) -> list[Traced]:
         """The next batch, oldest first; empty when nothing waits."""
         taken: list[Traced] = []
         while self._traced and len(taken) < BATCH:

@@ -12,7 +12,7 @@ from eosin.settings.start_error import StartError
 if TYPE_CHECKING:
     from eosin.observe.tracing.exporting import SpanExport
 
-NEEDS_EXTRA = 'eosin.tracing.endpoint needs: pip install "eosin[otel]"'
+NEEDS_LIBRARIES = 'eosin.tracing.endpoint needs: pip install "eosin[otel]"'
 
 
 class Tracing:
@@ -24,7 +24,7 @@ class Tracing:
         self.queue = SpanQueue(most_spans)
         self._export: SpanExport | None = None
 
-    def hear(self, recorder: FlightRecorder) -> None:
+    def attach(self, recorder: FlightRecorder) -> None:
         """Trace what the flight recorder sees from now on."""
         tracer = TransactionTracer(self.queue, ratio=self._ratio)
         before = recorder.on_notable
@@ -58,5 +58,5 @@ def tracing_of(url: str, *, ratio: float, most_spans: int) -> Tracing:
         import opentelemetry.exporter.otlp.proto.http.trace_exporter
         import opentelemetry.sdk.trace  # noqa: F401
     except ImportError:
-        raise StartError(NEEDS_EXTRA) from None
+        raise StartError(NEEDS_LIBRARIES) from None
     return Tracing(url, ratio=ratio, most_spans=most_spans)

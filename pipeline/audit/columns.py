@@ -20,7 +20,7 @@ def length(columns: Mapping[str, Array]) -> int:
     return len(next(iter(columns.values()))) if columns else 0
 
 
-def take(columns: Mapping[str, Array], chosen: Array) -> Columns:
+def select(columns: Mapping[str, Array], chosen: Array) -> Columns:
     """The rows at these positions, or where this mask is true."""
     return {name: column[chosen] for name, column in columns.items()}
 

@@ -6,7 +6,7 @@ The audit decodes no other values. These distinguish an open transaction that it
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from eosin.pipeline.audit.columns import Columns, take
+from eosin.pipeline.audit.columns import Columns, select
 from eosin.pipeline.audit.headers import NOT_A_BATCH, HeaderProblem
 from eosin.protocol.records.batch import CorruptRecords
 from eosin.protocol.records.header import read_header
@@ -45,10 +45,10 @@ class SegmentStateReplay:
         self._last: dict[bytes, KeyValue] = {}
         self.problems: list[HeaderProblem] = []
 
-    def take(self, headers: Columns, chunk_at: int, data: bytes) -> None:
+    def apply(self, headers: Columns, chunk_at: int, data: bytes) -> None:
         """Read the records of the sound batches in `data`, which lies at `chunk_at` in the file."""
         view = memoryview(data)
-        rows = take(headers, ~headers["control"])
+        rows = select(headers, ~headers["control"])
         for position, size in zip(rows["position"].tolist(), rows["size"].tolist(), strict=True):
             batch = view[position - chunk_at : position - chunk_at + size]
             header = read_header(batch)

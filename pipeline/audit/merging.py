@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from eosin.pipeline.audit.columns import NONE, Columns, length, take
+from eosin.pipeline.audit.columns import NONE, Columns, length, select
 from eosin.pipeline.audit.pieces import fold
 from eosin.pipeline.audit.sequences import faults
 
@@ -28,11 +28,11 @@ class Merged(NamedTuple):
 
 def merge(pieces: Columns, segments: Columns) -> Merged:
     """Join the pieces of all segments of one partition, which may come in any order."""
-    segments = take(segments, np.argsort(segments["segment"], kind="stable"))
+    segments = select(segments, np.argsort(segments["segment"], kind="stable"))
     pieces = _counted_from_the_start(pieces, segments)
     runs = fold([pieces])
     end = int(segments["next_offset"].max(initial=0))
-    transactional = take(runs, runs["transactional"])
+    transactional = select(runs, runs["transactional"])
     return Merged(transactional, faults(pieces, across_segments=True), blocks(transactional, end))
 
 
@@ -56,13 +56,13 @@ def blocks(runs: Columns, end: int) -> Columns:
     """
     if not length(runs) or not (runs["batches"] > 0).any():
         return {name: np.empty(0, np.int64) for name in BLOCK}
-    rows = take(runs, runs["batches"] > 0)
-    rows = take(rows, np.argsort(rows["first_offset"], kind="stable"))
+    rows = select(runs, runs["batches"] > 0)
+    rows = select(rows, np.argsort(rows["first_offset"], kind="stable"))
     is_open = rows["marker"] < 0
     until = np.where(is_open, _NEVER, rows["marker_offset"])
     latest = np.maximum.accumulate(until)
     holds = np.concatenate(([True], until[1:] > latest[:-1]))
-    rows, until, is_open = take(rows, holds), until[holds], is_open[holds]
+    rows, until, is_open = select(rows, holds), until[holds], is_open[holds]
     # Each remaining run outlasts the one before it.
     after = np.concatenate(([False], until[:-1] > rows["first_offset"][1:]))
     ended_ms = np.concatenate(([NONE], rows["marker_ms"][:-1]))

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from eosin.pipeline.audit.columns import NONE, Array, Columns, concatenate, length, take
+from eosin.pipeline.audit.columns import NONE, Array, Columns, concatenate, length, select
 
 PIECE: Final = (
     "segment", "producer_id", "transactional", "first_offset", "last_offset", "first_epoch", "last_epoch",
@@ -34,7 +34,7 @@ def of_batches(headers: Columns, segment: int) -> Columns:
     """A piece for each batch with a producer id. Control batches without a marker are left out."""
     ends = headers["marker"] >= 0
     chosen = (headers["producer_id"] >= 0) & (ends | ~headers["control"])
-    rows = take(headers, chosen)
+    rows = select(headers, chosen)
     ends = ends[chosen]
     data = ~ends
     count = length(rows)
@@ -71,7 +71,7 @@ def of_batches(headers: Columns, segment: int) -> Columns:
 
 def in_order(pieces: Columns) -> Columns:
     """Pieces sorted by producer, and within a producer by offset."""
-    return take(pieces, np.lexsort((pieces["first_offset"], pieces["producer_id"])))
+    return select(pieces, np.lexsort((pieces["first_offset"], pieces["producer_id"])))
 
 
 def fold(tables: Iterable[Columns]) -> Columns:

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from eosin.pipeline.audit.columns import Array, Columns, concatenate, length, take
+from eosin.pipeline.audit.columns import Array, Columns, concatenate, length, select
 from eosin.pipeline.audit.pieces import in_order
 
 FAULT: Final = ("producer_id", "producer_epoch", "offset", "what", "expected", "found")
@@ -38,7 +38,7 @@ def _neighbours(rows: Columns, across_segments: bool) -> tuple[Columns, Columns]
     same = before["producer_id"] == after["producer_id"]
     if across_segments:
         same &= before["segment"] != after["segment"]
-    return take(before, same), take(after, same)
+    return select(before, same), select(after, same)
 
 
 def _epochs(rows: Columns, across_segments: bool) -> Columns:
@@ -47,11 +47,11 @@ def _epochs(rows: Columns, across_segments: bool) -> Columns:
     shown = np.where(after["batches"] > 0, after["first_epoch"], after["marker_epoch"])
     wrong = shown < known
     what = np.full(int(wrong.sum()), EPOCH, np.int64)
-    return _table(take(after, wrong), what, epoch=shown[wrong], expected=known[wrong], found=shown[wrong])
+    return _table(select(after, wrong), what, epoch=shown[wrong], expected=known[wrong], found=shown[wrong])
 
 
 def _sequences(rows: Columns, across_segments: bool) -> Columns:
-    before, after = _neighbours(take(rows, rows["batches"] > 0), across_segments)
+    before, after = _neighbours(select(rows, rows["batches"] > 0), across_segments)
     same_epoch = after["first_epoch"] == before["last_epoch"]
     expected = np.where(same_epoch, (before["last_sequence"] + 1) & _MAX_SEQUENCE, 0)
     found = after["first_sequence"]
@@ -63,7 +63,7 @@ def _sequences(rows: Columns, across_segments: bool) -> Columns:
     gaps = known & (ahead > 0) & ~repeats & (after["first_holes"] == before["last_holes"])
     wrong = repeats | gaps
     what = np.where(repeats, REPEAT, GAP)[wrong]
-    rows = take(after, wrong)
+    rows = select(after, wrong)
     return _table(rows, what, epoch=rows["first_epoch"], expected=expected[wrong], found=found[wrong])
 
 

@@ -103,7 +103,7 @@ def read_facts(file: SegmentFile, schema: Any) -> Iterator[Any]:
             size,
             base_offset=file.base_offset,
             is_last=file.is_last,
-            watch=None if replay is None else replay.take,
+            watch=None if replay is None else replay.apply,
         )
     except OSError as error:
         problem = HeaderProblem(UNREADABLE, 0, file.base_offset, str(error))

@@ -81,7 +81,7 @@ def _audit(spark: Any, options: Any, as_of_ms: int | None) -> int:
         report.write(options.out)
     if options.plots is not None:
         _write_plots(options.plots, report, findings, options.paths)
-    print(json.dumps(findings.as_json()) if options.json else "\n".join(told(findings)))
+    print(json.dumps(findings.as_json()) if options.json else "\n".join(text_lines(findings)))
     return 0 if findings.is_clean else 1
 
 
@@ -97,7 +97,7 @@ def _write_plots(folder: Path, report: Any, findings: "Findings", paths: Sequenc
     (folder / "report.html").write_text(html)
 
 
-def told(findings: "Findings") -> list[str]:
+def text_lines(findings: "Findings") -> list[str]:
     """The lines for a person."""
     from eosin.pipeline.audit.plots import duration
 

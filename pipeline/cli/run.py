@@ -83,7 +83,7 @@ def _run(
         command_config=options.command_config,
     )
 
-    def tell(progress: "BatchProgress") -> None:
+    def print_progress(progress: "BatchProgress") -> None:
         print(progress.json() if options.json else progress.line(), flush=True)
 
     topics = [*options.input.split(","), options.output]
@@ -92,7 +92,7 @@ def _run(
         spark = session(name, options.master, conf)
     spark.sparkContext.setLogLevel("ERROR")
     try:
-        pipeline.run(spark, tell)
+        pipeline.run(spark, print_progress)
     finally:
         spark.stop()
     return 0

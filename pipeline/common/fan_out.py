@@ -27,7 +27,7 @@ class FanOut(Generic[T]):
         self._clock = clock or SystemClock()
         self._asked: dict[str, asyncio.Task[T]] = {}
 
-    async def ask(self, questions: Mapping[str, Question[T]]) -> dict[str, T]:
+    async def run(self, questions: Mapping[str, Question[T]]) -> dict[str, T]:
         """The answers of this round, by task. A round without an answer ends with a pause. Raises the error of a
         question at once, and its timeout only after the final attempt of the task."""
         for task in [each for each in self._asked if each not in questions]:

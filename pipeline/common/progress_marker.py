@@ -83,10 +83,10 @@ async def ensure_topic(client: Client, topic: str) -> None:
         if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
 
-    async def look() -> TopicInfo:
+    async def describe() -> TopicInfo:
         return (await client.metadata(topic)).topic(topic)  # not all brokers know a new topic at once
 
-    found = await client.retry(look)
+    found = await client.retry(describe)
     if len(found.partitions) != 1:
         raise BadProgressTopic(
             f"topic {topic} holds progress markers and has {len(found.partitions)} partitions, not 1"

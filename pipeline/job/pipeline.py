@@ -76,12 +76,12 @@ class Pipeline:
         Raises a PipelineError if a restart cannot help.
         """
 
-        def told(progress: BatchProgress) -> None:
+        def report(progress: BatchProgress) -> None:
             self._last = progress
             tell(progress)
 
         sink = self._writing = self._sink(lambda report: supervisor.reported(report))
-        supervisor = Supervisor(lambda: self._start(spark, sink), sink, told, max_failures=self._max_failures)
+        supervisor = Supervisor(lambda: self._start(spark, sink), sink, report, max_failures=self._max_failures)
         try:
             supervisor.run()
         finally:

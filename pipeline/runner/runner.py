@@ -259,7 +259,7 @@ class Runner:
         return True
 
     async def _round(self, parts: _Parts) -> None:
-        answers = await parts.rounds.ask(parts.inputs.questions())
+        answers = await parts.rounds.run(parts.inputs.questions())
         if not parts.producer.in_transaction:
             parts.outputs.refresh()
         await self._work(parts, parts.inputs.moved(answers))

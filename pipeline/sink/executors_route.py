@@ -160,7 +160,7 @@ class _Task:
             given = 0
             for batch in batches:
                 given += batch.num_rows
-                loop.run(writing.take(batch))
+                loop.run(writing.write(batch))
             loop.run(writing.finish(given))
         except BaseException as error:
             loop.run(writing.close(error))
@@ -205,7 +205,7 @@ class TaskWriter:
             )
             self._open = opened.pop_all()
 
-    async def take(self, rows: Any) -> None:
+    async def write(self, rows: Any) -> None:
         await self._writer.write_arrow(rows)
 
     async def finish(self, given: int) -> None:

@@ -63,7 +63,7 @@ class LeaseBook:
             )
         self._begun.add(task)
 
-    def take(self, task: int, partition: int, grant: Grant) -> None:
+    def request(self, task: int, partition: int, grant: Grant) -> None:
         """Ask for a partition. `grant` is called at once, or when its holder frees it. Raises Refused."""
         self.check()
         if partition in self._holders:

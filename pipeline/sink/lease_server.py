@@ -93,7 +93,7 @@ class LeaseServer:
         task = self._tasks[writer]
         if "take" in asked:
             partition = asked["take"]
-            self.book.take(
+            self.book.request(
                 task, partition, lambda sequence: self._send(writer, {"taken": partition, "sequence": sequence})
             )
         elif "free" in asked:

@@ -46,7 +46,7 @@ class RowEncoder:
         self._gathered: list[Any] = []
         self._size = 0
 
-    def take(self, rows: Any) -> list[EncodedBatch]:
+    def add(self, rows: Any) -> list[EncodedBatch]:
         """Take the rows of a pyarrow.RecordBatch; returns batches once enough rows are gathered. Raises BadRows."""
         self._gathered.append(rows)
         self._size += rows.nbytes

@@ -85,7 +85,7 @@ class RowWriter:
         """Take the rows of a pyarrow.RecordBatch; some may be sent at once. Raises BadRows or a ClientError, which may
         concern earlier rows."""
         for topic, part in split_by_topic(rows, self._topic):
-            for partition, count, payload in (await self._encoder(topic)).take(part):
+            for partition, count, payload in (await self._encoder(topic)).add(part):
                 await self._append(TopicPartition(topic, partition), payload, count)
 
     async def write(self, rows: Rows) -> None:

@@ -26,11 +26,11 @@ class EndOffsets:
         self._consumer = Consumer(client, isolation=isolation)
         self._rounds: FanOut[int] = FanOut(timeouts, patience_ms=patience_ms)
 
-    async def ask(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The ends of the partitions that answer in time. Raises the timeout of a partition whose time is up."""
         by_task = {str(each): each for each in partitions}
         questions = {task: functools.partial(self._end, each) for task, each in by_task.items()}
-        answers = {by_task[task]: end for task, end in (await self._rounds.ask(questions)).items()}
+        answers = {by_task[task]: end for task, end in (await self._rounds.run(questions)).items()}
         self.known = {each: end for each, end in self.known.items() if str(each) in by_task} | answers
         return answers
 

@@ -156,7 +156,7 @@ class _LogReading:
             self._planning = _Planning(self.source)
         return self._planning
 
-    def ask(self, question: str, *arguments: Any) -> Any:
+    def call(self, question: str, *arguments: Any) -> Any:
         """The result of a method of `LogOffsets`."""
         planning = self.planning
         return planning.loop.run(getattr(planning.offsets, question)(*arguments))
@@ -169,10 +169,10 @@ class _LogReading:
 
     def offsets(self, wanted: str | Offsets) -> SourcePosition:
         """The earliest, latest or given offsets. Partitions that are not given begin at their earliest record."""
-        there = self.ask("partitions")
+        there = self.call("partitions")
         if wanted == LATEST:
-            return SourcePosition(dict(self.ask("latest", there.partitions)), there.topic_ids)
-        found: dict[TopicPartition, int] = dict(self.ask("earliest", there.partitions))
+            return SourcePosition(dict(self.call("latest", there.partitions)), there.topic_ids)
+        found: dict[TopicPartition, int] = dict(self.call("earliest", there.partitions))
         if isinstance(wanted, Mapping):
             found |= {each: offset for each, offset in wanted.items() if each in found}
         return SourcePosition(found, there.topic_ids)
@@ -183,7 +183,7 @@ class _LogReading:
         begins = {each: start[each] for each, stop in end.items() if each in start and start[each] <= stop}
         others = [each for each in end if each not in begins]  # new, or deleted and created again
         if others:
-            begins |= self.ask("earliest", others)
+            begins |= self.call("earliest", others)
         remaining = self.planning.timeouts.remaining_ms
         return [
             LogRange(
@@ -269,7 +269,7 @@ class TxnLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             topic_ids, position = self._target.topic_ids, self._in_same_topics(known, self._target.topic_ids)
             ends = self._target.offsets
         else:
-            there: FoundPartitions = self._reading.ask("partitions")
+            there: FoundPartitions = self._reading.call("partitions")
             topic_ids, position = there.topic_ids, self._in_same_topics(known, there.topic_ids)
             ends = self._ends(position, there.partitions)
         begins = self._begins(position, ends)
@@ -292,7 +292,7 @@ class TxnLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, position: Offsets, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """The end of each partition. If its leader does not answer in time, that is its position: it is left out."""
         planning = self._reading.planning
-        answered = planning.loop.run(planning.ends.ask(partitions))
+        answered = planning.loop.run(planning.ends.fetch(partitions))
         return {
             each: answered.get(each, position.get(each, 0)) for each in partitions if each in {**position, **answered}
         }
@@ -326,7 +326,7 @@ class TxnLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _begins(self, position: Offsets, latest: Offsets) -> dict[TopicPartition, int]:
         new = [each for each in latest if each not in position]
-        begins = {**position, **(self._reading.ask("earliest", new) if new else {})}
+        begins = {**position, **(self._reading.call("earliest", new) if new else {})}
         for partition, offset in position.items():
             end = latest.get(partition)
             if (end is not None and end >= offset) or (end is None and self._target is not None):
@@ -334,7 +334,7 @@ class TxnLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             what = "does not exist any more" if end is None else f"ends at {end}, before offset {offset}"
             if self._reading.source.fail_on_data_loss:
                 raise DataLoss(f"{partition} {what}: it was deleted, and perhaps created again (failOnDataLoss=true)")
-            begins[partition] = 0 if end is None else self._reading.ask("earliest", [partition])[partition]
+            begins[partition] = 0 if end is None else self._reading.call("earliest", [partition])[partition]
         return begins
 
 

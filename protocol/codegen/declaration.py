@@ -59,7 +59,7 @@ def layout_of(struct: type[Message], version: int, *, flexible: bool) -> Layout:
     tagged: list[TaggedField] = []
     for name, annotation in _annotations(struct).items():
         try:
-            declared = _taken_apart(annotation)
+            declared = _declared(annotation)
             if not _covers(declared.versions, version):
                 continue
             node = _node(declared, version, flexible)
@@ -80,7 +80,7 @@ def _annotations(struct: type[Message]) -> dict[str, Any]:
     return inspect.get_annotations(struct, eval_str=True)
 
 
-def _taken_apart(annotation: Any) -> _Declared:
+def _declared(annotation: Any) -> _Declared:
     if get_origin(annotation) is not Annotated:
         return _Declared(annotation)
     kind, *marks = get_args(annotation)
@@ -129,7 +129,7 @@ def _value(kind: Any, version: int, flexible: bool, *, nullable: bool) -> Constr
     if kind is bytes:
         return Blob(flexible, nullable, holds_records=False)
     if get_origin(kind) is tuple and get_args(kind)[1:] == (...,):
-        element = _taken_apart(get_args(kind)[0])
+        element = _declared(get_args(kind)[0])
         return Array(_node(element, version, flexible), flexible, nullable)
     if isinstance(kind, type) and issubclass(kind, Message):
         layout = layout_of(kind, version, flexible=flexible)

@@ -123,7 +123,7 @@ def iter_records(batch: BytesLike, *, limit: int | None = None, budget: Budget |
     position = 0
     for _ in range(header.records_count):
         if budget is not None:
-            budget.take(RECORD_WORK)
+            budget.spend(RECORD_WORK)
         record, position = decode_record(
             data, position, base_offset=header.base_offset, base_timestamp=header.base_timestamp, budget=budget
         )

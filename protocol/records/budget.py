@@ -37,7 +37,7 @@ class Budget:
         self._rest = rest
         self._until_rest = WORK_BEFORE_REST
 
-    def take(self, work: int) -> None:
+    def spend(self, work: int) -> None:
         """Use up `work`. Raises BudgetSpent before anything is done that is not covered."""
         self.left -= work
         if self.left < 0:

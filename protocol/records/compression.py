@@ -117,7 +117,7 @@ def decompress(
         return data
     if budget is None:
         budget = Budget()
-    budget.take(_WORK_PER_BYTE_IN[codec] * len(data))
+    budget.spend(_WORK_PER_BYTE_IN[codec] * len(data))
     per_byte = _WORK_PER_BYTE_OUT[codec]
     room = min(limit, budget.left // per_byte)
     try:
@@ -126,7 +126,7 @@ def decompress(
         if room < limit:
             raise BudgetSpent from None
         raise
-    budget.take(per_byte * len(plain))
+    budget.spend(per_byte * len(plain))
     return plain
 
 
@@ -149,7 +149,7 @@ def _decompress_gzip(data: memoryview, limit: int, budget: Budget) -> bytes:
     position, end, room = 0, len(data), limit
     piece_bytes = _GZIP_PIECE_BYTES
     while True:
-        budget.take(MEMBER_WORK)
+        budget.spend(MEMBER_WORK)
         inflate = zlib.decompressobj(_GZIP_WINDOW_BITS)
         while not inflate.eof:
             if position == end:
@@ -196,7 +196,7 @@ def _decompress_snappy(data: memoryview, limit: int, budget: Budget) -> bytes:
     joined: list[bytes] = []
     position, end, room = len(_XERIAL_HEADER), len(data), limit
     while position < end:
-        budget.take(BLOCK_WORK)
+        budget.spend(BLOCK_WORK)
         start = position + 4
         position = start + int.from_bytes(data[position:start], "big")
         if start > end or position > end:

@@ -186,7 +186,7 @@ def _read_headers(data: bytes, position: int, budget: Budget | None) -> tuple[tu
     headers = []
     for index in range(count):
         if budget is not None and index % _HEADERS_AT_ONCE == 0:
-            budget.take(HEADER_WORK * min(_HEADERS_AT_ONCE, count - index))
+            budget.spend(HEADER_WORK * min(_HEADERS_AT_ONCE, count - index))
         name, position = _read_bytes(data, position)
         if name is None:
             raise CorruptRecords("a header without a key")

@@ -109,7 +109,7 @@ class Claim:
         """Size of its next step."""
         return min(STEP_BYTES, self.size - self.taken)
 
-    def takes(self, looks: int) -> bool:
+    def needs(self, looks: int) -> bool:
         """True if it would take so many looks to come, at the pace of the last two, or had come before them and could
         not begin."""
         return self.seen_before >= 0 and 2 * (self.size - self.came) >= looks * (self.came - self.seen_before)
@@ -119,7 +119,7 @@ class Claim:
         """The bytes that came in the last two looks, per byte that its owner holds."""
         return (self.came - self.seen_before + _WORTH) / self.share.account.held_bytes
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Keep what has come."""
         self.seen_before, self.seen = self.seen, self.came
 
@@ -217,11 +217,11 @@ class FrameMemory:
             account = self._accounts[owner] = Account()
         return Share(account, sender)
 
-    def ask(self, claim: Claim) -> bool:
+    def request(self, claim: Claim) -> bool:
         """True if `claim` may take its next step, and has; if not, its sender is told when it has."""
         self._collect()
         waits_for_its_own = self._waits_for_its_own(claim)
-        if (claim is self._front or not self._waiting) and not waits_for_its_own and self._take(claim):
+        if (claim is self._front or not self._waiting) and not waits_for_its_own and self._try_step(claim):
             return True
         claim.is_waiting = True
         claim.has_waited = self._is_short
@@ -253,7 +253,7 @@ class FrameMemory:
         if self._waiting or claim.share.waiting is not None:
             self._soon(self._serve)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Let those give way whose frames come slowly while others have waited since the last look."""
         self._is_watched = False
         self._serve()
@@ -298,7 +298,7 @@ class FrameMemory:
             held -= front.taken
         return held > claim.taken and held + claim.step_bytes > self.account_bytes
 
-    def _take(self, claim: Claim) -> bool:
+    def _try_step(self, claim: Claim) -> bool:
         """Take a step, if there is room or nobody is in front."""
         account, front, step = claim.share.account, self._front, claim.step_bytes
         if claim is not front:
@@ -348,7 +348,7 @@ class FrameMemory:
         """The first one that could take its step. An owner who waits for his own frames holds up nobody else."""
         for account, claims in self._waiting.items():
             claim = next(iter(claims))
-            if self._take(claim):
+            if self._try_step(claim):
                 return claim
             if not self._is_full(account, claim):
                 return None
@@ -362,16 +362,16 @@ class FrameMemory:
             return
         self._is_watched = True
         for claim in self._begun:
-            claim.look()
+            claim.sample()
         for claims in self._waiting.values():
             for claim in claims:
                 claim.has_waited = True
-        self._later(self.look)
+        self._later(self.check)
 
     def _giving_way(self) -> list[Claim]:
         """The slow ones that hold what others have waited for, the slowest first; those others are the next to be
         served."""
-        slow = sorted((each for each in self._begun if each.takes(PATIENCE)), key=lambda each: each.merit)
+        slow = sorted((each for each in self._begun if each.needs(PATIENCE)), key=lambda each: each.merit)
         moving = [each for each in slow if not each.is_waiting]
         stuck = [each for each in reversed(slow) if each.is_waiting]
         given: dict[Claim, None] = {}
@@ -379,7 +379,7 @@ class FrameMemory:
         for account, is_full, is_served, own_come in self._short_of_memory():
             wanted = sum(each.step_bytes for each in self._waiting[account] if each.has_waited)
             for each in moving if is_full else moving[:_LOOKED_AT]:
-                if wanted <= 0 or each in given or (is_served and not each.takes(PATIENCE_AMONG_EQUALS)):
+                if wanted <= 0 or each in given or (is_served and not each.needs(PATIENCE_AMONG_EQUALS)):
                     continue
                 if self._gives_way(each, account, is_full=is_full, own_come=own_come):
                     given[each] = None
@@ -405,7 +405,7 @@ class FrameMemory:
             return False
         if owner.held_bytes > 2 * (account.held_bytes + STEP_BYTES):
             return True
-        return (is_front or owner.held_bytes >= account.held_bytes) and slow.takes(PATIENCE_AMONG_EQUALS)
+        return (is_front or owner.held_bytes >= account.held_bytes) and slow.needs(PATIENCE_AMONG_EQUALS)
 
     def _short_of_memory(self) -> list["_Short"]:
         """The owners who have waited since the last look, those who wait for frames of their own last."""

@@ -54,6 +54,10 @@ class TlsAlert(FrameError):
     """The peer speaks TLS, and refuses what we sent."""
 
 
+class HttpAnswer(FrameError):
+    """The peer speaks HTTP, and answers so."""
+
+
 class SpareBuffers:
     """Memory of decoders that need none now, for those that do. The last one given is the first one taken: the
     processor has it in its cache."""
@@ -217,7 +221,7 @@ class FrameDecoder:
         if self._share is None:
             self._share = self._memory.share(self._sender)
         self._claim = Claim(self._memory, self._share, size)
-        if self._memory.ask(self._claim):
+        if self._memory.request(self._claim):
             self._leave_buffer()
         else:
             self.is_waiting = True
@@ -235,7 +239,7 @@ class FrameDecoder:
         claim.came = self._end
         if self._end < claim.size:
             if self._end == claim.taken:
-                self.is_waiting = not claim.memory.ask(claim)
+                self.is_waiting = not claim.memory.request(claim)
             return []
         if self._sender is None:
             claim.memory.ended(claim)
@@ -267,6 +271,8 @@ class FrameDecoder:
             raise FrameError("the peer speaks TLS to a plaintext listener")
         if self._first and greeting.startswith(b"\x15\x03"):
             raise TlsAlert("the peer speaks TLS, and sent an alert")
+        if self._first and greeting == b"HTTP":
+            raise HttpAnswer("the peer answers in HTTP")
         if self._first and greeting in _HTTP:
             raise FrameError("the peer speaks HTTP to a Kafka listener")
         if size < 0:

@@ -111,7 +111,7 @@ class TokenBucket:
         self._tokens, self._filled_ms = min(burst, before + came), now_ms
         return self._tokens
 
-    def take(self, amount: float, bound: float, now_ms: int) -> None:
+    def spend(self, amount: float, bound: float, now_ms: int) -> None:
         """Use tokens, more than there are if need be."""
         self._tokens = self.tokens(bound, now_ms) - amount
 

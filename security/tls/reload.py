@@ -102,7 +102,7 @@ class StoreWatch(Generic[Settings, Result]):
         self._warned_ms = clock.elapsed_ms()
         self._warn()
 
-    async def look(self, *, forced: bool = False) -> bool:
+    async def refresh(self, *, forced: bool = False) -> bool:
         """Load the stores again if files have changed or if `forced`; return True if there is another context now."""
         stamps = await asyncio.to_thread(stamps_of, self.settings)
         if self._clock.elapsed_ms() - self._warned_ms >= WARN_INTERVAL_MS:

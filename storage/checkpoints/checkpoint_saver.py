@@ -77,11 +77,11 @@ class CheckpointSaver:
             return
         due: list[PartitionLog] = []
 
-        def look(log: PartitionLog) -> None:
+        def add(log: PartitionLog) -> None:
             if force or self._is_due(log, elapsed_ms):
                 due.append(log)
 
-        await in_turns(list(self._unsaved), look, self._clock)
+        await in_turns(list(self._unsaved), add, self._clock)
         await self._save_each(due or too_many_small(self._unsaved))
 
     def _is_due(self, log: PartitionLog, elapsed_ms: int) -> bool:

@@ -1,7 +1,7 @@
 """`Cleaner`: keeps compacted logs small, one log at a time, in the background.
 
 Each round it ends the active segments that hold too much, and compacts logs until none is worth it (storage.md 14.1).
-The broker's own logs are looked at every round, the others only every `log.cleaner.backoff.ms`; what `ask` named is
+The broker's own logs are looked at every round, the others only every `log.cleaner.backoff.ms`; what `request` named is
 compacted whether or not it is worth it. Always true: at most one compaction runs; a round that is cancelled leaves none
 half-way, since the work is a task of its own, which `close` waits for; a log that cannot be compacted, because it is
 damaged, is left alone until the next start.
@@ -98,7 +98,7 @@ class Cleaner:
         """The interval at which `round` should be called."""
         return min(ROUND_MS, max(1, self._config.backoff_ms))
 
-    def ask(self, partition: TopicPartition, offset: int) -> None:
+    def request(self, partition: TopicPartition, offset: int) -> None:
         """Compact one of the broker's own logs up to `offset` as soon as what lies below is on the disk."""
         self._asked[partition] = max(offset, self._asked.get(partition, 0))
 
@@ -143,11 +143,11 @@ class Cleaner:
     async def _compacted_logs(self) -> "list[PartitionLog]":
         found: list[PartitionLog] = []
 
-        def look(log: "PartitionLog") -> None:
+        def add(log: "PartitionLog") -> None:
             if log.config.is_compacted:
                 found.append(log)
 
-        await in_turns(list(self._logs.values()), look, self._clock)
+        await in_turns(list(self._logs.values()), add, self._clock)
         return found
 
     def _internal_logs(self) -> "list[PartitionLog]":

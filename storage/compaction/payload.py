@@ -39,7 +39,7 @@ async def payload_of(disk: Disk, header: BatchHeader, batch: memoryview) -> byte
     """The records of any batch, uncompressed. Raises CorruptRecords."""
     payload = _quick_payload(header, batch)
     if payload is None:
-        budget = Budget(rest=ThreadRest().take)
+        budget = Budget(rest=ThreadRest().rest)
         payload = bytes(await disk.compute(records_payload, batch, header, None, budget))
     return payload
 

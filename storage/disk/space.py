@@ -187,13 +187,13 @@ class DiskSpace:
 
     @property
     def needs_check(self) -> bool:
-        """True if `look` has something to do."""
+        """True if `check` has something to do."""
         if self.is_full:
             return True
         is_whole = self._held is None or self._held >= self._wanted_bytes
         return not is_whole and self._elapsed_ms() - self._looked_ms >= CHECK_INTERVAL_MS
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check whether there is room again; while there is none, log that now and then. Blocks."""
         now_ms = self._looked_ms = self._elapsed_ms()
         try:

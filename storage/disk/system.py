@@ -94,11 +94,11 @@ class SystemFile:
             while written < total:  # a short write: the rest meets the reason for it
                 written += (_writev or _write_joined)(self._descriptor, _after(buffers, written))
         except OSError as error:
-            self._take_back(error)
+            self._undo_write(error)
             raise
         self.size += total
 
-    def _take_back(self, error: OSError) -> None:
+    def _undo_write(self, error: OSError) -> None:
         try:
             os.ftruncate(self._descriptor, self.size)
         except OSError as second:

@@ -82,7 +82,7 @@ def lock(disk: Disk, path: str) -> Lock:
     return disk.lock(f"{path}/{LOCK}")
 
 
-def look_at(disk: Disk, path: str) -> Directory:
+def read_directory(disk: Disk, path: str) -> Directory:
     """Read the files at the top of a data directory. Raises UnusableDirectory, OSError."""
     properties = MetaProperties.decode(disk.read_whole(f"{path}/{META_PROPERTIES}"))
     names = disk.list(path)

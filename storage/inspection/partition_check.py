@@ -118,7 +118,7 @@ class PartitionCheck:
         if files.unfinished:
             self._tell(FileProblem(self._order.directory, reason="a compaction was interrupted", severity=WARNING))
         for reason in self._epochs.load(self._disk, self._order.directory):
-            self._hear(FileProblem(self._epochs.path, reason=reason))
+            self._report(FileProblem(self._epochs.path, reason=reason))
         self._load_snapshots(files)
         if files.segments:
             self._note_beginning(files.segments[0])
@@ -154,7 +154,7 @@ class PartitionCheck:
         """True if recovery looks at `offset` again, so that what is wrong there need not stay wrong."""
         return not self._order.is_clean and (offset is None or offset >= self._order.recovery_point)
 
-    def _hear(self, problem: FileProblem) -> None:
+    def _report(self, problem: FileProblem) -> None:
         if problem.severity == ERROR and self._is_unsaved(problem.offset):
             problem = msgspec.structs.replace(problem, severity=WARNING)
         self._tell(problem)
@@ -170,14 +170,14 @@ class PartitionCheck:
             try:
                 self._snapshots.append((file.path, offset, decode_snapshot(self._disk.read_whole(file.path))))
             except CorruptSnapshot as error:
-                self._hear(FileProblem(file.path, reason=str(error), offset=offset))
+                self._report(FileProblem(file.path, reason=str(error), offset=offset))
 
     def _note_beginning(self, first: SegmentFiles) -> None:
         order = self._order
         self._end = self._first_offset = first.base_offset
         start = max(order.log_start_offset, deleted_end(self._disk, order.directory, self._disk.list(order.directory)))
         if order.knows_log_start and start < first.base_offset:
-            self._hear(FileProblem(first.log.path, reason=missing(start, first.base_offset), offset=start))
+            self._report(FileProblem(first.log.path, reason=missing(start, first.base_offset), offset=start))
 
     def _segment(self, segment: SegmentFiles, later: Sequence[SegmentFiles]) -> None:
         path = segment.log.path
@@ -185,7 +185,7 @@ class PartitionCheck:
             what = f"it begins at offset {segment.base_offset}, and the one before ends at {self._end}"
             self._tell(FileProblem(path, reason=what, offset=segment.base_offset))
         self._note_gap(path, segment.base_offset, between_segments=True)
-        check = SegmentCheck(self._disk, segment, self._hear)
+        check = SegmentCheck(self._disk, segment, self._report)
         is_small_end = check.has_no_index and not later and (self._disk.size(path) or 0) <= READ_AGAIN_BYTES
         if not check.is_indexed and self._order.is_clean and not is_small_end:
             self._tell(FileProblem(path, reason="it lacks an index, which the next start rebuilds", severity=WARNING))
@@ -215,7 +215,7 @@ class PartitionCheck:
             self._tell(problem)
         reason = self._epochs.batch(header)
         if reason is not None:
-            self._hear(FileProblem(path, reason=reason, offset=header.base_offset))
+            self._report(FileProblem(path, reason=reason, offset=header.base_offset))
         self._compare_snapshots(header.base_offset)
         if not header.records_count or header.has_delete_horizon:
             self._is_compacted = True
@@ -311,15 +311,15 @@ class PartitionCheck:
                 continue
             start = max(self._first_offset, self._order.log_start_offset)
             for doubt in self._replay.differences(entries, log_start=start, is_compacted=self._is_compacted):
-                self._hear(FileProblem(path, reason=doubt.reason, offset=offset, severity=doubt.severity))
+                self._report(FileProblem(path, reason=doubt.reason, offset=offset, severity=doubt.severity))
 
     def _finish(self) -> None:
         order, end = self._order, self._end
         self._compare_snapshots(end)
         for path, offset, _ in self._snapshots:
-            self._hear(FileProblem(path, reason=f"it is beyond the log, which ends at {end}", offset=offset))
+            self._report(FileProblem(path, reason=f"it is beyond the log, which ends at {end}", offset=offset))
         for reason, offset in self._epochs.finish(end):
-            self._hear(FileProblem(self._epochs.path, reason=reason, offset=offset))
+            self._report(FileProblem(self._epochs.path, reason=reason, offset=offset))
         if order.recovery_point > end:
             # Also after an unclean stop: everything below the recovery point had been synced.
             what = f"the log ends at {end}, below its recovery point {order.recovery_point}"
@@ -327,7 +327,7 @@ class PartitionCheck:
         for name, offset in (("log start", order.log_start_offset), ("high watermark", order.high_watermark)):
             if offset > end:
                 what = f"the log ends at {end}, below its {name} {offset}"
-                self._hear(FileProblem(order.directory, reason=what, offset=offset))
+                self._report(FileProblem(order.directory, reason=what, offset=offset))
 
 
 def _row(row: AbortedEntry) -> str:

@@ -273,7 +273,7 @@ class JournalFlusher(ThreadFlusher):
                 log.end_flush(end_offset, None)
                 self._wake_settlers(log)
         elif error.errno in _NO_SPACE and not group.is_written:
-            self._take_back(group, error)
+            self._undo(group, error)
         else:
             self._fail(group, error)
 
@@ -282,11 +282,11 @@ class JournalFlusher(ThreadFlusher):
         if self._has_more and not self._is_scheduled:
             self._start()
 
-    def _take_back(self, group: GroupWrite, error: OSError) -> None:
+    def _undo(self, group: GroupWrite, error: OSError) -> None:
         """Undo a write that found no room: a file system that copies on write needs some even to overwrite a file."""
         assert self._journal is not None
         _LOG.warning("the journal cannot be written for now, logs are synced by themselves: %s", error)
-        self._journal.ring.take_back(group.place)
+        self._journal.ring.undo(group.place)
         self._is_paused = True
         self._running_loop().call_later(RETRY_S, self._resume)
         for log, _, size in group.logs:

@@ -160,7 +160,7 @@ class Ring:
         self._next_sequence += 1
         return place
 
-    def take_back(self, place: Place) -> None:
+    def undo(self, place: Place) -> None:
         """Nothing was written at `place`, the last one that was given."""
         place.slot.position = place.position
         self._next_sequence = place.header.sequence

@@ -27,7 +27,7 @@ class _BatchRun:
         self.first_sequence = -1
         self.last: deque[KeptBatch] = deque(maxlen=KEPT_BATCHES)
 
-    def take(self, header: BatchHeader) -> None:
+    def add(self, header: BatchHeader) -> None:
         """The next batch of the producer in the log, if it is one from before those that are known."""
         entry = self.entry
         if header.producer_epoch != entry.producer_epoch or header.base_offset >= entry.batches[0].first_offset:
@@ -63,6 +63,6 @@ def refill(producers: ProducerState, segments: Segments) -> bool:
         for _, header in scan_headers(segment.file.read, start, segment.size):
             run = runs.get(header.producer_id)
             if run is not None and header.base_sequence >= 0:
-                run.take(header)
+                run.add(header)
     found = [run.entry.refill(run.last, run.first_sequence) for run in runs.values()]
     return any(found)

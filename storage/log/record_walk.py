@@ -49,7 +49,7 @@ def first_fault(data: bytes, count: int, budget: Budget | None = None) -> tuple[
     position = 0
     for index in range(count):
         if budget is not None:
-            budget.take(RECORD_WORK)
+            budget.spend(RECORD_WORK)
         try:
             record, position = decode_record(data, position, base_offset=0, base_timestamp=0, budget=budget)
         except CorruptRecords as fault:
@@ -68,7 +68,7 @@ def _walk(data: bytes, count: int, budget: Budget) -> Walked | None:
     for first in range(0, count, _AT_ONCE):
         after = min(count, first + _AT_ONCE)
         if first:
-            budget.take(RECORD_WORK * (after - first))
+            budget.spend(RECORD_WORK * (after - first))
         for index in range(first, after):
             byte = data[position]
             if byte & 1:
@@ -150,7 +150,7 @@ def _walk_headers(data: bytes, position: int, budget: Budget) -> int:
     while count:
         some = count if count < _AT_ONCE else _AT_ONCE
         count -= some
-        budget.take(HEADER_WORK * some)
+        budget.spend(HEADER_WORK * some)
         position = _walk_some_headers(data, position, some)
     return position
 

@@ -60,7 +60,7 @@ def _first_at_or_after(
     position: int, end: int, timestamp: int, log_start_offset: int, read: Read, budget: Budget
 ) -> FoundOffset | None:
     for _, header, data in scan_batches(read, position, end):
-        budget.take(_BATCH_WORK)
+        budget.spend(_BATCH_WORK)
         if header.max_timestamp < timestamp or header.last_offset < log_start_offset:
             continue
         for record in iter_records(data, budget=budget):
@@ -86,7 +86,7 @@ def _newest_above(hint: int, end: int, log_start_offset: int, read: Read, budget
     first: FoundOffset | None = None
     newest: tuple[int, BatchHeader] | None = None
     for at, header in scan_headers(read, position, end):
-        budget.take(_BATCH_WORK)
+        budget.spend(_BATCH_WORK)
         if header.base_offset < log_start_offset:
             first = _newest_in_batch(read, at, header, log_start_offset, budget)
         elif header.records_count and (newest is None or header.max_timestamp > newest[1].max_timestamp):

@@ -168,7 +168,7 @@ def _checked(
     """`validate_client_batch`. Raises TooLarge for records that decompress to more than `limit` bytes, and BudgetSpent
     for too much work and for more than `recompressed_limit` bytes that are to be compressed anew."""
     if len(batch) > _SMALL_BYTES:
-        budget.take(len(batch) // _BYTES_PER_WORK)
+        budget.spend(len(batch) // _BYTES_PER_WORK)
     whole = _whole_batch(batch, config, header)
     if isinstance(whole, Refused):
         return whole
@@ -283,7 +283,7 @@ def _refused_records(
     faults: list[tuple[int, str]] = []
     keyless = mistimed = position = 0
     for index in range(header.records_count):
-        budget.take(_FAULT_WORK)
+        budget.spend(_FAULT_WORK)
         record, position = decode_record(
             data, position, base_offset=0, base_timestamp=header.base_timestamp, budget=budget
         )

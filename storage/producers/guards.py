@@ -26,7 +26,7 @@ class AwaitedBatch:
         self.seen_ms = -1
         """Time at which expiry first saw it, ms."""
 
-    def also_asked(self, *, producer_epoch: int, base_sequence: int) -> None:
+    def also_requested(self, *, producer_epoch: int, base_sequence: int) -> None:
         """The producer has asked for another batch."""
         if producer_epoch > self.producer_epoch:
             self.producer_epoch = producer_epoch
@@ -60,4 +60,4 @@ class Verification(AwaitedBatch):
             self.from_zero = from_zero
         elif producer_epoch == self.producer_epoch:
             self.from_zero = self.from_zero or from_zero
-        self.also_asked(producer_epoch=producer_epoch, base_sequence=base_sequence)
+        self.also_requested(producer_epoch=producer_epoch, base_sequence=base_sequence)

@@ -156,7 +156,7 @@ class ProducerState:
             return
         awaited = self._refused.get(producer_id)
         if awaited is not None:
-            awaited.also_asked(producer_epoch=epoch, base_sequence=first)
+            awaited.also_requested(producer_epoch=epoch, base_sequence=first)
             return
         if len(self._refused) >= MAX_REFUSED_PRODUCERS:
             del self._refused[next(iter(self._refused))]

@@ -82,7 +82,7 @@ async def test_many_transactions_leave_a_log_that_is_small_and_quick_to_load(tra
         found = StateReplay()
         for run in part.runs():
             for head in sound_batches(run):
-                found.take(run, head)
+                found.apply(run, head)
                 batches_read += 1
         txns |= found.txns()
     assert batches_read < 30_000, "some microseconds for each: well below a second"

@@ -179,7 +179,8 @@ def test_the_command_line_without_a_needed_option_is_one_sentence(capsys: pytest
     with pytest.raises(SystemExit) as ended:
         main(["format", "--node-id", "1"])
     assert ended.value.code == 2
-    assert capsys.readouterr().err == "eosin format: the following arguments are required: --cluster-id\n"
+    said = "eosin format: the following arguments are required: --cluster-id (eosin format --help)\n"
+    assert capsys.readouterr().err == said
 
 
 # The epoch of the last run

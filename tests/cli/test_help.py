@@ -110,6 +110,8 @@ def test_tab_completes_the_names_that_the_cluster_has(shell: Shell, tmp_path: Pa
     shell.ok("groups", "reset-offsets", group, "--topic", topic, "--to-latest", "--execute")
     assert completed(f"eosin consume {topic[:-1]}", shell, tmp_path) == [topic]
     assert completed(f"eosin groups describe {group[:-1]}", shell, tmp_path) == [group]
+    assert completed(f"eosin explain {group[:-1]}", shell, tmp_path) == [group]
+    assert completed(f"eosin explain {topic[:-1]}", shell, tmp_path) == [topic]
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Lines as records and records as lines."""
 
 import base64
+import re
 from argparse import ArgumentTypeError
 
 import msgspec
@@ -12,6 +13,7 @@ from eosin.cli.records.input_lines import BadLine, InputRecord, json_parser, tex
 from eosin.cli.records.output_lines import json_format, printable, text_format
 from eosin.cli.records.positions import Start, StartKind, start
 from eosin.cli.records.progress import progress_line
+from eosin.cli.records.templates import template, template_format
 from eosin.client.consumer import ConsumedRecord
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord, Record, build_control_batch, iter_records, read_header
@@ -127,6 +129,45 @@ def test_a_marker_is_shown_with_its_producer() -> None:
         "producer_epoch": 2,
         "control": "COMMIT",
     }
+
+
+@pytest.mark.parametrize(
+    ("written", "line"),
+    [
+        (r"%k %v\n", b"k v\n"),
+        (r"%t|%p|%o|%T|%d", b"orders|1|7|1700000000000|1700000000000"),
+        (r"%s (%S) %K%V", b"v (1) 11"),
+        (r"%h: %H\t%%", b"a=1,b=null: 2\t%"),
+        (r"\x41\0\r\\n %x/%y", b"A\0\r\\n -1/-1"),
+        ('{"key":"%k"}', b'{"key":"k"}'),
+        (r"\q é", "\\q é".encode()),
+        ("", b""),
+    ],
+)
+def test_a_format_has_the_letters_of_kcat_and_no_end_of_line_of_its_own(written: str, line: bytes) -> None:
+    assert template_format(template(written))(consumed(b"k", b"v", ("a", b"1"), ("b", None))) == line
+
+
+def test_a_format_shows_null_as_asked_and_its_size_as_less_than_nothing() -> None:
+    assert template_format(template("%k %v %K %S"), null=b"NULL")(consumed(None, None)) == b"NULL NULL -1 -1"
+
+
+def test_a_format_shows_a_marker_as_a_value_and_its_producer() -> None:
+    assert template_format(template("%o %x/%y %k %v"))(marker()) == b"9 4/2 - -- COMMIT marker of producer 4/2"
+
+
+def test_a_format_lets_no_record_control_a_terminal() -> None:
+    line = template_format(template(r"%v\x1b[0m"), for_terminal=True)
+    assert line(consumed(None, b"\x1b[31m")) == b"\\x1b[31m\x1b[0m"
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [("%q", "no letter %q; a percent sign is %%"), ("100%", "no letter %;"), ("%v{hex}", "without {hex}")],
+)
+def test_a_format_that_says_nothing_is_refused(written: str, said: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=re.escape(said)):
+        template(written)
 
 
 def test_a_field_that_no_record_has_is_refused() -> None:

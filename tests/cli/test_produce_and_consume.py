@@ -252,6 +252,8 @@ def test_a_reader_that_has_gone_ends_the_command_without_a_word(shell: Shell) ->
         (["consume", "t", "--from", "latest"], "--from latest needs --follow: nothing is there yet"),
         (["consume", "t", "--from", "soon"], "must be earliest, latest, an offset"),
         (["consume", "t", "--json", "--show", "key"], "--json shows every field"),
+        (["consume", "t", "--json", "--format", "%v"], "--format says all that is written: leave out --json"),
+        (["consume", "t", "--format", "%q"], "no letter %q"),
         (["consume"], "the following arguments are required: TOPIC"),
     ],
 )

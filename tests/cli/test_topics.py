@@ -35,7 +35,8 @@ def test_a_topic_is_made_listed_described_altered_and_deleted(shell: Shell) -> N
     (deleted,) = shell.ok("topics", "delete", name, "--json").rows
     assert deleted["topic"] == name
     assert name not in [row["topic"] for row in shell.ok("topics", "list", "--json").rows]
-    assert shell.refused("topics", "describe", name) == (1, f"eosin topics describe: there is no topic {name!r}")
+    code, said = shell.refused("topics", "describe", name)
+    assert (code, said.partition(";")[0]) == (1, f"eosin topics describe: there is no topic {name!r}")
 
 
 def test_a_dry_run_changes_nothing(shell: Shell) -> None:
@@ -75,11 +76,11 @@ def test_several_topics_are_looked_at_before_one_is_changed(shell: Shell) -> Non
     [
         (["alter", "orders"], 2, "give --partitions, --config or --delete-config"),
         (["alter", "absent", "--partitions", "2"], 1, "there is no topic 'absent'"),
-        (["create", "a b"], 1, "INVALID_TOPIC_EXCEPTION"),
+        (["create", "a b"], 2, "'a b' can be no topic: names have up to 249 letters, digits"),
         (["create", "many", "--partitions", "0"], 2, "must be an integer above 0, not '0'"),
         (["create", "many", "--config", "retention"], 2, "must be NAME=VALUE, not 'retention'"),
         (["create", "wide", "--replication-factor", "7"], 1, "INVALID_REPLICATION_FACTOR"),
-        (["fly"], 2, "invalid choice: 'fly'"),
+        (["fly"], 2, "no action 'fly'; there are list, create, describe, alter, delete, delete-records"),
     ],
 )
 def test_a_command_for_topics_that_cannot_be_done_is_one_sentence(

@@ -45,7 +45,7 @@ async def test_a_refused_connection_is_one_sentence() -> None:
     with pytest.raises(ConnectionFailed) as caught:
         await Connection.open(address)
     assert caught.value.retriable
-    assert str(caught.value) == f"cannot connect to {address}: Connection refused"
+    assert str(caught.value) == f"cannot connect to {address}: Connection refused (nothing listens there)"
 
 
 async def test_a_host_name_that_does_not_exist_is_one_sentence() -> None:
@@ -128,7 +128,7 @@ async def test_closing_fails_what_is_on_its_way_and_can_be_repeated() -> None:
 @pytest.mark.parametrize(
     ("answer", "fault"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP"),
         (b"\x00\x00\x00\x08\x00\x00\x00\x63\x00\x00\x00\x00", "request 99 came, 1 was next"),
         (b"\x00\x00\x00\x05\x00\x00\x00\x01\x00", "does not speak"),
         (b"\x00\x00\x00\x02\x00\x00", "does not speak"),

@@ -105,7 +105,7 @@ async def test_a_marker_request_that_a_coordinator_gives_up_does_not_arrive_when
     async with stalled_peer() as leader:
         peer = OtherBroker(2, address=lambda _: leader.address, dial=LinkDialer("broker-1"), request_timeout_ms=300)
         with pytest.raises(PeerUnreachable):
-            await peer.ask(ApiKey.WRITE_TXN_MARKERS, long_markers())
+            await peer.request(ApiKey.WRITE_TXN_MARKERS, long_markers())
         assert not is_whole(await leader.rest())
         await peer.close()
 

@@ -141,7 +141,7 @@ async def test_the_isr_follows_what_the_leader_asks_for(controller: QuorumContro
             now = leader.partition(topic, 0)
             answered: asyncio.Future[IsrChangeResult] = asyncio.get_running_loop().create_future()
             change = IsrChange(now.leader_epoch, now.partition_epoch - late, isr)
-            sender.ask(topic_id, 0, change, answered.set_result)
+            sender.request(topic_id, 0, change, answered.set_result)
             async with asyncio.timeout(HANG_S):
                 return await answered
 

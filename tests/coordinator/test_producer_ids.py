@@ -17,7 +17,7 @@ async def test_ids_are_consecutive_over_blocks_and_never_given_twice() -> None:
     source = FakeBlocks(size=10)
     blocks = blocks_of(source)
     await blocks.fill()
-    assert [blocks.take() for _ in range(35)] == list(range(35))
+    assert [blocks.allocate() for _ in range(35)] == list(range(35))
 
 
 async def test_the_next_block_is_asked_for_when_nine_tenths_are_used() -> None:
@@ -25,11 +25,11 @@ async def test_the_next_block_is_asked_for_when_nine_tenths_are_used() -> None:
     blocks = blocks_of(source)
     await blocks.fill()
     for _ in range(8):
-        blocks.take()
+        blocks.allocate()
     assert source.asked == 1
-    blocks.take()
+    blocks.allocate()
     assert source.asked == 2
-    blocks.take()
+    blocks.allocate()
     assert source.asked == 2
 
 
@@ -37,14 +37,14 @@ async def test_while_a_block_is_on_its_way_there_is_no_id_and_only_one_request()
     source = FakeBlocks(size=10)
     source.gate = asyncio.Event()
     blocks = blocks_of(source)
-    assert blocks.take() is None
-    assert blocks.take() is None
+    assert blocks.allocate() is None
+    assert blocks.allocate() is None
     assert source.asked == 1
     source.gate.set()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert blocks.take() == 0
+    assert blocks.allocate() == 0
 
 
 async def test_a_block_that_cannot_be_stored_is_asked_for_again_after_a_while() -> None:
@@ -52,12 +52,12 @@ async def test_a_block_that_cannot_be_stored_is_asked_for_again_after_a_while() 
     source.broken = True
     blocks = blocks_of(source, clock)
     await blocks.fill()
-    assert blocks.take() is None
+    assert blocks.allocate() is None
     assert source.asked == 1
     source.broken = False
     clock.advance(70)
     assert source.asked == 2
-    assert blocks.take() == 0
+    assert blocks.allocate() == 0
 
 
 async def test_a_block_that_failed_late_is_asked_for_again_too() -> None:
@@ -69,11 +69,11 @@ async def test_a_block_that_failed_late_is_asked_for_again_too() -> None:
     await asyncio.sleep(0)
     source.gate.set()
     await filling
-    assert blocks.take() is None
+    assert blocks.allocate() is None
     source.broken = False
     clock.advance(70)
     await asyncio.sleep(0)
-    assert blocks.take() == 0
+    assert blocks.allocate() == 0
 
 
 async def test_a_block_that_was_given_before_is_refused() -> None:
@@ -81,20 +81,20 @@ async def test_a_block_that_was_given_before_is_refused() -> None:
     blocks = blocks_of(source, clock)
     await blocks.fill()
     source.next_id = 0
-    taken = [blocks.take() for _ in range(12)]
+    taken = [blocks.allocate() for _ in range(12)]
     assert taken == [*range(10), None, None]
     source.next_id = 10
     clock.advance(70)
-    assert blocks.take() == 10
+    assert blocks.allocate() == 10
 
 
 async def test_the_rest_of_a_block_is_not_used_by_the_next_process() -> None:
     source = FakeBlocks(size=10)
     first, second = blocks_of(source), blocks_of(source)
     await first.fill()
-    assert first.take() == 0
+    assert first.allocate() == 0
     await second.fill()
-    assert second.take() == 10
+    assert second.allocate() == 10
 
 
 async def test_after_the_end_nothing_is_asked_for() -> None:

@@ -19,7 +19,7 @@ from eosin.coordinator.transactions.rules.timeout_errors import (
     TIMEOUT_ERRORS,
     Profile,
     RequestKind,
-    answer,
+    error_for,
     profile_of,
 )
 from eosin.protocol.errors import ErrorCode
@@ -77,7 +77,7 @@ COLUMNS = (
 
 @pytest.mark.parametrize("profile", Profile, ids=lambda profile: profile.value)
 def test_each_profile_is_told_what_the_specification_says(profile: Profile) -> None:
-    assert tuple(answer(asked, version, profile) for asked, version in COLUMNS) == EXPECTED[profile]
+    assert tuple(error_for(asked, version, profile) for asked, version in COLUMNS) == EXPECTED[profile]
 
 
 @pytest.mark.parametrize("name", ["semantics.md", "spec/transactions.md"])

@@ -72,7 +72,7 @@ def test_in_runs_of_any_length_the_result_is_that_of_record_by_record(
         for at in range(0, len(batches), per_run):
             run = memoryview(b"".join(batches[at : at + per_run]))
             for head in sound_batches(run):
-                state.take(run, head)
+                state.apply(run, head)
         found = state.txns()
     except CorruptTransactionLog:
         found = None
@@ -87,7 +87,7 @@ def test_an_epoch_of_one_producer_never_goes_back(first: int, second: int) -> No
     state = StateReplay()
     (head,) = sound_batches(run)
     try:
-        state.take(run, head)
+        state.apply(run, head)
         assert second >= first
     except CorruptTransactionLog:
         assert second < first

@@ -282,7 +282,7 @@ async def test_a_turn_that_kept_the_loop_is_told_with_its_last_request(took_ms: 
     peer.transport.feed(b"".join(frames))
     await turns()
     assert len(peer.answers()) == 3
-    watch.look()
+    watch.check()
     told = [(each.cause, each.ms, each.step) for each in watch.recent]
     if took_ms <= STALL_MS:
         assert told == []
@@ -312,7 +312,7 @@ async def test_the_request_that_ended_last_is_kept_until_the_next_look() -> None
     released.set_result(None)
     await turns()
     assert len(peer.answers()) == 1
-    watch.look()
+    watch.check()
     (stall,) = watch.recent
     assert stall.step is not None
     assert (stall.cause, stall.step.api) == ("other", "HEARTBEAT")

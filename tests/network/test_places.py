@@ -63,7 +63,7 @@ def fetch(*peers: FakePeer) -> None:
 
 async def look(host: ConnectionHost, times: int) -> None:
     for _ in range(times):
-        host.places.look()
+        host.places.sample()
         await turns()
 
 
@@ -189,7 +189,7 @@ async def test_a_user_with_more_than_half_of_all_connections_leaves_the_last_one
     host = full_host(100)
     others = [logged_in(client(host), f"user-{number}") for number in range(40)]
     mallory = [logged_in(client(host), "mallory") for _ in range(55)]
-    host.places.look()
+    host.places.sample()
     beat(*others, *mallory)
     more = [logged_in(client(host), "mallory") for _ in range(2)]
     await turns()
@@ -202,7 +202,7 @@ async def test_a_user_with_more_than_half_of_all_connections_leaves_the_last_one
 async def test_users_with_half_of_all_connections_each_may_fill_the_broker() -> None:
     host = full_host(100)
     peers = [logged_in(client(host), f"user-{number % 2}") for number in range(80)]
-    host.places.look()
+    host.places.sample()
     peers += [logged_in(client(host), f"user-{number % 2}") for number in range(20)]
     await turns()
     assert those_that_went(*peers) == []
@@ -210,7 +210,7 @@ async def test_users_with_half_of_all_connections_each_may_fill_the_broker() -> 
 
 async def test_a_user_that_takes_many_places_at_once_is_seen_before_the_next_look() -> None:
     host = full_host(100)
-    host.places.look()
+    host.places.sample()
     peers = [logged_in(client(host), "mallory") for _ in range(100)]
     await turns()
     assert len(those_that_went(*peers)) == 5

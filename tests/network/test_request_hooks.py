@@ -46,7 +46,7 @@ class Recorder(RequestHooks):
         self._step("handled")
         return response
 
-    def answered(self, observed: ObservedRequest) -> None:
+    def responded(self, observed: ObservedRequest) -> None:
         self.seen.append(observed)
         self._step("answered")
 

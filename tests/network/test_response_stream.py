@@ -202,16 +202,16 @@ async def test_an_idle_connection_whose_client_reads_nothing_is_cut_off() -> Non
 
 def test_readers_share_what_is_free_and_each_gets_something() -> None:
     memory = ResponseMemory(16 * MIB)
-    assert memory.answer_bytes() == RESPONSE_BYTES
+    assert memory.response_bytes() == RESPONSE_BYTES
     shares = []
     for _ in range(200):
-        shares.append(memory.answer_bytes())
+        shares.append(memory.response_bytes())
         memory.held_bytes += shares[-1]
     assert shares == sorted(shares, reverse=True)
     assert memory.held_bytes <= 16 * MIB
     assert shares[50] > 1000, "those who hold most do not hold all"
     memory.held_bytes = 99 * MIB
-    assert (memory.answer_bytes(), memory.piece_bytes()) == (0, LEAST_PIECE_BYTES)
+    assert (memory.response_bytes(), memory.piece_bytes()) == (0, LEAST_PIECE_BYTES)
 
 
 class Client:

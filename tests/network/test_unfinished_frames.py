@@ -33,7 +33,7 @@ class Client:
 def looked(*seen: tuple[int, int] | None, looks: int = 3) -> bool:
     client, watch = Client(*seen), UnfinishedFrames(looks=looks, refusals=RefusalLog())
     for _ in seen:
-        watch.look([] if client.aborted else [client])
+        watch.check([] if client.aborted else [client])
     return client.aborted
 
 

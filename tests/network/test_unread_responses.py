@@ -42,7 +42,7 @@ class Client:
 def looked(*unread: int | None, looks: int = 3) -> bool:
     client, watch = Client(unread), UnreadResponses(looks=looks, refusals=RefusalLog())
     for _ in unread:
-        watch.look([] if client.aborted else [client])
+        watch.check([] if client.aborted else [client])
     return client.aborted
 
 

@@ -28,7 +28,7 @@ class System:
         before = self.asked
         for _ in range(times):
             if self.memory.is_due():
-                self.memory.ask()
+                self.memory.trim()
         return self.asked - before
 
 

@@ -53,7 +53,7 @@ async def test_missing_controllers_are_named(controllers: VirtualControllers) ->
     assert str(refused.value) == (
         "broker 1 could not be registered in 1500 ms (initial.broker.registration.timeout.ms):"
         " BROKER_REGISTRATION had no answer in 1500 ms: the active controller is unknown: cannot connect to"
-        " 127.0.0.1:19: Connection refused"
+        " 127.0.0.1:19: Connection refused (nothing listens there)"
     )
 
 

@@ -54,7 +54,7 @@ async def fill(bootstrap: str) -> None:
 
 def facts_of(file: SegmentFile, replay: SegmentStateReplay | None = None) -> SegmentFacts:
     read, size = open_segment(file.path)
-    watch = None if replay is None else replay.take
+    watch = None if replay is None else replay.apply
     return SegmentFacts.of(read, size, base_offset=file.base_offset, is_last=file.is_last, watch=watch)
 
 

@@ -14,7 +14,7 @@ from eosin.pipeline.audit.findings import Findings
 from eosin.pipeline.audit.html_report import page
 from eosin.pipeline.audit.plots import PLOTS, duration, render
 from eosin.pipeline.audit.series import BINS, OUTCOMES, Series
-from eosin.pipeline.cli.audit import told
+from eosin.pipeline.cli.audit import text_lines
 
 NOTHING = Series(0, 0, {}, {each: [] for each in OUTCOMES}, [], {}, 0)
 SOME = Series(
@@ -116,7 +116,7 @@ def test_the_text_report_names_hanging_transactions_and_sequence_faults() -> Non
         "coordinator": "orphan",
     }  # fmt: skip
     fault = {"topic": "t", "partition": 0, "offset": 9, "producer_id": 5, "what": "gap", "expected": 3, "found": 5}
-    lines = told(
+    lines = text_lines(
         findings(hanging=1, sequence_faults=30, aborted_share=0.25)._replace(hanging=[hanging], sequence_faults=[fault])
     )
     assert "hanging: t-0 from offset 7 on, producer 5 epoch 1, open for 1 h, which no coordinator knows" in lines[2]

@@ -48,7 +48,7 @@ async def test_all_tasks_of_a_batch_use_the_partition_count_of_the_driver() -> N
         writer = TaskWriter(plan, Leases(await leases.start(LOOPBACK, LOOPBACK), 0))
         await writer.start()
         names = [str(number) for number in range(50)]
-        await writer.take(pyarrow.record_batch({"key": names, "value": names}))
+        await writer.write(pyarrow.record_batch({"key": names, "value": names}))
         await writer.finish(50)
         await writer.close(None)
         await leases.close()

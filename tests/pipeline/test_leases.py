@@ -29,7 +29,7 @@ class TestBook:
             self.book.begin(task)
 
     def take(self, task: int, partition: int) -> None:
-        self.book.take(task, partition, lambda sequence: self.granted.append((task, partition, sequence)))
+        self.book.request(task, partition, lambda sequence: self.granted.append((task, partition, sequence)))
 
     def test_a_partition_has_one_writer_at_a_time_in_the_order_of_their_requests(self) -> None:
         for task in (0, 1, 2):

@@ -48,7 +48,7 @@ def batch(columns: dict[str, list[Any]]) -> Any:
 def encoded(rows: Any, *, partitions: int = PARTITIONS, pieces: int = 1) -> list[EncodedBatch]:
     encoder = RowEncoder("topic", partitions)
     size = -(-rows.num_rows // pieces)
-    found = [each for start in range(0, rows.num_rows, size) for each in encoder.take(rows.slice(start, size))]
+    found = [each for start in range(0, rows.num_rows, size) for each in encoder.add(rows.slice(start, size))]
     return found + encoder.finish()
 
 
@@ -95,7 +95,7 @@ def test_a_batch_stays_below_what_brokers_take_unless_one_record_is_larger() -> 
 def test_rows_are_kept_until_there_is_enough_for_a_batch() -> None:
     encoder = RowEncoder("topic", 1)
     rows = batch({"value": [b"x" * 1000] * 100})
-    taken = [len(encoder.take(rows)) for _ in range(6)]
+    taken = [len(encoder.add(rows)) for _ in range(6)]
     assert taken == [0, 0, 0, 0, 0, 1]
     assert encoder.finish() == []
 

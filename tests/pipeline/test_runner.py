@@ -261,10 +261,10 @@ async def test_an_answer_that_misses_its_round_counts_in_the_next() -> None:
         return "slow"
 
     questions = {"quick": quick, "slow": slow}
-    assert await rounds.ask(questions) == {"quick": "quick"}
+    assert await rounds.run(questions) == {"quick": "quick"}
     answered.set()
     await asyncio.sleep(0)
-    assert await rounds.ask(questions) == {"quick": "quick", "slow": "slow"}
+    assert await rounds.run(questions) == {"quick": "quick", "slow": "slow"}
 
 
 async def test_a_bug_in_one_task_is_not_taken_for_a_timeout() -> None:
@@ -274,4 +274,4 @@ async def test_a_bug_in_one_task_is_not_taken_for_a_timeout() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await rounds.ask({"t": broken})
+        await rounds.run({"t": broken})

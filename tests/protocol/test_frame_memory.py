@@ -33,7 +33,7 @@ class Peer:
     def begin(self, size: int) -> bool:
         """Begin a frame; whether it may come."""
         self.claim = Claim(self.memory, self.share, size)
-        return self.memory.ask(self.claim)
+        return self.memory.request(self.claim)
 
     def send(self, count: int = FAST) -> bool:
         """Send so much of it, as far as it is read; whether all of it has come."""
@@ -48,7 +48,7 @@ class Peer:
                 self.served.append(claim)
                 claim = self.claim = None
             elif claim.came == claim.taken:
-                self.memory.ask(claim)
+                self.memory.request(claim)
         return claim is None
 
     def answer(self) -> None:
@@ -84,7 +84,7 @@ class Peer:
 def test_a_frame_counts_until_its_last_view_is_gone(size: int) -> None:
     memory = FrameMemory()
     claim = Claim(memory, memory.share(None), size)
-    assert memory.ask(claim)
+    assert memory.request(claim)
     view = claim.new_memory()
     assert len(view) == size
     assert memory.held_bytes == claim.share.held_bytes == min(size, STEP)

@@ -37,8 +37,8 @@ class Watched:
         self.clock.advance(CHECK_MS + ms)
         self._worked_ms += worked_ms
         if step is not None:
-            self.watch.took(step)
-        self.watch.look()
+            self.watch.record(step)
+        self.watch.check()
         return [TextFormatter().format(each).partition(": ")[2] for each in self._caplog.records]
 
 
@@ -88,9 +88,9 @@ def test_a_short_pause_is_counted_and_not_told(watched: Watched) -> None:
 
 
 def test_the_longest_of_several_steps_is_named(watched: Watched) -> None:
-    watched.watch.took(Step(120, **REQUEST))
+    watched.watch.record(Step(120, **REQUEST))
     watched.watch.worked("the cleaner", 400)
-    watched.watch.took(Step(130, **REQUEST))
+    watched.watch.record(Step(130, **REQUEST))
     (told,) = watched.late_by(600, worked_ms=650)
     assert told == (
         "a stall of the event loop, background work ran for so long: the cleaner ms=600 worked_ms=650 stalls=1"

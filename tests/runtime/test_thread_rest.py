@@ -17,7 +17,7 @@ class Working:
 
     def __init__(self, rest: ThreadRest) -> None:
         self.outcome: list[str] = []
-        self._thread = threading.Thread(target=self._take, args=(rest.take,), daemon=True)
+        self._thread = threading.Thread(target=self._take, args=(rest.rest,), daemon=True)
         self._thread.start()
 
     def _take(self, take: Callable[[], None]) -> None:
@@ -38,8 +38,8 @@ def long_and_short() -> tuple[ThreadRest, ThreadRest]:
     shares = ThreadShares()
     long, short = ThreadRest(shares), ThreadRest(shares)
     for _ in range(10):
-        long.take()
-    short.take()
+        long.rest()
+    short.rest()
     return long, short
 
 
@@ -47,9 +47,9 @@ def test_a_piece_that_has_worked_more_waits_until_the_other_one_has_worked_as_mu
     long, short = long_and_short()
     working = Working(long)
     for _ in range(9):
-        short.take()
+        short.rest()
     assert working.outcome == []
-    short.take()
+    short.rest()
     assert working.ended() == "went on"
 
 
@@ -72,9 +72,9 @@ def test_a_piece_that_was_given_up_before_its_first_rest_holds_up_nobody() -> No
     gone, other = ThreadRest(shares), ThreadRest(shares)
     gone.give_up()
     with pytest.raises(GivenUp):
-        gone.take()
+        gone.rest()
     for _ in range(3):
-        other.take()
+        other.rest()
 
 
 async def test_a_short_piece_of_one_owner_ends_before_a_long_one_that_another_has_begun() -> None:
@@ -93,7 +93,7 @@ async def test_a_short_piece_of_one_owner_ends_before_a_long_one_that_another_ha
             ended.append(owner)
 
         async with turns.turn(owner) as rest:
-            await asyncio.to_thread(work, rest.take)
+            await asyncio.to_thread(work, rest.rest)
 
     long = asyncio.create_task(piece("long", 1000))
     await begun.wait()

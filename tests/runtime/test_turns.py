@@ -51,15 +51,15 @@ async def test_jobs_that_come_in_one_turn_share_its_steps() -> None:
 
 async def test_a_step_is_taken_at_once_only_while_the_turn_has_room_and_no_job_waits() -> None:
     jobs = Jobs(2)
-    assert [jobs.queue.take() for _ in range(3)] == [True, True, False]
+    assert [jobs.queue.try_step() for _ in range(3)] == [True, True, False]
     jobs.add("a", 3)
     assert jobs.done == []
     await asyncio.sleep(0)
     assert jobs.done == ["a"] * 2
-    assert not jobs.queue.take()
+    assert not jobs.queue.try_step()
     await jobs.queue.finished()
     await asyncio.sleep(0)
-    assert jobs.queue.take()
+    assert jobs.queue.try_step()
 
 
 async def test_steps_that_take_long_end_a_turn_early() -> None:

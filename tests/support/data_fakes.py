@@ -95,7 +95,7 @@ class FakeVerifier:
     ) -> PendingRequest:
         self.asked.append(("add", tuple(partitions)))
         ask = PendingRequest(transactional_id, AddPartitions(producer_id, producer_epoch, frozenset(partitions)))
-        answer = partial(ask.answer, TransactionReply(self._answer()))
+        answer = partial(ask.complete, TransactionReply(self._answer()))
         if self.gate is None:
             answer()
         else:

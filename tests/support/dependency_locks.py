@@ -19,7 +19,7 @@ import setuptools.build_meta
 
 ROOT: Final = Path(__file__).parent.parent.parent
 LOCKS: Final = ROOT / "docker" / "locks"
-EXTRAS_OF_BROKERS: Final = ("http", "oauth", "otel")
+EXTRAS_OF_BROKERS: Final = ("oauth", "otel")
 _OLDEST_PYTHON: Final = "3.11"
 _RESOLVED_WITHIN_S: Final = 300
 _ASKED: Final = "# Of: "
@@ -35,7 +35,6 @@ def wanted() -> dict[str, list[str]]:
     return {
         "build": sorted({*settings["build-system"]["requires"], *_needed_to_compile()}),
         "broker": sorted(needed),
-        "observed": sorted([*needed, *extras["http"]]),
         "extras": sorted([*needed, *(each for name in EXTRAS_OF_BROKERS for each in extras[name])]),
         "smoke": [client],
     }

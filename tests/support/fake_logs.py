@@ -78,7 +78,7 @@ class FakeCleaner:
     def __init__(self) -> None:
         self.asked: list[tuple[TopicPartition, int]] = []
 
-    def ask(self, partition: TopicPartition, offset: int) -> None:
+    def request(self, partition: TopicPartition, offset: int) -> None:
         self.asked.append((partition, offset))
 
 

@@ -152,7 +152,7 @@ class FakeTransactions:
     ) -> PendingRequest:
         self.added.append((transactional_id, producer_id, producer_epoch, tuple(partitions)))
         ask = PendingRequest(transactional_id, AddPartitions(producer_id, producer_epoch, frozenset(partitions)))
-        asyncio.get_running_loop().call_soon(ask.answer, TransactionReply(self.add_verdict))
+        asyncio.get_running_loop().call_soon(ask.complete, TransactionReply(self.add_verdict))
         return ask
 
 

@@ -249,13 +249,13 @@ class Node:
             if isinstance(answer, FetchResponse):
                 fetcher.fetched(answer, self.world.now_ms)
             else:
-                fetcher.told(answer)
+                fetcher.offsets_listed(answer)
 
         self.world.send(self, self.world.nodes[leader_id], reach, lost)
 
     # Handlers
 
-    def take(self, partition: Any, log: PartitionLog) -> None:
+    def serve(self, partition: Any, log: PartitionLog) -> None:
         pass
 
     def let_go(self, partition: Any) -> None:

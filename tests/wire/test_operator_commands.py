@@ -97,12 +97,34 @@ async def test_transactions_are_listed_by_filter(wire: Wire, run: Run) -> None:
     assert [each["transactional_id"] for each in names] == [producer.transactional_id]
 
 
+async def test_open_transactions_come_first_the_oldest_at_the_top(wire: Wire, run: Run) -> None:
+    prefix = unique("a-order")
+    await transactional(wire, f"{prefix}-0")
+    older = await transactional(wire, f"{prefix}-2", level=1)
+    await older.add(await wire.partition())
+    younger = await transactional(wire, f"{prefix}-1", level=1)
+    await younger.add(await wire.partition())
+    found = await rows(run, "transactions", "list", "--pattern", f"{prefix}.*")
+    by_age = sorted(found[:2], key=lambda row: row["duration_ms"], reverse=True)
+    assert [row["transactional_id"] for row in found[:2]] == [row["transactional_id"] for row in by_age]
+    assert [row["state"] for row in found] == ["Ongoing", "Ongoing", "Empty"]
+    for row in found[:2]:
+        assert row["duration_ms"] >= 0
+        assert 0 < row["time_left_ms"] <= 60_000
+    assert (found[2]["duration_ms"], found[2]["time_left_ms"], found[2]["client"]) == (-1, -1, None)
+    _, (_, line, *_) = await run("transactions", "list", "--pattern", f"{prefix}.*")
+    assert cells(line)[5].endswith(" s")
+
+
 async def test_a_table_is_aligned(wire: Wire, run: Run) -> None:
     for _ in range(2):
         await transactional(wire, unique("aligned"))
     code, (title, *lines) = await run("transactions", "list", "--pattern", "aligned-.*")
     assert code == 0
-    assert cells(title) == ["TRANSACTIONAL ID", "COORDINATOR", "PRODUCER ID", "STATE"]
+    assert cells(title) == [
+        *("TRANSACTIONAL ID", "COORDINATOR", "PRODUCER ID", "STATE"),
+        *("OPEN FOR", "TIME LEFT", "CLIENT"),
+    ]
     assert {line.index("Empty") for line in lines} == {title.index("STATE")}
 
 
@@ -119,7 +141,7 @@ async def test_a_transactional_id_is_described(wire: Wire, run: Run) -> None:
     await producer.commit()
     await producer.completed()
     _, (title, line) = await run("transactions", "describe", producer.transactional_id or "")
-    assert cells(title)[-2:] == ["OPEN FOR (MS)", "PARTITIONS"]
+    assert cells(title)[-2:] == ["OPEN FOR", "PARTITIONS"]
     assert cells(line)[-2:] == ["-", "-"]
 
 
@@ -207,6 +229,7 @@ async def test_a_hanging_transaction_is_found_and_ended(wire: Wire, run: Run) ->
     assert cells(line) == [topic, "1", *map(str, lost.pair), "-"]
     assert await wire.stable_offset(partition) == 4
     assert await rows(run, "transactions", "find-hanging") == []
+    assert await run("transactions", "find-hanging") == (0, ["no transaction hangs"])
 
 
 async def test_an_open_transaction_of_an_older_epoch_hangs(wire: Wire, run: Run) -> None:
@@ -229,7 +252,7 @@ async def test_an_open_transaction_of_an_older_epoch_hangs(wire: Wire, run: Run)
         (
             ["transactions", "describe", "nobody-at-all"],
             1,
-            "describing transactional id 'nobody-at-all': TRANSACTIONAL_ID_NOT_FOUND",
+            "there is no transactional id 'nobody-at-all'",
         ),
         (["transactions", "list", "--pattern", "("], 2, "INVALID_REGULAR_EXPRESSION"),
         (["transactions", "list", "--state", "Sleeping"], 2, "there is no state 'Sleeping'"),
@@ -243,11 +266,11 @@ async def test_an_open_transaction_of_an_older_epoch_hangs(wire: Wire, run: Run)
             2,
             "give --start-offset, or else",
         ),
-        (["transactions", "fly"], 2, "invalid choice: 'fly'"),
+        (["transactions", "fly"], 2, "no action 'fly'; there are list"),
         (["producers", "no-such-topic", "0"], 1, "there is no topic 'no-such-topic'"),
         (["cluster", "describe", "--topic", "no-such-topic"], 1, "there is no topic 'no-such-topic'"),
         (["cluster", "describe", "--topic", "t", "--group", "g"], 2, "not for both"),
-        (["cluster", "fly"], 2, "invalid choice: 'fly'"),
+        (["cluster", "fly"], 2, "no action 'fly'; there are describe"),
         (["producers", "topic", "first"], 2, "invalid int value: 'first'"),
     ],
 )

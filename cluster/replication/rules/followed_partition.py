@@ -222,7 +222,7 @@ def decide(
     `replica.fetch.backoff.ms`."""
     match event:
         case Answered():
-            return _answered(followed, event, log, retry_at_ms=now_ms + backoff_ms)
+            return _fetch_completed(followed, event, log, retry_at_ms=now_ms + backoff_ms)
         case OffsetListed():
             return _offset_listed(followed, event, log, retry_at_ms=now_ms + backoff_ms)
         case Cut():
@@ -251,7 +251,9 @@ def awaits(followed: FollowedPartition, position: FetchPosition, log: ReplicaLog
     )
 
 
-def _answered(followed: FollowedPartition, answer: Answered, log: ReplicaLog, *, retry_at_ms: int) -> FollowerDecision:
+def _fetch_completed(
+    followed: FollowedPartition, answer: Answered, log: ReplicaLog, *, retry_at_ms: int
+) -> FollowerDecision:
     if not awaits(followed, answer.position, log):
         return FollowerDecision(followed)
     if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:

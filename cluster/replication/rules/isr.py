@@ -89,7 +89,7 @@ _ACTED_ON_OLD_METADATA: Final = frozenset(
 _INELIGIBLE: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
 
 
-def answered(
+def controller_responded(
     led: LedPartition, change: IsrChange, answer: IsrChangeResult, *, now_ms: int
 ) -> tuple[LedPartition, AfterResult]:
     """The partition after the controller's answer to `change` (the table of cluster.md 4.11). An answer may come late:

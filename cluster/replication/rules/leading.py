@@ -120,7 +120,7 @@ def fetched(led: LedPartition, fetch: FollowerFetch, log: LeaderLog, context: Le
         own_epoch=context.own_epoch,
         now_ms=context.now_ms,
     )
-    return _asked(led, asked, log, context)
+    return _requested(led, asked, log, context)
 
 
 def lag_checked(led: LedPartition, log: LeaderLog, context: LeaderContext) -> LeaderStep:
@@ -132,14 +132,14 @@ def lag_checked(led: LedPartition, log: LeaderLog, context: LeaderContext) -> Le
         now_ms=context.now_ms,
         max_lag_ms=context.max_lag_ms,
     )
-    return _asked(led, asked, log, context)
+    return _requested(led, asked, log, context)
 
 
 def controller_responded(
     led: LedPartition, change: IsrChange, answer: IsrChangeResult, log: LeaderLog, context: LeaderContext
 ) -> LeaderStep:
     """The controller has answered a change, or could not be asked (NETWORK_EXCEPTION)."""
-    led, after = isr.answered(led, change, answer, now_ms=context.now_ms)
+    led, after = isr.controller_responded(led, change, answer, now_ms=context.now_ms)
     return LeaderStep(led, _high_watermark(led, log, context), change if after is AfterResult.RETRY else None)
 
 
@@ -148,7 +148,7 @@ def context_changed(led: LedPartition, log: LeaderLog, context: LeaderContext) -
     return LeaderStep(led, _high_watermark(led, log, context))
 
 
-def _asked(led: LedPartition, asked: LedPartition | None, log: LeaderLog, context: LeaderContext) -> LeaderStep:
+def _requested(led: LedPartition, asked: LedPartition | None, log: LeaderLog, context: LeaderContext) -> LeaderStep:
     if asked is None:
         return LeaderStep(led, _high_watermark(led, log, context))
     return LeaderStep(asked, _high_watermark(asked, log, context), asked.pending)

@@ -37,14 +37,14 @@ class OffsetConfirmations:
 
     def close(self, error: ErrorCode) -> None:
         """Write nothing more: settle with `error`."""
-        self._settle(self._taken(), error, NO_OFFSET)
+        self._settle(self._drain(), error, NO_OFFSET)
 
-    def _taken(self) -> list[Settled]:
+    def _drain(self) -> list[Settled]:
         waiting, self._waiting = self._waiting, []
         return waiting
 
     def _write(self) -> None:
-        waiting = self._taken()
+        waiting = self._drain()
         if not waiting:
             return  # closed
         now_ms = self._clock.now_ms()

@@ -49,12 +49,12 @@ class Loader:
 
     async def load(self, log: CoordinatorLog) -> None:
         """Read the whole log. Raises CorruptRecords, DecodeError or OSError when it cannot be read."""
-        end = await replay(log, self.take)
+        end = await replay(log, self.apply)
         await exhaust(self._decode_ahead())
-        await replay(log, self.take, from_offset=end)
+        await replay(log, self.apply, from_offset=end)
         self.finish()
 
-    def take(self, run: memoryview, head: Head) -> None:
+    def apply(self, run: memoryview, head: Head) -> None:
         """Apply one batch of `run`. Raises CorruptRecords, DecodeError."""
         position, size, _, attributes, producer_id, count = head
         if not count:

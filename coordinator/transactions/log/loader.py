@@ -28,7 +28,7 @@ class StateReplay:
         self._last: dict[bytes, KeyValue] = {}
         self._ids: dict[bytes, str | None] = {}
 
-    def take(self, run: memoryview, head: Head) -> None:
+    def apply(self, run: memoryview, head: Head) -> None:
         """Apply one batch of `run`. Raises CorruptTransactionLog."""
         position, size, _, attributes, _, count = head
         if attributes & CONTROL or not count:

@@ -145,7 +145,7 @@ def profile_of(software: str, version: str, *, client_id: str | None, can_return
     return Profile.DEFAULT
 
 
-def answer(asked: RequestKind, version: int, profile: Profile = Profile.DEFAULT) -> ErrorCode:
+def error_for(asked: RequestKind, version: int, profile: Profile = Profile.DEFAULT) -> ErrorCode:
     """The code of the table, not yet as the version spells it."""
     for row in TIMEOUT_ERRORS:
         if row.asked is asked and version in row.versions:

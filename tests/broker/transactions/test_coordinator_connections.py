@@ -112,11 +112,11 @@ async def test_a_long_request_stops_where_a_newer_connection_has_overtaken_it(mo
 
 def test_the_broker_that_was_silent_longest_is_forgotten_first() -> None:
     connections = CoordinatorConnections()
-    assert connections.takes("broker-0", 10)
-    assert connections.takes("broker-1", 10)
+    assert connections.accepts("broker-0", 10)
+    assert connections.accepts("broker-1", 10)
     for node_id in range(2, MAX_BROKERS):
-        assert connections.takes(f"broker-{node_id}", 10)
-    assert not connections.takes("broker-0", 9)
-    assert connections.takes(f"broker-{MAX_BROKERS}", 10), "which takes the place of broker-1"
-    assert not connections.takes("broker-0", 9)
-    assert connections.takes("broker-1", 9)
+        assert connections.accepts(f"broker-{node_id}", 10)
+    assert not connections.accepts("broker-0", 9)
+    assert connections.accepts(f"broker-{MAX_BROKERS}", 10), "which takes the place of broker-1"
+    assert not connections.accepts("broker-0", 9)
+    assert connections.accepts("broker-1", 9)

@@ -114,7 +114,7 @@ def test_the_entry_point_runs_eosins_commands_and_becomes_any_other(container: C
 def test_the_entry_point_knows_every_command() -> None:
     text = (IMAGE / "usr" / "local" / "bin" / "eosin-entrypoint").read_text()
     listed = re.findall(r"commands='(.*?)'", text, re.DOTALL)[0].split()
-    assert sorted(listed) == sorted(COMMANDS)
+    assert sorted(listed) == sorted([*COMMANDS, "help"])
 
 
 def test_bitnamis_entry_point_runs_its_command(container: Container) -> None:

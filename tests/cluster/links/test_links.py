@@ -92,7 +92,7 @@ async def test_a_renewed_certificate_is_shown_by_new_connections_and_open_ones_s
     async with world.listening() as address, await Connection.open(address, security=link) as before:
         assert await world.shown() == first
         second = world.renew()
-        await link.look()
+        await link.refresh()
         async with await Connection.open(address, security=link):
             assert await world.shown() == second
             assert before.is_open
@@ -105,7 +105,7 @@ async def test_a_store_that_cannot_be_used_leaves_the_one_before_in_place(
     link = world.link()
     world.path.write_text("no certificate at all")
     with caplog.at_level(logging.ERROR):
-        await link.look(forced=True)
+        await link.refresh(forced=True)
     assert "the changed certificate cannot be used, and the old one stays" in caplog.text
     async with world.listening() as address, await Connection.open(address, security=link):
         assert await world.shown() == first

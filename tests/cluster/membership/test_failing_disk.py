@@ -17,20 +17,20 @@ def test_failures_that_are_more_than_a_minute_apart_are_those_of_single_logs() -
 
 def test_a_disk_that_is_full_for_a_moment_fences_nobody() -> None:
     fence = DiskFullFence(10_000)
-    assert not fence.look(is_full=True, room=Room(0, GIB), now_ms=0)
-    assert not fence.look(is_full=False, room=Room(GIB, GIB), now_ms=9_999)
-    assert not fence.look(is_full=True, room=Room(0, GIB), now_ms=10_001)
+    assert not fence.update(is_full=True, room=Room(0, GIB), now_ms=0)
+    assert not fence.update(is_full=False, room=Room(GIB, GIB), now_ms=9_999)
+    assert not fence.update(is_full=True, room=Room(0, GIB), now_ms=10_001)
     assert not fence.is_wanted
 
 
 def test_a_disk_that_stays_full_fences_once_and_lets_go_only_with_enough_room() -> None:
     fence = DiskFullFence(10_000)
-    fence.look(is_full=True, room=Room(0, GIB), now_ms=0)
-    assert fence.look(is_full=True, room=Room(0, GIB), now_ms=10_000)
+    fence.update(is_full=True, room=Room(0, GIB), now_ms=0)
+    assert fence.update(is_full=True, room=Room(0, GIB), now_ms=10_000)
     assert fence.is_wanted
-    assert not fence.look(is_full=False, room=Room(GIB // 21, GIB), now_ms=11_000)
+    assert not fence.update(is_full=False, room=Room(GIB // 21, GIB), now_ms=11_000)
     assert fence.is_wanted
-    assert fence.look(is_full=False, room=Room(GIB // 20, GIB), now_ms=12_000)
+    assert fence.update(is_full=False, room=Room(GIB // 20, GIB), now_ms=12_000)
     assert not fence.is_wanted
 
 

@@ -59,7 +59,9 @@ class Sender(NamedTuple):
     answered: list[tuple[int, IsrChangeResult]]
 
     def ask(self, partition: int, asked: IsrChange | None = None) -> None:
-        self.changes.ask(TOPIC, partition, asked or change(), lambda answer: self.answered.append((partition, answer)))
+        self.changes.request(
+            TOPIC, partition, asked or change(), lambda answer: self.answered.append((partition, answer))
+        )
 
     async def until(self, count: int) -> None:
         await until(lambda: len(self.answered) >= count, lambda: self.answered)
@@ -84,7 +86,7 @@ async def sender(
 def test_a_request_names_members_with_their_epochs() -> None:
     queue = IsrChangeQueue()
     for partition in (part(0), part(7), part(0, OTHER)):
-        queue.ask(partition, RequestedChange(change(), lambda _: None))
+        queue.add(partition, RequestedChange(change(), lambda _: None))
     request = queue.request(node_id=3, broker_epoch=40)
     assert (request.broker_id, request.broker_epoch) == (3, 40)
     assert [topic.topic_id for topic in request.topics] == [TOPIC, OTHER]
@@ -96,37 +98,37 @@ def test_a_request_names_members_with_their_epochs() -> None:
 
 def test_a_later_change_replaces_one_that_has_not_left() -> None:
     queue = IsrChangeQueue()
-    queue.ask(part(0), RequestedChange(change(5), lambda _: None))
-    queue.ask(part(0), RequestedChange(change(6), lambda _: None))
+    queue.add(part(0), RequestedChange(change(5), lambda _: None))
+    queue.add(part(0), RequestedChange(change(6), lambda _: None))
     (topic,) = queue.request(node_id=3, broker_epoch=40).topics
     assert [each.partition_epoch for each in topic.partitions] == [6]
 
 
 def test_a_failed_request_is_sent_again_without_replaced_changes() -> None:
     queue = IsrChangeQueue()
-    queue.ask(part(0), RequestedChange(change(5), lambda _: None))
-    queue.ask(part(1), RequestedChange(change(5), lambda _: None))
+    queue.add(part(0), RequestedChange(change(5), lambda _: None))
+    queue.add(part(1), RequestedChange(change(5), lambda _: None))
     queue.request(node_id=3, broker_epoch=40)
-    queue.ask(part(0), RequestedChange(change(6), lambda _: None))
+    queue.add(part(0), RequestedChange(change(6), lambda _: None))
     (again,) = queue.request(node_id=3, broker_epoch=41).topics
     assert [(each.partition_index, each.partition_epoch) for each in again.partitions] == [(1, 5)]
-    queue.answered(answers((part(1), ErrorCode.NONE)))
+    queue.handle_response(answers((part(1), ErrorCode.NONE)))
     (later,) = queue.request(node_id=3, broker_epoch=41).topics
     assert [(each.partition_index, each.partition_epoch) for each in later.partitions] == [(0, 6)]
 
 
 def test_a_change_that_the_controller_left_out_may_be_tried_again() -> None:
     queue = IsrChangeQueue()
-    queue.ask(part(0), RequestedChange(change(), lambda _: None))
+    queue.add(part(0), RequestedChange(change(), lambda _: None))
     queue.request(node_id=3, broker_epoch=40)
-    ((_, answer),) = queue.answered(AlterPartitionResponse())
+    ((_, answer),) = queue.handle_response(AlterPartitionResponse())
     assert answer.error is ErrorCode.UNKNOWN_SERVER_ERROR
     assert queue.is_empty
 
 
 def test_a_partition_that_is_not_led_any_more_asks_for_nothing() -> None:
     queue = IsrChangeQueue()
-    queue.ask(part(0), RequestedChange(change(), lambda _: None))
+    queue.add(part(0), RequestedChange(change(), lambda _: None))
     queue.withdraw(part(0))
     queue.withdraw(part(1))
     assert queue.is_empty
@@ -182,7 +184,7 @@ async def test_each_partition_hears_its_own_error_and_may_ask_again() -> None:
             each.ask(1, change(9))
 
         each.ask(0)
-        each.changes.ask(TOPIC, 1, change(), again)
+        each.changes.request(TOPIC, 1, change(), again)
         await each.until(3)
         told = [(partition, answer.error) for partition, answer in each.answered]
         assert told == [
@@ -205,6 +207,6 @@ async def test_a_change_asked_for_in_the_step_of_an_answer_is_answered_too() -> 
     async with sender(all_done) as each:
         for _ in range(3):
             answered: asyncio.Future[IsrChangeResult] = asyncio.get_running_loop().create_future()
-            each.changes.ask(TOPIC, 0, change(), answered.set_result)
+            each.changes.request(TOPIC, 0, change(), answered.set_result)
             async with asyncio.timeout(HANG_S):
                 await answered

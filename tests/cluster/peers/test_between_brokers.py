@@ -47,7 +47,7 @@ class WiredPeer(OtherBroker):
         self.is_reachable = True
         self.gate: asyncio.Event | None = None
 
-    async def ask(self, key: ApiKey, message: Message, *, at_least: int = 0) -> VersionedResponse:
+    async def request(self, key: ApiKey, message: Message, *, at_least: int = 0) -> VersionedResponse:
         self.requests.append(message)
         if self.gate is not None:
             await self.gate.wait()
@@ -135,7 +135,7 @@ async def test_a_broker_whose_address_is_not_known_is_waited_for() -> None:
     peers = Peers(address=lambda node_id: None, dial=never, request_timeout_ms=100)
     assert RemoteBrokers(peers).marker_target(2) is ErrorCode.LEADER_NOT_AVAILABLE
     with pytest.raises(PeerUnreachable, match="no address of broker 2"):
-        await peers.peer(2).ask(ApiKey.WRITE_TXN_MARKERS, write_txn_markers_request())
+        await peers.peer(2).request(ApiKey.WRITE_TXN_MARKERS, write_txn_markers_request())
 
 
 def write_txn_markers_request() -> Message:
@@ -170,10 +170,10 @@ async def test_a_broker_that_is_not_reached_is_logged_once_and_once_when_it_is_b
     caplog.set_level(logging.INFO)
     for _ in range(3):
         with pytest.raises(PeerUnreachable):
-            await peer.ask(ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest())
+            await peer.request(ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest())
     is_there = True
     for _ in range(3):
-        await peer.ask(ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest())
+        await peer.request(ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest())
     assert [record.message for record in caplog.records] == [
         "broker 2 did not answer WRITE_TXN_MARKERS: nobody is there",
         "broker 2 answers again",

@@ -156,7 +156,7 @@ async def test_an_idle_link_to_a_broker_that_has_begun_anew_is_not_used_again() 
     peer.give_up("it has begun anew")
     await all_fail(waiting, "anew")
     brokers.links[0].is_open = True  # nothing was on its way
-    asking = asyncio.create_task(peer.ask(ApiKey.WRITE_TXN_MARKERS, SERVED))  # type: ignore[arg-type]
+    asking = asyncio.create_task(peer.request(ApiKey.WRITE_TXN_MARKERS, SERVED))  # type: ignore[arg-type]
     await until(lambda: len(brokers.links) == 2)
     assert not brokers.links[0].is_open
     peer.give_up("the test is over")

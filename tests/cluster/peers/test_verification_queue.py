@@ -37,7 +37,7 @@ class Asking:
         self.answers: list[tuple[str, Mapping[TopicPartition, ErrorCode]]] = []
 
     def ask(self, name: str, asked: Question) -> None:
-        self.queue.ask(asked, lambda found: self.answers.append((name, found)))
+        self.queue.add(asked, lambda found: self.answers.append((name, found)))
 
     def sent(self) -> list[tuple[int, int, bool, tuple[int, ...]]]:
         """Producer, epoch, verify_only and partitions of each transaction of the next request."""
@@ -52,7 +52,7 @@ def test_questions_of_one_producer_are_merged_and_each_hears_of_its_own_partitio
     asking.ask("a", question(FIRST))
     asking.ask("b", question(SECOND))
     assert asking.sent() == [(7, 3, False, (0, 1))]
-    asking.queue.answered(response({0: ErrorCode.NONE, 1: ErrorCode.CONCURRENT_TRANSACTIONS}))
+    asking.queue.handle_response(response({0: ErrorCode.NONE, 1: ErrorCode.CONCURRENT_TRANSACTIONS}))
     assert asking.answers == [
         ("a", {FIRST: ErrorCode.NONE}),
         ("b", {SECOND: ErrorCode.CONCURRENT_TRANSACTIONS}),
@@ -81,10 +81,10 @@ def test_a_question_that_does_not_fit_waits_for_the_next_request(other: dict[str
     asking.ask("first", question(FIRST))
     asking.ask("other", question(SECOND, **other))
     assert [each[3] for each in asking.sent()] == [(0,)]
-    asking.queue.answered(response({0: ErrorCode.NONE}))
+    asking.queue.handle_response(response({0: ErrorCode.NONE}))
     assert not asking.queue.is_empty
     assert [each[3] for each in asking.sent()] == [(1,)]
-    asking.queue.answered(response({1: ErrorCode.NONE}))
+    asking.queue.handle_response(response({1: ErrorCode.NONE}))
     assert [name for name, _ in asking.answers] == ["first", "other"]
 
 
@@ -93,7 +93,7 @@ def test_a_request_on_its_way_takes_nothing_more() -> None:
     asking.ask("a", question(FIRST))
     asking.sent()
     asking.ask("b", question(SECOND))
-    asking.queue.answered(response({0: ErrorCode.NONE}))
+    asking.queue.handle_response(response({0: ErrorCode.NONE}))
     assert [name for name, _ in asking.answers] == ["a"]
     assert [each[3] for each in asking.sent()] == [(1,)]
 
@@ -102,7 +102,7 @@ def test_partitions_that_an_answer_leaves_out_may_be_asked_again() -> None:
     asking = Asking()
     asking.ask("a", question(FIRST, SECOND))
     asking.sent()
-    asking.queue.answered(response({0: ErrorCode.NONE}))
+    asking.queue.handle_response(response({0: ErrorCode.NONE}))
     assert asking.answers == [("a", {FIRST: ErrorCode.NONE, SECOND: ErrorCode.NETWORK_EXCEPTION})]
 
 
@@ -117,7 +117,7 @@ def test_an_error_of_the_whole_request_is_that_of_each_partition(told: ErrorCode
     asking = Asking()
     asking.ask("a", question(FIRST))
     asking.sent()
-    asking.queue.answered(AddPartitionsToTxnResponse(error_code=told))
+    asking.queue.handle_response(AddPartitionsToTxnResponse(error_code=told))
     assert asking.answers == [("a", {FIRST: heard})]
 
 
@@ -125,5 +125,5 @@ def test_a_fenced_producer_hears_the_error_that_produce_knows() -> None:
     asking = Asking()
     asking.ask("a", question(FIRST))
     asking.sent()
-    asking.queue.answered(response({0: ErrorCode.PRODUCER_FENCED}))
+    asking.queue.handle_response(response({0: ErrorCode.PRODUCER_FENCED}))
     assert asking.answers == [("a", {FIRST: ErrorCode.INVALID_PRODUCER_EPOCH})]

@@ -54,7 +54,7 @@ class Asked:
 
     def answer(self, response: FetchResponse | FetchSnapshotResponse) -> "Asked":
         assert isinstance(self.effects[-1], SendRequest)
-        self.effects = self.observer.answered(response, self.now_ms)
+        self.effects = self.observer.handle_response(response, self.now_ms)
         return self
 
     def fail(self) -> "Asked":

@@ -66,7 +66,7 @@ class Playback:
             assert (latest.key.name, latest.address) == (exchange["api"], Address(host, port))
             assert codec.build(schema.request_layout(exchange["version"]), latest.message).hex() == exchange["request"]
             self.apis.append(exchange["api"])
-            latest = self._do(self.observer.answered(response_of(exchange), 0))
+            latest = self._do(self.observer.handle_response(response_of(exchange), 0))
 
     def _do(self, effects: Effects) -> SendRequest | Pause:
         self.effects += effects
@@ -190,7 +190,7 @@ def test_a_download_that_is_refused_starts_over_with_a_fetch(case: str) -> None:
     of["exchanges"] = of["exchanges"][:3]
     played = Playback(of, snapshot_max_bytes=1500)
     [exchange] = [each for each in transcript("refusals")["exchanges"] if each["case"] == case]
-    assert isinstance(played.observer.answered(response_of(exchange), 0)[-1], Pause)
+    assert isinstance(played.observer.handle_response(response_of(exchange), 0)[-1], Pause)
     [ask] = played.observer.resumed()
     assert isinstance(ask, SendRequest)
     assert ask.key is ApiKey.FETCH
@@ -203,4 +203,4 @@ def test_a_leader_whose_log_ends_below_what_was_committed_has_lost_metadata() ->
     played = Playback(transcript("log-from-the-start"))
     played.observer.high_watermark = response.responses[0].partitions[0].diverging_epoch.end_offset + 1
     with pytest.raises(QuorumLost, match="lost committed metadata"):
-        played.observer.answered(response, 0)
+        played.observer.handle_response(response, 0)

@@ -33,7 +33,7 @@ def opened() -> FollowerFetchSession:
     for key in (FIRST, SECOND, THIRD):
         session.want(key, at(10))
     session.request(9)
-    session.answered(FetchResponse(session_id=SESSION))
+    session.handle_response(FetchResponse(session_id=SESSION))
     return session
 
 
@@ -72,7 +72,7 @@ def test_a_partition_that_must_not_be_sent_is_forgotten_and_named_again_later() 
     request = session.request(9)
     assert named(request) == {}
     assert forgotten(request) == {SECOND}
-    session.answered(FetchResponse(session_id=SESSION))
+    session.handle_response(FetchResponse(session_id=SESSION))
     session.want(SECOND, at(10))
     request = session.request(9)
     assert named(request) == {SECOND: 10}
@@ -114,7 +114,7 @@ def test_a_leader_that_forgot_the_session_is_sent_a_full_request() -> None:
         session = opened()
         session.want(FIRST, at(11))
         session.request(9)
-        assert session.answered(FetchResponse(error_code=error)) is error
+        assert session.handle_response(FetchResponse(error_code=error)) is error
         request = session.request(9)
         assert (request.session_id, request.session_epoch) == (SESSION, 0)
         assert named(request) == {FIRST: 11, SECOND: 10, THIRD: 10}
@@ -131,7 +131,7 @@ def test_a_lost_answer_ends_the_session() -> None:
 def test_a_leader_without_room_for_sessions_gets_full_requests() -> None:
     session = opened()
     session.request(9)
-    session.answered(FetchResponse(session_id=0))
+    session.handle_response(FetchResponse(session_id=0))
     request = session.request(9)
     assert (request.session_id, request.session_epoch) == (0, 0)
     assert named(request) == {FIRST: 10, SECOND: 10, THIRD: 10}
@@ -142,7 +142,7 @@ def test_the_epoch_goes_up_by_one_with_each_answer() -> None:
     epochs = []
     for _ in range(3):
         epochs.append(session.request(9).session_epoch)
-        session.answered(FetchResponse(session_id=SESSION))
+        session.handle_response(FetchResponse(session_id=SESSION))
     assert epochs == [1, 2, 3]
 
 

@@ -339,7 +339,7 @@ async def test_a_partition_out_of_range_asks_for_the_leaders_log_end(pair: Pair)
     assert (step.request.replica_id, topic.name) == (2, "orders")
     assert (asked.partition_index, asked.current_leader_epoch, asked.timestamp) == (0, EPOCH, -1)
     told = ListOffsetsPartitionResponse(partition_index=0, offset=5)
-    pair.fetcher.told(ListOffsetsResponse(topics=(ListOffsetsTopicResponse("orders", (told,)),)))
+    pair.fetcher.offsets_listed(ListOffsetsResponse(topics=(ListOffsetsTopicResponse("orders", (told,)),)))
     assert replica.followed.phase is Phase.ASKING_EARLIEST
     step = pair.step()
     assert isinstance(step, SendListOffsets)

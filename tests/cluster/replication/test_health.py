@@ -76,14 +76,14 @@ def test_another_minimum_counts_at_once(kind: ConfigResourceType, name: str) -> 
 def test_one_line_tells_of_a_change_and_one_of_its_end(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     watched = Watched()
-    watched.health.tell()
+    watched.health.log_counts()
     watched.becomes(led(1))
-    watched.health.tell()
-    watched.health.tell()
+    watched.health.log_counts()
+    watched.health.log_counts()
     watched.becomes(led())
     watched.becomes(led(1, 2))
     watched.becomes(led())
-    watched.health.tell()
+    watched.health.log_counts()
     assert [(each.levelname, each.getMessage()) for each in caplog.records] == [
         (
             "WARNING",

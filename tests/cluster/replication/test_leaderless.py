@@ -43,7 +43,7 @@ class Watched:
     def log(self, partition: TopicPartition) -> Any:
         return SimpleNamespace(failure=None, log_end_offset=self.end)
 
-    async def ask(self, node_id: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+    async def fetch(self, node_id: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         self.asked.append((node_id, tuple(partitions)))
         self.when_asked()
         return dict.fromkeys(partitions, self.ends[node_id]) if node_id in self.ends else {}
@@ -56,7 +56,7 @@ class Watched:
     async def told_after(self, wait_ms: int) -> list[str]:
         self.caplog.clear()
         self.clock.advance(wait_ms)
-        await self.leaderless.look()
+        await self.leaderless.check()
         assert all(each.levelno == logging.ERROR for each in self.caplog.records)
         return [each.getMessage() for each in self.caplog.records]
 

@@ -11,8 +11,8 @@ from eosin.cluster.replication.rules.isr import (
     INELIGIBLE_RETRY_MS,
     AfterResult,
     IsrChangeResult,
-    answered,
     brokers_changed,
+    controller_responded,
     expansion,
     shrinking,
 )
@@ -139,7 +139,7 @@ def test_a_shrink_under_way_does_not_count_before_it_is_confirmed() -> None:
     assert asked is not None
     assert high_watermark(asked, 60, now_ms=LAG_MS + 1) == 60
     assert asked.pending is not None
-    confirmed, _ = answered(asked, asked.pending, IsrChangeResult(ErrorCode.NONE, 5, 11, (1, 2)), now_ms=0)
+    confirmed, _ = controller_responded(asked, asked.pending, IsrChangeResult(ErrorCode.NONE, 5, 11, (1, 2)), now_ms=0)
     assert high_watermark(confirmed, 60, now_ms=LAG_MS + 1) == 100
 
 
@@ -245,7 +245,9 @@ def test_a_follower_that_joins_without_ever_having_had_everything_has_time_to_ge
     asked = expansion(led, 2, high_watermark=50, brokers=BROKERS, own_epoch=100, now_ms=LAG_MS * 2)
     assert asked is not None
     assert asked.pending is not None
-    joined, _ = answered(asked, asked.pending, IsrChangeResult(ErrorCode.NONE, 5, 11, (1, 2)), now_ms=LAG_MS * 2)
+    joined, _ = controller_responded(
+        asked, asked.pending, IsrChangeResult(ErrorCode.NONE, 5, 11, (1, 2)), now_ms=LAG_MS * 2
+    )
     assert shrinking(joined, log_end=80, own_epoch=100, now_ms=LAG_MS * 3, max_lag_ms=LAG_MS) is None
     assert shrinking(joined, log_end=80, own_epoch=100, now_ms=LAG_MS * 3 + 1, max_lag_ms=LAG_MS) is not None
 
@@ -263,7 +265,7 @@ def under_way() -> LedPartition:
 def test_a_confirmed_change_is_taken_over() -> None:
     asked = under_way()
     assert asked.pending is not None
-    led, after = answered(asked, asked.pending, IsrChangeResult(ErrorCode.NONE, 5, 11, (1, 2, 3)), now_ms=0)
+    led, after = controller_responded(asked, asked.pending, IsrChangeResult(ErrorCode.NONE, 5, 11, (1, 2, 3)), now_ms=0)
     assert (led.isr, led.partition_epoch, led.pending, after) == ((1, 2, 3), 11, None, AfterResult.SETTLED)
     # The same comes through the metadata log, too.
     assert metadata_changed(led, Partition(partition_epoch=11), now_ms=0) is led
@@ -272,7 +274,7 @@ def test_a_confirmed_change_is_taken_over() -> None:
 def test_an_answer_of_another_leader_epoch_changes_nothing() -> None:
     asked = under_way()
     assert asked.pending is not None
-    led, after = answered(asked, asked.pending, IsrChangeResult(ErrorCode.NONE, 6, 12, (1, 2, 3)), now_ms=0)
+    led, after = controller_responded(asked, asked.pending, IsrChangeResult(ErrorCode.NONE, 6, 12, (1, 2, 3)), now_ms=0)
     assert (led, after) == (asked, AfterResult.WAIT)
 
 
@@ -283,7 +285,7 @@ def test_a_late_answer_does_not_end_the_change_that_came_after_it() -> None:
     told = fetched(told, 3, 9, log_end=9)
     again = shrinking(told, log_end=20, own_epoch=100, now_ms=LAG_MS * 2, max_lag_ms=LAG_MS)
     assert again is not None
-    led, after = answered(again, asked.pending, IsrChangeResult(ErrorCode.NONE, 5, 11, (1, 2, 3)), now_ms=0)
+    led, after = controller_responded(again, asked.pending, IsrChangeResult(ErrorCode.NONE, 5, 11, (1, 2, 3)), now_ms=0)
     assert led is again
     assert after is AfterResult.SETTLED
 
@@ -312,7 +314,7 @@ def test_each_error_of_the_controller_has_its_consequence(
 ) -> None:
     asked = under_way()
     assert asked.pending is not None
-    led, then = answered(asked, asked.pending, IsrChangeResult(error), now_ms=500)
+    led, then = controller_responded(asked, asked.pending, IsrChangeResult(error), now_ms=500)
     assert then is after
     assert (led.pending is not None) is is_still_under_way
     assert led.isr == (1, 2)
@@ -321,7 +323,7 @@ def test_each_error_of_the_controller_has_its_consequence(
 def test_after_an_ineligible_replica_the_next_change_waits_for_metadata_or_a_second() -> None:
     asked = under_way()
     assert asked.pending is not None
-    led, _ = answered(asked, asked.pending, IsrChangeResult(ErrorCode.INELIGIBLE_REPLICA), now_ms=500)
+    led, _ = controller_responded(asked, asked.pending, IsrChangeResult(ErrorCode.INELIGIBLE_REPLICA), now_ms=500)
 
     def asks(led: LedPartition, now_ms: int) -> bool:
         return expansion(led, 3, high_watermark=0, brokers=BROKERS, own_epoch=100, now_ms=now_ms) is not None
@@ -337,7 +339,10 @@ def test_an_old_change_that_is_answered_late_changes_nothing() -> None:
     assert asked.pending is not None
     told = metadata_changed(asked, Partition(isr=(1, 2), partition_epoch=12), now_ms=0)
     for error in (ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.INELIGIBLE_REPLICA, ErrorCode.NOT_CONTROLLER):
-        assert answered(told, asked.pending, IsrChangeResult(error), now_ms=0) == (told, AfterResult.SETTLED)
+        assert controller_responded(told, asked.pending, IsrChangeResult(error), now_ms=0) == (
+            told,
+            AfterResult.SETTLED,
+        )
 
 
 # Whose fetches are refused

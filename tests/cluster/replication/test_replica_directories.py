@@ -126,14 +126,14 @@ async def test_a_log_that_begins_anew_is_vouched_for_when_it_has_what_is_committ
     us = Fakes(failed=True)
     us.begin(placed(OURS))
     us.apply(placed(LOST_DIRECTORY))
-    us.directories.look()
+    us.directories.check()
     us.the_replica.leader_high_watermark = 7
     us.the_log.log_end_offset, us.the_log.durable_end = 7, 6
-    us.directories.look()
+    us.directories.check()
     assert us.directories_told == [LOST_DIRECTORY]
     us.the_log.durable_end = 7
-    us.directories.look()
-    us.directories.look()
+    us.directories.check()
+    us.directories.check()
     assert us.directories_told == [LOST_DIRECTORY, OURS]
 
 
@@ -143,7 +143,7 @@ async def test_a_replica_on_a_disk_that_was_replaced_is_not_vouched_for_at_the_s
     assert us.begin(placed(elsewhere)) == []
     assert us.directories_told == []
     us.the_replica.leader_high_watermark = 10
-    us.directories.look()
+    us.directories.check()
     assert us.directories_told == [OURS]
 
 
@@ -168,14 +168,14 @@ async def test_a_log_that_could_be_opened_in_the_end_is_vouched_for_when_it_has_
     the_log, us.the_log = us.the_log, None
     us.begin(placed(OURS))
     us.apply(placed(LOST_DIRECTORY))
-    us.directories.look()
+    us.directories.check()
     assert us.opens == 1
     us.the_log = the_log
     us.the_replica.leader_high_watermark = 7
-    us.directories.look()
+    us.directories.check()
     assert us.directories_told == [LOST_DIRECTORY]
     us.the_log.log_end_offset = us.the_log.durable_end = 7
-    us.directories.look()
+    us.directories.check()
     assert us.directories_told == [LOST_DIRECTORY, OURS]
     assert us.opens == 1
 
@@ -192,10 +192,10 @@ async def test_a_log_that_fails_while_this_broker_runs_is_declared_lost_at_once_
     us.the_log.failure = OSError("no sync")
     us.directories.log_failed(us.the_log)
     us.apply(placed(LOST_DIRECTORY))
-    us.directories.look()
+    us.directories.check()
     us.apply(placed(LOST_DIRECTORY, leader=NO_LEADER))
     us.accepted.add(ORDERS)
-    us.directories.look()
+    us.directories.check()
     assert us.directories_told == [LOST_DIRECTORY]
     assert us.anew == []
     assert us.waiting == set(), "what is offline cannot count, whoever accepts that"
@@ -204,23 +204,23 @@ async def test_a_log_that_fails_while_this_broker_runs_is_declared_lost_at_once_
 async def test_an_operator_is_asked_only_while_nobody_leads() -> None:
     us = Fakes()
     us.begin(placed(LOST_DIRECTORY))
-    us.directories.look()
+    us.directories.check()
     assert us.waiting == set()
     us.apply(placed(LOST_DIRECTORY, leader=NO_LEADER))
-    us.directories.look()
+    us.directories.check()
     assert us.waiting == {ORDERS}
     us.apply(placed(LOST_DIRECTORY, leader=OTHER))
-    us.directories.look()
+    us.directories.check()
     assert us.waiting == set()
 
 
 async def test_an_accepted_loss_is_told_and_then_an_election_asked_for() -> None:
     us = Fakes()
     us.begin(placed(LOST_DIRECTORY, leader=NO_LEADER))
-    us.directories.look()
+    us.directories.check()
     us.accepted.add(ORDERS)
-    us.directories.look()
-    us.directories.look()
+    us.directories.check()
+    us.directories.check()
     assert us.directories_told == [OURS]
     assert us.elected == []
     us.told[0][1].set_result(None)
@@ -238,11 +238,11 @@ async def test_a_loss_is_not_accepted_while_another_copy_could_count(caplog: pyt
     us = Fakes()
     us.brokers = (broker(US), runs(OTHER))
     us.begin(placed(LOST_DIRECTORY, leader=NO_LEADER))
-    us.directories.look()
+    us.directories.check()
     assert (us.waiting, us.elsewhere) == ({ORDERS}, (OTHER,))
     caplog.clear()
     us.accepted.add(ORDERS)
-    us.directories.look()
+    us.directories.check()
     assert us.directories_told == []
     assert us.accepted == set()
     assert (us.waiting, us.elsewhere) == ({ORDERS}, (OTHER,))
@@ -255,13 +255,13 @@ async def test_a_loss_may_be_accepted_once_no_other_copy_can_count() -> None:
     us = Fakes()
     us.brokers = (broker(US), runs(OTHER))
     us.begin(placed(LOST_DIRECTORY, leader=NO_LEADER))
-    us.directories.look()
+    us.directories.check()
     us.brokers = (broker(US), runs(OTHER, fenced=True))
     us.apply(placed(LOST_DIRECTORY, leader=NO_LEADER))
-    us.directories.look()
+    us.directories.check()
     assert (us.waiting, us.elsewhere) == ({ORDERS}, ())
     us.accepted.add(ORDERS)
-    us.directories.look()
+    us.directories.check()
     assert us.directories_told == [OURS]
 
 
@@ -272,7 +272,7 @@ async def test_a_replica_that_its_leader_takes_into_the_isr_is_vouched_for_at_on
     us.apply(placed(elsewhere))
     assert us.directories_told == [OURS]
     us.apply(placed(elsewhere, leader=NO_LEADER, isr=(US,)))
-    us.directories.look()
+    us.directories.check()
     assert us.waiting == set(), "its leader has said that nothing is missing"
 
 
@@ -299,7 +299,7 @@ async def test_an_isr_from_before_the_start_vouches_for_nothing() -> None:
     us = Fakes()
     us.begin(placed(REPLACED))
     us.apply(placed(REPLACED, leader=NO_LEADER, isr=(US,)))
-    us.directories.look()
+    us.directories.check()
     assert us.directories_told == []
     assert us.waiting == {ORDERS}
 
@@ -322,9 +322,9 @@ async def test_a_loss_that_was_accepted_for_an_older_trouble_is_forgotten_at_a_s
 async def test_a_partition_that_leaves_this_broker_is_forgotten() -> None:
     us = Fakes()
     us.begin(placed(LOST_DIRECTORY, leader=NO_LEADER))
-    us.directories.look()
+    us.directories.check()
     us.apply(partition(OTHER, replicas=(OTHER,)))
     us.the_replica.leader_high_watermark = 0
-    us.directories.look()
+    us.directories.check()
     assert us.waiting == set()
     assert us.directories_told == []

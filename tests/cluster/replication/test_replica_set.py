@@ -50,7 +50,7 @@ class FakeHandlers:
     def __init__(self) -> None:
         self.served: dict[TopicPartition, PartitionLog] = {}
 
-    def take(self, partition: TopicPartition, log: PartitionLog) -> None:
+    def serve(self, partition: TopicPartition, log: PartitionLog) -> None:
         self.served[partition] = log
 
     def let_go(self, partition: TopicPartition) -> None:

@@ -44,7 +44,7 @@ class Controller:
         self.asked: list[Asked] = []
         self.withdrawn = 0
 
-    def ask(
+    def request(
         self, topic_id: Uuid, partition: int, change: IsrChange, answered: Callable[[IsrChangeResult], None]
     ) -> None:
         self.asked.append(Asked(change, answered))

@@ -28,7 +28,7 @@ RACKS: Mapping[int, str] = {LEADER: "a", FOLLOWER: "b"}
 
 
 class NoController:
-    def ask(self, *_: object) -> IsrChangeResult:
+    def request(self, *_: object) -> IsrChangeResult:
         raise AssertionError("the ISR stays")
 
     def withdraw(self, *_: object) -> None: ...

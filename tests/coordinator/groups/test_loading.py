@@ -63,7 +63,7 @@ class Script:
         loader = Loader(store)
         for run in self.log.runs():
             for head in sound_batches(run):
-                loader.take(run, head)
+                loader.apply(run, head)
         loader.finish()
         return store, loader.groups
 

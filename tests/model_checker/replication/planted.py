@@ -172,14 +172,14 @@ def refused_change_stays_under_way() -> AbstractContextManager[Any]:
 
 def lost_answer_not_repeated() -> AbstractContextManager[Any]:
     """A change whose answer was lost is taken for settled, and the ISR for what it was."""
-    sound = isr.answered
+    sound = isr.controller_responded
 
     def careless(led: LedPartition, change: Any, answer: Any, **rest: Any) -> Any:
         if answer.error is ErrorCode.NETWORK_EXCEPTION:
             return msgspec.structs.replace(led, pending=None), isr.AfterResult.SETTLED
         return sound(led, change, answer, **rest)
 
-    return patch.object(isr, "answered", careless)
+    return patch.object(isr, "controller_responded", careless)
 
 
 _CRASH: Final = _bounds("two replicas, a crash", crashes=1)

@@ -9,7 +9,7 @@ from guarded_broker import ADMIN, GuardedBroker, guarded_broker
 from loop_steps import LoopSteps
 from waiting import until
 
-from eosin.network.many_items import ITEMS_PER_TURN, taken
+from eosin.network.many_items import ITEMS_PER_TURN, list_in_turns
 from eosin.network.quotas import enforcement
 from eosin.network.quotas.mutations import TopicMutations
 from eosin.protocol.errors import ErrorCode
@@ -84,9 +84,9 @@ async def test_the_partitions_of_a_response_are_counted_in_turns_and_all_of_them
 
     async def counted(items: Any, clock: Any, *, per_turn: int) -> list[int]:
         of_turns.append(per_turn)
-        return await taken(items, clock, per_turn=per_turn)
+        return await list_in_turns(items, clock, per_turn=per_turn)
 
-    monkeypatch.setattr(enforcement, "taken", counted)
+    monkeypatch.setattr(enforcement, "list_in_turns", counted)
     partitions = tuple(FetchPartition(index, partition_max_bytes=100) for index in range(300))
     request = FetchRequest(max_wait_ms=1, min_bytes=1, topics=(FetchTopic("orders", partitions=partitions),))
     first = await broker.ask(ADMIN, ApiKey.FETCH, request, version=12)

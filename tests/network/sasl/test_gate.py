@@ -450,7 +450,7 @@ async def test_who_logs_in_again_is_no_connection_more(short: SaslBroker) -> Non
     for user in ["alice"] * 38 + ["bob"] * 2:
         peers.append(short.peer())
         await peers[-1].scram(user)
-    short.host.places.look()
+    short.host.places.sample()
     assert [peer.is_closed for peer in peers] == [False] * 40
     await passed(short, 15_000)
     await peers[0].scram("alice")

@@ -308,7 +308,7 @@ def test_a_session_is_resumed_until_the_certificate_is_loaded_again(world: World
         session, _ = await asyncio.to_thread(handshake, None)
         assert (await asyncio.to_thread(handshake, session))[1]
         assert broker.server.tls is not None
-        await broker.server.tls.look(forced=True)
+        await broker.server.tls.refresh(forced=True)
         assert not (await asyncio.to_thread(handshake, session))[1]
 
     world.run(make_loop, body)

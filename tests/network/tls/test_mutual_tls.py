@@ -132,11 +132,11 @@ async def test_a_connection_ends_when_its_certificate_is_revoked_and_the_others_
         for each in clients:
             await each.ask()
         assert broker.server.tls is not None
-        await broker.server.tls.look(forced=True)
+        await broker.server.tls.refresh(forced=True)
         for each in clients:
             await each.ask()  # nothing has changed
         revoked.write_bytes(world.authority.revoke(bad))
-        await broker.server.tls.look()
+        await broker.server.tls.refresh()
         for each in clients:
             assert await each.ended() == b""
         assert await refused(broker, bad)
@@ -155,11 +155,11 @@ async def test_a_connection_ends_when_its_authority_leaves_the_trust_store(world
         tls = broker.server.tls
         assert tls is not None
         world.authority.issue().write(world.directory / "broker.pem")
-        await tls.look()
+        await tls.refresh()
         for each in (named, nobody):
             await each.ask()
         another.write(store)
-        await tls.look()
+        await tls.refresh()
         assert await named.ended() == b""
         await nobody.ask()
 

@@ -65,10 +65,10 @@ async def test_ten_thousand_connections_are_looked_at_in_turns_and_cut(monkeypat
 
     monkeypatch.setattr(slices, "next_turn", counted)
     survey = ConnectionSurvey(lambda: everyone, SystemClock())
-    found = await survey.look("")
+    found = await survey.find("")
     assert turns == 10_000 // connection_survey.PER_TURN
     assert (found.open, len(found.connections), found.left_out) == (10_000, 2000, 8000)
     assert [(each.software, each.connections) for each in found.software] == [("librdkafka 2.16.1", 10_000)]
     first = found.connections[0]
     assert (len(first.client_id), first.in_flight, len(first.requests)) == (300, 20, 8)
-    assert len((await survey.look("user-9999")).connections) == 1
+    assert len((await survey.find("user-9999")).connections) == 1

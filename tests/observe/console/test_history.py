@@ -54,7 +54,7 @@ class Counters:
     async def pass_by(self, ms: int = EVERY_MS) -> Any:
         """Time passes, and the history looks; the new sample."""
         self.clock.advance(ms)
-        await self.history.look()
+        await self.history.sample()
         return self.history.samples[-1]
 
 
@@ -80,21 +80,21 @@ def history_of(broker: ObservedBroker) -> BrokerHistory:
 async def test_a_sample_counts_what_clients_have_done_since_the_one_before() -> None:
     async with observed_broker(eosin_console_enable=True) as broker:
         history = history_of(broker)
-        await history.look()
+        await history.sample()
         producer = await broker.producer("shop-1")
         for commit in (True, True, False):
             await producer.send(ORDERS_0)
             await producer.end(commit=commit)
         wire = await broker.wire()
         await wire.fetch(ORDERS_0, 0)
-        await history.look()
+        await history.sample()
         sample = history.samples[-1]
         assert (sample.commits, sample.ended_otherwise, sample.records_in) == (2, 1, 3)
         assert sample.bytes_in >= 3 * 60
         assert sample.bytes_out >= sample.bytes_in
         assert sample.requests >= 8
         assert sample.commit_ms > 0
-        await history.look()
+        await history.sample()
         assert (history.samples[-1].commits, history.samples[-1].records_in) == (0, 0)
 
 
@@ -128,10 +128,10 @@ async def test_a_wall_clock_that_is_set_back_leaves_samples_as_long_as_they_are(
 
 async def test_flushes_are_told_of_the_last_minute_alone() -> None:
     counters = Counters()
-    counters.flushes.took(400 * NS_PER_MS)
+    counters.flushes.record(400 * NS_PER_MS)
     assert (await counters.pass_by()).flush_ms > 250
     for _ in range(99):
-        counters.flushes.took(NS_PER_MS // 2)
+        counters.flushes.record(NS_PER_MS // 2)
     assert (await counters.pass_by()).flush_ms <= 0.5
     disk = counters.history.disk
     assert disk.flushes == 100
@@ -161,19 +161,19 @@ async def test_a_quarter_of_an_hour_is_kept_and_a_page_is_told_new_samples_alone
     table: Table[int] = Table()
     page: Page = {}
     await counters.pass_by()
-    counters.history.tell(table, 1)
+    counters.history.update(table, 1)
     applied(page, table, 0)
     assert list(page) == [1]
     for _ in range(KEPT + 9):  # nobody watches
         await counters.pass_by()
     assert len(counters.history.samples) == KEPT
-    counters.history.tell(table, 2)
+    counters.history.update(table, 2)
     applied(page, table, 1)
     assert list(page) == list(range(11, KEPT + 11))
-    counters.history.tell(table, 3)
+    counters.history.update(table, 3)
     assert table.since(2) == (False, [], [])
     await counters.pass_by()
-    counters.history.tell(table, 4)
+    counters.history.update(table, 4)
     changes = table.since(3)
     assert (len(changes.rows), changes.gone) == (1, [11])
 
@@ -187,7 +187,7 @@ async def test_the_stream_tells_samples_and_the_disk(tmp_path: Path) -> None:
         await (await broker.producer("shop-1")).send(ORDERS_0)
         history = history_of(broker)
         await history.measure_disk()
-        await history.look()
+        await history.sample()
         text = (await http.get("stream?once&watch=broker,samples")).text
         tables = msgspec.json.decode(text.partition("data: ")[2].partition("\n")[0])["tables"]
         assert tables["samples"]["rows"][-1]["flushes"] > 0

@@ -193,7 +193,7 @@ async def test_nobody_looks_at_the_broker_while_no_page_watches(broker: Observed
     async with client(broker) as http, http.stream("GET", "/api/v1/stream") as answer:
         await Page(answer.aiter_lines()).until(lambda tables: "broker" in tables)
         assert console.streams.count == 1
-    await until(lambda: not console.streams.count and not console.streams.is_looking)
+    await until(lambda: not console.streams.count and not console.streams.is_running)
 
 
 async def test_more_pages_than_the_limit_send_the_oldest_to_poll(

@@ -121,12 +121,12 @@ async def test_a_running_broker_tells_when_its_loop_stood_still(broker: Observed
     assert found.sentence.startswith("broker 1")
     assert found.is_known
     watch = broker.server.host.loop_watch
-    watch.look()
+    watch.check()
     before = watch.counts["other"]
     until_ns = stopwatch_ns() + 3 * STALL_MS * 1_000_000
     while stopwatch_ns() < until_ns:
         pass
-    watch.look()
+    watch.check()
     if watch.counts["other"] > before:  # else the machine gave this thread no quarter of that time
         assert watch.recent[-1].worked_ms >= STALL_MS / 2
     told = await broker.explain("broker", "broker")

@@ -150,14 +150,23 @@ async def test_one_connection_is_read_in_each_turn_of_the_loop(
     assert len(set(read)) == len(read) == 20
 
 
-async def test_the_end_of_headers_may_come_in_two_pieces(listener: Listener) -> None:
+async def test_the_end_of_headers_may_come_in_two_pieces(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: asyncio.Queue[bytes] = asyncio.Queue()
+    received = H11Protocol.data_received
+
+    def noted(self: H11Protocol, data: bytes) -> None:
+        received(self, data)
+        begun.put_nowait(data)
+
+    monkeypatch.setattr(H11Protocol, "data_received", noted)
     request = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n"
     for cut in range(1, 5):
         reader = await listener.connect(request[:-cut])
-        for _ in range(50):
-            await asyncio.sleep(0)
+        await asyncio.wait_for(begun.get(), HANG_S)
         listener.writers[-1].write(request[-cut:] + b"\n" * 60_000)
         assert await status(reader) == b"200"
+        while not begun.empty():
+            begun.get_nowait()
 
 
 async def test_a_body_that_never_ends_is_cut_off(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,7 +133,7 @@ def test_new_connections_get_a_renewed_certificate_and_open_ones_go_on(tmp_path:
         await until(is_renewed)
         secured.store.write_text("no certificate\n")
         assert broker.server.observability is not None
-        await broker.server.observability.look()
+        await broker.server.observability.refresh()
         assert await serial(broker, secured.trusting) == renewed
         writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert (await reader.readline()).startswith(b"HTTP/1.1 200")

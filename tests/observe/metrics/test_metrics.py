@@ -404,9 +404,9 @@ def test_quantiles_lie_within_their_bucket() -> None:
 
 def test_requests_are_counted_by_api_and_version() -> None:
     stats = RequestStats()
-    stats.answered(0, 12, 1)
-    stats.answered(0, 12, 1)
-    stats.answered(26, 5, 1)
+    stats.record(0, 12, 1)
+    stats.record(0, 12, 1)
+    stats.record(26, 5, 1)
     assert stats.versions == {12: 2, 26 << 16 | 5: 1}
 
 

@@ -84,7 +84,7 @@ def test_a_client_that_waits_as_told_uses_what_is_allowed_in_the_long_run() -> N
 def test_tokens_come_at_their_rate_and_may_be_overdrawn_once() -> None:
     bucket = TokenBucket()
     assert bucket.tokens(2, 0) == 22
-    bucket.take(30, 2, 0)
+    bucket.spend(30, 2, 0)
     assert bucket.tokens(2, 0) == -8
     assert bucket.throttle_ms(2, 0) == 4000
     assert bucket.tokens(2, 3000) == -2

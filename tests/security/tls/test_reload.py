@@ -61,16 +61,16 @@ def watched(tmp_path: Path) -> Watched:
 
 async def test_a_store_that_has_not_changed_is_not_built_again(watched: Watched) -> None:
     before = watched.watch.built
-    assert not await watched.watch.look()
+    assert not await watched.watch.refresh()
     assert watched.watch.built is before
-    assert await watched.watch.look(forced=True)
+    assert await watched.watch.refresh(forced=True)
     assert watched.watch.built is not before
 
 
 async def test_a_changed_store_is_a_new_context(watched: Watched) -> None:
     before, following = watched.watch.built, watched.authority.issue("broker")
     watched.put(following)
-    assert await watched.watch.look()
+    assert await watched.watch.refresh()
     assert watched.has(following)
     assert watched.watch.built.context is not before.context
 
@@ -90,7 +90,7 @@ async def test_a_symbolic_link_that_leads_elsewhere_is_a_change(tmp_path: Path) 
     watch = StoreWatch(tls_settings(load_config(assignments=given).config, "SSL"), watched.clock, build=build_context)
     (tmp_path / "next").symlink_to("two")
     (tmp_path / "next").replace(tmp_path / "now")
-    assert await watch.look()
+    assert await watch.refresh()
     assert watch.built.key_store.leaf == two.certificate
 
 
@@ -116,13 +116,13 @@ async def test_an_unusable_certificate_leaves_the_old_one_and_is_told_once(
         watched.path.write_bytes(content)
         caplog.clear()
         for _ in range(3):
-            assert not await watched.watch.look(), why
+            assert not await watched.watch.refresh(), why
             watched.clock.advance(PATIENCE_MS)
         assert watched.has(watched.first), why
         assert caplog.text.count("the old one stays") == 1, why
         assert b"garbage" not in caplog.text.encode(), why
     watched.path.unlink()
-    assert not await watched.watch.look(forced=True)
+    assert not await watched.watch.refresh(forced=True)
     assert "cannot read" in caplog.text
 
 
@@ -131,11 +131,11 @@ async def test_files_that_are_written_one_after_the_other_are_no_error(
 ) -> None:
     following = watched.authority.issue()
     watched.path.write_bytes(following.key_pem())
-    assert not await watched.watch.look()
+    assert not await watched.watch.refresh()
     watched.clock.advance(PATIENCE_MS - 1)
-    assert not await watched.watch.look()
+    assert not await watched.watch.refresh()
     following.write(watched.path)
-    assert await watched.watch.look()
+    assert await watched.watch.refresh()
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
@@ -143,7 +143,7 @@ async def test_a_change_of_names_can_be_allowed(tmp_path: Path) -> None:
     watched = Watched(tmp_path, "ssl.allow.dn.changes=true", "ssl.allow.san.changes=true")
     other = watched.authority.issue("somebody", names=("elsewhere",))
     watched.put(other)
-    assert await watched.watch.look()
+    assert await watched.watch.refresh()
     assert watched.has(other)
 
 
@@ -152,10 +152,10 @@ async def test_a_certificate_that_expires_soon_is_told_once_a_day(
 ) -> None:
     watched = Watched(tmp_path)
     watched.put(watched.authority.issue(days=12))
-    assert await watched.watch.look()
+    assert await watched.watch.refresh()
     for _ in range(4):
         watched.clock.advance(12 * 3_600_000)
-        await watched.watch.look()
+        await watched.watch.refresh()
     assert caplog.text.count("expires in") == 3
 
 
@@ -166,7 +166,7 @@ KEYS: dict[str, Any] = {"RSA": rsa_key, "Ed25519": ed25519_key}
 async def test_keys_of_every_kind_can_be_used(tmp_path: Path, kind: str) -> None:
     watched = Watched(tmp_path)
     watched.put(watched.authority.issue(key=KEYS[kind]))
-    assert await watched.watch.look()
+    assert await watched.watch.refresh()
 
 
 def test_a_weak_key_is_refused_at_the_start(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_connections_live_through_twenty_reloads(tmp_path: Path, make_loop: Any,
                 following = authority.issue()
                 os.replace(following.write(tmp_path / "next.pem"), path)
                 assert broker.server.tls is not None
-                await broker.server.tls.look()
+                await broker.server.tls.refresh()
                 assert await shown(broker) == following.certificate.serial_number
             stop.set()
             await asyncio.gather(*tasks)

@@ -32,13 +32,13 @@ _FINAL = SETTLED | {ErrorCode.TRANSACTION_COORDINATOR_FENCED}
 @contextmanager
 def markers_refused_are_forgotten() -> Iterator[None]:
     """A coordinator takes for done what another broker refuses for now."""
-    answers_of = remote_markers._answers
+    answers_of = remote_markers._results
 
     def careless(response: Any) -> dict[MarkerKey, ErrorCode]:
         answers = answers_of(response)
         return {key: error if error in _FINAL else ErrorCode.NONE for key, error in answers.items()}
 
-    with patch.object(remote_markers, "_answers", careless):
+    with patch.object(remote_markers, "_results", careless):
         yield
 
 
@@ -134,7 +134,7 @@ def late_deletion_carried_out() -> Iterator[None]:
 @contextmanager
 def older_connections_taken() -> Iterator[None]:
     """A leader takes markers from connections that their coordinator has replaced (cluster.md 6.11.3)."""
-    with patch.object(CoordinatorConnections, "takes", lambda *_: True):
+    with patch.object(CoordinatorConnections, "accepts", lambda *_: True):
         yield
 
 

@@ -176,7 +176,7 @@ def partitions_not_added_at_other_brokers() -> Iterator[None]:
         answers = dict.fromkeys(question.partitions, ErrorCode.NONE)
         asyncio.get_running_loop().call_soon(answered, answers)
 
-    with patch.object(RemoteVerifier, "ask", careless):
+    with patch.object(RemoteVerifier, "verify", careless):
         yield
 
 
@@ -212,7 +212,7 @@ def answers_from_memory_not_confirmed() -> Iterator[None]:
     Kafka's."""
 
     def careless(self: ReplyConfirmations, partition: Any, request: PendingRequest, reply: TransactionReply) -> None:
-        request.answer(reply)
+        request.complete(reply)
 
     with patch.object(ReplyConfirmations, "confirm", careless):
         yield
@@ -279,7 +279,7 @@ def age_of_a_transaction_read_when_it_is_stored() -> Iterator[None]:
 @contextmanager
 def full_disk_not_told() -> Iterator[None]:
     """A broker whose disk is full goes on leading what it cannot write."""
-    with patch.object(DiskFullFence, "look", lambda *_, **__: False):
+    with patch.object(DiskFullFence, "update", lambda *_, **__: False):
         yield
 
 
@@ -382,7 +382,7 @@ def recovery_forgotten_over_a_failover() -> Iterator[None]:
 def _followed() -> Iterator[set[Any]]:
     """The logs from which consumers read at followers."""
     followed: set[Any] = set()
-    readable, take = ReplicaSet.readable, LedLogs.take
+    readable, serve = ReplicaSet.readable, LedLogs.serve
 
     def remember(self: ReplicaSet, partition: TopicPartition) -> PartitionLog | None:
         log = readable(self, partition)
@@ -392,9 +392,9 @@ def _followed() -> Iterator[set[Any]]:
 
     def forget(self: LedLogs, partition: TopicPartition, log: PartitionLog) -> None:
         followed.discard(log)
-        take(self, partition, log)
+        serve(self, partition, log)
 
-    with patch.object(ReplicaSet, "readable", remember), patch.object(LedLogs, "take", forget):
+    with patch.object(ReplicaSet, "readable", remember), patch.object(LedLogs, "serve", forget):
         yield followed
 
 

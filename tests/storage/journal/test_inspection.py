@@ -5,7 +5,7 @@ from manual_journal import DATA_DIR, JournalledLogs
 
 from eosin.cli.dump_lines import line
 from eosin.protocol.names import uuid_text
-from eosin.storage.inspection.directory import look_at
+from eosin.storage.inspection.directory import read_directory
 from eosin.storage.inspection.dump import DumpOptions, dump_file
 from eosin.storage.inspection.names import named
 from eosin.storage.inspection.values import EntryFound, FileProblem, FileStart, GroupFound, Value
@@ -48,15 +48,15 @@ async def test_damage_before_the_last_group_is_a_problem() -> None:
     logs = await journalled()
     logs.disk.damage(FIRST_FILE, 90)
     assert [value.position for value in dumped(logs) if isinstance(value, FileProblem)] == [0]
-    directory = look_at(logs.disk, DATA_DIR)
+    directory = read_directory(logs.disk, DATA_DIR)
     assert "damaged at byte 0" in directory.problems[0].reason
 
 
 async def test_a_sound_journal_and_a_torn_last_group_are_no_problem() -> None:
     logs = await journalled()
-    assert not look_at(logs.disk, DATA_DIR).problems
+    assert not read_directory(logs.disk, DATA_DIR).problems
     logs.disk.damage(FIRST_FILE, 600)
-    assert not look_at(logs.disk, DATA_DIR).problems
+    assert not read_directory(logs.disk, DATA_DIR).problems
     assert len([value for value in dumped(logs) if isinstance(value, GroupFound)]) == 1
 
 
@@ -64,6 +64,6 @@ async def test_a_missing_file_is_a_problem_until_the_stop_was_clean() -> None:
     logs = await journalled()
     disk = logs.disk.killed()
     disk.unlink(FIRST_FILE)
-    assert "is missing" in look_at(disk, DATA_DIR).problems[0].reason
+    assert "is missing" in read_directory(disk, DATA_DIR).problems[0].reason
     await logs.close()
-    assert not look_at(logs.disk, DATA_DIR).problems
+    assert not read_directory(logs.disk, DATA_DIR).problems

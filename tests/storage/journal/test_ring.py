@@ -35,7 +35,7 @@ def fill(ring: Ring, member: Flushable, end_offset: int = 1, *, now_s: float = 0
     while (place := ring.place(0, now_s)) is not None:
         slot = slot or place.slot
         if place.slot is not slot:
-            ring.take_back(place)
+            ring.undo(place)
             break
         ring.note(place, member, end_offset)
         ring.durable(place)
@@ -95,7 +95,7 @@ def test_a_place_that_is_taken_back_is_given_again() -> None:
     made = ring(1)
     place = made.place(100, 0.0)
     assert place is not None
-    made.take_back(place)
+    made.undo(place)
     assert made.place(100, 0.0) == place
 
 
