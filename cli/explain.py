@@ -1,5 +1,5 @@
 """`eosin explain SUBJECT`: why a transactional id, a partition or a group is as it is, in one sentence (console.md 3);
-`eosin explain broker`: when the event loop of a broker stood still, and for whom.
+`eosin explain broker`: when the event loop of a broker stood still, and for whom; without a name: what is wrong now.
 
 Asks over Kafka's APIs, so that it works with every broker; an Eosin with `--http` tells more: who did it, and why.
 """
@@ -20,9 +20,11 @@ from eosin.cli.common.remote_commands import add_connection, attempt, moment, ne
 from eosin.cli.common.security_options import principal_of, security_of
 from eosin.client.client import Client
 from eosin.observe.explain.cluster_facts import ClusterFacts
+from eosin.observe.explain.cluster_troubles import TroubleSearch
 from eosin.observe.explain.explained import Explained
 from eosin.observe.explain.stored_facts import StoredFacts
 from eosin.observe.explain.subjects import KINDS, NotTold, find
+from eosin.observe.explain.troubles import NOTHING, troubles_of
 from eosin.observe.recorder.events import HistoryEvent
 from eosin.observe.recorder.wording import client as client_words
 from eosin.protocol.wire.codec import DecodeError
@@ -39,7 +41,18 @@ _NUMBERS: Final = re.compile(r"[0-9.:,]+ ?(ms|s|min|h)?")
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code: 1 when nobody knows the subject."""
-    options = parser().parse_args(arguments)
+    command = parser()
+    options = command.parse_args(arguments)
+    if options.subject is None:
+        for given, option in (
+            (options.kind, "--as"),
+            (options.data_dir, "--data-dir"),
+            (options.timeline, "--timeline"),
+        ):
+            if given:
+                command.error(
+                    f"{option} needs a name; without one, `eosin explain` says what is wrong now in a cluster"
+                )
     if options.data_dir is not None:
         return _stored(options)
     token = None
@@ -79,16 +92,22 @@ def parser() -> Parser:
     """The options of the command."""
     options = Parser(
         prog="eosin explain",
-        description="Say why a transactional id, a partition, a topic, a group or a producer id is as it is, or, of the"
-        " word broker, when the event loop of a broker stood still, and for whom.",
+        description="Say what is wrong now, worst first; or why a transactional id, a partition, a topic, a group or a"
+        " producer id is as it is; or, of the word broker, when the event loop of a broker stood still, and for whom.",
         examples=[
+            "eosin explain",
             "eosin explain invoicing-1",
             "eosin explain invoicing-1 --timeline",
             "eosin explain orders-0 --data-dir /var/lib/eosin",
             "eosin explain broker --http 127.0.0.1:9100",
         ],
     )
-    options.add_argument("subject", metavar="TRANSACTIONAL-ID | TOPIC-PARTITION | TOPIC | GROUP | PRODUCER-ID | broker")
+    options.add_argument(
+        "subject",
+        nargs="?",
+        metavar="TRANSACTIONAL-ID | TOPIC-PARTITION | TOPIC | GROUP | PRODUCER-ID | broker",
+        help="nothing: what is wrong now, worst first",
+    )
     options.add_argument("--as", dest="kind", choices=KINDS, help="what the subject is, where several have that name")
     options.add_argument("--data-dir", metavar="DIR", help="from the files of a stopped broker")
     options.add_argument("--timeline", action="store_true", help="the events behind it, too")
@@ -115,15 +134,15 @@ async def _explain(client: Client, token: str | None, options: Namespace) -> int
         principal=principal_of(options),
         tls=None if security is None else security.tls,
     )
+    if options.subject is None:
+        return await _troubles(TroubleSearch(client, cluster), cluster, options)
     told = ""
     while True:
         try:
             found = await find(cluster, options.subject, options.kind)
         except NotTold as error:
             return fail(COMMAND, str(error), code=1)
-        for complaint in cluster.complaints:
-            print(f"eosin {COMMAND}: {complaint}", file=sys.stderr)
-        cluster.complaints.clear()
+        _complain(cluster)
         new = found.cause + _NUMBERS.sub("", found.sentence)
         code = 0 if new == told else _print(found, timeline=options.timeline, as_json=options.json)
         if not options.follow:
@@ -133,6 +152,34 @@ async def _explain(client: Client, token: str | None, options: Namespace) -> int
         sys.stdout.flush()
         told = new
         await SystemClock().sleep(FOLLOW_MS)
+
+
+async def _troubles(search: TroubleSearch, cluster: ClusterFacts, options: Namespace) -> int:
+    """Print what is wrong now: 0 for nothing, 1 for anything; with `--follow` again whenever it has changed."""
+    told: list[str] | None = None
+    while True:
+        found = troubles_of(await search.run())
+        _complain(cluster)
+        new = [each.cause + _NUMBERS.sub("", each.what) for each in found.troubles]
+        if new != told:
+            if options.json:
+                print(msgspec.json.encode(found).decode())
+            else:
+                for line_of in [each.line for each in found.troubles] or [NOTHING]:
+                    print(line_of)
+                for each in found.untold:
+                    print(f"  ({each})")
+        if not options.follow:
+            return 1 if found.troubles else 0
+        sys.stdout.flush()
+        told = new
+        await SystemClock().sleep(FOLLOW_MS)
+
+
+def _complain(cluster: ClusterFacts) -> None:
+    for complaint in cluster.complaints:
+        print(f"eosin {COMMAND}: {complaint}", file=sys.stderr)
+    cluster.complaints.clear()
 
 
 def _print(found: Explained, *, timeline: bool, as_json: bool) -> int:

@@ -414,4 +414,9 @@ def _heading(group: GroupDescription, positions: Sequence[Mapping[str, Any]]) ->
     lag = sum(each["lag"] or 0 for each in positions)
     records = [each["record_lag"] for each in positions if each["committed"] is not None]
     known = f", {sum(records):,} of them records" if lag and None not in records else ""
-    return f"{group.group_id}: {group.state}, {members}, {lag:,} offsets behind{known}"
+    new = [each for each in positions if each["committed"] is None and each["high_watermark"] is not None]
+    unread = sum(each["high_watermark"] - each["log_start_offset"] for each in new)
+    never = (
+        f"; nothing committed for {len(new)} of {len(positions)} partitions: up to {unread:,} offsets" if new else ""
+    )
+    return f"{group.group_id}: {group.state}, {members}, {lag:,} offsets behind{known}{never}"

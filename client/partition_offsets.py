@@ -58,6 +58,12 @@ class OffsetAdmin:
         log_start = await self._list(partition, _EARLIEST, isolation=0)
         return PartitionOffsets(log_start, min(last_stable, high_watermark), high_watermark)
 
+    async def since(self, partition: TopicPartition, at_ms: int) -> int:
+        """The number of offsets from the first record with a timestamp of `at_ms` or later to the high watermark.
+        Raises BrokerError."""
+        first = await self._list(partition, at_ms, isolation=0)
+        return 0 if first < 0 else max(0, await self._list(partition, _LATEST, isolation=0) - first)
+
     async def between(self, partition: TopicPartition, start: int, end: int) -> Between | None:
         """Count what is from `start` to `end`, at most the last stable offset; None when that is more than
         `COUNTED_BYTES`, or is not there any more."""

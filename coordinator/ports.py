@@ -83,3 +83,7 @@ class Requester(Protocol):
     @property
     def listener(self) -> str:
         """The listener that its connection came in on."""
+
+    @property
+    def closed_ms(self) -> int:
+        """The time at which its connection closed; -1 while it is open, and where there is none."""

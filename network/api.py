@@ -28,6 +28,10 @@ class ClientConnection(Protocol):
     def is_gone(self) -> bool:
         """True if it has ended."""
 
+    @property
+    def closed_ms(self) -> int:
+        """The time at which it ended; -1 while it is open."""
+
     def pause_for(self, pause_ms: int) -> None:
         """Read nothing from it, and begin none of its requests, for so long."""
 
@@ -76,6 +80,13 @@ class RequestContext:
     is_large: bool = False
     """True if the request has thousands of elements or hundreds of kilobytes, so that even a look at each of its items
     takes turns."""
+    api_key: int = -1
+    """Of the request's API; -1 where no connection made the context."""
+
+    @property
+    def closed_ms(self) -> int:
+        """The time at which its connection closed; -1 while it is open, and where there is none."""
+        return -1 if self.connection is None else self.connection.closed_ms
 
 
 Handler = Callable[[Any, RequestContext, Any], Coroutine[Any, Any, Any]]

@@ -73,6 +73,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         "_responses",
         "_transport",
         "_write_blocked",
+        "closed_ms",
         "contexts",
         "idle_rounds",
         "listener",
@@ -118,6 +119,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._ends = False
         """True if the last of `_exchanges` is the last of the connection."""
         self._gate = None if new_gate is None else new_gate(self)
+        self.closed_ms = -1
         self.contexts: dict[int, RequestContext] = {}
         """Requests of one API and version share their context: by both in one number."""
         self._begin_later: asyncio.Handle | None = None
@@ -184,6 +186,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone. Its requests go on, and their responses are dropped."""
         self._closing = True
+        self.closed_ms = self._host.clock.now_ms()
         self._transport = None
         self._host.connections.pop(self, None)
         for handle in (self._begin_later, self._flush_later, self._pause):
@@ -498,9 +501,8 @@ class ServerConnection(asyncio.BufferedProtocol):
     def context(self, api: Api, version: int, client_id: str | None) -> RequestContext:
         """The context of such requests from now on."""
         session = self.session.asking(api.key.name, client_id)
-        context = RequestContext(
-            version, client_id, "/" + session.host, self.listener, *self.software, session, self.peer, self
-        )
+        client = (client_id, "/" + session.host, self.listener, *self.software)
+        context = RequestContext(version, *client, session, self.peer, self, False, api.key)
         self.contexts[api.key << 16 | version] = context
         return context
 

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from eosin.broker.requests.timeout_errors import error_sent_to
 from eosin.broker.security.open_listeners import is_open
 from eosin.node.assembly import Watchers
 from eosin.node.sockets import bound_socket
@@ -101,7 +102,16 @@ class Observability:
         self._disk = disk
         self._file = NotableFile(disk, config.data_dir) if size and config.data_dir is not None else None
         self._tell = NotableLog(clock).tell
-        self.recorder = FlightRecorder(clock, max_bytes=size - for_groups, on_notable=self._noted) if size else None
+        self.recorder = (
+            FlightRecorder(
+                clock,
+                max_bytes=size - for_groups,
+                on_notable=self._noted,
+                error_sent=lambda api, refused, who, commits: error_sent_to(api, refused, who, config, commits=commits),
+            )
+            if size
+            else None
+        )
         self.groups = GroupRecorder(clock, max_bytes=for_groups) if size else None
         self._feed = None if self.recorder is None else _feed(config, self.recorder)
         self._bound = http
@@ -209,7 +219,7 @@ class Observability:
             spans=None if self._tracing is None else self._tracing.queue,
         )
         exposition = MetricsExposition(collector, self._clock)
-        knowledge = Knowledge(services, survey, self.recorder, self.groups, host.loop_watch)
+        knowledge = Knowledge(services, survey, self.recorder, self.groups, host.loop_watch, lambda: host.connections)
         sessions = self._sessions() if self.config.eosin_console_enable else None
         console: Console | None = None
         if sessions is not None:

@@ -39,7 +39,7 @@ WITHOUT_SAMPLES = {"eosin_marker_errors_total": {"error"}, "kafka_consumergroup_
 OF_THE_LIBRARY = {"process_resident_memory_bytes": "", "up": ""}
 FUNCTIONS = {
     *("sum", "by", "rate", "max", "topk", "histogram_quantile", "increase", "and", "deriv", "changes"),
-    *("min_over_time", "avg_over_time"),
+    *("min_over_time", "avg_over_time", "unless"),
 }
 
 

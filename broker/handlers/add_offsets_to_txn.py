@@ -5,9 +5,8 @@ had named it; that may begin the transaction. v2 knows PRODUCER_FENCED; below it
 v3 is the first flexible version. v4 knows TRANSACTION_ABORTABLE. Clients of KIP-890 leave this request out.
 """
 
-from eosin.broker.requests.timeout_errors import timeout_error_for
+from eosin.broker.requests.timeout_errors import error_sent
 from eosin.broker.services import Services
-from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
@@ -34,8 +33,8 @@ async def handle(
     )
     error = reply.error
     if error is not ErrorCode.NONE:
-        error = timeout_error_for(RequestKind.ADD_OFFSETS, reply, context, services)
-    return AddOffsetsToTxnResponse(error_code=wire_error(ApiKey.ADD_OFFSETS_TO_TXN, context.api_version, error))
+        error = error_sent(ApiKey.ADD_OFFSETS_TO_TXN, reply, context, services.config)
+    return AddOffsetsToTxnResponse(error_code=error)
 
 
 def refuse(request: AddOffsetsToTxnRequest, context: RequestContext, error: ErrorCode) -> AddOffsetsToTxnResponse:

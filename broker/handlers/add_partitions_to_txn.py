@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from eosin.broker.requests.timeout_errors import timeout_error_for
+from eosin.broker.requests.timeout_errors import error_sent
 from eosin.broker.services import Services
-from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.network.many_items import ITEMS_PER_TURN, by_topic, connection_held, pieces
@@ -103,10 +102,9 @@ async def _added_for_client(
         partitions=partitions,
         who=context,
     )
-    error = reply.error
-    if error is not ErrorCode.NONE:
-        error = timeout_error_for(RequestKind.ADD_PARTITIONS, reply, context, services)
-    return wire_error(ApiKey.ADD_PARTITIONS_TO_TXN, context.api_version, error)
+    if reply.error is ErrorCode.NONE:
+        return ErrorCode.NONE
+    return error_sent(ApiKey.ADD_PARTITIONS_TO_TXN, reply, context, services.config)
 
 
 async def _broker_response(

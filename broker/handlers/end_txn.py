@@ -10,9 +10,8 @@ The outcome is durable before the response. The response also waits until the tr
 
 from typing import Final
 
-from eosin.broker.requests.timeout_errors import timeout_error_for
+from eosin.broker.requests.timeout_errors import error_sent
 from eosin.broker.services import Services
-from eosin.coordinator.transactions.rules.timeout_errors import RequestKind, wire_error
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
@@ -33,13 +32,10 @@ async def handle(request: EndTxnRequest, context: RequestContext, services: Serv
         client_transaction_version=2 if context.api_version >= FIRST_VERSION_2 else 0,
         who=context,
     )
-    error = reply.error
-    if error is ErrorCode.NONE:
+    if reply.error is ErrorCode.NONE:
         return EndTxnResponse(producer_id=reply.producer_id, producer_epoch=reply.producer_epoch)
-    if request.committed:
-        error = timeout_error_for(RequestKind.COMMIT, reply, context, services)
     return EndTxnResponse(
-        error_code=wire_error(ApiKey.END_TXN, context.api_version, error),
+        error_code=error_sent(ApiKey.END_TXN, reply, context, services.config, commits=request.committed),
         producer_id=reply.producer_id,
         producer_epoch=reply.producer_epoch,
     )

@@ -16,9 +16,9 @@ transactional id beyond what the broker or its user may have is POLICY_VIOLATION
 import logging
 from typing import TYPE_CHECKING, Final
 
+from eosin.broker.requests.timeout_errors import error_sent
 from eosin.broker.services import Services
 from eosin.coordinator.transactions.rules.state import NO_EPOCH, NO_PRODUCER_ID
-from eosin.coordinator.transactions.rules.timeout_errors import wire_error
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
@@ -56,7 +56,9 @@ async def handle(request: InitProducerIdRequest, context: RequestContext, servic
     if result.error is ErrorCode.INVALID_REQUEST:
         # librdkafka asks again for ever, without a message (transactions.md 11.11).
         _LOG.warning("a malformed InitProducerId from %s, client id %s", context.client_host, context.client_id)
-    error = wire_error(ApiKey.INIT_PRODUCER_ID, context.api_version, result.error)
+    error = result.error
+    if error is not ErrorCode.NONE:
+        error = error_sent(ApiKey.INIT_PRODUCER_ID, result, context, services.config)
     ongoing_id, ongoing_epoch = result.ongoing or NO_PAIR
     return InitProducerIdResponse(
         error_code=error,

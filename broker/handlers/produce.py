@@ -27,10 +27,9 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.broker.producing.produced import Produced, ProducedBatch, ProducedTopic
 from eosin.broker.requests.produce_request import read_in_turns, read_produced
-from eosin.broker.requests.timeout_errors import timeout_error_for
+from eosin.broker.requests.timeout_errors import error_sent
 from eosin.broker.services import Services
 from eosin.broker.transactions.verification import VerificationRequest, translated
-from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
 from eosin.model.close_connection import CloseConnection
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
@@ -59,6 +58,8 @@ if TYPE_CHECKING:
 
 FIRST_LEADER_VERSION: Final = 10
 ALL_REPLICAS: Final = -1
+_RECORDED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.KAFKA_STORAGE_ERROR})
+"""Refusals of a transaction's batches that its coordinator is told of: it may know why."""
 TOO_FEW_IN_SYNC: Final = Refused(
     ErrorCode.NOT_ENOUGH_REPLICAS, "fewer replicas are in sync than min.insync.replicas asks for"
 )
@@ -291,7 +292,7 @@ def _response(produced: Produced, context: RequestContext, services: Services) -
                 )
             else:
                 assert outcome is not None
-                if outcome.error is ErrorCode.INVALID_PRODUCER_EPOCH and produced.transactional_id is not None:
+                if outcome.error in _RECORDED and produced.transactional_id is not None:
                     outcome = _partition_response(batch, outcome, produced.transactional_id, context, services)
                 answer = _refusal(batch, outcome, services)
                 moved = moved or outcome.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -305,15 +306,17 @@ def _response(produced: Produced, context: RequestContext, services: Services) -
 def _partition_response(
     batch: ProducedBatch, refused: Refused, transactional_id: str, context: RequestContext, services: Services
 ) -> Refused:
-    """The refusal of an old epoch, or the error that says that the producer's transaction has only timed out."""
+    """The refusal of an old epoch, or the error that says that the producer's transaction has only timed out; a refusal
+    for want of space is recorded alone."""
     reply = services.transactions.refusal(
         transactional_id,
         refused.error,
         producer_id=batch.header.producer_id,
         producer_epoch=batch.header.producer_epoch,
         who=context,
+        what=refused.message or "",
     )
-    error = timeout_error_for(RequestKind.PRODUCE, reply, context, services)
+    error = error_sent(ApiKey.PRODUCE, reply, context, services.config)
     return refused if error is refused.error else Refused(error, "the transaction timed out and was aborted")
 
 

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from eosin.broker.requests.group_topics import partition_count
-from eosin.broker.requests.timeout_errors import timeout_error_for
+from eosin.broker.requests.timeout_errors import error_sent
 from eosin.broker.services import Services
 from eosin.coordinator.groups.offset_requests import Committer
 from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
-from eosin.coordinator.transactions.rules.timeout_errors import RequestKind
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.network.many_items import ITEMS_PER_TURN, by_topic, connection_held, list_in_turns, pieces, size_of
@@ -140,7 +139,7 @@ def _translated(
         api=ApiKey.TXN_OFFSET_COMMIT,
         who=context,
     )
-    return timeout_error_for(RequestKind.COMMIT_OFFSETS, refused, context, services)
+    return error_sent(ApiKey.TXN_OFFSET_COMMIT, refused, context, services.config)
 
 
 def refuse(request: TxnOffsetCommitRequest, context: RequestContext, error: ErrorCode) -> TxnOffsetCommitResponse:

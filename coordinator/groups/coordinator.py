@@ -322,6 +322,15 @@ class GroupCoordinator:
             for group_id in offsets.group_ids():
                 yield group_id, offsets.committed(group_id)
 
+    def last_commit_ms(self, group_id: str) -> int:
+        """The time of the last commit of any offset of a group, as its client or this broker gave it; -1 if it has
+        none."""
+        shard = self._shards.of_group(group_id)
+        if isinstance(shard, ErrorCode):
+            return -1
+        committed = shard.commits.offsets.committed(group_id)
+        return max((each.commit_timestamp_ms for each in committed.values()), default=-1)
+
     async def delete_groups(self, group_ids: Sequence[str]) -> list[ErrorCode]:
         """DeleteGroups: delete empty groups with all their offsets; one answer per group, when it is durable."""
         writes = [self._start_delete(group_id) for group_id in group_ids]

@@ -334,6 +334,7 @@ class TransactionCoordinator:
         producer_epoch: int,
         api: ApiKey = ApiKey.PRODUCE,
         who: Requester | None = None,
+        what: str = "",
     ) -> TransactionReply:
         """`error`, with which a log or a group has refused a producer, as this coordinator would reply it: with whether
         the producer's transaction has only timed out (transactions.md 12.3 rule 5)."""
@@ -341,7 +342,7 @@ class TransactionCoordinator:
         if self._observer is not None and (entry is not None or self.coordinates(transactional_id)):
             txn, pair = (None if entry is None else entry.txn), (producer_id, producer_epoch)
             self._observer.refused(
-                txn, transactional_id, error, api=api, pair=pair, who=who, now_ms=self._clock.now_ms()
+                txn, transactional_id, error, api=api, pair=pair, who=who, now_ms=self._clock.now_ms(), what=what
             )
         return TransactionReply(error) if entry is None else refusal(entry.txn, error, (producer_id, producer_epoch))
 

@@ -113,9 +113,10 @@ class TransactionObserver(Protocol):
         pair: tuple[int, int],
         who: Requester | None,
         now_ms: int,
+        what: str = "",
     ) -> None:
         """A request of `pair` was refused where nothing was decided: by a log, by a group, or because the id is not
-        known (`txn` None)."""
+        known (`txn` None); `what` is the reason in words, where there is one."""
 
     def waited(self, waited_ms: float) -> None:
         """A request has waited for what is under way, whatever came of it."""

@@ -1,7 +1,6 @@
 """`BrokerExplainer`: the sentences and facts of one transactional id, partition or group, as the console's pages ask
 for them. The words are those of `eosin explain`."""
 
-import contextlib
 from itertools import islice
 from typing import Any, Final
 
@@ -17,20 +16,15 @@ from eosin.observe.explain.partition_sentences import explain_partition
 from eosin.observe.explain.sentences import explain_transaction
 from eosin.observe.http.knowledge import Knowledge
 from eosin.observe.recorder.events import ClientIdentity
+from eosin.observe.survey.assigned_partitions import assigned
 from eosin.observe.survey.group_positions import GroupPositions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
-from eosin.protocol.records.internal import decode_value
-from eosin.protocol.schemas.records.consumer_protocol import ConsumerProtocolAssignment
-from eosin.protocol.types import DecodeError
 
 MOST_OPEN: Final = 20
 MOST_PARTITIONS: Final = 200
 MOST_MEMBERS: Final = 200
 MOST_ASSIGNED: Final = 50
-NOTHING_COMMITTED: Final = -1
-CONSUMER: Final = "consumer"
-"""The protocol of groups whose assignments are partitions."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -125,7 +119,6 @@ class BrokerExplainer:
         if not isinstance(group, Group):
             return None
         parts = await self._positions.of(name)
-        parts += self._uncommitted(group, {each.partition for each in parts})
         behind = [each for each in parts if each.undecided]
         holders = [await self._holder(each) for each in behind[:MOST_OPEN]]
         pending = any(each.pending for each in parts)
@@ -144,23 +137,13 @@ class BrokerExplainer:
             sources=("the broker",),
             generation=group.generation_id,
             protocol=group.protocol_name or "",
+            last_commit_ms=self._services.groups.last_commit_ms(name),
             seen_members=tuple(
                 _member(group, each, self._heard_ms(name, each, now_ms))
                 for each in islice(group.members.values(), MOST_MEMBERS)
             ),
         )
         return _answer(explain_group(facts), facts, facts.now_ms)
-
-    def _uncommitted(self, group: Group, known: set[str]) -> list[GroupPartition]:
-        """Partitions that members read and that the group has committed nothing for."""
-        found = []
-        for name in dict.fromkeys(each for member in group.members.values() for each in _assigned(group, member)):
-            topic, _, index = name.rpartition("-")
-            log = ErrorCode.NONE if name in known else self._services.partitions.get(TopicPartition(topic, int(index)))
-            if not isinstance(log, ErrorCode):
-                ends = log.last_stable_offset, log.high_watermark
-                found.append(GroupPartition(name, NOTHING_COMMITTED, *ends, log_start=log.log_start_offset))
-        return found
 
     def _heard_ms(self, group_id: str, member: Member, now_ms: int) -> int:
         silent_ms = self._services.groups.silent_ms(group_id, member.member_id)
@@ -179,16 +162,8 @@ class BrokerExplainer:
         return "" if transaction is None else transaction.transactional_id
 
 
-def _assigned(group: Group, member: Member) -> list[str]:
-    if group.protocol_type == CONSUMER and member.assignment:
-        with contextlib.suppress(DecodeError):  # whatever the group's leader has sent
-            told = decode_value(ConsumerProtocolAssignment, member.assignment)
-            return [f"{each.topic}-{index}" for each in told.assigned_partitions for index in each.partitions]
-    return []
-
-
 def _member(group: Group, member: Member, heard_ms: int) -> MemberSeen:
-    assigned = _assigned(group, member)
+    names = sorted(map(str, assigned(group, member)))
     return MemberSeen(
         member.member_id,
         member.instance_id,
@@ -196,8 +171,8 @@ def _member(group: Group, member: Member, heard_ms: int) -> MemberSeen:
         member.client_host.lstrip("/"),
         member.session_timeout_ms,
         member.member_id == group.leader_id,
-        sorted(assigned)[:MOST_ASSIGNED],
-        max(0, len(assigned) - MOST_ASSIGNED),
+        names[:MOST_ASSIGNED],
+        max(0, len(names) - MOST_ASSIGNED),
         heard_ms,
     )
 

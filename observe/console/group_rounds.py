@@ -1,6 +1,6 @@
 """`GroupRounds`: consumer groups and their true lag, as rows (console.md 5.4)."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from eosin.broker.services import Services
 from eosin.coordinator.groups.rules.group import Group
@@ -10,8 +10,20 @@ from eosin.observe.survey.group_positions import GroupPositions, behind
 from eosin.observe.survey.slices import GROUP, Slices
 
 MOST_GROUPS: Final = 2000
+GROWTH_MS: Final = 60_000
+"""The time over which a lag is compared with itself."""
 PER_ROUND: Final = 50
 """Groups that are looked at in one round; the others have their turn in the next ones."""
+
+
+class _Before(NamedTuple):
+    """A group as it was some time ago."""
+
+    at_ms: int
+    to_end: int
+    last_commit_ms: int
+    grew: bool
+    """True if it had grown by then."""
 
 
 class GroupRounds:
@@ -22,6 +34,7 @@ class GroupRounds:
         self._positions = positions
         self._table = table
         self._rows: dict[str, GroupRow] = {}
+        self._before: dict[str, _Before] = {}
         self._waiting: list[str] = []
 
     async def round(self, version: int) -> None:
@@ -33,6 +46,7 @@ class GroupRounds:
             there = set(listed)
             for name in [each for each in self._rows if each not in there]:
                 del self._rows[name]
+                self._before.pop(name, None)
                 self._table.remove(name, version)
         self._positions.begin_round()
         slices = Slices()
@@ -45,8 +59,28 @@ class GroupRounds:
                 self._table.put(name, row, version)
 
     async def _row(self, name: str) -> GroupRow | None:
-        group = self._services.groups.describe(name)
+        groups = self._services.groups
+        group = groups.describe(name)
         if not isinstance(group, Group):
             return None
         parts = await self._positions.of(name)
-        return GroupRow(name, group.state.value, len(group.members), len(parts), **behind(parts)._asdict())
+        sums, last_commit_ms = behind(parts), groups.last_commit_ms(name)
+        grows = self._grows(name, sums.to_end, last_commit_ms)
+        return GroupRow(
+            name,
+            group.state.value,
+            len(group.members),
+            len(parts),
+            **sums._asdict(),
+            last_commit_ms=last_commit_ms,
+            grows=grows,
+        )
+
+    def _grows(self, name: str, to_end: int, last_commit_ms: int) -> bool:
+        """True if a group had fewer offsets before it when it was last compared, and has committed nothing since."""
+        now_ms, before = self._services.clock.now_ms(), self._before.get(name)
+        if before is not None and last_commit_ms == before.last_commit_ms and now_ms - before.at_ms < GROWTH_MS:
+            return before.grew
+        grew = before is not None and last_commit_ms == before.last_commit_ms and to_end > before.to_end
+        self._before[name] = _Before(now_ms, to_end, last_commit_ms, grew)
+        return grew

@@ -79,6 +79,8 @@ class _Facts(NamedTuple):
     seen: LogSeen
     is_led: bool
     holder: Txn | None
+    refuses_records: bool
+    """True if its broker's disk is full."""
 
 
 class _Hosted(NamedTuple):
@@ -211,7 +213,7 @@ class Rounds:
             if owner is None:
                 owner = self._owners.get(holder_of(log, log.producer_state.transactions.first_unstable))
             holder = None if owner is None else self._seen.get(owner)
-        return _Facts(seen, self._survey.leads(partition), holder)
+        return _Facts(seen, self._survey.leads(partition), holder, self._services.partitions.is_disk_full)
 
     def _row(self, partition: TopicPartition, facts: _Facts) -> PartitionRow:
         seen, holder, since_ms, held_by, cause = facts.seen, facts.holder, -1, "", ""
@@ -227,6 +229,8 @@ class Rounds:
                 cause = "unknown" if self._services.cluster.is_joined else "hanging"
         else:
             self._held.pop(partition, None)
+        if not cause and facts.refuses_records:
+            cause = "disk_full"
         return PartitionRow(
             str(partition),
             seen.log_start,

@@ -76,6 +76,14 @@ class GroupRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """Offsets behind open transactions."""
     pending: int = 0
     """Partitions whose offsets wait for a transaction."""
+    uncommitted: int = 0
+    """Partitions that a member has and the group has committed nothing for."""
+    to_end: int = 0
+    """Offsets up to the high watermark."""
+    last_commit_ms: int = NO_TIME
+    """The last commit of any of its offsets; -1 for none."""
+    grows: bool = False
+    """True if more offsets lie before it than a minute ago, and it has committed nothing since."""
 
 
 class EventRow(msgspec.Struct, frozen=True, omit_defaults=True):

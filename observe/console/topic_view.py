@@ -76,7 +76,7 @@ class ProducerSeen(msgspec.Struct):
 
 
 class GroupSeen(msgspec.Struct):
-    """A group that has committed offsets of the topic."""
+    """A group that has committed offsets of the topic, or a member that has partitions of it."""
 
     key: str
     state: str
@@ -86,6 +86,8 @@ class GroupSeen(msgspec.Struct):
     lag: int
     is_exact: bool
     undecided: int
+    uncommitted: int
+    """Partitions that a member has and the group has committed nothing for."""
 
 
 class TopicAnswer(msgspec.Struct):
@@ -189,7 +191,7 @@ class TopicView:
         return found[:MOST_PRODUCERS], known
 
     async def _groups(self, topic: str) -> tuple[list[GroupSeen], int]:
-        """The groups with offsets of the topic, and how many more there may be."""
+        """The groups that have offsets or partitions of the topic, and how many more there may be."""
         services = self._services
         found: list[GroupSeen] = []
         groups = services.groups.live_groups()
@@ -199,7 +201,8 @@ class TopicView:
             await slices.worked(GROUP)
             name = group.group_id
             error, committed = await services.groups.offsets.fetch(name, None, require_stable=False)
-            if error is not ErrorCode.NONE or not any(each.partition.topic == topic for each in committed):
+            places = [*(each.partition for each in committed), *self._positions.assigned.of(group)]
+            if error is not ErrorCode.NONE or not any(each.topic == topic for each in places):
                 continue
             if len(found) == MOST_GROUPS:
                 left_out += 1
@@ -208,6 +211,15 @@ class TopicView:
             sums = behind(parts)
             members = len(group.members)
             found.append(
-                GroupSeen(name, group.state.value, members, len(parts), sums.lag, sums.is_exact, sums.undecided)
+                GroupSeen(
+                    name,
+                    group.state.value,
+                    members,
+                    len(parts),
+                    sums.lag,
+                    sums.is_exact,
+                    sums.undecided,
+                    sums.uncommitted,
+                )
             )
         return found, left_out

@@ -4,6 +4,8 @@ Pure."""
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from eosin.observe.explain.explained import Explained, Next
 from eosin.observe.explain.facts import BrokerFacts, StallFacts
 from eosin.observe.recorder.wording import clipped, duration, moment, name, number, plural
@@ -28,6 +30,14 @@ def explain_brokers(brokers: Sequence[BrokerFacts]) -> Explained:
     """Explains the last stall of their event loops, with a line for each stall that is remembered."""
     if not brokers:
         return Explained(SUBJECT, _NOBODY_TELLS, next=Next(_TURN_ON), is_known=False)
+    full = [each.node_id for each in brokers if each.is_disk_full]
+    if full:
+        others = explain_brokers([msgspec.structs.replace(each, is_disk_full=False) for each in brokers])
+        which = f"broker {full[0]}" if len(full) == 1 else f"brokers {', '.join(map(str, full))}"
+        sentence = f"the disk of {which} is full: records are refused, readers go on, and transactions end."
+        remedy = "Make room: retention.bytes, `eosin topics delete`, or a larger disk; records are taken again at once."
+        evidence = (others.sentence, *others.evidence)
+        return Explained(SUBJECT, sentence, "disk_full", evidence, Next(remedy), sources=others.sources)
     facts = max(brokers, key=lambda each: each.recent[0].at_ms if each.recent else -1)
     evidence = tuple(
         f"broker {each.node_id}, {moment(stall.at_ms, each.now_ms)}: {_sentence(stall)}"

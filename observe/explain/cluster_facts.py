@@ -5,6 +5,7 @@ Always true: what any broker of Kafka's protocol answers is enough for a sentenc
 that does not answer costs what it knows, never the sentence.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
@@ -30,6 +31,7 @@ from eosin.observe.explain.facts import (
     Replicas,
     TransactionFacts,
 )
+from eosin.observe.explain.troubles import BrokerTroubles
 from eosin.observe.recorder.events import ClientIdentity
 from eosin.observe.recorder.group_events import GroupHistory
 from eosin.protocol.config_resources import ConfigResourceType
@@ -57,6 +59,8 @@ MOST_OPEN: Final = 20
 NOTHING_COMMITTED: Final = -1
 MOST_PARTITIONS: Final = 200
 """Of a group."""
+MOST_SEARCHED: Final = 20
+"""Partitions of a group in which records are searched by time."""
 
 T = TypeVar("T")
 
@@ -248,6 +252,17 @@ class ClusterFacts:
         found = [await self._over_http("brokers/loop", BrokerFacts, each) for each in nodes]
         return [each for each in found if each is not None]
 
+    async def troubles(self) -> tuple[list[BrokerTroubles], list[int]]:
+        """The troubles that brokers with a recorder know, and the ids of those that tell nothing of it."""
+        brokers = sorted((await self._client.fetch_metadata([])).brokers)[:MOST_BROKERS]
+        if self._http is not None:
+            named = await self._over_http("brokers/troubles", BrokerTroubles, None)
+            told = {} if named is None else {named.node_id: named}
+        else:
+            asked = {each: await self._over_http("brokers/troubles", BrokerTroubles, each) for each in brokers}
+            told = {node_id: each for node_id, each in asked.items() if each is not None}
+        return list(told.values()), [each for each in brokers if each not in told]
+
     # Groups ---------------------------------------------------------------------------------------------------------
 
     async def group(self, group_id: str) -> GroupFacts:
@@ -268,6 +283,7 @@ class ClusterFacts:
                 partitions.append(await self._group_partition(each, position, each in pending, holders))
             except BrokerError as error:
                 self.complaints.append(str(error))
+        last_commit_ms = -1 if history is None else history.last_commit_ms
         return GroupFacts(
             group_id,
             now_ms,
@@ -280,7 +296,25 @@ class ClusterFacts:
             history=history,
             pending_in=await self._pending_in(group_id) if pending else None,
             sources=(OVER_KAFKA,) if history is None else (OVER_KAFKA, RECORDER),
+            last_commit_ms=last_commit_ms,
+            arrived=await self._arrived(partitions, last_commit_ms),
         )
+
+    async def _arrived(self, partitions: Sequence[GroupPartition], since_ms: int) -> int:
+        """The number of offsets that have come since a time to partitions that have any left; -1 if there are too many
+        of them."""
+        left = [each.partition for each in partitions if each.offsets_behind or each.undecided]
+        if since_ms < 0 or len(left) > MOST_SEARCHED:
+            return -1
+        arrived = 0
+        for each in left:
+            topic, _, index = each.rpartition("-")
+            try:
+                arrived += await OffsetAdmin(self._client).since(TopicPartition(topic, int(index)), since_ms + 1)
+            except BrokerError as error:
+                self.complaints.append(str(error))
+                return -1
+        return arrived
 
     async def _group_partition(
         self, partition: TopicPartition, committed: int, is_pending: bool, holders: dict[str, None]

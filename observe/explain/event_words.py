@@ -67,6 +67,8 @@ def _of_a_transaction(event: HistoryEvent) -> str:
         case EventKind.MARKER_REFUSED:
             times = f" {plural(count, 'time')}" if count > 1 else ""
             return f"{name(first)} has refused its marker{times}: {rest}"
+        case EventKind.DISCONNECTED:
+            return "the last connection of its producer closes, with the transaction open"
         case EventKind.WAITED:
             return f"a request ({event.what}) waited {duration(count)} for what was under way, in vain"
         case "complete":

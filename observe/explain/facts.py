@@ -219,6 +219,8 @@ class BrokerFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     longest: StallFacts | None = None
     """Of those that were no pause."""
     sources: tuple[str, ...] = ()
+    is_disk_full: bool = False
+    """True if it refuses records for want of space."""
 
 
 class GroupPartition(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -240,8 +242,14 @@ class GroupPartition(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def offsets_behind(self) -> int:
-        """Offsets up to the last stable one, of those that are still there."""
-        return max(0, self.last_stable - max(self.committed, self.log_start)) if self.committed >= 0 else 0
+        """Offsets up to the last stable one, of those that are still there. Where nothing is committed a reader may
+        begin anywhere: that is all of them."""
+        return max(0, self.last_stable - max(self.committed, self.log_start))
+
+    @property
+    def is_uncommitted(self) -> bool:
+        """True if a member reads it and the group has committed nothing for it."""
+        return self.committed < 0 and not self.pending
 
     @property
     def is_out_of_range(self) -> bool:
@@ -275,3 +283,7 @@ class GroupFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     pending_in: TransactionFacts | None = None
     """The transaction that its pending offsets are in, where that is certain."""
     sources: tuple[str, ...] = ()
+    last_commit_ms: int = NO_TIME
+    """The last commit of any of its offsets; -1 if there was none, or if nobody tells."""
+    arrived: int = -1
+    """Offsets that its partitions have got since that commit; -1 if unknown."""

@@ -9,7 +9,17 @@ from eosin.observe.explain.facts import GroupFacts, GroupPartition
 from eosin.observe.explain.sentences import next_of
 from eosin.observe.recorder.events import HistoryEvent
 from eosin.observe.recorder.group_events import REPEATING, last_rebalance, rebalances
-from eosin.observe.recorder.wording import LONGEST_SENTENCE, client, clipped, moment, name, number, plural
+from eosin.observe.recorder.wording import (
+    LONGEST_SENTENCE,
+    client,
+    clipped,
+    duration,
+    moment,
+    name,
+    number,
+    plural,
+    typed,
+)
 
 LOOP_MS: Final = 600_000
 """Rebalances within this time make a loop ..."""
@@ -21,15 +31,16 @@ def explain_group(facts: GroupFacts) -> Explained:
     """Explain the lag of a group."""
     subject = name(facts.group)
     if not facts.state:
-        return Explained(
-            facts.group, f"there is no group {subject}: it was never used, or its offsets have expired.", is_known=False
-        )
+        sentence = f"there is no group {subject}: it was never used, or its offsets have expired."
+        return Explained(facts.group, sentence, next=Next("`eosin groups list` shows the others."), is_known=False)
     sentence, rebalance = _sentence(facts, subject), _rebalance(facts)
     fits = len(f"{sentence}; {rebalance}.") <= LONGEST_SENTENCE
     evidence = [
         _line(each) for each in facts.partitions if each.offsets_behind or each.undecided or each.is_out_of_range
     ]
     evidence += _refused(facts)
+    if commits := _commits(facts):
+        evidence.insert(0, commits)
     if rebalance and not fits:
         evidence.insert(0, rebalance)
     return Explained(
@@ -41,6 +52,17 @@ def explain_group(facts: GroupFacts) -> Explained:
         timeline=() if facts.history is None else in_words(facts.history.events),
         sources=facts.sources,
     )
+
+
+def _commits(facts: GroupFacts) -> str:
+    """The last commit, and what has come since; empty if nothing lies before the group or nobody tells."""
+    if facts.last_commit_ms < 0 or not any(each.offsets_behind or each.undecided for each in facts.partitions):
+        return ""
+    ago = duration(facts.now_ms - facts.last_commit_ms)
+    told = f"it committed last at {moment(facts.last_commit_ms, facts.now_ms)} ({ago} ago)"
+    if facts.arrived > 0:
+        return f"{told}, and its lag grows: {plural(facts.arrived, 'offset')} since"
+    return f"{told}, and nothing has come since" if facts.arrived == 0 else told
 
 
 def _rebalance(facts: GroupFacts) -> str:
@@ -82,8 +104,12 @@ def _loop(facts: GroupFacts) -> list[HistoryEvent]:
 def _sentence(facts: GroupFacts, subject: str) -> str:
     parts = facts.partitions
     head = f"group {subject}: {facts.state}, {plural(len(facts.members), 'member')}"
-    if all(each.committed < 0 and not each.pending for each in parts):
-        return f"{head}, and nothing committed{_held(facts)}"
+    uncommitted = [each for each in parts if each.is_uncommitted]
+    if len(uncommitted) == len(parts):
+        there = sum(each.offsets_behind for each in parts)
+        before = f" of {plural(len(parts), 'partition')} with up to {plural(there, 'offset')} to read" if there else ""
+        return f"{head}, and nothing committed{before}{_held(facts)}"
+    parts = tuple(each for each in parts if not each.is_uncommitted)
     lost = [each for each in parts if each.is_out_of_range]
     gone = f", and {_out_of_range(lost)}" if lost else ""
     records, behind = sum(each.lag for each in parts), sum(each.offsets_behind for each in parts)
@@ -99,6 +125,11 @@ def _sentence(facts: GroupFacts, subject: str) -> str:
     if pending:
         where = f"{name(pending[0])}" if len(pending) == 1 else f"{number(len(pending))} partitions"
         unstable = f"; its offsets for {where} wait for {_pending_in(facts)}"
+    if uncommitted:
+        and_more = f" and {number(len(uncommitted) - 1)} more" if len(uncommitted) > 1 else ""
+        unread_offsets = sum(each.offsets_behind for each in uncommitted)
+        unread = f" with up to {plural(unread_offsets, 'offset')} to read" if unread_offsets else ""
+        lag += f", and nothing committed for {name(uncommitted[0].partition)}{and_more}{unread}"
     return f"{head}, {lag}{_held(facts)}{gone}{unstable}"
 
 
@@ -144,6 +175,8 @@ def _cause(facts: GroupFacts) -> str:
         return "rebalances"
     if any(each.undecided for each in facts.partitions):
         return "open_transaction"
+    if any(each.lag and each.is_uncommitted for each in facts.partitions):
+        return "nothing_committed"
     if any(each.lag for each in facts.partitions):
         return "lag"
     return "control_records" if any(each.offsets_behind for each in facts.partitions) else ""
@@ -159,6 +192,13 @@ def _next(facts: GroupFacts) -> Next | None:
         )
     if loop := _loop(facts):
         return Next(_advice(loop[-1].what))
+    if facts.held_by and _cause(facts) == "open_transaction":
+        return Next(f"`eosin explain {typed(facts.held_by[0])}` says until when, and how it is ended.")
+    if _cause(facts) == "nothing_committed":
+        return Next(
+            "Its readers have got nothing yet, or never commit: with enable.auto.commit=false the application must, or"
+            " its transactions (sendOffsetsToTransaction)."
+        )
     if not facts.members and any(each.lag for each in facts.partitions):
         return Next("Nobody reads: the group has no members.")
     return None
@@ -181,7 +221,9 @@ def _advice(reason: str) -> str:
 
 def _line(each: GroupPartition) -> str:
     if each.committed < 0:
-        return f"{name(each.partition)}: nothing committed, {number(each.undecided)} undecided"
+        there = f", up to {plural(each.offsets_behind, 'offset')} to read" if each.offsets_behind else ""
+        undecided = f", {number(each.undecided)} undecided" if each.undecided else ""
+        return f"{name(each.partition)}: nothing committed{there}{undecided}"
     if each.is_out_of_range:
         log = f"the log has {number(each.log_start)} to {number(each.high_watermark)}"
         return f"{name(each.partition)}: committed {number(each.committed)}, and {log}"

@@ -18,7 +18,7 @@ def explain_partition(facts: PartitionFacts) -> Explained:
         sentence=clipped(_sentence(facts, first) + "."),
         cause=_cause(facts, first),
         evidence=_evidence(facts),
-        next=None if facts.error else _retention(facts) if first is None else _next(facts, first),
+        next=_remedy(facts) or (_retention(facts) if first is None else _next(facts, first)),
         timeline=timeline_of(None if transaction is None else transaction.history),
         sources=facts.sources,
         is_known=facts.is_known,
@@ -30,6 +30,11 @@ def explain_topic(topic: str, partitions: Sequence[PartitionFacts], *, sources: 
     if not partitions:
         return Explained(topic, f"there is no topic {name(topic)}.", is_known=False)
     held = [each for each in partitions if each.behind or each.error]
+    full = [each for each in partitions if each.is_disk_full]
+    if full and not held:
+        told = explain_partition(full[0])
+        sentence = f"{name(topic)} takes no records: the disk of broker {full[0].leader} is full; readers go on."
+        return Explained(topic, sentence, told.cause, told.evidence, told.next, sources=sources)
     if not held:
         whole = (
             f"{name(topic)}: no transaction holds readers back in any of its {plural(len(partitions), 'partition')}."
@@ -71,6 +76,8 @@ def _sentence(facts: PartitionFacts, first: OpenProducer | None) -> str:
                 f"{subject}: committed readers stand at {number(facts.last_stable)},"
                 f" {plural(facts.behind, 'record')} behind: markers have been written and are not durable yet"
             )
+        if facts.is_disk_full:
+            return f"{subject} takes no records: the disk of broker {facts.leader} is full; readers go on"
         return (
             f"{subject}: no transaction is open, and committed readers can read up to"
             f" {number(facts.high_watermark)}, the high watermark"
@@ -109,6 +116,22 @@ def _holder(facts: PartitionFacts, first: OpenProducer) -> str:
     return subject
 
 
+def _remedy(facts: PartitionFacts) -> Next | None:
+    """The action about a partition that is not served or takes no records; None if there is nothing to do."""
+    if not facts.is_known:
+        return None
+    if facts.error and facts.leader < 0:
+        return Next("`eosin cluster describe` shows which broker is missing: start it.")
+    if facts.error:
+        return Next(
+            f"The log of broker {facts.leader} says when and why; `eosin check` tells what is damaged once it has"
+            " stopped, and a start takes what is sound."
+        )
+    if facts.is_disk_full and not facts.open:
+        return Next("Make room on the broker's disk: retention.bytes, `eosin topics delete`, or a larger disk.")
+    return None
+
+
 def _cause(facts: PartitionFacts, first: OpenProducer | None) -> str:
     if not facts.is_known:
         return ""
@@ -117,6 +140,8 @@ def _cause(facts: PartitionFacts, first: OpenProducer | None) -> str:
     if first is None:
         if facts.lacks_right:
             return "not_authorized"
+        if facts.is_disk_full:
+            return "disk_full"
         return "too_few_in_sync" if facts.replicas is not None and facts.replicas.are_too_few else ""
     if first.transaction is None:
         if first.is_hidden:

@@ -1,13 +1,15 @@
 """The sentences about transactional ids: facts in, text out (console.md 3). Pure; each row has a test.
 
-The first sentence says what, since when, why and by whom; the second what will happen next. No sentence is longer than
-`LONGEST_SENTENCE`.
+The first sentence says what, since when, why and by whom; the second what will happen next, or what to do (`remedies`).
+No sentence is longer than `LONGEST_SENTENCE`.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from eosin.observe.explain.explained import Explained, Next
 from eosin.observe.explain.facts import TransactionFacts
+from eosin.observe.explain.remedies import disk_full_of, force_terminate, remedy
 from eosin.observe.explain.timeline import timeline_of
 from eosin.observe.recorder.events import Cause, EventKind, Notable, Takeover, TransactionSummary
 from eosin.observe.recorder.wording import client, clipped, duration, moment, name, plural
@@ -17,6 +19,11 @@ _HEADLINES: Final = frozenset(
     {EventKind.FENCED, EventKind.TIMEOUT, EventKind.OPERATOR, EventKind.HEALED, EventKind.EXPIRED}
 )
 
+RECENT_MS: Final = 3_600_000
+"""A fence is what is told first for so long, whatever the id has done since."""
+_OWN: Final = frozenset({Cause.OWN_END.value, Cause.OWN_REINIT.value, Cause.TIMEOUT.value})
+"""Causes by which a producer loses nothing to another one."""
+
 _CAUSES: Final = frozenset(each.value for each in Cause)
 
 
@@ -24,7 +31,10 @@ def explain_transaction(facts: TransactionFacts) -> Explained:
     """Explain the state of a transactional id."""
     notable = _headline(facts)
     if notable is not None:
-        sentence, cause = why(facts.transactional_id, notable, facts.now_ms) + _present(facts, notable), _cause(notable)
+        sentence = why(facts.transactional_id, notable, facts.now_ms, _meanwhile(facts, notable)) + _present(
+            facts, notable
+        )
+        cause = _circumstance(facts, notable) or _cause(notable)
     else:
         sentence, cause = _state(facts), ""
     return Explained(
@@ -61,11 +71,14 @@ def next_of(facts: TransactionFacts) -> Next | None:
     return _next(facts, None)
 
 
-def why(transactional_id: str, notable: Notable, now_ms: int) -> str:
-    """The reason why an id was fenced or its transaction ended, without the full stop. The log has the same words."""
+def why(transactional_id: str, notable: Notable, now_ms: int, meanwhile: str = "") -> str:
+    """The reason why an id was fenced or its transaction ended, without the full stop. The log has the same words, but
+    for what was wrong `meanwhile`."""
     subject, at = name(transactional_id), moment(notable.latest_ms, now_ms)
     if notable.kind is EventKind.TIMEOUT:
-        return f"the transaction of {subject} was aborted at {at} because {_ran_out(notable.by, now_ms, 'it')}"
+        return (
+            f"the transaction of {subject} was aborted at {at} because {_ran_out(notable.by, now_ms, 'it', meanwhile)}"
+        )
     if notable.kind is EventKind.EXPIRED:
         unused = duration(int(notable.what)) if notable.what.isdigit() else "a long time"
         return f"{subject} was forgotten at {at} after {unused} unused (transactional.id.expiration.ms)"
@@ -74,18 +87,19 @@ def why(transactional_id: str, notable: Notable, now_ms: int) -> str:
     if notable.kind is EventKind.OPERATOR:
         return f"{subject}: an operator, {client(notable.who) or 'unknown'}, {notable.what} at {at}"
     if notable.kind is EventKind.REFUSED:
-        return f"{subject} was refused with {notable.error} at {at}"
-    return f"{subject} was fenced at {at} because {_fenced(notable, now_ms)}"
+        reason = f": {notable.what}" if notable.what else ""
+        return f"{subject} was refused with {notable.error} at {at}{reason}"
+    return f"{subject} was fenced at {at} because {_fenced(notable, now_ms, meanwhile)}"
 
 
-def _fenced(notable: Notable, now_ms: int) -> str:
+def _fenced(notable: Notable, now_ms: int, meanwhile: str) -> str:
     """The clause after `because`, by the cause (console.md 2.3)."""
     by, epoch = notable.by, f"epoch {notable.producer_epoch}"
     who = f" by {client(by.who)}" if by is not None and by.who is not None else ""
     at = f" at {moment(by.at_ms, now_ms)}" if by is not None else ""
     match notable.cause:
         case Cause.TIMEOUT:
-            return _ran_out(by, now_ms)
+            return _ran_out(by, now_ms, "its transaction", meanwhile)
         case Cause.SUCCESSOR:
             newer = "" if by is None or by.who is None else f", {client(by.who)},"
             return f"a new instance{newer} took over from {epoch}{at}{_interrupted(by)}"
@@ -110,13 +124,42 @@ def _fenced(notable: Notable, now_ms: int) -> str:
             return f"{epoch} was replaced before this broker began to record"
 
 
-def _ran_out(by: Takeover | None, now_ms: int, subject: str = "its transaction") -> str:
+def _ran_out(by: Takeover | None, now_ms: int, subject: str, meanwhile: str) -> str:
     if by is None or by.begun_ms < 0:
-        return f"{subject} ran out of time, aborted by the coordinator"
+        return f"{subject} ran out of time{meanwhile}, aborted by the coordinator"
+    if not meanwhile and by.gone_ms >= 0:
+        meanwhile = f" after its client had gone at {moment(by.gone_ms, now_ms)}"
     return (
-        f"{subject} ran out of time: begun {moment(by.begun_ms, now_ms)} ({duration(by.timeout_ms)}),"
+        f"{subject} ran out of time{meanwhile}: begun {moment(by.begun_ms, now_ms)} ({duration(by.timeout_ms)}),"
         " aborted by the coordinator"
     )
+
+
+def _circumstance(facts: TransactionFacts, notable: Notable) -> str:
+    """The reason that kept a transaction that ran out of time from its end, as far as the recorder knows."""
+    by, history = notable.by, facts.history
+    if history is None or by is None or by.begun_ms < 0 or Cause.TIMEOUT not in (notable.cause, by.cause):
+        return ""
+    if disk_full_of(history, by.begun_ms, by.at_ms) is not None:
+        return "disk_full"
+    if by.begun_ms < history.since_ms <= by.at_ms:
+        return "broker_down"
+    return "client_gone" if by.gone_ms >= 0 else ""
+
+
+def _meanwhile(facts: TransactionFacts, notable: Notable) -> str:
+    """The same in words; empty where the takeover itself says it."""
+    by, history = notable.by, facts.history
+    circumstance = _circumstance(facts, notable)
+    if by is None or history is None:
+        return ""
+    if circumstance == "disk_full":
+        refused = disk_full_of(history, by.begun_ms, by.at_ms)
+        assert refused is not None, "that is the circumstance"
+        return f" while the disk was full (records refused {plural(refused.count, 'time')})"
+    if circumstance == "broker_down":
+        return f" while the broker was down until {moment(history.since_ms, facts.now_ms)}"
+    return ""
 
 
 def _interrupted(by: Takeover | None) -> str:
@@ -133,14 +176,43 @@ def _headline(facts: TransactionFacts) -> Notable | None:
     found = [each for each in history.notable if each.kind in _HEADLINES]
     if not found:
         return None
-    last = max(found, key=lambda each: (each.latest_ms, each.kind is EventKind.FENCED))
+    found.sort(key=lambda each: (each.latest_ms, each.kind is EventKind.FENCED))
+    last = found[-1]
     if last.kind is EventKind.EXPIRED and facts.state:
         return None
+    if not _has_gone_on(facts, last):
+        return last
+    return next((each for each in reversed(found) if _is_recent_fence(facts, each)), None)
+
+
+def _has_gone_on(facts: TransactionFacts, notable: Notable) -> bool:
+    """True if the id has begun or committed a transaction since."""
     begun_ms = facts.start_ms if facts.is_open or facts.is_preparing else -1
-    has_gone_on = begun_ms > last.latest_ms or any(
-        each.outcome == "commit" and _is_after(each, last) for each in history.past
-    )
-    return None if has_gone_on else last
+    past = () if facts.history is None else facts.history.past
+    return begun_ms > notable.latest_ms or any(each.outcome == "commit" and _is_after(each, notable) for each in past)
+
+
+def noteworthy(notable: Sequence[Notable], past: Sequence[TransactionSummary], now_ms: int) -> Notable | None:
+    """The fence or timeout of the last hour that somebody may ask about; None if there is none, or if the producer has
+    gone on by itself."""
+    for each in sorted(notable, key=lambda each: -each.latest_ms):
+        if now_ms - each.latest_ms > RECENT_MS:
+            return None
+        if each.kind is EventKind.FENCED and each.cause not in _OWN:
+            return each
+        is_timeout = each.kind is EventKind.TIMEOUT or each.cause == Cause.TIMEOUT
+        if is_timeout and not any(ended.outcome == "commit" and _is_after(ended, each) for ended in past):
+            return each
+    return None
+
+
+def _is_recent_fence(facts: TransactionFacts, notable: Notable) -> bool:
+    """True if somebody who has lost the id to another one a short while ago may ask about it."""
+    history = facts.history
+    if notable.kind is not EventKind.FENCED or notable.cause in _OWN or history is None:
+        return False
+    has_it = notable.who is not None and notable.who == history.owner
+    return not has_it and facts.now_ms - notable.latest_ms <= RECENT_MS
 
 
 def _is_after(past: TransactionSummary, notable: Notable) -> bool:
@@ -179,6 +251,7 @@ def _state(facts: TransactionFacts) -> str:
         return (
             f"{subject} has a transaction open since {moment(facts.start_ms, now_ms)}"
             f" ({duration(now_ms - facts.start_ms)}) in {plural(len(facts.partitions), 'partition')}: {pair}{who}"
+            f"{_gone(facts)}"
         )
     if facts.is_preparing:
         return _preparing(facts, subject)
@@ -216,6 +289,16 @@ def _preparing(facts: TransactionFacts, subject: str) -> str:
     )
 
 
+def _gone(facts: TransactionFacts) -> str:
+    """The end of the producer's connections; empty while it has one."""
+    history = facts.history
+    if history is None or history.gone_ms < 0:
+        return ""
+    at = moment(history.gone_ms, facts.now_ms)
+    back = "others of its name are open" if history.is_back else "none has come back"
+    return f"; its connections closed at {at} and {back}"
+
+
 def _holder(facts: TransactionFacts) -> str:
     history = facts.history
     if history is None:
@@ -228,14 +311,18 @@ def _next(facts: TransactionFacts, notable: Notable | None) -> Next | None:
     now_ms = facts.now_ms
     if facts.is_open:
         deadline_ms = facts.deadline_ms
+        ends = force_terminate(facts)
         if facts.never_times_out:
-            return Next("It is kept until its database decides (KIP-939).")
+            return Next(f"It is kept until its database decides (KIP-939); {ends}.")
         if deadline_ms >= 0 and facts.is_stored:
             return Next(f"Its coordinator aborts it once it runs, after {moment(deadline_ms, now_ms)}.", deadline_ms)
         if deadline_ms >= 0:
             left_ms = deadline_ms - now_ms
             when = f"in {duration(left_ms)}" if left_ms > 0 else "now due"
-            return Next(f"It will be aborted at {moment(deadline_ms, now_ms)} ({when}).", deadline_ms)
+            is_gone = facts.history is not None and facts.history.gone_ms >= 0 and not facts.history.is_back
+            hint = "Restart its producer with the same transactional.id, which aborts it at once. " if is_gone else ""
+            then = f"{hint}It will be aborted at {moment(deadline_ms, now_ms)} ({when}); {ends}."
+            return Next(then, deadline_ms)
     if facts.in_doubt:
         return Next("A record of it may or may not be in the log: the coordinator writes it again until it is.")
     if facts.is_preparing and facts.is_stored:
@@ -248,11 +335,8 @@ def _next(facts: TransactionFacts, notable: Notable | None) -> Next | None:
         at, left = moment(facts.forgotten_ms, now_ms), duration(facts.forgotten_ms - now_ms)
         when = f"{at} (in {left}; transactional.id.expiration.ms)" if facts.forgotten_ms > now_ms else "the next look"
         return Next(f"Unless it is used, the coordinator forgets it at {when}.", facts.forgotten_ms)
-    if notable.kind is EventKind.TIMEOUT or notable.cause == Cause.TIMEOUT:
-        return Next("The producer may come back with its pair; a longer transaction.timeout.ms gives it more time.")
-    if notable.cause == Cause.SUCCESSOR and notable.count > 2:
-        return Next("If both shall run, each needs a transactional.id of its own.")
-    return None
+    done = remedy(notable, _circumstance(facts, notable))
+    return Next(done) if done else None
 
 
 def _evidence(facts: TransactionFacts, notable: Notable | None) -> tuple[str, ...]:
@@ -267,9 +351,12 @@ def _evidence(facts: TransactionFacts, notable: Notable | None) -> tuple[str, ..
             and last.begun_ms <= each.at_ms <= last.ended_ms
             and "aborted" in each.what
         ]
+    if history is not None:
+        found += _since_fence(facts, notable)
     if notable is not None and notable.who is not None:
         times = f" {plural(notable.count, 'time')}" if notable.count > 1 else ""
-        error = f" with {notable.error}" if notable.error else ""
+        rule = f" ({notable.rule} by the rules; this client goes on after the other)" if notable.rule else ""
+        error = f" with {notable.error}{rule}" if notable.error else ""
         pair = f"producer {notable.producer_id}/{notable.producer_epoch}"
         found.append(
             f"{client(notable.who)}, {pair}, was refused{error}{times}" if notable.error else client(notable.who)
@@ -282,3 +369,30 @@ def _evidence(facts: TransactionFacts, notable: Notable | None) -> tuple[str, ..
     if facts.history is not None and facts.history.dropped_tracks:
         found.append(f"the recorder has forgotten {plural(facts.history.dropped_tracks, 'id')} for memory")
     return tuple(found)
+
+
+def _since_fence(facts: TransactionFacts, notable: Notable | None) -> list[str]:
+    """The present state of the id, below a fence that is told first; or the last fence, below its present state."""
+    history = facts.history
+    assert history is not None, "asked for what the recorder has"
+    fences = [each for each in history.notable if each.kind is EventKind.FENCED and each.cause not in _OWN]
+    recent = [each for each in fences if facts.now_ms - each.latest_ms <= RECENT_MS]
+    found = []
+    if notable is not None and notable.kind is EventKind.FENCED and facts.state and _has_gone_on(facts, notable):
+        found.append(_state(facts))
+    if notable is None and fences:
+        found.append(why(facts.transactional_id, fences[-1], facts.now_ms))
+    if recent:
+        requests = sum(each.count for each in recent)
+        found.append(
+            f"in the last hour {plural(len(recent), 'instance')} of it {'was' if len(recent) == 1 else 'were'} fenced,"
+            f" in {plural(requests, 'request')}"
+        )
+    refused = [each for each in history.notable if each.kind is EventKind.REFUSED and each.what]
+    if refused and facts.now_ms - refused[-1].latest_ms <= RECENT_MS:
+        last = refused[-1]
+        found.append(
+            f"{plural(last.count, 'request')} refused with {last.error}, last at"
+            f" {moment(last.latest_ms, facts.now_ms)}: {last.what}"
+        )
+    return found

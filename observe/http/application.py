@@ -47,6 +47,9 @@ def application(
 
         return respond
 
+    async def troubles(request: Request) -> Response:
+        return json_response(await knowledge.troubles())
+
     return Starlette(
         routes=[
             Route("/livez", livez),
@@ -57,6 +60,7 @@ def application(
             Route("/api/v1/partitions/{name:path}", by_name(knowledge.partition)),
             Route("/api/v1/groups/{name:path}", by_name(knowledge.group)),
             Route("/api/v1/producers/{name:path}", by_name(knowledge.producer)),
+            Route("/api/v1/brokers/troubles", troubles),
             Route("/api/v1/brokers/{name:path}", by_name(knowledge.broker)),
         ],
     )

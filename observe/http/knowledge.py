@@ -4,11 +4,15 @@ The same values that `eosin explain` builds from Kafka's APIs, with what only th
 pair was fenced, which markers are outstanding.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Final
+
+import msgspec
 
 from eosin.broker.hanging_transactions import GRACE_MS
 from eosin.broker.services import Services
 from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, STATE_NAMES, Txn
+from eosin.network.connection import ServerConnection
 from eosin.observe.explain.facts import (
     NO_TIME,
     BrokerFacts,
@@ -20,10 +24,13 @@ from eosin.observe.explain.facts import (
     StallFacts,
     TransactionFacts,
 )
-from eosin.observe.recorder.events import EventKind, TransactionHistory
+from eosin.observe.explain.sentences import noteworthy
+from eosin.observe.explain.troubles import BrokerTroubles, GoneClient, NotedId, OfflineLog
+from eosin.observe.recorder.events import ClientIdentity, EventKind, TransactionHistory, identity_of
 from eosin.observe.recorder.group_events import GroupHistory
 from eosin.observe.recorder.group_recorder import GroupRecorder
 from eosin.observe.recorder.recorder import FlightRecorder
+from eosin.observe.survey.slices import ROW, in_slices
 from eosin.observe.survey.survey import Survey
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.loop_watch import LoopWatch, Stall
@@ -31,6 +38,8 @@ from eosin.storage.log.retention import oldest_segment
 
 SOURCE: Final = "the broker's flight recorder"
 BROKER: Final = "the broker"
+MOST_TROUBLES: Final = 50
+"""Of each kind."""
 MOST_PLACES: Final = 50
 """Partitions of a producer id that are told."""
 
@@ -45,12 +54,14 @@ class Knowledge:
         recorder: FlightRecorder | None,
         groups: GroupRecorder | None = None,
         loop: LoopWatch | None = None,
+        connections: Callable[[], Iterable[ServerConnection]] = tuple,
     ) -> None:
         self._services = services
         self._survey = survey
         self._loop = loop
         self._recorder = recorder
         self._groups = groups
+        self._connections = connections
 
     async def transaction(self, transactional_id: str) -> TransactionFacts | None:
         """One transactional id; None when it is not known here."""
@@ -60,6 +71,8 @@ class Knowledge:
         """The same, at once."""
         transactions = self._services.transactions
         history = None if self._recorder is None else self._recorder.history(transactional_id)
+        if history is not None and history.gone_ms >= 0 and self._is_back(history.opened_by or history.owner):
+            history = msgspec.structs.replace(history, is_back=True)
         txn = transactions.txn(transactional_id)
         if txn is None or txn.is_fresh:
             if history is None:
@@ -74,6 +87,18 @@ class Knowledge:
             left=tuple(str(each) for each in transactions.markers_to_write(transactional_id)),
             history=history,
             expires_after_ms=self._services.config.transactional_id_expiration_ms,
+        )
+
+    def _is_back(self, who: ClientIdentity | None) -> bool:
+        """True if a client with the name and the address of one whose connections have closed is connected."""
+        if who is None:
+            return False
+        host = who.peer.rpartition(":")[0]
+        return any(
+            each.client_id == who.client_id
+            for connection in self._connections()
+            if connection.session.host == host
+            for each in connection.contexts.values()
         )
 
     async def producer(self, name: str) -> ProducerFacts | None:
@@ -106,7 +131,13 @@ class Knowledge:
 
     async def group(self, group_id: str) -> GroupHistory | None:
         """The recorded events of a group; None if they are not recorded here."""
-        return None if self._groups is None else self._groups.history(group_id)
+        if self._groups is None:
+            return None
+        history, last_commit_ms = self._groups.history(group_id), self._services.groups.last_commit_ms(group_id)
+        if history is None and last_commit_ms < 0:
+            return None
+        known = history or GroupHistory(self._groups.since_ms)
+        return msgspec.structs.replace(known, last_commit_ms=last_commit_ms)
 
     async def broker(self, _: str) -> BrokerFacts | None:
         """The stalls of this broker's event loop; None when nobody watches it."""
@@ -121,6 +152,41 @@ class Knowledge:
             tuple(_stall(each) for each in reversed(loop.recent)),
             None if loop.longest is None else _stall(loop.longest),
             (BROKER,),
+            self._services.partitions.is_disk_full,
+        )
+
+    async def troubles(self) -> BrokerTroubles:
+        """Everything that this broker itself knows to be wrong now."""
+        services = self._services
+        now_ms = services.clock.now_ms()
+        offline: list[OfflineLog] = []
+        async for logs in self._survey.logs():
+            for log in logs:
+                if log.failure is not None and len(offline) < MOST_TROUBLES:
+                    offline.append(OfflineLog(str(log.topic_partition), str(log.failure)))
+        gone: list[GoneClient] = []
+        noted: list[NotedId] = []
+        tracks = [] if self._recorder is None else self._recorder.all_tracks()
+        async for some in in_slices(tracks, ROW):
+            for name, track in some:
+                gone_ms = track.gone_ms if track.begun_ms >= 0 and track.prepared_ms < 0 else NO_TIME
+                if (
+                    gone_ms >= 0
+                    and len(gone) < MOST_TROUBLES
+                    and not self._is_back(identity_of(track.opened_by or track.owner))
+                ):
+                    gone.append(GoneClient(name, gone_ms, track.begun_ms, track.partitions))
+                notable = noteworthy(track.notable, track.past, now_ms)
+                if notable is not None:
+                    noted.append(NotedId(name, notable))
+        noted.sort(key=lambda each: -each.notable.latest_ms)
+        return BrokerTroubles(
+            services.cluster.node_id,
+            now_ms,
+            services.partitions.is_disk_full,
+            tuple(offline),
+            tuple(gone),
+            tuple(noted[:MOST_TROUBLES]),
         )
 
     async def partition(self, name: str) -> PartitionFacts | None:

@@ -27,6 +27,7 @@ class EventKind(StrEnum):
     PREPARED = "prepared"
     MARKER_REFUSED = "marker_refused"
     WAITED = "waited"
+    DISCONNECTED = "disconnected"
     # Notable ones, which survive a restart:
     TIMEOUT = "timeout"
     FENCED = "fenced"
@@ -124,6 +125,8 @@ class Takeover(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Of the transaction that it ended; -1 when none was open."""
     timeout_ms: int = 0
     partitions: int = 0
+    gone_ms: int = NO_TIME
+    """Of a timeout: the time at which the last connection of the producer had closed; -1 if one was open then."""
 
 
 class Notable(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -143,6 +146,9 @@ class Notable(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The number of times that the same was seen."""
     last_ms: int = NO_TIME
     what: str = ""
+    rule: str = ""
+    """The error that the rules of transactions give, where the client was sent another one; `error` is what was
+    sent."""
 
     @property
     def latest_ms(self) -> int:
@@ -195,3 +201,7 @@ class TransactionHistory(msgspec.Struct, frozen=True, omit_defaults=True):
     notable: tuple[Notable, ...] = ()
     dropped_tracks: int = 0
     """The number of ids that the recorder has dropped to save memory."""
+    gone_ms: int = NO_TIME
+    """The time at which the last connection of the producer closed; -1 while one is open, and if unknown."""
+    is_back: bool = False
+    """True if a client of the same name and address is connected since."""

@@ -13,7 +13,7 @@ import msgspec
 from eosin.coordinator.groups.rules.events import Event, GroupLoaded, Join, Leave, TimerFired, TimerKind, Unloaded
 from eosin.coordinator.groups.rules.group import Group, GroupState, Member
 from eosin.coordinator.ports import Requester
-from eosin.observe.recorder.events import ClientIdentity, HistoryEvent, identity_of
+from eosin.observe.recorder.events import NO_TIME, ClientIdentity, HistoryEvent, identity_of
 from eosin.observe.recorder.wording import client, clipped, duration
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -56,6 +56,8 @@ class GroupHistory(msgspec.Struct, frozen=True, omit_defaults=True):
     """Older events that are not kept."""
     dropped_groups: int = 0
     """The number of groups that the recorder has dropped to save memory."""
+    last_commit_ms: int = NO_TIME
+    """The last commit of any of its offsets, as its coordinator has it; -1 for none."""
 
 
 def happened(before: Group, after: Group, event: Event, now_ms: int) -> Iterator[HistoryEvent]:

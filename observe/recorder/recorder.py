@@ -19,7 +19,7 @@ from eosin.coordinator.transactions.rules.events import (
     TransactionAppended,
 )
 from eosin.coordinator.transactions.rules.events import Event as Decided
-from eosin.coordinator.transactions.rules.state import TransactionState, Txn
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn, refusal
 from eosin.observe.recorder.causes import FENCING, cause_of_refusal, cause_of_takeover
 from eosin.observe.recorder.events import (
     NO_TIME,
@@ -38,7 +38,7 @@ from eosin.observe.recorder.stats import MOST_UNCOUNTED, TransactionStats, api_n
 from eosin.observe.recorder.track import EVENT_BYTES, NOTABLE, OPEN_EVENTS, PAST, SUMMARY_BYTES, Track
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.runtime.clock import Clock
 
 DEFAULT_BYTES: Final = 16 * 1024 * 1024
@@ -66,6 +66,9 @@ _APIS: Final = {
 
 OnNotable = Callable[[str, Notable], None]
 """Called with the transactional id and each new notable event."""
+ErrorSent = Callable[[ApiKey, TransactionReply, Requester, bool], ErrorCode]
+"""The error that this client is sent for a refusal of its request; the bool is true unless it is an EndTxn that
+aborts."""
 OnEnded = Callable[[str, TransactionSummary], None]
 """Called with the transactional id and each transaction that is over."""
 OnEnding = Callable[[Txn, Track, str, int], None]
@@ -76,8 +79,17 @@ and the time."""
 class FlightRecorder:
     """The tracks of this broker's transactional ids (`TransactionObserver`)."""
 
-    def __init__(self, clock: Clock, *, max_bytes: int = DEFAULT_BYTES, on_notable: OnNotable | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        max_bytes: int = DEFAULT_BYTES,
+        on_notable: OnNotable | None = None,
+        error_sent: ErrorSent | None = None,
+    ) -> None:
+        """`error_sent` finds the error that a client is sent; without it that is the one that the rules give."""
         self._clock = clock
+        self._error_sent = error_sent
         self._max_bytes = max_bytes
         self._open: dict[str, Track] = {}
         """With a transaction that is open or being ended, oldest first."""
@@ -108,6 +120,10 @@ class FlightRecorder:
     def track(self, transactional_id: str) -> Track | None:
         """The track of one id, to be looked at and not kept; None when nothing is known of it."""
         return self._find(transactional_id)
+
+    def all_tracks(self) -> list[tuple[str, Track]]:
+        """Every id with its track, as a list that may be kept over a wait; the tracks go on to change."""
+        return [*self._open.items(), *self._shrunk.items(), *self._idle.items()]
 
     def history(self, transactional_id: str) -> TransactionHistory | None:
         """All that is kept of one id; None when nothing is."""
@@ -162,10 +178,13 @@ class FlightRecorder:
         pair: tuple[int, int],
         who: Requester | None,
         now_ms: int,
+        what: str = "",
     ) -> None:
         """A log or a group has refused a pair, or the id is not known."""
         if error not in _NOT_HERE and error is not _CONCURRENT:
-            self._note_refusal(transactional_id, txn, error, api, pair, who, now_ms, timed_out=False)
+            reply = TransactionReply(error) if txn is None else refusal(txn, error, ProducerIdAndEpoch(*pair))
+            sent = self._sent(api, reply, who, commits=True)
+            self._note_refusal(transactional_id, txn, error, sent, api, pair, who, now_ms, timed_out=False, what=what)
 
     def waited(self, waited_ms: float) -> None:
         """A request has waited for what is under way."""
@@ -271,6 +290,7 @@ class FlightRecorder:
                     before.start_ms,
                     before.timeout_ms,
                     len(before.partitions),
+                    track.gone_ms,
                 )
             )
             self.note(
@@ -379,31 +399,38 @@ class FlightRecorder:
         if api is not None and reply.error not in _NOT_HERE:
             pair = (event.producer_id, event.producer_epoch)  # type: ignore[union-attr]
             who = None if request is None else request.who
+            sent = self._sent(api, reply, who, commits=type(event) is not EndTxn or event.commit)
             self._note_refusal(
-                txn.transactional_id, txn, reply.error, api, pair, who, now_ms, timed_out=reply.timed_out
+                txn.transactional_id, txn, reply.error, sent, api, pair, who, now_ms, timed_out=reply.timed_out
             )
+
+    def _sent(self, api: ApiKey, reply: TransactionReply, who: Requester | None, *, commits: bool) -> ErrorCode:
+        return reply.error if self._error_sent is None or who is None else self._error_sent(api, reply, who, commits)
 
     def _note_refusal(
         self,
         transactional_id: str,
         txn: Txn | None,
         error: ErrorCode,
+        sent: ErrorCode,
         api: ApiKey,
         pair: tuple[int, int],
         who: Requester | None,
         now_ms: int,
         *,
         timed_out: bool,
+        what: str = "",
     ) -> None:
         track = self._find(transactional_id)
-        counted = (api_name(api), error.name)
+        counted = (api_name(api), sent.name)
+        rule = error.name if sent is not error else ""
         self.stats.errors[counted] = self.stats.errors.get(counted, 0) + 1
         if error in FENCING or timed_out:
             cause, by = cause_of_refusal(txn, track, pair, timed_out=timed_out)
             self.stats.fenced[cause.value] = self.stats.fenced.get(cause.value, 0) + 1
-            notable = Notable(now_ms, EventKind.FENCED, *pair, error.name, cause.value, identity_of(who), by)
+            notable = Notable(now_ms, EventKind.FENCED, *pair, sent.name, cause.value, identity_of(who), by, rule=rule)
         else:
-            notable = Notable(now_ms, EventKind.REFUSED, *pair, error.name, who=identity_of(who))
+            notable = Notable(now_ms, EventKind.REFUSED, *pair, sent.name, who=identity_of(who), what=what, rule=rule)
         self.note(transactional_id, notable)
 
     # Tracks and their memory ----------------------------------------------------------------------------------------

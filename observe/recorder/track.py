@@ -89,6 +89,13 @@ class Track:
             + NOTABLE_BYTES * len(self.notable)
         )
 
+    @property
+    def gone_ms(self) -> int:
+        """The time at which the last of the connections closed that the id was used on; -1 while one is open."""
+        askers = [self.opened_by, self.owner, *(each[-1] for each in self.events)]
+        closed = [each.closed_ms for each in askers if each is not None]
+        return NO_TIME if not closed or min(closed) < 0 else max(closed)
+
     def take_over(self, takeover: Takeover) -> None:
         """Remember who raised the epoch."""
         self.takeovers = (*self.takeovers[1 - TAKEOVERS :], takeover)
@@ -131,7 +138,10 @@ class Track:
                 again = _counted(known, notable)
                 self.notable = (*self.notable[:index], *self.notable[index + 1 :], again)
                 return False
-        self.notable = (*self.notable[1 - NOTABLE :], notable)
+        kept = list(self.notable)
+        if len(kept) == NOTABLE:  # refusals go first: the fence behind them explains them
+            del kept[next((index for index, each in enumerate(kept) if each.kind is EventKind.REFUSED), 0)]
+        self.notable = (*kept, notable)
         return True
 
     def history(self, *, since_ms: int, dropped_tracks: int) -> TransactionHistory:
@@ -141,14 +151,23 @@ class Track:
             owner=identity_of(self.owner),
             owner_ms=self.owner_ms,
             opened_by=identity_of(self.opened_by),
-            events=tuple(_told(Event(*each)) for each in self.events),
+            events=(*(_told(Event(*each)) for each in self.events), *self._disconnected()),
             left_out=self.left_out,
             is_shrunk=self.is_shrunk,
             past=self.past,
             takeovers=self.takeovers,
             notable=self.notable,
             dropped_tracks=dropped_tracks,
+            gone_ms=self.gone_ms,
         )
+
+    def _disconnected(self) -> tuple[HistoryEvent, ...]:
+        """The end of the last connection of a producer that has something open."""
+        at_ms = self.gone_ms if self.begun_ms >= 0 else NO_TIME
+        if at_ms < 0:
+            return ()
+        who = identity_of(self.opened_by or self.owner)
+        return (HistoryEvent(at_ms, EventKind.DISCONNECTED.value, -1, -1, who=who),)
 
 
 def _kept(past: tuple[TransactionSummary, ...], who: Requester | None) -> ClientIdentity | None:
@@ -186,6 +205,7 @@ def _counted(known: Notable, new: Notable) -> Notable:
         known.count + 1,
         new.at_ms,
         known.what,
+        known.rule,
     )
 
 

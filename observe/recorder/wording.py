@@ -1,5 +1,6 @@
 """Times, durations and clients in words. Pure."""
 
+import shlex
 from datetime import UTC, datetime
 from typing import Final
 
@@ -46,6 +47,11 @@ def name(text: str) -> str:
     """A name that a client has chosen: printable and not too long."""
     safe = text if text.isprintable() else ascii(text)[1:-1]
     return safe if len(safe) <= _LONGEST_NAME else safe[: _LONGEST_NAME - 3] + "..."
+
+
+def typed(text: str) -> str:
+    """A name as it is typed in a shell: whole, in quotes where it needs them."""
+    return shlex.quote(text if text.isprintable() else ascii(text)[1:-1])
 
 
 def client(who: ClientIdentity | None) -> str:

@@ -1,5 +1,5 @@
 """`GroupPositions`: the offsets that a group has committed, and what it has not read, in partitions that this broker
-leads (console.md 5.4)."""
+leads; those that a member has and the group has committed nothing for included (console.md 5.4)."""
 
 import asyncio
 import contextlib
@@ -7,15 +7,19 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from eosin.broker.services import Services
+from eosin.coordinator.groups.rules.group import Group
 from eosin.observe.explain.facts import GroupPartition
+from eosin.observe.survey.assigned_partitions import AssignedPartitions
 from eosin.observe.survey.unread_records import UnreadRecords
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
 
 MOST_BYTES: Final = 1024 * 1024
 """Bytes before a group in a partition in which its records are counted."""
 BYTES_PER_ROUND: Final = 2 * 1024 * 1024
 LONGEST_WAIT_S: Final = 0.2
 NOT_COUNTED: Final = -1
+NOTHING_COMMITTED: Final = -1
 
 
 class Behind(NamedTuple):
@@ -30,6 +34,10 @@ class Behind(NamedTuple):
     """Offsets behind open transactions."""
     pending: int
     """Partitions whose offsets wait for a transaction."""
+    uncommitted: int
+    """Partitions that a member has and the group has committed nothing for; their lag counts from the log's start."""
+    to_end: int
+    """Offsets up to the high watermark."""
 
 
 class GroupPositions:
@@ -38,6 +46,7 @@ class GroupPositions:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._unread = UnreadRecords(most_bytes=MOST_BYTES, bytes_per_round=BYTES_PER_ROUND)
+        self.assigned: Final = AssignedPartitions()
 
     def begin_round(self) -> None:
         """Allow records to be counted anew."""
@@ -74,6 +83,18 @@ class GroupPositions:
                     log_start=log.log_start_offset,
                 )
             )
+        group = self._services.groups.describe(group_id)
+        if isinstance(group, Group):
+            found += self._uncommitted(self.assigned.of(group), {each.partition for each in committed})
+        return found
+
+    def _uncommitted(self, assigned: Iterable[TopicPartition], known: set[TopicPartition]) -> list[GroupPartition]:
+        found = []
+        for each in assigned:
+            log = ErrorCode.NONE if each in known else self._services.partitions.get(each)
+            if not isinstance(log, ErrorCode):
+                ends = log.last_stable_offset, log.high_watermark
+                found.append(GroupPartition(str(each), NOTHING_COMMITTED, *ends, log_start=log.log_start_offset))
         return found
 
 
@@ -87,4 +108,6 @@ def behind(partitions: Iterable[GroupPartition]) -> Behind:
         control_records=sum(each.control_records for each in parts),
         undecided=sum(each.undecided for each in parts),
         pending=sum(each.pending for each in parts),
+        uncommitted=sum(each.is_uncommitted for each in parts),
+        to_end=sum(each.offsets_behind + each.undecided for each in parts),
     )

@@ -97,14 +97,12 @@ def _told(step: Step, message: Message, kind: RequestKind, version: int, refused
     """The broker's error for this client, which depends on it when the producer has only timed out."""
     bounds = step.world.bounds
     profile = bounds.profile or PROFILES[bounds.versions[message.client]]
-    services: Any = SimpleNamespace(
-        config=SimpleNamespace(
-            recovers_from_timeouts=bounds.recovering,
-            transaction_timeout_recovery_profiles=(f"{_SOFTWARE}:{profile.value}",),
-        ),
+    config: Any = SimpleNamespace(
+        recovers_from_timeouts=bounds.recovering,
+        transaction_timeout_recovery_profiles=(f"{_SOFTWARE}:{profile.value}",),
     )
     context: Any = SimpleNamespace(client_software_name=_SOFTWARE, api_version=version)
-    return timeout_error_for(kind, refused, context, services)
+    return timeout_error_for(kind, refused, context, config)
 
 
 def _arrive(step: Step, message: Message, error: ErrorCode, reply: TransactionReply = _NO_REPLY) -> None:

@@ -46,6 +46,7 @@ class GroupApis(Broker):
             clock=self.clock,
             group_shares=self.shares,
             transactions=SimpleNamespace(refusal=lambda _, error, **producer: TransactionReply(error)),
+            config=SimpleNamespace(recovers_from_timeouts=False),
         )
         return _leave(api, version, await api.response(decoded, context, _as_services(services)))
 

@@ -9,6 +9,7 @@ from wire import Wire, settled
 
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, TopicPartition
+from eosin.protocol.records.internal import encode_value
 from eosin.protocol.schemas.describe_groups import DescribedGroup, DescribeGroupsRequest
 from eosin.protocol.schemas.heartbeat import HeartbeatRequest
 from eosin.protocol.schemas.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -24,6 +25,7 @@ from eosin.protocol.schemas.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from eosin.protocol.schemas.records.consumer_protocol import ConsumerProtocolAssignment, TopicPartitions
 from eosin.protocol.schemas.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 SESSION_TIMEOUT_MS: Final = 60_000
@@ -91,6 +93,16 @@ class RawMember:
         await self.joined()
         answer = await self.sync({self.member_id: b"everything"})
         assert (answer.error_code, answer.assignment) == (ErrorCode.NONE, b"everything")
+        return self
+
+    async def assigned(self, *partitions: TopicPartition) -> "RawMember":
+        """Join and sync as the only member of the group, which assigns these partitions to itself."""
+        await self.joined()
+        by_topic: dict[str, list[int]] = {}
+        for each in partitions:
+            by_topic.setdefault(each.topic, []).append(each.partition)
+        told = tuple(TopicPartitions(topic, tuple(indexes)) for topic, indexes in by_topic.items())
+        await self.sync({self.member_id: encode_value(ConsumerProtocolAssignment(told), 0)})
         return self
 
     async def heartbeat(self, *, version: int = 4) -> ErrorCode:

@@ -9,7 +9,7 @@ import {
   behind, chosenPartitions, chosenTransactions, endColumns, eventColumns, groupColumns, holdersOf, newest, partitionColumns,
   transactionColumns,
 } from "./tables.js";
-import { diskWords, DURABILITY, duration, health, number, quoted, sentenceOf, size, TERMS } from "./words.js";
+import { diskWords, DURABILITY, duration, health, number, quoted, sentenceOf, size, TERMS, urgency } from "./words.js";
 
 const FEW = 8;
 const MOST_EVIDENCE = 5;
@@ -39,11 +39,11 @@ export class Overview extends Component {
     const events = this.events.of(versions.events, 0, () => newest(tables.events.values()).slice(0, FEW));
     const ends = this.ends.of(versions.ends, 0, () => newest(tables.ends.values()).slice(0, FEW));
     return html`<h1>Overview</h1>
-      <p class=${`health${broker?.held || broker?.offline || broker?.is_disk_full ? " trouble" : ""}`} id="health">${health(broker, held[0]?.held_by)}${broker?.held > 0 && held[0] ? html` <a href=${to("partitions", held[0].key)}>Why, and until when</a>` : ""}</p>
+      <p class=${`health ${urgency(broker, held, tables.transactions, now)}`} id="health">${health(broker, held[0]?.held_by)}${broker?.held > 0 && held[0] ? html` <a href=${to("partitions", held[0].key)}>Why, and until when</a>` : ""}</p>
       ${broker && html`<dl class="figures">
         ${[["open", broker.open], ["deciding", broker.preparing], ["transactional ids", broker.ids], ["partitions", broker.partitions], ["held back", broker.held], ["groups", broker.groups]].map(([name, count]) => html`<div key=${name}><dt>${name}</dt><dd>${number(count)}</dd></div>`)}
         <div><dt>logs</dt><dd>${size(broker.log_bytes)}</dd></div>
-        ${broker.total_bytes > 0 && html`<div class=${broker.is_disk_full ? "trouble" : ""}><dt>disk free</dt><dd>${size(broker.free_bytes)}</dd></div>`}
+        ${broker.total_bytes > 0 && html`<div class=${broker.is_disk_full ? "grave" : ""}><dt>disk free</dt><dd>${size(broker.free_bytes)}</dd></div>`}
         <div><dt>durability</dt><dd class="word">${broker.durability}</dd></div></dl>
         <p class="quiet" id="disk">${DURABILITY[broker.durability]} ${diskWords(broker)}</p>`}
       ${broker?.is_joined && html`<p class="quiet">This broker is one of several: partitions and ids of the others are in their consoles.</p>`}
@@ -88,7 +88,7 @@ export class Transactions extends Chosen {
     return html`<h1>Transactions</h1>
       ${this.filters([["", "all"], ["open", "open"], ["deciding", "waiting for markers"], ["rest", "at rest"], ["fenced", "with fenced requests"], ["blocks", "that hold readers back"]], "id or client")}
       <p class="quiet" id="count">${number(rows.length)} of ${number(store.tables.transactions.size)} transactional ids</p>
-      <${LongTable} label="Transactions" columns=${transactionColumns(now)} rows=${rows} empty="None matches. A producer with a transactional.id appears here when it introduces itself." />
+      <${LongTable} label="Transactions" columns=${transactionColumns(now)} rows=${rows} empty=${store.broker ? "None matches. A producer with a transactional.id appears here when it introduces itself." : "Nothing is known yet."} />
       <${Left} count=${store.broker?.ids_left_out} what="ids at rest" />
       <${Command} text="eosin transactions list" /><${Json} watch="transactions" />`;
   }
@@ -101,20 +101,22 @@ export class Partitions extends Chosen {
     return html`<h1>Partitions</h1>
       ${this.filters([["", "topics of clients"], ["held", "where readers are held back"], ["internal", "internal topics"], ["followed", "led by other brokers"]], "partition or holder")}
       <p class="quiet" id="count">${number(rows.length)} of ${number(store.tables.partitions.size)} partitions</p>
-      <${LongTable} label="Partitions" columns=${partitionColumns(now, store.tables.transactions)} rows=${rows} empty="No partition yet. Create a topic, or write to one." />
+      <${LongTable} label="Partitions" columns=${partitionColumns(now, store.tables.transactions)} rows=${rows} empty=${store.broker ? "No partition yet. Create a topic, or write to one." : "Nothing is known yet."} />
       <${Left} count=${store.broker?.partitions_left_out} what="partitions" />
       <${Command} text="eosin topics describe TOPIC" /><${Json} watch="partitions" />`;
   }
 }
 
+const before = (row) => row.lag + (row.undecided ?? 0); // a group that is blocked has no lag and waits all the same
+
 export class Groups extends Chosen {
   render({ store }) {
     const { text } = this.choice();
-    const rows = this.derived.of(store.versions.groups, text, () => [...store.tables.groups.values()].filter((row) => row.key.toLowerCase().includes(text)).sort((one, other) => other.lag - one.lag || (one.key < other.key ? -1 : 1)));
+    const rows = this.derived.of(store.versions.groups, text, () => [...store.tables.groups.values()].filter((row) => row.key.toLowerCase().includes(text)).sort((one, other) => before(other) - before(one) || (one.key < other.key ? -1 : 1)));
     return html`<h1>Consumer groups</h1>
       <div class="filters"><label>Find <input type="search" value=${this.state.text} placeholder="group" onInput=${(event) => this.setState({ text: event.currentTarget.value })} /></label></div>
-      <p class="quiet">Record lag counts what readers of committed records will still get. Control records, aborted records and what is undecided are no lag.</p>
-      <${LongTable} label="Consumer groups" columns=${groupColumns()} rows=${rows} empty="No group yet. Groups appear when they commit an offset or have a member." />
+      <p class="quiet">Record lag counts what readers of committed records will still get. Control records, aborted records and what is undecided are no lag. Partitions that a member has and the group has committed nothing for are "new": they count from the beginning of the log.</p>
+      <${LongTable} label="Consumer groups" columns=${groupColumns()} rows=${rows} empty=${store.broker ? "No group yet. Groups appear when they commit an offset or have a member." : "Nothing is known yet."} />
       <${Command} text="eosin groups list" /><${Json} watch="groups" />`;
   }
 }

@@ -7,7 +7,7 @@ const link = (page, name, tabindex) => html`<a href=${to(page, name)} tabindex=$
 
 export const transactionColumns = (now) => [
   { title: "Transactional id", cell: (row, tab) => link("transactions", row.key, tab), by: (row) => row.key },
-  { title: "State", width: 8, cell: (row) => html`<${State} name=${row.state} />`, by: (row) => row.state },
+  { title: "State", width: 11, cell: (row) => html`<${State} name=${row.state} />`, by: (row) => row.state },
   { title: "Time left", width: 10.6, term: "time left", cell: (row) => html`<${Countdown} row=${row} now=${now} />`, by: (row) => (deadline(row) < 0 ? Infinity : deadline(row)) },
   { title: "Open for", width: 7, number: true, cell: (row) => since(row.start_ms ?? -1, now), by: (row) => (row.start_ms >= 0 ? row.start_ms : Infinity) },
   { title: "Producer", width: 7, term: "epoch", cell: (row) => `${row.producer_id}/${row.producer_epoch}`, by: (row) => row.producer_id },
@@ -52,10 +52,11 @@ export const groupColumns = () => [
   { title: "Record lag", width: 8.6, term: "record lag", number: true, cell: (row) => groupLag(row), by: (row) => -row.lag },
   { title: "Control records", width: 10.6, term: "marker", number: true, cell: (row) => number(row.control_records ?? 0), by: (row) => -(row.control_records ?? 0) },
   { title: "Undecided", width: 8.4, term: "behind", number: true, cell: (row) => number(row.undecided ?? 0), by: (row) => -(row.undecided ?? 0) },
+  { title: "Last commit", width: 11, cell: (row) => (row.last_commit_ms > 0 ? html`<${Time} ms=${row.last_commit_ms} />${row.grows ? html` <b title="More lies before it than a minute ago, and it has committed nothing since.">grows</b>` : ""}` : row.members ? "never" : ""), by: (row) => row.last_commit_ms ?? -1 },
   { title: "Waiting offsets", width: 10.4, number: true, cell: (row) => number(row.pending ?? 0), by: (row) => -(row.pending ?? 0) },
 ];
 
-export const groupLag = (row) => html`<b>${isCounted(row) ? "" : "≤ "}${number(row.lag)}</b>`;
+export const groupLag = (row) => html`<b>${isCounted(row) ? "" : "≤ "}${number(row.lag)}</b>${row.uncommitted ? html` <span class="quiet" title="Partitions that a member has and the group has committed nothing for: they count from the beginning of the log.">${number(row.uncommitted)} new</span>` : ""}`;
 
 export const isCounted = (row) => row.is_exact !== false;
 

@@ -57,6 +57,20 @@ export function attention(row) {
 /** A name that does not fill the page. */
 export const short = (name) => (name.length <= 48 ? name : `${name.slice(0, 47)}…`);
 
+const WAITED_MS = 10_000;
+
+/** How loud the line of health is: `grave` where nothing can be written or read, `trouble` where readers wait for 10 s or for
+ * half of the time that the transaction has; else nothing: short waits are what transactions are. */
+export function urgency(broker, held, transactions, now) {
+  if (!broker) return "";
+  if (broker.is_disk_full || broker.offline) return "grave";
+  const waitsLong = (row) => {
+    const timeout = transactions.get(row.held_by)?.timeout_ms ?? 0;
+    return now - (row.held_since_ms ?? now) >= Math.min(WAITED_MS, timeout > 0 ? timeout / 2 : WAITED_MS);
+  };
+  return held.some(waitsLong) ? "trouble" : "";
+}
+
 /** One line of health. */
 export function health(broker, held) {
   if (!broker) return "Nothing is known yet.";
@@ -99,6 +113,7 @@ export const OUTCOMES = {
 export const CAUSES = {
   open_transaction: "an open transaction", markers_pending: "markers are outstanding", prepared: "a prepared transaction",
   hanging: "it hangs: no coordinator knows it", unknown: "its coordinator is another broker", offline: "its log is offline",
+  disk_full: "the disk is full: records are refused",
 };
 
 export const TERMS = {

@@ -1,7 +1,9 @@
 """A topic on the console: settings and where they come from, partitions, producers, groups; topics made, changed and
 deleted there, and test records (console.md 5.2 and 5.5)."""
 
+import json
 import logging
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +13,7 @@ import httpx
 import pytest
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from waiting import HANG_S
+from wire_group import RawMember
 
 from eosin.client.client import Client
 from eosin.client.groups import GroupAdmin
@@ -116,6 +119,20 @@ async def test_a_topic_tells_the_groups_that_read_it_and_no_others(
     (group,) = found["groups"]
     assert (group["key"], group["partitions"], group["lag"], group["is_exact"]) == ("readers", 1, 2, True)
     assert (await topic(http, "other"))["groups"] == []
+
+
+async def test_a_group_that_is_blocked_and_has_committed_nothing_is_on_the_topics_page_and_in_the_list(
+    broker: ObservedBroker, http: httpx.AsyncClient
+) -> None:
+    shop = await broker.producer("shop-1")
+    await shop.append(ORDERS_0, 3)
+    await RawMember(await broker.wire(), "blocked").assigned(ORDERS_0)
+    listed = (await http.get("stream?once&tables=groups")).text
+    (group,) = (await topic(http, "orders"))["groups"]
+    assert (group["key"], group["undecided"], group["uncommitted"], group["lag"]) == ("blocked", 3, 1, 0)
+    (found,) = re.findall(r'\{"key":"blocked"[^}]*\}', listed)
+    row = json.loads(found)
+    assert (row["undecided"], row["uncommitted"], row["to_end"]) == (3, 1, 3)
 
 
 async def test_a_topic_that_is_not_there_is_said_so(http: httpx.AsyncClient) -> None:

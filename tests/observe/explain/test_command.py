@@ -49,20 +49,21 @@ def producer(address: str, transactional_id: str, client_id: str) -> Producer:
     return made
 
 
-def fenced(address: str, transactional_id: str) -> None:
-    """A producer of librdkafka's is fenced by another while its transaction is open."""
+def fenced(address: str, transactional_id: str) -> Producer:
+    """A producer of librdkafka's is fenced by another, which is returned, while its transaction is open."""
     old = producer(address, transactional_id, "orders-1")
     old.begin_transaction()
     old.produce("orders", b"x", partition=0)
     assert old.flush(HANG_S) == 0
-    producer(address, transactional_id, "orders-2")
+    new = producer(address, transactional_id, "orders-2")
     with pytest.raises(KafkaException):
         old.commit_transaction(HANG_S)
+    return new
 
 
 @pytest.mark.slow
 def test_a_fenced_client_is_explained_while_the_broker_runs_and_after_it_has_stopped(broker: BrokerProcess) -> None:
-    fenced(broker.address, "invoicing")
+    new = fenced(broker.address, "invoicing")
     options = ("--bootstrap-server", broker.address, "--http", broker.http_address)
     done = run("invoicing", *options, "--timeline")
     assert done.returncode == 0, done.stderr
@@ -72,6 +73,18 @@ def test_a_fenced_client_is_explained_while_the_broker_runs_and_after_it_has_sto
     found = json.loads(run("invoicing", *options, "--json").stdout)
     assert (found["cause"], found["subject"]) == ("successor", "invoicing")
     assert run("nobody", *options).returncode == 1
+    new.begin_transaction()
+    new.produce("orders", b"x", partition=0)
+    new.commit_transaction(HANG_S)
+    wrong = run(*options)  # which finds the name, though the new instance has committed
+    (told,) = wrong.stdout.splitlines()
+    assert (wrong.returncode, wrong.stderr) == (1, "")
+    assert told.startswith("invoicing was fenced at ")
+    assert told.endswith(": eosin explain invoicing")
+    first, second, *_ = run("invoicing", *options).stdout.splitlines()
+    assert first.partition(";")[0] == done.stdout.partition(";")[0]
+    assert first.endswith("stop it, or give it a transactional.id of its own if both shall run.")
+    assert "its last transaction by orders-2 (confluent-kafka-python " in second
     in_use = run("invoicing", "--data-dir", str(broker.data_dir))
     assert (in_use.returncode, "a broker is at work" in in_use.stderr) == (2, True)
 
@@ -96,7 +109,7 @@ def test_a_fenced_client_is_explained_while_the_broker_runs_and_after_it_has_sto
     broker.stop()
     stored = run("invoicing", "--data-dir", str(broker.data_dir), "--timeline")
     assert stored.returncode == 0, stored.stderr
-    assert stored.stdout.splitlines()[0].rstrip(".") == done.stdout.partition(";")[0]
+    assert stored.stdout.partition(". ")[0] == done.stdout.partition(";")[0]
     assert "PrepareAbort, from the log" in stored.stdout
     assert run("nobody", "--data-dir", str(broker.data_dir)).returncode == 1
 
@@ -126,7 +139,9 @@ def test_apache_kafka_is_explained_as_far_as_its_apis_tell(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "arguments",
     [
-        (),
+        ("--timeline",),
+        ("--as", "txn"),
+        ("--data-dir", "/nowhere"),
         ("x", "--as", "planet"),
         ("x", "--timeout", "0"),
         ("x", "--http-token-file", "/nowhere/token"),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as replaced
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from wire_producer import idempotent
 
@@ -27,7 +28,7 @@ from eosin.observe.explain.facts import (
     TransactionFacts,
 )
 from eosin.observe.explain.group_sentences import explain_group
-from eosin.observe.explain.partition_sentences import explain_partition
+from eosin.observe.explain.partition_sentences import explain_partition, explain_topic
 from eosin.observe.explain.subjects import NotTold
 from eosin.observe.recorder.events import ClientIdentity
 from eosin.protocol.errors import ErrorCode
@@ -36,6 +37,7 @@ from eosin.settings.broker import STANDARD_AUTHORIZER
 
 pytestmark = pytest.mark.process
 
+TERMINATE = "`eosin transactions force-terminate invoicing` aborts it now, what it has written is lost."
 ORDERS_1 = TopicPartition("orders", 1)
 
 
@@ -62,7 +64,7 @@ async def test_a_partition_names_the_transaction_that_holds_its_readers(broker: 
     await producer.append(ORDERS_0, 3)
     assert await text(broker, "orders-0") == (
         f"orders-0: committed readers stand at 5 since T, 3 records behind: the transaction of invoicing"
-        f" (producer {producer.producer_id}/0, orders-1 at P), open for D. It will be aborted at T (in D)."
+        f" (producer {producer.producer_id}/0, orders-1 at P), open for D. It will be aborted at T (in D); {TERMINATE}"
     )
     assert (await broker.explain("orders-0")).cause == "open_transaction"
 
@@ -200,7 +202,7 @@ async def test_pending_offsets_name_the_transaction_that_they_wait_for(broker: O
     assert found.cause == "pending_offsets"
     assert without_times(found.text).endswith(
         "its offsets for orders-0 wait for the open transaction of invoicing (UNSTABLE_OFFSET_COMMIT until it ends)."
-        " It will be aborted at T (in D)."
+        f" It will be aborted at T (in D); {TERMINATE}"
     )
 
 
@@ -325,8 +327,14 @@ def test_records_past_their_time_that_replicas_lack_stay() -> None:
 
 def test_a_full_disk_is_told_with_the_partitions_of_its_broker() -> None:
     facts = PartitionFacts("orders-0", NOW_MS, leader=1, last_stable=9, high_watermark=9, is_disk_full=True)
-    (told,) = explain_partition(facts).evidence
+    found = explain_partition(facts)
+    (told,) = found.evidence
     assert told.startswith("the disk of broker 1 is full: producers are told KAFKA_STORAGE_ERROR")
+    assert found.cause == "disk_full"
+    remedy = "Make room on the broker's disk: retention.bytes, `eosin topics delete`, or a larger disk."
+    assert found.text == f"orders-0 takes no records: the disk of broker 1 is full; readers go on. {remedy}"
+    topic = explain_topic("orders", [facts])
+    assert topic.text == f"orders takes no records: the disk of broker 1 is full; readers go on. {remedy}"
 
 
 def group_of(*partitions: GroupPartition, members: int = 1, held_by: tuple[str, ...] = ()) -> GroupFacts:
@@ -367,6 +375,43 @@ def test_a_member_that_has_read_nothing_yet_names_who_holds_it_back() -> None:
     assert (found.cause, found.evidence) == ("open_transaction", ("orders-0: nothing committed, 7 undecided",))
 
 
+def test_partitions_without_a_commit_count_beside_others() -> None:
+    read = GroupPartition("orders-0", 5, 5, 5)
+    new = GroupPartition("orders-1", -1, 30, 2_531)
+    facts = GroupFacts("readers", NOW_MS, "Stable", (), (read, new), ("invoicing",), last_commit_ms=NOW_MS - 180_000)
+    found = explain_group(facts)
+    assert found.sentence == (
+        "group readers: Stable, 0 members, lag 0, and nothing committed for orders-1 with up to 30 offsets to read, and"
+        " 2,501 undecided behind the open transaction of invoicing."
+    )
+    assert found.cause == "open_transaction"
+    assert found.evidence == (
+        "it committed last at 22:10:20.000 (180 s ago)",
+        "orders-1: nothing committed, up to 30 offsets to read, 2,501 undecided",
+    )
+    grows = explain_group(replaced(facts, arrived=2_400))
+    assert grows.evidence[0] == "it committed last at 22:10:20.000 (180 s ago), and its lag grows: 2,400 offsets since"
+
+
+def test_readers_that_never_commit_are_told_to() -> None:
+    found = explain_group(group_of(GroupPartition("orders-0", -1, 30, 30)))
+    assert found.cause == "nothing_committed"
+    assert found.text == (
+        "group readers: Stable, 1 member, and nothing committed of 1 partition with up to 30 offsets to read. Its"
+        " readers have got nothing yet, or never commit: with enable.auto.commit=false the application must, or its"
+        " transactions (sendOffsetsToTransaction)."
+    )
+
+
+async def test_a_group_tells_when_it_committed_last_and_what_has_come_since(broker: ObservedBroker) -> None:
+    producer = await idempotent(await broker.wire())
+    await producer.append(ORDERS_0, 3)
+    async with Client(broker.address) as client:
+        await GroupAdmin(client).commit("readers", {ORDERS_0: 1})
+    found = await broker.explain("readers", "group")
+    assert without_times(found.evidence[0]).startswith("it committed last at T (D ago)")
+
+
 async def test_a_group_is_asked_for_what_its_members_read_and_what_was_deleted(broker: ObservedBroker) -> None:
     producer = await broker.producer("invoicing")
     await producer.append(ORDERS_0, 6)
@@ -390,7 +435,8 @@ NOW_MS = 1_700_000_000_000
         (
             PartitionFacts("orders-0", NOW_MS, leader=-1, error="LEADER_NOT_AVAILABLE"),
             "no_leader",
-            "orders-0 has no leader: nothing of it can be read or written.",
+            "orders-0 has no leader: nothing of it can be read or written. `eosin cluster describe` shows which broker"
+            " is missing: start it.",
         ),
         (
             PartitionFacts("orders-0", NOW_MS, leader=1, last_stable=4, high_watermark=9),
@@ -431,7 +477,8 @@ NOW_MS = 1_700_000_000_000
             ),
             "prepared",
             "orders-0: committed readers stand at 4 since 20:13:20.000, 5 records behind: the transaction of bank"
-            " (producer 7/2), open for 2 h. It is kept until its database decides (KIP-939).",
+            " (producer 7/2), open for 2 h. It is kept until its database decides (KIP-939); `eosin"
+            " transactions force-terminate bank` aborts it now, what it has written is lost.",
         ),
         (
             PartitionFacts(

@@ -8,15 +8,21 @@ import pytest
 from local_broker import local_broker
 from observed_broker import ORDERS_0, ObservedBroker, observed_broker
 from waiting import until
+from wire_producer import transactional
 
 from eosin.client.client import Client
 from eosin.observe.explain.cluster_facts import ClusterFacts
 from eosin.observe.explain.subjects import find
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
+from eosin.protocol.schemas.api_versions import ApiVersionsRequest
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
+from eosin.storage.results.log_results import Refused
 
 pytestmark = pytest.mark.process
+
+STOP = "The fenced instance cannot go on: stop it, or give it a transactional.id of its own if both shall run."
+TERMINATE = "`eosin transactions force-terminate invoicing` aborts it now, what it has written is lost."
 
 
 @pytest.fixture
@@ -43,7 +49,7 @@ async def test_a_producer_fenced_by_a_new_instance_hears_who_took_over(broker: O
     assert (await old.end(commit=True)).error_code == ErrorCode.PRODUCER_FENCED
     assert await sentence(broker, "invoicing") == (
         "invoicing was fenced at T because a new instance, orders-2 at P, took over from epoch 0 at T"
-        " and aborted its transaction of 1 partition; it holds epoch 2 now."
+        f" and aborted its transaction of 1 partition; it holds epoch 2 now. {STOP}"
     )
     found = await broker.explain("invoicing")
     assert found.cause == "successor"
@@ -58,7 +64,7 @@ async def test_a_fenced_producer_hears_who_holds_its_id_now(broker: ObservedBrok
     await broker.producer("invoicing", client_id="orders-3")
     await old.add(ORDERS_0)
     assert (await sentence(broker, "invoicing")).endswith(
-        "a new instance, orders-2 at P, took over from epoch 0 at T; now held by orders-3 at P, epoch 2."
+        f"a new instance, orders-2 at P, took over from epoch 0 at T; now held by orders-3 at P, epoch 2. {STOP}"
     )
 
 
@@ -71,7 +77,10 @@ async def test_a_transaction_that_ran_out_of_time_says_when_it_began(broker: Obs
 
     await until(is_over)
     aborted = "it ran out of time: begun T (D), aborted by the coordinator; nobody has replaced it."
-    told = "The producer may come back with its pair; a longer transaction.timeout.ms gives it more time."
+    told = (
+        "The producer may abort and go on, or is restarted with the same transactional.id; a longer"
+        " transaction.timeout.ms gives it more time."
+    )
     assert await sentence(broker, "invoicing") == (
         f"the transaction of invoicing was aborted at T because {aborted} {told}"
     )
@@ -88,7 +97,8 @@ async def test_a_connection_that_introduced_itself_again_fenced_itself(broker: O
     await producer.add(ORDERS_0)
     assert await sentence(broker, "invoicing") == (
         "invoicing was fenced at T because its own later init at T, whose answer it may not have seen, replaced"
-        " epoch 0; it holds epoch 1 now."
+        " epoch 0; it holds epoch 1 now. Restart the producer with the same transactional.id: what the old epoch had"
+        " open is aborted, so send it again."
     )
 
 
@@ -133,7 +143,7 @@ async def test_an_open_transaction_says_when_it_will_be_aborted(broker: Observed
     await producer.append(ORDERS_0)
     assert await sentence(broker, "invoicing") == (
         "invoicing has a transaction open since T (D) in 1 partition:"
-        f" producer {producer.producer_id}/0, orders-1 at P. It will be aborted at T (in D)."
+        f" producer {producer.producer_id}/0, orders-1 at P. It will be aborted at T (in D); {TERMINATE}"
     )
 
 
@@ -149,14 +159,103 @@ async def test_a_committed_transaction_says_who_and_how_long(broker: ObservedBro
     )
 
 
-async def test_a_fence_is_forgotten_in_the_sentence_once_the_new_instance_commits(broker: ObservedBroker) -> None:
+async def test_a_fence_stays_first_after_the_new_instance_has_committed(broker: ObservedBroker) -> None:
     old = await broker.producer("invoicing")
     new = await broker.producer("invoicing", client_id="orders-2")
+    await old.add(ORDERS_0)
     await old.add(ORDERS_0)
     await new.append(ORDERS_0)
     await new.commit()
     await new.completed()
-    assert "was committed" in await sentence(broker, "invoicing")
+    found = await broker.explain("invoicing")
+    assert without_times(found.text) == (
+        "invoicing was fenced at T because a new instance, orders-2 at P, took over from epoch 0 at T; it holds epoch 2"
+        f" now. {STOP}"
+    )
+    assert [without_times(each) for each in found.evidence] == [
+        "invoicing has nothing open: its last transaction by orders-2 at P was committed at T after D in 1 partition;"
+        f" producer {old.producer_id}/2",
+        "in the last hour 1 instance of it was fenced, in 2 requests",
+        f"orders-1 at P, producer {old.producer_id}/0, was refused with PRODUCER_FENCED 2 times",
+    ]
+
+
+async def test_a_producer_whose_connection_has_closed_is_told_to_be_gone(broker: ObservedBroker) -> None:
+    producer = await broker.producer("invoicing")
+    await producer.append(ORDERS_0)
+    await producer.wire.close()
+
+    async def is_gone() -> bool:
+        return "its connections closed" in (await broker.explain("invoicing")).sentence
+
+    await until(is_gone)
+    found = await broker.explain("invoicing")
+    assert without_times(found.text) == (
+        f"invoicing has a transaction open since T (D) in 1 partition: producer {producer.producer_id}/0, orders-1 at"
+        " P; its connections closed at T and none has come back. Restart its producer with the same transactional.id,"
+        f" which aborts it at once. It will be aborted at T (in D); {TERMINATE}"
+    )
+    assert [event.kind for event in found.timeline] == ["begin", "disconnected"]
+    other = await broker.wire("orders-1")  # a client of its name, which may be it
+    await other.ask(InitProducerIdRequest("other", 60_000), 4)
+    assert "closed at T and others of its name are open. It will be" in without_times(
+        (await broker.explain("invoicing")).text
+    )
+
+
+async def test_the_code_that_a_client_was_sent_is_told_with_that_of_the_rules(broker: ObservedBroker) -> None:
+    """After a timeout Java 3 is sent INVALID_PRODUCER_ID_MAPPING, after which it recovers (transactions.md 12.3)."""
+    wire = await broker.wire("java-1")
+    await wire.ask(ApiVersionsRequest("apache-kafka-java", "3.9.1"), 3)
+    late = await transactional(wire, "invoicing", timeout_ms=50)
+    await late.append(ORDERS_0)
+
+    async def is_over() -> bool:
+        return (await broker.explain("invoicing")).cause == "timeout"
+
+    await until(is_over)
+    assert await late.add(ORDERS_0) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    (notable,) = [
+        each for each in (await broker.facts("transactions/invoicing"))["history"]["notable"] if "error" in each
+    ]
+    assert (notable["error"], notable["rule"]) == ("INVALID_PRODUCER_ID_MAPPING", "PRODUCER_FENCED")
+    assert (
+        "was refused with INVALID_PRODUCER_ID_MAPPING (PRODUCER_FENCED by the rules; this client goes on after the"
+        in (" ".join((await broker.explain("invoicing")).evidence))
+    )
+    metrics = (await broker.get("metrics")).body.decode()
+    counted = 'eosin_transaction_errors_total{api="AddPartitionsToTxn",error='
+    assert f'{counted}"INVALID_PRODUCER_ID_MAPPING"}} 1\n' in metrics
+    assert f'{counted}"PRODUCER_FENCED"}} 0\n' in metrics
+
+
+async def test_records_that_a_full_disk_refuses_are_events_of_their_id_and_the_cause_of_its_timeout(
+    broker: ObservedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = await broker.producer("invoicing", timeout_ms=500)
+    await producer.append(ORDERS_0)
+    log = broker.server.services.partitions.get(ORDERS_0)
+    full = Refused(ErrorCode.KAFKA_STORAGE_ERROR, "no space left on the disk: records are refused for now")
+    with monkeypatch.context() as patched:
+        patched.setattr(type(log), "append", lambda *_, **__: full)
+        assert (await producer.send(ORDERS_0)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (
+        "1 request refused with KAFKA_STORAGE_ERROR, last at T: no space left on the disk: records are refused for now"
+        in [without_times(each) for each in (await broker.explain("invoicing")).evidence]
+    )
+
+    async def is_over() -> bool:
+        return "was aborted" in (await broker.explain("invoicing")).sentence
+
+    await until(is_over)
+    found = await broker.explain("invoicing")
+    assert found.cause == "disk_full"
+    assert without_times(found.text) == (
+        "the transaction of invoicing was aborted at T because it ran out of time while the disk was full (records"
+        " refused 1 time): begun T (D), aborted by the coordinator; nobody has replaced it. Make room on the broker's"
+        " disk (retention.bytes, `eosin topics delete`); if the producer has stopped, restart it then with the same"
+        " transactional.id. More time would not have helped."
+    )
 
 
 async def test_without_http_the_state_is_told_and_that_the_reason_is_not(broker: ObservedBroker) -> None:
@@ -176,9 +275,7 @@ async def test_a_refusal_that_repeats_is_counted_and_pushes_nothing_out(broker: 
         await old.add(TopicPartition("orders", 1))
     facts = await broker.facts("transactions/invoicing")
     assert [each["count"] for each in facts["history"]["notable"]] == [20]
-    assert (await broker.explain("invoicing")).text.endswith(
-        "If both shall run, each needs a transactional.id of its own."
-    )
+    assert (await broker.explain("invoicing")).text.endswith(STOP)
 
 
 async def test_memories_of_an_id_that_another_broker_coordinates_now_are_told_with_its_present_state(

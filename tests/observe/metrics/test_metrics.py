@@ -13,6 +13,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from waiting import until
+from wire_group import RawMember
 from wire_producer import idempotent
 
 from eosin.broker.markers import LocalMarkers
@@ -222,6 +223,28 @@ async def test_a_groups_record_lag_leaves_out_what_its_readers_do_not_get(broker
     await producer.commit()
     await producer.completed()
     assert await number(broker, name, **labels) == 0
+
+
+async def test_a_group_that_is_blocked_and_has_committed_nothing_is_counted(broker: ObservedBroker) -> None:
+    """Kafka's own names keep to what kafka_exporter tells: it knows nothing of partitions without a commit."""
+    producer = await broker.producer("invoicing")
+    await producer.append(ORDERS_0, 7)
+    reader = await RawMember(await broker.wire(), "blocked").assigned(ORDERS_0, TopicPartition("orders", 1))
+    labels = {"consumergroup": "blocked", "topic": "orders"}
+    assert await number(broker, "eosin_consumergroup_unread_offsets", **labels) == 7
+    assert await number(broker, "eosin_consumergroup_uncommitted_partitions", **labels) == 2
+    record_lag = {**labels, "partition": "0", "isolation": "read_committed"}
+    assert await number(broker, "eosin_consumergroup_record_lag", **record_lag) == 0, "all of it is undecided"
+    await producer.commit()
+    await producer.completed()
+    assert await number(broker, "eosin_consumergroup_record_lag", **record_lag) == 7
+    text = (await broker.get("metrics")).body.decode()
+    assert 'kafka_consumergroup_lag_sum{consumergroup="blocked"' not in text
+    await reader.commit(ORDERS_0, 8)
+    assert await number(broker, "eosin_consumergroup_uncommitted_partitions", **labels) == 1
+    assert await number(broker, "eosin_consumergroup_unread_offsets", **labels) == 0
+    assert await number(broker, "kafka_consumergroup_current_offset_sum", **labels) == 8
+    assert await number(broker, "eosin_consumergroup_last_commit_timestamp_seconds", **labels) > 0
 
 
 async def test_the_way_of_a_commit_is_timed(broker: ObservedBroker) -> None:

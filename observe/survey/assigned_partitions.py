@@ -1,0 +1,47 @@
+"""`AssignedPartitions`: the partitions that the members of a group have, as the group's leader has assigned them."""
+
+import contextlib
+from typing import Final
+
+from eosin.coordinator.groups.rules.group import Group, Member
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records.internal import decode_value
+from eosin.protocol.schemas.records.consumer_protocol import ConsumerProtocolAssignment
+from eosin.protocol.types import DecodeError
+
+CONSUMER: Final = "consumer"
+"""The protocol of groups whose assignments are partitions."""
+MOST_KEPT: Final = 20_000
+MOST_ASSIGNED: Final = 10_000
+"""Partitions of one group."""
+
+
+def assigned(group: Group, member: Member) -> list[TopicPartition]:
+    """The partitions of one member; none while the group rebalances, and where it is no group of consumers."""
+    if group.protocol_type == CONSUMER and member.assignment:
+        with contextlib.suppress(DecodeError):  # whatever the group's leader has sent
+            told = decode_value(ConsumerProtocolAssignment, member.assignment)
+            return [TopicPartition(each.topic, index) for each in told.assigned_partitions for index in each.partitions]
+    return []
+
+
+class AssignedPartitions:
+    """Reads assignments, and remembers those of each group's generation: a generation has one."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[tuple[int, str], tuple[TopicPartition, ...]]] = {}
+
+    def of(self, group: Group) -> tuple[TopicPartition, ...]:
+        """The partitions of all members, each once, in order."""
+        if group.protocol_type != CONSUMER or not group.members:
+            return ()
+        moment = (group.generation_id, group.state.value)
+        known = self._known.get(group.group_id)
+        if known is not None and known[0] == moment:
+            return known[1]
+        found = sorted({each for member in group.members.values() for each in assigned(group, member)})
+        told = tuple(found[:MOST_ASSIGNED])
+        if known is None and len(self._known) >= MOST_KEPT:
+            del self._known[next(iter(self._known))]
+        self._known[group.group_id] = (moment, told)
+        return told
