@@ -2,16 +2,20 @@
 
 The address stands alone, or as in every other command behind `--bootstrap-server`; of several the first answer counts.
 
+Without an address it asks 127.0.0.1:9092; in a container, where EOSIN_STATE_DIR is set, the broker's first listener.
+
 A URL asks the HTTP listener instead: `http://HOST:PORT` means its `/readyz` (console.md 4.4).
 """
 
 import asyncio
+import os
 from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from eosin.cli.common.arguments import Parser, fail, span
 from eosin.cli.common.security_options import add_security, security_of
+from eosin.cli.image.state import CERTIFIED, VARIABLE, OpenListener, State
 from eosin.client.addresses import Address, parse_bootstrap
 from eosin.client.errors import ClientError
 from eosin.client.health import probe
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from eosin.client.security.connection_security import ConnectionSecurity
 
 OK: Final = 200
+DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -32,6 +37,10 @@ def main(arguments: Sequence[str]) -> int:
         security = _security(options)
         if options.bootstrap_server is not None:
             addresses = parse_bootstrap(options.bootstrap_server)
+        elif options.address is None and VARIABLE in os.environ:
+            return _of_this_container(round(options.timeout * 1000))
+        elif options.address is None:
+            addresses = (Address.parse(DEFAULT_ADDRESS),)
         elif options.address.startswith(("http://", "https://")):
             tls = None if security is None else security.tls
             return _over_http(options.address, round(options.timeout * 1000), tls)
@@ -49,6 +58,40 @@ def main(arguments: Sequence[str]) -> int:
             print(f"{address} answers")
             return 0
     return fail("health", "; ".join(silent), code=1)
+
+
+def _of_this_container(timeout_ms: int) -> int:
+    """Ask the broker of this container: a plain listener rather than one with TLS, whose certificate names others."""
+    unsaid = OpenListener("PLAINTEXT", DEFAULT_ADDRESS)  # where nothing can be written, or before the start
+    found = State(os.environ).listeners or [unsaid]
+    listener = min(found, key=lambda each: ("SSL" in each.protocol, each.protocol == CERTIFIED))
+    try:
+        asyncio.run(_reach(Address.parse(listener.address), listener.protocol, timeout_ms))
+    except ClientError as error:
+        return fail("health", str(error), code=1)
+    except (OSError, TimeoutError) as error:
+        return fail("health", f"cannot connect to {listener.address}: {error or 'no answer in time'}", code=1)
+    print(f"{listener.address} answers")
+    return 0
+
+
+async def _reach(address: Address, protocol: str, timeout_ms: int) -> None:
+    """Raises ClientError, OSError or TimeoutError unless the listener answers. One that demands a certificate is only
+    connected to."""
+    if protocol == CERTIFIED:
+        async with asyncio.timeout(timeout_ms / 1000):
+            _, writer = await asyncio.open_connection(*address)
+            writer.close()
+        return
+    security = None
+    if "SSL" in protocol:
+        from eosin.client.security.connection_security import ConnectionSecurity
+        from eosin.client.security.settings import ClientSecurityProtocol, SecuritySettings, TlsSettings
+
+        security = ConnectionSecurity.of(
+            SecuritySettings(ClientSecurityProtocol.SSL, TlsSettings(is_trust_checked=False))
+        )
+    await probe(address, timeout_ms, security=security)
 
 
 def _over_http(url: str, timeout_ms: int, tls: "ssl.SSLContext | None") -> int:
@@ -73,7 +116,10 @@ def parser() -> Parser:
     )
     where = options.add_mutually_exclusive_group()
     where.add_argument(
-        "address", nargs="?", default="127.0.0.1:9092", metavar="HOST:PORT | URL", help="any listener (127.0.0.1:9092)"
+        "address",
+        nargs="?",
+        metavar="HOST:PORT | URL",
+        help=f"any listener ({DEFAULT_ADDRESS}; in a container the first one of its broker)",
     )
     where.add_argument("--bootstrap-server", metavar="HOST:PORT", help="the same, as other commands take it")
     options.add_argument("--timeout", type=span, default=3.0, metavar="SECONDS", help="how long to wait (3)")

@@ -11,13 +11,15 @@ import signal
 import sys
 import time
 from argparse import SUPPRESS
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from eosin.cli import __main__ as program
 from eosin.cli.common.arguments import Parser, fail
 from eosin.cli.common.standard_files import give_up
+from eosin.cli.image.state import VARIABLE, State
 from eosin.node.configuration import load_config
 from eosin.node.descriptors import LEAST_LIMIT, descriptor_limit
 from eosin.runtime.logging_format import fields, setup_logging
@@ -37,9 +39,12 @@ from eosin.settings.sources import LoadedConfig
 
 if TYPE_CHECKING:
     from eosin.broker.security.first_users import FirstUser
+    from eosin.cli.image.state import OpenListener
     from eosin.node.node import Node
     from eosin.node.running import RunningNode
     from eosin.runtime.background import Background
+    from eosin.settings.environment.translation import Translation
+    from eosin.settings.first_topics import FirstTopic
 
 log = logging.getLogger(__name__)
 
@@ -49,33 +54,49 @@ CONSOLE_PORT = 9100
 """The port of `--console`, if no setting gives an HTTP listener."""
 
 
+class _Broker(NamedTuple):
+    """The broker that a command line asks for."""
+
+    config: BrokerConfig
+    first_users: "Sequence[FirstUser]"
+    first_topics: "Sequence[FirstTopic]"
+    in_image: bool
+    """True if it stands in for Kafka in a container (`--environment`)."""
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
+    options = parser().parse_args(arguments)
     try:
         loaded = configured(arguments)
+        config = loaded.config
+        first_users = _first_users(arguments, loaded)
+        setup_logging(level=config.eosin_log_level, form=config.eosin_log_format)
+        topics = _first_topics(options.topics, loaded)
+        for note in loaded.notes:
+            log.info(note)
+        for warning in (*loaded.warnings, *_exposed(arguments, config)):
+            log.warning(warning)
+        if options.print_config:
+            return _print_config(loaded, topics)
+        keep_files_private()
+        in_container = options.environment or VARIABLE in os.environ
+        if in_container:
+            config = _in_container(config)
     except SettingError as refused:
         return fail("serve", str(refused))
-    config = loaded.config
-    try:
-        first_users = _first_users(arguments, config)
-    except SettingError as refused:
-        return fail("serve", str(refused))
-    setup_logging(level=config.eosin_log_level, form=config.eosin_log_format)
-    for warning in loaded.warnings:
-        log.warning(warning)
     if any("password=" in word for word in arguments):
         log.warning(
             "everybody on this machine sees the password in the command line: use --add-scram-file for users, and"
             " --config for settings"
         )
-    for warning in _exposed(arguments, config):
-        log.warning(warning)
-    keep_files_private()
     try:
         for warning in check_directory(config.data_dir) if config.data_dir is not None else ():
             log.warning(warning)
     except UnsafeDirectory as refused:
-        return fail("serve", str(refused))
+        if not in_container:
+            return fail("serve", str(refused))
+        log.warning(str(refused))  # volumes of containers often belong to somebody else, and Kafka would start
     if config.has_secured_links or any(protocol != "PLAINTEXT" for protocol in config.protocols.values()):
         hide_memory()
     raise_file_limit()
@@ -85,7 +106,34 @@ def main(arguments: Sequence[str]) -> int:
             "serve", f"the limit on open files is {limit}, and a broker needs {LEAST_LIMIT}: raise it (ulimit -n)"
         )
     with asyncio.Runner(loop_factory=loop_factory(config.eosin_event_loop)) as runner:
-        return runner.run(_serve(config, first_users))
+        return runner.run(_serve(_Broker(config, first_users, topics, options.environment)))
+
+
+def _in_container(config: BrokerConfig) -> BrokerConfig:
+    """Get the data directory of a container ready; the settings that fit it. Raises SettingError."""
+    from eosin.cli.image.surroundings import kept_cluster_id, prepare
+
+    if config.data_dir is None:
+        return config
+    prepare(config.data_dir)
+    kept = kept_cluster_id(config.data_dir)
+    if config.is_joined or config.eosin_cluster_id is None or kept in (None, config.eosin_cluster_id):
+        return config
+    log.warning(
+        "the data directory %s belongs to cluster %s, which stays its id; the variable says %s",
+        config.data_dir,
+        kept,
+        config.eosin_cluster_id,
+    )
+    return replace(config, eosin_cluster_id=None)
+
+
+def _print_config(loaded: LoadedConfig, topics: "Sequence[FirstTopic]") -> int:
+    from eosin.cli.image.printed_settings import printed_settings
+
+    for line in printed_settings(loaded, topics):
+        print(line)
+    return OK
 
 
 def parser() -> Parser:
@@ -118,10 +166,12 @@ def parser() -> Parser:
         help="a user for a broker that has none, as SCRAM-SHA-512=[name=NAME,password=...]; may be repeated",
     )
     options.add_argument("--add-scram-file", metavar="FILE", help="the same, one a line")
-    options.add_argument("--config", metavar="FILE", help="a properties file with Kafka's names")
     options.add_argument(
-        "--set", action="append", metavar="NAME=VALUE", default=[], help="set one setting; may be repeated"
+        "--topics",
+        metavar="NAME[:PARTITIONS],...",
+        help="topics to make before the broker is ready, unless they are there",
     )
+    _add_sources(options)
     options.add_argument("--http", metavar="[HOST:]PORT", help="health, metrics and explanations over HTTP (off)")
     options.add_argument(
         "--console",
@@ -141,8 +191,25 @@ def parser() -> Parser:
     return options
 
 
-def configured(arguments: Sequence[str]) -> LoadedConfig:
-    """The settings that a command line makes, with those of its `--config`. Raises SettingError."""
+def _add_sources(options: Parser) -> None:
+    """The options that say where settings come from."""
+    options.add_argument("--config", metavar="FILE", help="a properties file with Kafka's names")
+    options.add_argument(
+        "--environment",
+        action="store_true",
+        help="stand in for Kafka in a container: its images' variables (KAFKA_...) are settings, too (docs/image.md)",
+    )
+    options.add_argument(
+        "--set", action="append", metavar="NAME=VALUE", default=[], help="set one setting; may be repeated"
+    )
+    options.add_argument(
+        "--print-config", action="store_true", help="print every setting and where its value comes from, and end"
+    )
+
+
+def configured(arguments: Sequence[str], variables: Mapping[str, str] = os.environ) -> LoadedConfig:
+    """The settings that a command line makes, with those of its `--config`, and with `--environment` those of
+    `variables`. Raises SettingError."""
     options = parser().parse_args(arguments)
     flags = {
         "listeners": _listeners("--listen", options.listen),
@@ -159,20 +226,74 @@ def configured(arguments: Sequence[str]) -> LoadedConfig:
     }
     if options.data_dir is not None and "," in options.data_dir:
         raise SettingError(f"--data-dir must be one directory without a comma in its name, not {options.data_dir!r}")
-    properties = _read(options.config) if options.config is not None else ""
+    environment, file, volume = (
+        _container(options.config, variables) if options.environment else (None, options.config, "")
+    )
+    properties = _read(file) if file is not None else ""
+    if environment is not None:
+        environment = _with_directory(
+            environment, volume, properties, [options.data_dir, options.durability, *options.set]
+        )
     if options.console:  # what the file or --set says comes later, and counts
         properties = f"eosin.http.listener={CONSOLE_PORT}\n{properties}"
     return load_config(
         properties=properties,
+        environment=environment,
         assignments=options.set,
         flags={key: text for key, text in flags.items() if text is not None},
     )
 
 
-def _first_users(arguments: Sequence[str], config: BrokerConfig) -> "Sequence[FirstUser]":
-    """The users that a command line names. Raises SettingError."""
+def _container(config: str | None, variables: Mapping[str, str]) -> "tuple[Translation, str | None, str]":
+    """The settings of the container's variables, the file of settings, and the directory of its volume. Raises
+    SettingError."""
+    from eosin.cli.image.surroundings import surroundings
+
+    around = surroundings(variables, config_file=config)
+    return around.translation, around.config_file, around.data_dir
+
+
+def _with_directory(
+    environment: "Translation", volume: str, properties: str, words: Sequence[str | None]
+) -> "Translation":
+    """Keep data in the container's volume, unless a setting or one of the `words` typed says otherwise."""
+    from eosin.protocol.properties import parse_properties
+
+    named = {key for key, _ in parse_properties(properties)} & {"log.dirs", "log.dir"}
+    said = [*(word or "" for word in words), *(f"{key}={text}" for key, text in environment.settings.items())]
+    said += [f"{key}={text}" for key, text in parse_properties(properties)]
+    if named or words[0] or any(each in ("memory", "eosin.durability=memory") for each in said):
+        return environment
+    if any(each.startswith(("log.dirs=", "log.dir=")) for each in said):
+        return environment
+    return replace(
+        environment,
+        settings={**environment.settings, "log.dirs": volume},
+        origins={**environment.origins, "log.dirs": "volume"},
+    )
+
+
+def _first_topics(text: str | None, loaded: LoadedConfig) -> "Sequence[FirstTopic]":
+    """The topics to make, those of the command line over the container's. Raises SettingError."""
+    if text is not None:
+        from eosin.settings.first_topics import parse_first_topics
+
+        if loaded.config.is_joined:
+            raise SettingError("--topics is for a broker that runs alone: use eosin topics create for a cluster")
+        return parse_first_topics(text, key="--topics")
+    if loaded.topics and loaded.config.is_joined:
+        log.warning("the topics of KAFKA_CREATE_TOPICS are not made by a broker that joins a cluster")
+        return ()
+    return loaded.topics
+
+
+def _first_users(arguments: Sequence[str], loaded: LoadedConfig) -> "Sequence[FirstUser]":
+    """The users that a command line names, and those of a container. Raises SettingError."""
     options = parser().parse_args(arguments)
-    if not options.add_scram and options.add_scram_file is None:
+    config, of_container = loaded.config, list(loaded.users)
+    if options.environment:
+        of_container = [] if config.is_joined else [*of_container, *State(os.environ).users]
+    if not options.add_scram and options.add_scram_file is None and not of_container:
         return ()
     from eosin.broker.security.first_users import parse_first_user, users_in_file
 
@@ -181,7 +302,7 @@ def _first_users(arguments: Sequence[str], config: BrokerConfig) -> "Sequence[Fi
     users = [parse_first_user(text, key="--add-scram") for text in options.add_scram]
     if options.add_scram_file is not None:
         users += users_in_file(options.add_scram_file, key="--add-scram-file")
-    return users
+    return [*users, *(parse_first_user(text, key="a user of the container") for text in of_container)]
 
 
 def _exposed(arguments: Sequence[str], config: BrokerConfig) -> Iterable[str]:
@@ -222,13 +343,20 @@ def loop_factory(choice: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(config: BrokerConfig, first_users: "Sequence[FirstUser]") -> int:
+async def _serve(broker: _Broker) -> int:
     from eosin.node.node import Node
     from eosin.settings.start_error import StartError
 
+    config = broker.config
     stop = stop_on_signals()
+    _leave_word(())
+    if broker.in_image:
+        from eosin.cli.image.readiness import BEGINNING
+
+        _say(BEGINNING)
     try:
-        server = await started(Node.of(config, first_users=first_users), stop)
+        node = Node.of(config, first_users=broker.first_users, first_topics=broker.first_topics)
+        server = await started(node, stop)
     except StartError as refused:
         return fail("serve", str(refused))
     if server is None:
@@ -240,20 +368,42 @@ async def _serve(config: BrokerConfig, first_users: "Sequence[FirstUser]") -> in
     server.services.partitions.freeze()
     http = "" if server.observability is None else server.observability.address
     line = ready_line(config, server.addresses, _seconds_since_start(), http=http, is_open=server.is_open)
-    _say(
-        line
-        + (
-            f"\nconsole: {'https' if config.eosin_http_ssl_enable else 'http'}://{http}/"
-            if config.eosin_console_enable
-            else ""
-        )
-    )
+    if config.eosin_console_enable:
+        line += f"\nconsole: {'https' if config.eosin_http_ssl_enable else 'http'}://{http}/"
+    _say(line)
+    if broker.in_image:
+        from eosin.cli.image.advertised import follow_changes
+
+        follow_changes(server, os.environ)
+        await _loaded(server, stop)
+    if VARIABLE in os.environ:
+        from eosin.cli.image.readiness import open_listeners
+
+        _leave_word(open_listeners(config, server.addresses))
+    if broker.in_image:
+        from eosin.cli.image.readiness import ready_lines
+
+        _say("\n".join(ready_lines(config.node_id)))
     background = _background()
     lost = await server.stopped(stop)
     await background.stop()
     if lost is not None:
         log.error(lost)
     return OK if await server.shutdown() and lost is None else FAILED
+
+
+async def _loaded(server: "RunningNode", stop: asyncio.Event) -> None:
+    """Wait for the coordinators, so that the first transaction of whoever waits for the container begins at once."""
+    waits = [asyncio.ensure_future(each) for each in (server.loading.ended(), stop.wait())]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    for each in waits:
+        each.cancel()
+
+
+def _leave_word(listeners: "Sequence[OpenListener]") -> None:
+    """Say to the health checks of this container where the broker listens; nowhere else anything is kept."""
+    if VARIABLE in os.environ:
+        State(os.environ).keep_listeners(listeners)
 
 
 SWITCH_INTERVAL_S: Final = 0.0005

@@ -52,6 +52,11 @@ class Loading:
         for each in self._then:
             each()
 
+    async def ended(self) -> None:
+        """Wait until it is done, or given up."""
+        if self._task is not None:
+            await asyncio.wait((self._task,))
+
     def unless_loading(self, run: Work) -> Awaitable[object] | object:
         """Do some work, but not while the coordinators read their logs: they share the one event loop."""
         return run() if self.is_done else None

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from eosin.network.sasl.listeners import SaslListeners
     from eosin.network.tls.listeners import TlsListeners
     from eosin.node.observability import Observability
+    from eosin.settings.first_topics import FirstTopic
 
 
 class Given(TypedDict, total=False):
@@ -54,6 +55,8 @@ class Given(TypedDict, total=False):
     hooks: RequestHooks | None
     first_users: "Sequence[FirstUser]"
     """Stored where there are no users."""
+    first_topics: "Sequence[FirstTopic]"
+    """Made before anybody is served, where there are none of their names."""
     endpoints: Endpoints | None
     """By default sockets."""
 
@@ -92,6 +95,7 @@ class Node:
         self._markers: Final = given.get("markers")
         self._hooks: Final = given.get("hooks")
         self._first_users: Final = given.get("first_users", ())
+        self._first_topics: Final = given.get("first_topics", ())
         self._endpoints: Final = given.get("endpoints") or Sockets(config)
         self._descriptors: Final = _descriptors_of(config)
 
@@ -172,6 +176,10 @@ class Node:
         running.schedule()
         opened.push_async_callback(running.loading.stop)
         await running.loading.begin(background)
+        if self._first_topics:
+            from eosin.node.first_topics import make_first_topics
+
+            await make_first_topics(part.cluster, self._first_topics)
         opened.push_async_callback(self._endpoints.close)  # before anything that requests need
         self._endpoints.listen(running)
         if observability is not None:

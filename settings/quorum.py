@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _MIB: Final = 1024 * 1024
 PLAINTEXT: Final = "PLAINTEXT"
+MAX_CLUSTER_NAME: Final = 64
 EVERY_DIRECTORY: Final = "*"
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER_ONLY: Final = "org.apache.kafka.common.replica.LeaderSelector"
@@ -30,7 +31,9 @@ class QuorumSettings:
     """The settings, typed. `BrokerConfig` inherits them."""
 
     process_roles: tuple[str, ...] = setting(
-        (), "May be given; the only role of Eosin is broker.", kind=SettingKind.LIST
+        (),
+        "May be given; the only role of Eosin is broker. broker,controller of one node runs alone. (docs/image.md)",
+        kind=SettingKind.LIST,
     )
     controller_quorum_bootstrap_servers: tuple[str, ...] = setting(
         (),
@@ -228,10 +231,16 @@ def check_alone(config: "BrokerConfig") -> None:
             f"process.roles={','.join(config.process_roles)} is for brokers of a quorum: give its controllers in"
             " controller.quorum.bootstrap.servers, or leave process.roles out for a broker that runs alone"
         )
-    if config.eosin_cluster_id is not None:
+    if config.eosin_cluster_id is not None and not is_cluster_name(config.eosin_cluster_id):
         raise SettingError(
-            "eosin.cluster.id is for brokers of a quorum: give its controllers in controller.quorum.bootstrap.servers"
+            f"eosin.cluster.id must be 1 to {MAX_CLUSTER_NAME} characters without blanks, not"
+            f" {config.eosin_cluster_id!r}"
         )
+
+
+def is_cluster_name(text: str) -> bool:
+    """True if a broker that runs alone may have this cluster id: unlike a quorum's, it need not be a UUID."""
+    return 0 < len(text) <= MAX_CLUSTER_NAME and text.isprintable() and not any(each.isspace() for each in text)
 
 
 def check_joined(config: "BrokerConfig", *, protocols: Mapping[str, str], on_command_line: frozenset[str]) -> None:

@@ -1,13 +1,14 @@
-"""From texts to a `BrokerConfig`: defaults, then a properties file, then `--set`, then flags; the last one wins.
+"""From texts to a `BrokerConfig`: defaults, then a properties file, then an image's environment, then `--set`, then
+flags; the last one wins.
 
 Whatever cannot be used is a `SettingError` whose text is one sentence that names the key and what it allows.
 """
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from eosin.protocol.properties import parse_properties
 from eosin.settings.broker import BROKER_SETTINGS, STANDARD_AUTHORIZER, BrokerConfig
@@ -15,12 +16,14 @@ from eosin.settings.connections import CONNECTIONS_PER_LISTENER
 from eosin.settings.http import HTTP, check_http
 from eosin.settings.kafka_keys import is_unused
 from eosin.settings.listeners import (
+    PROTOCOL_MAP,
     check_advertised,
     check_ports,
     parse_listeners,
     protocol_map,
     protocols_of,
 )
+from eosin.settings.one_node import ADVERTISED, LISTENERS, is_one_node, reduce_to_broker
 from eosin.settings.quorum import (
     LINK_PER_LISTENER,
     PLAINTEXT,
@@ -36,6 +39,10 @@ from eosin.settings.settings import HIDDEN, SettingError, SettingKind
 from eosin.settings.timeout_profiles import profiles
 from eosin.settings.tracing import traces_url
 
+if TYPE_CHECKING:  # a broker outside of an image does not load them
+    from eosin.settings.first_topics import FirstTopic
+    from eosin.settings.variable_settings import VariableSettings
+
 ALIASES: Final = {"broker.id": "node.id", "log.dir": "log.dirs"}
 """Older names of Kafka, and ours for them."""
 
@@ -50,25 +57,49 @@ class LoadedConfig:
 
     config: BrokerConfig
     warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    """Lines that nobody has to act on."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """The source of each setting that is not a default: `file`, `command line`, or a variable's name."""
+    topics: "tuple[FirstTopic, ...]" = ()
+    """To be made before the broker is ready."""
+    users: tuple[str, ...] = ()
+    """To be added where there are none, as `--add-scram` has them."""
+
+
+FILE: Final = "file"
+COMMAND_LINE: Final = "command line"
+DERIVED: Final = "derived"
 
 
 def load_config(
     *,
     properties: str = "",
+    environment: "VariableSettings | None" = None,
     assignments: Sequence[str] = (),
     flags: Mapping[str, str] | None = None,
     checks: Sequence[Check] = (),
+    host: str = "localhost",
 ) -> LoadedConfig:
-    """Build a config from the text of a properties file, `name=value` assignments and flags by key, the later over the
-    earlier. `checks` are those of the rooms that the settings are for. Raises `SettingError`."""
+    """Build a config from the text of a properties file, the variables of an image, `name=value` assignments and flags
+    by key, the later over the earlier. `checks` are those of the rooms that the settings are for; `host` is the name of
+    this machine. Raises `SettingError`."""
     given: dict[str, str] = {}
     on_command_line: dict[str, str] = {}
     unused: list[str] = []
-    _merge(given, unused, parse_properties(properties))
+    unknown: list[str] | None = None if environment is None else []
+    _merge(given, unused, parse_properties(properties), unknown)
+    origins = dict.fromkeys(given, FILE)
+    if environment is not None:
+        given |= environment.settings
+        origins |= environment.origins
     for source in (map(_assignment, assignments), (flags or {}).items()):
         _merge(on_command_line, unused, source)
     given |= on_command_line
+    origins |= dict.fromkeys(on_command_line, COMMAND_LINE)
     references = _resolve(given)
+    fitted = _fit_image(given, origins, environment, host)
+    warnings = list(fitted.warnings)
     for_listeners = {key: given.pop(key) for key in list(given) if key not in BROKER_SETTINGS}
     values = {BROKER_SETTINGS[key].field_name: _parsed(key, key, text, references) for key, text in given.items()}
     shown = {key: HIDDEN if BROKER_SETTINGS[key].kind is SettingKind.PASSWORD else text for key, text in given.items()}
@@ -76,33 +107,89 @@ def load_config(
     config = BrokerConfig(**values, given=MappingProxyType(shown), references=MappingProxyType(references))
     if for_listeners:
         config = replace(config, overrides=_overrides(config, for_listeners, references, unused))
-    warnings: list[str] = []
     if config.is_joined:
         config = replace(config, **joined_values(given))
-        _check(config)
+    warnings += _checked(config, given, frozenset(on_command_line))
+    for check in checks:
+        warnings += check(config)
+    if unknown:
+        warnings.append(f"unknown settings in the file: {', '.join(sorted(unknown))}")
+    if unused and environment is None:
+        warnings.append(f"Kafka settings that Eosin does not use: {', '.join(sorted(set(unused)))}")
+    topics = environment.topics if environment is not None else ()
+    return LoadedConfig(config, tuple(warnings), fitted.notes, MappingProxyType(origins), topics, fitted.users)
+
+
+class _Fitted(NamedTuple):
+    """Sentences to say and users to add, besides settings."""
+
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+
+
+def _fit_image(
+    given: dict[str, str], origins: dict[str, str], environment: "VariableSettings | None", host: str
+) -> _Fitted:
+    """Make the settings of a node of Kafka that is alone those of a broker that runs alone, and add what the variables
+    of an image imply."""
+    in_image = environment is not None
+    warnings: tuple[str, ...] = ()
+    if is_one_node(given, in_image=in_image):
+        before = dict(given)
+        own = host if environment is None else environment.host_for(given, host)
+        warnings = tuple(reduce_to_broker(given, host=own, in_image=in_image))
+        for key in (LISTENERS, ADVERTISED):
+            if key in given and key not in before:
+                origins[key] = DERIVED
+    if environment is None:
+        return _Fitted(warnings)
+    protocols = _protocols(given)
+    environment.settle(given, origins, listeners=protocols)
+    implied = environment.implied_by(given, protocols=protocols)
+    for key, text in implied.settings.items():
+        if key not in given:
+            given[key], origins[key] = text, implied.origins[key]
+    return _Fitted(
+        (*environment.warnings, *warnings, *implied.warnings), (*environment.notes, *implied.notes), implied.users
+    )
+
+
+def _protocols(given: Mapping[str, str]) -> dict[str, str]:
+    """The protocol of each listener, before the settings are typed."""
+    listeners = parse_listeners(_list(given, LISTENERS), key=LISTENERS)
+    return protocols_of([each.name for each in listeners], _list(given, PROTOCOL_MAP))
+
+
+def _list(given: Mapping[str, str], key: str) -> tuple[str, ...]:
+    found: tuple[str, ...] = BROKER_SETTINGS[key].parse(given.get(key, ""))
+    return found
+
+
+def _checked(config: BrokerConfig, given: Mapping[str, str], on_command_line: frozenset[str]) -> list[str]:
+    """Check the settings together; warnings. Raises `SettingError`."""
+    _check(config)
+    if config.is_joined:
         check_joined(
             config,
             protocols=protocol_map(config.listener_security_protocol_map),
-            on_command_line=frozenset(on_command_line),
+            on_command_line=on_command_line,
         )
-        warnings += warnings_of(config)
-    else:
-        _check(config)
-        check_alone(config)
-        of_a_quorum = sorted(key for key in given if key in QUORUM_SETTINGS)
-        if of_a_quorum:
-            warnings.append(
-                "Settings of brokers in a quorum, which a broker that runs alone does not use:"
-                f" {', '.join(of_a_quorum)}"
-            )
-    for check in checks:
-        warnings += check(config)
-    if unused:
-        warnings.append(f"Kafka settings that Eosin does not use: {', '.join(sorted(set(unused)))}")
-    return LoadedConfig(config, tuple(warnings))
+        return list(warnings_of(config))
+    check_alone(config)
+    of_a_quorum = sorted(key for key in given if key in QUORUM_SETTINGS and key != "eosin.cluster.id")
+    if not of_a_quorum:
+        return []
+    return [f"Settings of brokers in a quorum, which a broker that runs alone does not use: {', '.join(of_a_quorum)}"]
 
 
-def _merge(given: dict[str, str], unused: list[str], source: Iterable[tuple[str, str]]) -> None:
+def _merge(
+    given: dict[str, str],
+    unused: list[str],
+    source: Iterable[tuple[str, str]],
+    unknown: list[str] | None = None,
+) -> None:
+    """Add the settings of a source. Unknown ones go into `unknown`; without it, they raise `SettingError`."""
     for written, text in source:
         key = ALIASES.get(written, written)
         if key in BROKER_SETTINGS or key.startswith(LISTENER_PREFIX) or key.startswith("config.providers"):
@@ -111,6 +198,8 @@ def _merge(given: dict[str, str], unused: list[str], source: Iterable[tuple[str,
             raise SettingError(f"{key} names a class of Java, which Eosin cannot run; leave it out")
         elif is_unused(key):
             unused.append(key)
+        elif unknown is not None:
+            unknown.append(written)
         else:
             raise SettingError(_unknown(written))
 

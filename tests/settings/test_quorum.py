@@ -90,10 +90,14 @@ def test_replication_of_internal_topics_is_as_asked() -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"process.roles": "controller"}, "process.roles must be broker, the only role of Eosin, not 'controller'"),
+        (
+            {"process.roles": "controller"},
+            "process.roles=controller: Eosin has no controller; use Apache Kafka for this node (docs/cluster.md)",
+        ),
         (
             {"process.roles": "broker,controller"},
-            "process.roles must be broker, the only role of Eosin, not 'broker,controller'",
+            "process.roles=broker,controller with several controllers: Eosin is a broker only; run one node alone, or"
+            " let brokers with process.roles=broker join controllers of Apache Kafka (docs/cluster.md)",
         ),
         (
             {"node.id": ""},
@@ -200,10 +204,9 @@ def test_a_directory_can_be_cordoned_by_its_name_or_with_all() -> None:
     assert joined({"cordoned.log.dirs": "*"}).cordoned_log_dirs == ("*",)
 
 
-@pytest.mark.parametrize("setting", ["process.roles=broker", "process.roles=broker,controller"])
-def test_a_role_without_controllers_is_refused(setting: str) -> None:
+def test_the_role_of_a_broker_without_controllers_is_refused() -> None:
     with pytest.raises(SettingError, match=r"^process\.roles=broker.* is for brokers of a quorum"):
-        load_config(assignments=[setting])
+        load_config(assignments=["process.roles=broker"])
 
 
 def test_a_broker_that_runs_alone_is_told_which_settings_it_does_not_use() -> None:

@@ -16,7 +16,8 @@ _INTRODUCTION = """\
 
 Settings have Kafka's names. A setting that Kafka does not have starts with `eosin.`, or is
 `transaction.timeout.recovery` or its profiles. Later sources override earlier ones: the defaults below, the properties
-file of `--config FILE`, `--set name=value` (repeatable), the flags of `eosin serve`.
+file of `--config FILE`, with `--environment` the variables of [Kafka's images](image.md), `--set name=value`
+(repeatable), the flags of `eosin serve`. `eosin serve --print-config` prints every setting with its source.
 
 One warning names the keys that Kafka has and Eosin does not use. An unknown key, or a value that the table does not
 allow, ends the start with one sentence on stderr and exit code 2.

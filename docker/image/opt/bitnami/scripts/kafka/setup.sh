@@ -1,0 +1,2 @@
+#!/usr/bin/env bash
+# Nothing has to be prepared.

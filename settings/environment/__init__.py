@@ -1,0 +1,1 @@
+"""The variables of Kafka's container images as a source of settings."""
