@@ -83,7 +83,7 @@ before = memory.resident_bytes()
 blocks = [b"x" * 60_000 for _ in range(2000)]
 at_its_most = memory.resident_bytes()
 del blocks[:-1]
-asyncio.run(memory.look())
+asyncio.run(memory.check())
 print(at_its_most - before, at_its_most - memory.resident_bytes(), len(blocks[0]))
 """
 
