@@ -1,6 +1,7 @@
 // Begins: the stream, the pages by the address behind #, the theme, and one repaint for all that came meanwhile.
 
 import { Component, render } from "./vendor/preact.module.js";
+import { parted } from "./address.js";
 import { Events, Group, Groups, Overview, Partition, Partitions, Transaction, Transactions } from "./pages.js";
 import { Log } from "./log.js";
 import { Connections, Metrics } from "./more_pages.js";
@@ -21,12 +22,18 @@ const STATES = { connecting: "connecting", live: "live", lost: "connection lost"
 const store = new Store();
 globalThis.eosinStore = store; // for tests and the curious
 
+let visits = 0; // a link to the page that is shown begins it anew
+
 function place() {
-  const [page = "", ...name] = location.hash.replace(/^#\/?/, "").split("/");
+  const [page = "", ...name] = parted().path.split("/");
   let decoded = "";
   try { decoded = decodeURIComponent(name.join("/")); } catch { /* a broken link leads to the list */ }
-  return Object.hasOwn(PAGES, page) || (Object.hasOwn(BELOW, page) && decoded) ? { page, name: decoded } : { page: "", name: "" };
+  visits += 1;
+  const isThere = Object.hasOwn(PAGES, page) || (Object.hasOwn(BELOW, page) && decoded);
+  return isThere ? { page, name: decoded, visits } : { page: "", name: "", visits, isNowhere: true };
 }
+
+const Nowhere = () => html`<h1>There is no such page</h1><p>The address leads nowhere. <a href="#/">The overview</a> shows what this broker does.</p>`;
 
 function theme() {
   const chosen = document.documentElement.dataset.theme;
@@ -77,19 +84,19 @@ class Console extends Component {
     this.forceUpdate();
   }
 
-  render(_, { place: { page, name } }) {
-    const Page = name && SINGLE[page] ? SINGLE[page] : PAGES[page];
+  render(_, { place: { page, name, visits, isNowhere } }) {
+    const Page = isNowhere ? Nowhere : name && SINGLE[page] ? SINGLE[page] : PAGES[page];
     const above = BELOW[page] ?? page;
-    document.title = `${name || MENU.find((each) => each[0] === page)[1]} - Eosin`;
+    document.title = isNowhere ? "No such page - Eosin" : `${name || MENU.find((each) => each[0] === page)[1]} - Eosin`;
     return html`<header>
         <a class="brand" href="#/">Eosin</a>
-        <nav aria-label="Pages">${MENU.map(([path, title]) => html`<a key=${path} href=${`#/${path}`} aria-current=${path === above ? "page" : undefined}>${title}</a>`)}</nav>
+        <nav aria-label="Pages">${MENU.map(([path, title]) => html`<a key=${path} href=${`#/${path}`} aria-current=${path === above && !isNowhere ? "page" : undefined}>${title}</a>`)}</nav>
         <span class=${`connection ${store.state}`} role="status" id="connection">${STATES[store.state]}</span>
         <span class="broker">${store.broker ? `broker ${store.broker.node_id}, ${store.broker.version}` : ""}</span>
         <button onClick=${() => this.turn()}>${theme() === "dark" ? "Light" : "Dark"} mode</button>
       </header>
       ${store.state === "lost" && html`<p class="away" role="alert">The broker does not answer${store.broker ? html`; what stands here is of <${Time} ms=${store.now()} />` : ""}. The page goes on trying.</p>`}
-      <main id="main" tabindex="-1">${store.state === "token" ? html`<${SignIn} />` : html`<${Page} key=${`${page}/${name}`} name=${name} store=${store} now=${store.now()} />`}</main>
+      <main id="main" tabindex="-1">${store.state === "token" ? html`<${SignIn} />` : html`<${Page} key=${`${page}/${name}/${visits}`} name=${name} store=${store} now=${store.now()} />`}</main>
       <footer><p>Times are in UTC, by the broker's clock.</p><details><summary>What the words mean</summary><dl>${Object.entries(TERMS).map(([term, text]) => html`<dt key=${term}>${term}</dt><dd>${text}</dd>`)}</dl></details></footer>`;
   }
 }

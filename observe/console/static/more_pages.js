@@ -1,6 +1,7 @@
 // Pages that ask now and then instead of watching: who is connected, and every metric.
 
 import { Component } from "./vendor/preact.module.js";
+import { choose, chosen } from "./address.js";
 import { html, LongTable } from "./parts.js";
 import { duration, number, sentenceOf } from "./words.js";
 
@@ -11,7 +12,7 @@ const KEPT = 120;
 export class Asked extends Component {
   constructor() {
     super();
-    this.state = { answer: null, error: "", text: "" };
+    this.state = { answer: null, error: "", text: chosen("find") };
   }
 
   componentDidMount() {
@@ -38,8 +39,13 @@ export class Asked extends Component {
     this.isAsking = false;
   }
 
+  typing(text) {
+    choose({ find: text });
+    this.setState({ text }, () => this.typed?.());
+  }
+
   find(what) {
-    return html`<div class="filters"><label>Find <input type="search" value=${this.state.text} placeholder=${what} onInput=${(event) => this.setState({ text: event.currentTarget.value }, () => this.typed?.())} /></label></div>`;
+    return html`<div class="filters"><label>Find <input type="search" value=${this.state.text} placeholder=${what} onInput=${(event) => this.typing(event.currentTarget.value)} /></label></div>`;
   }
 }
 

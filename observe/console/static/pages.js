@@ -1,6 +1,7 @@
 // One class for each page. A page gets the store and the broker's time, and derives what it shows when the tables change.
 
 import { Component } from "./vendor/preact.module.js";
+import { choose, chosen } from "./address.js";
 import { AbortHanging, DeleteRecords, EndTransaction, FenceId, RemoveMember, TestRecord } from "./actions.js";
 import { Charts } from "./charts.js";
 import { Lanes } from "./lanes.js";
@@ -60,15 +61,27 @@ export class Overview extends Component {
 export class Chosen extends Component {
   constructor() {
     super();
-    this.state = { text: "", state: "" };
+    this.state = { text: chosen("find"), state: chosen("show") };
     this.derived = new Derived();
+  }
+
+  find(event) {
+    const text = event.currentTarget.value;
+    choose({ find: text });
+    this.setState({ text });
+  }
+
+  show(event) {
+    const state = event.currentTarget.value;
+    choose({ show: state });
+    this.setState({ state });
   }
 
   filters(kinds, what) {
     const { text, state } = this.state;
     return html`<div class="filters">
-      <label>Find <input type="search" value=${text} placeholder=${what} onInput=${(event) => this.setState({ text: event.currentTarget.value })} /></label>
-      <label>Show <select value=${state} onChange=${(event) => this.setState({ state: event.currentTarget.value })}>${kinds.map(([value, title]) => html`<option key=${value} value=${value} selected=${value === state}>${title}</option>`)}</select></label>
+      <label>Find <input type="search" value=${text} placeholder=${what} onInput=${(event) => this.find(event)} /></label>
+      <label>Show <select value=${state} onChange=${(event) => this.show(event)}>${kinds.map(([value, title]) => html`<option key=${value} value=${value} selected=${value === state}>${title}</option>`)}</select></label>
     </div>`;
   }
 
@@ -114,7 +127,7 @@ export class Groups extends Chosen {
     const { text } = this.choice();
     const rows = this.derived.of(store.versions.groups, text, () => [...store.tables.groups.values()].filter((row) => row.key.toLowerCase().includes(text)).sort((one, other) => before(other) - before(one) || (one.key < other.key ? -1 : 1)));
     return html`<h1>Consumer groups</h1>
-      <div class="filters"><label>Find <input type="search" value=${this.state.text} placeholder="group" onInput=${(event) => this.setState({ text: event.currentTarget.value })} /></label></div>
+      <div class="filters"><label>Find <input type="search" value=${this.state.text} placeholder="group" onInput=${(event) => this.find(event)} /></label></div>
       <p class="quiet">Record lag counts what readers of committed records will still get. Control records, aborted records and what is undecided are no lag. Partitions that a member has and the group has committed nothing for are "new": they count from the beginning of the log.</p>
       <${LongTable} label="Consumer groups" columns=${groupColumns()} rows=${rows} empty=${store.broker ? "No group yet. Groups appear when they commit an offset or have a member." : "Nothing is known yet."} />
       <${Command} text="eosin groups list" /><${Json} watch="groups" />`;

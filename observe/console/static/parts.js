@@ -2,6 +2,7 @@
 
 import { Component, h } from "./vendor/preact.module.js";
 import htm from "./vendor/htm.module.js";
+import { choose, chosen } from "./address.js";
 import { countdown, duration, OUTCOMES, TERMS } from "./words.js";
 
 export const html = htm.bind(h);
@@ -39,6 +40,9 @@ export function Countdown({ row, now }) {
   return html`<span class="countdown">${share > 0 && html`<span class=${`bar${late}`} aria-hidden="true"><span style=${{ width: `${share * 100}%` }}></span></span>`}<span class="figure">${text}</span></span>`;
 }
 
+/** A name by which orders-2 comes before orders-10. */
+export const natural = (name) => name.replace(/\d+/g, (digits) => digits.padStart(12, "0"));
+
 /** The topic of a partition's name. */
 export const topicOf = (partition) => partition.slice(0, partition.lastIndexOf("-"));
 
@@ -68,9 +72,11 @@ const MORE = 6;
  * Arrow keys, Page Up and Down, Home and End go from row to row.
  */
 export class LongTable extends Component {
-  constructor() {
-    super();
-    this.state = { top: 0, height: 600, sort: -1, isDown: false };
+  constructor(props) {
+    super(props);
+    const order = this.isAlone(props) ? chosen("sort") : "";
+    const sort = props.columns.findIndex((column) => column.by && column.title === order.replace(/^-/, ""));
+    this.state = { top: 0, height: 600, sort, isDown: order.startsWith("-") };
     this.current = null;
     this.wanted = null;
     this.sorted = [];
@@ -95,6 +101,11 @@ export class LongTable extends Component {
     }
   }
 
+  /** Whether it is the one table of its page, whose order the address tells. */
+  isAlone({ isShort, isWhole }) {
+    return !(isShort || isWhole);
+  }
+
   rows() {
     const { rows, columns } = this.props;
     const { sort, isDown } = this.state;
@@ -103,17 +114,21 @@ export class LongTable extends Component {
     this.made = [rows, sort, isDown];
     if (sort < 0) return (this.sorted = rows);
     const by = columns[sort].by;
-    const keyed = rows.map((row) => [by(row), row]);
+    const keyed = rows.map((row) => {
+      const key = by(row);
+      return [typeof key === "string" ? natural(key) : key, row];
+    });
     const sign = isDown ? -1 : 1;
     keyed.sort((one, other) => (one[0] < other[0] ? -sign : one[0] > other[0] ? sign : 0));
     return (this.sorted = keyed.map((each) => each[1]));
   }
 
   sortBy(index) {
-    const { sort, isDown } = this.state;
-    if (sort !== index) this.setState({ sort: index, isDown: false });
-    else if (!isDown) this.setState({ isDown: true });
-    else this.setState({ sort: -1, isDown: false });
+    const before = this.state;
+    let next = { sort: index, isDown: false };
+    if (before.sort === index) next = before.isDown ? { sort: -1, isDown: false } : { sort: index, isDown: true };
+    this.setState(next);
+    if (this.isAlone(this.props)) choose({ sort: next.sort < 0 ? "" : `${next.isDown ? "-" : ""}${this.props.columns[index].title}` });
   }
 
   moved(event) {
@@ -143,7 +158,7 @@ export class LongTable extends Component {
     const start = isAll ? 0 : first;
     const isThere = shown.some((row) => row.key === this.current);
     if (!rows.length) return html`<div class="table empty"><p class="quiet">${empty}</p></div>`;
-    return html`<div class=${`table${isShort ? " short" : ""}${isAll ? " whole" : ""}`} onScroll=${(event) => this.setState({ top: event.currentTarget.scrollTop })} onKeyDown=${(event) => this.moved(event)}>
+    return html`<div class=${`table${isShort ? " short" : ""}${isAll ? " whole" : ""}${isAll && columns.some((column) => column.wraps) ? " folds" : ""}`} onScroll=${(event) => this.setState({ top: event.currentTarget.scrollTop })} onKeyDown=${(event) => this.moved(event)}>
       <table aria-label=${label} aria-rowcount=${rows.length + 1} style=${{ minWidth: `${columns.reduce((sum, column) => sum + (column.width ?? LEAST), 0)}em` }}>
         <thead><tr aria-rowindex="1">${columns.map((column, index) => html`<th scope="col" class=${column.number ? "number" : ""} style=${column.width ? { width: `${column.width}em` } : undefined} aria-sort=${sort === index ? (isDown ? "descending" : "ascending") : undefined}>
           ${column.by && !isShort ? html`<button title=${TERMS[column.term] ?? ""} onClick=${() => this.sortBy(index)}>${column.title}${sort === index ? (isDown ? " ▾" : " ▴") : ""}</button>` : html`<span title=${TERMS[column.term] ?? ""}>${column.title}</span>`}</th>`)}</tr></thead>

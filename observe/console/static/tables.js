@@ -1,6 +1,6 @@
 // The columns of each table, and which rows a page shows. Pure but for the links.
 
-import { Countdown, html, Outcome, since, State, Time, to } from "./parts.js";
+import { Countdown, html, natural, Outcome, since, State, Time, to } from "./parts.js";
 import { attention, CAUSES, deadline, duration, number, size } from "./words.js";
 
 const link = (page, name, tabindex) => html`<a href=${to(page, name)} tabindex=${tabindex} title=${name}>${name}</a>`;
@@ -77,7 +77,6 @@ export const endColumns = () => [
   { title: "Client", cell: (row) => html`<span title=${row.client}>${row.client}</span>`, by: (row) => row.client ?? "" },
 ];
 
-/** Transactions that match, what needs a look first. */
 /** Transactions that match, those that need a look first. holders: the ids that hold readers back. */
 export function chosenTransactions(rows, { text, state }, holders) {
   const found = [];
@@ -109,8 +108,8 @@ export function chosenPartitions(rows, { text, state }) {
     found.push(row);
   }
   const rank = (row) => (row.error ? -1 : behind(row) ? (row.held_since_ms ?? 0) : Infinity);
-  const keyed = found.map((row) => [rank(row), row]);
-  keyed.sort((one, other) => (one[0] === other[0] ? (one[1].key < other[1].key ? -1 : 1) : one[0] - other[0]));
+  const keyed = found.map((row) => [rank(row), row, natural(row.key)]);
+  keyed.sort((one, other) => (one[0] === other[0] ? (one[2] < other[2] ? -1 : 1) : one[0] - other[0]));
   return keyed.map((each) => each[1]);
 }
 

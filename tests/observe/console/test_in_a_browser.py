@@ -213,12 +213,33 @@ def test_pages_are_walked_by_keyboard_alone(watched: Watched, broker: BrokerProc
     assert len(kept) == 3
 
 
-def test_a_place_that_is_no_page_is_the_overview(watched: Watched) -> None:
+def test_a_place_that_is_no_page_says_so(watched: Watched) -> None:
     """Every object of JavaScript has properties by some of these names."""
     for place in ("constructor", "constructor/toString", "__proto__/x", "hasOwnProperty", "log", "nowhere/%E0%A4"):
         page = watched.open(place)
-        expect(page).to_have_title("Overview - Eosin")
-        expect(page.get_by_role("heading", name="Open transactions")).to_be_visible()
+        expect(page).to_have_title("No such page - Eosin")
+        expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+    page.get_by_role("link", name="The overview").click()
+    expect(page.get_by_role("heading", name="Open transactions")).to_be_visible()
+
+
+def test_what_a_page_has_chosen_is_in_its_address(watched: Watched, broker: BrokerProcess) -> None:
+    made = Producer({"bootstrap.servers": broker.address, "log_level": 0})
+    for number in (2, 10):
+        made.produce(f"sorted-{number}", b"x")
+    assert made.flush(HANG_S) == 0
+    page = watched.open("partitions?find=sorted&sort=-Partition")
+    rows = page.get_by_label("Partitions", exact=True).locator("tbody tr[data-index] a").first
+    expect(page.get_by_label("Find")).to_have_value("sorted")
+    expect(rows).to_have_text("sorted-10-0")
+    page.get_by_label("Find").fill("sorted-2")
+    page.get_by_label("Show").select_option("held")
+    assert page.url.endswith("#/partitions?find=sorted-2&sort=-Partition&show=held")
+    page.get_by_label("Show").select_option("")
+    page.reload()
+    expect(rows).to_have_text("sorted-2-0")
+    page.get_by_role("link", name="Partitions", exact=True).click()
+    expect(page.get_by_label("Find")).to_have_value("")
 
 
 def test_no_page_is_wider_than_a_telephone_or_lost_on_a_wide_screen(watched: Watched, broker: BrokerProcess) -> None:

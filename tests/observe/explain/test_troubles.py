@@ -163,6 +163,7 @@ async def test_a_broker_without_a_recorder_says_what_it_does_not_tell() -> None:
     assert "only an Eosin that is started with --http records them" in found.untold[0]
 
 
+@pytest.mark.process
 def test_a_cluster_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert explain.main(["--bootstrap-server", "127.0.0.1:1", "--timeout", "0.5"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
