@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 from waiting import HANG_S
 
 ROOT = Path(__file__).parent.parent
@@ -133,7 +134,7 @@ def test_the_bill_of_materials_names_what_an_installed_eosin_depends_on(tmp_path
     bill = json.loads((tmp_path / "dist" / "eosin.cdx.json").read_text())
     assert bill["bomFormat"] == "CycloneDX"
     assert bill["metadata"]["component"]["name"] == "eosin"
-    named = {each["name"] for each in bill["components"]}
+    named = {canonicalize_name(each["name"]) for each in bill["components"]}
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = {re.split("[<>=;]", each)[0] for each in settings["dependencies"]}
     assert wanted <= named

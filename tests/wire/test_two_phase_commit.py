@@ -318,4 +318,4 @@ async def test_an_operator_can_end_a_prepared_transaction_in_all_partitions(wire
     (refused,) = await run("force-terminate", first.transactional_id, code=1)
     assert "has no open transaction" in str(refused["sentence"])
     (refused,) = await run("force-terminate", "nobody", code=1)
-    assert "TRANSACTIONAL_ID_NOT_FOUND" in str(refused["sentence"])
+    assert "there is no transactional id 'nobody'" in str(refused["sentence"])
