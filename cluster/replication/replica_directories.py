@@ -294,16 +294,17 @@ class ReplicaDirectories:
             if elsewhere
             else f"If there is none any more, eosin partition accept-loss {partition} lets this copy count"
         )
+        try:
+            self._copies.wait(partition, elsewhere)
+        except OSError as error:
+            _LOG.warning("no marker can be left for %s: %s", partition, error)
+        # After the marker, since whoever reads the line may type its command at once.
         _LOG.error(
             "%s has no leader, and nobody knows whether this broker's copy is complete: it waits for a broker that has"
             " a complete one. %s",
             partition,
             remedy,
         )
-        try:
-            self._copies.wait(partition, elsewhere)
-        except OSError as error:
-            _LOG.warning("no marker can be left for %s: %s", partition, error)
 
     def _is_decided(self, partition: TopicPartition) -> None:
         """Somebody leads it: this broker's copy is not needed."""

@@ -1,6 +1,7 @@
 """What a broker tells of its replicas' directories, at a start and while it runs (cluster.md 4.18, 4.19)."""
 
 import asyncio
+import logging
 from collections.abc import Collection
 from dataclasses import replace
 from types import SimpleNamespace
@@ -232,6 +233,27 @@ async def test_an_accepted_loss_is_told_and_then_an_election_asked_for() -> None
 
 def runs(node_id: int, *, fenced: bool = False) -> RegisteredBroker:
     return replace(broker(node_id), fenced=fenced, log_dirs=(b"o" * 16,))
+
+
+async def test_the_line_that_names_a_command_comes_once_the_command_works() -> None:
+    """Whoever typed it at once was told that the loss of a copy is accepted, though others had copies."""
+    us = Fakes()
+    us.brokers = (broker(US), runs(OTHER))
+    seen: list[tuple[set[TopicPartition], tuple[int, ...]]] = []
+
+    class Reader(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "has no leader" in record.getMessage():
+                seen.append((set(us.waiting), us.elsewhere))
+
+    reader = Reader()
+    logging.getLogger("eosin.cluster").addHandler(reader)
+    try:
+        us.begin(placed(LOST_DIRECTORY, leader=NO_LEADER))
+        us.directories.check()
+    finally:
+        logging.getLogger("eosin.cluster").removeHandler(reader)
+    assert seen == [({ORDERS}, (OTHER,))]
 
 
 async def test_a_loss_is_not_accepted_while_another_copy_could_count(caplog: pytest.LogCaptureFixture) -> None:
