@@ -154,7 +154,7 @@ def _run(given: list[str]) -> int:
         print(_unknown(name, given[1:]), file=sys.stderr)
         return 2
     arguments = given[1:]
-    if any(word.startswith("-") for word in arguments):  # an own line needs no translation, a broker no time for it
+    if name != "serve" and any(word.startswith("-") for word in arguments):  # a broker starts without loading it
         from eosin.cli.translation.tools import DIALECTS
         from eosin.cli.translation.translation import Untranslatable, translated
 

@@ -202,6 +202,7 @@ def _add_sources(options: Parser) -> None:
     options.add_argument(
         "--set", action="append", metavar="NAME=VALUE", default=[], help="set one setting; may be repeated"
     )
+    options.add_argument("--override", dest="set", action="append", help=SUPPRESS)  # as kafka-server-start.sh has it
     options.add_argument(
         "--print-config", action="store_true", help="print every setting and where its value comes from, and end"
     )

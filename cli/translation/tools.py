@@ -494,7 +494,6 @@ _DUMP_LOG: Final = Dialect(
         "--index-sanity-check": refused("eosin check DIRECTORY verifies indexes, too", has_value=False),
     }
 )
-_SERVE: Final = Dialect({"--override": option("--set")})
 
 DIALECTS: Final = {
     "acls": _ACLS,
@@ -508,7 +507,6 @@ DIALECTS: Final = {
     "produce": _PRODUCE,
     "producers": _PRODUCERS,
     "quotas": Dialect(_CONNECTION),
-    "serve": _SERVE,
     "topics": _TOPICS,
     "transactions": _TRANSACTIONS,
     "users": Dialect(_CONNECTION),

@@ -72,6 +72,11 @@ def test_a_command_line_that_starts_nothing_is_refused_in_one_sentence(
     assert sentence in said
 
 
+def test_a_setting_is_given_to_serve_as_kafkas_start_script_has_it() -> None:
+    config = configured(["--override", "num.partitions=3", "--set", "default.replication.factor=1"]).config
+    assert config.num_partitions == 3
+
+
 @pytest.mark.parametrize("arguments", [["--port", "9192"], ["--port=9192"], ["--listen", "9192"]])
 def test_a_port_alone_is_one_of_this_machine(arguments: list[str]) -> None:
     assert configured(arguments).config.listeners == ("PLAINTEXT://127.0.0.1:9192",)

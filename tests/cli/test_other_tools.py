@@ -112,7 +112,6 @@ MEANT = {
     "transactions list --transactional-id-pattern a.*": "transactions list '--pattern=a.*'",
     "producers --topic orders --partition 0": "producers orders 0",
     "dump-log --files a.log,b.log --print-data-log": "dump-log a.log b.log --deep",
-    "serve --override num.partitions=3": "serve --set=num.partitions=3",
     "health -b b:1": "health --bootstrap-server=b:1",
     "explain --group readers": "explain readers",
 }
