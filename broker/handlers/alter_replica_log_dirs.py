@@ -4,8 +4,8 @@ v2 is the first flexible version. There is one directory, and everything is in i
 other is one to a directory that does not exist (57).
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import repeat
 
 from eosin.broker.handlers.describe_log_dirs import log_dir
 from eosin.broker.services import Services
@@ -63,7 +63,10 @@ def refuse(
     request: AlterReplicaLogDirsRequest, context: RequestContext, error: ErrorCode
 ) -> AlterReplicaLogDirsResponse:
     results: _Results = {}
-    deque(_response(request, lambda path, partition: error, results), maxlen=0)
+    for each in request.dirs:
+        for topic in each.topics:
+            refused = map(AlterReplicaLogDirPartitionResult, topic.partitions, repeat(error))
+            results.setdefault(topic.name, []).extend(refused)
     return AlterReplicaLogDirsResponse(
         results=tuple(AlterReplicaLogDirTopicResult(name, tuple(each)) for name, each in results.items())
     )

@@ -17,9 +17,9 @@ level DEBUG.
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -98,7 +98,7 @@ async def handle(
         for piece, begins in portion:
             if begins:
                 results.append((piece.producer_id, []))
-            results[-1][1].extend(_result(piece, answers).topics)
+            results[-1][1].extend(_answered(piece, answers))
     if services.recorder is not None and services.led_partitions is None:
         await _record(request, context, services, services.recorder)
     made = (WritableTxnMarkerResult(producer_id, tuple(topics)) for producer_id, topics in results)
@@ -195,22 +195,15 @@ def _for_partitions(marker: WritableTxnMarker) -> MarkersForPartitions:
     )
 
 
-def _result(marker: WritableTxnMarker, answers: Answers) -> WritableTxnMarkerResult:
-    return WritableTxnMarkerResult(
-        marker.producer_id,
-        tuple(
-            WritableTxnMarkerTopicResult(
-                topic.name,
-                tuple(
-                    WritableTxnMarkerPartitionResult(
-                        index, answers[marker.producer_id, TopicPartition(topic.name, index)]
-                    )
-                    for index in topic.partition_indexes
-                ),
-            )
-            for topic in marker.topics
-        ),
-    )
+def _answered(marker: WritableTxnMarker, answers: Answers) -> Iterator[WritableTxnMarkerTopicResult]:
+    for topic in marker.topics:
+        errors = (answers[marker.producer_id, TopicPartition(topic.name, index)] for index in topic.partition_indexes)
+        yield _topic_result(topic, errors)
+
+
+def _topic_result(topic: WritableTxnMarkerTopic, errors: Iterable[ErrorCode]) -> WritableTxnMarkerTopicResult:
+    results = tuple(map(WritableTxnMarkerPartitionResult, topic.partition_indexes, errors))
+    return WritableTxnMarkerTopicResult(topic.name, results)
 
 
 def _expected(answers: Answers) -> Answers:
@@ -228,12 +221,14 @@ def _check(request: WriteTxnMarkersRequest, context: RequestContext) -> ErrorCod
 
 
 def refuse(request: WriteTxnMarkersRequest, context: RequestContext, error: ErrorCode) -> WriteTxnMarkersResponse:
-    results = []
-    for marker in request.markers:
-        each = _for_partitions(marker)
-        answers = {(marker.producer_id, partition): error for partition in each.partitions}
-        results.append(_result(marker, answers))
-    return WriteTxnMarkersResponse(tuple(results))
+    return WriteTxnMarkersResponse(
+        tuple(
+            WritableTxnMarkerResult(
+                marker.producer_id, tuple(_topic_result(topic, repeat(error)) for topic in marker.topics)
+            )
+            for marker in request.markers
+        )
+    )
 
 
 API = Api(
