@@ -96,6 +96,8 @@ def _suite(count: int) -> list[Row]:
             "no:cacheprovider",
             "-p",
             "no:asyncio",
+            "-p",
+            "no:hypothesispytest",  # 0.8 s of each process, which users of Eosin need not have
             "-n",
             "2",
             folder,

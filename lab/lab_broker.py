@@ -44,20 +44,14 @@ class LabBroker:
         if options.durability != MEMORY and "log.dirs" not in options.settings:
             folder = tempfile.mkdtemp(prefix="eosin-lab-")
         try:
-            node = await Node.alone(options.config(folder)).start()
+            node = await Node.alone(options.config(folder), first_topics=options.first_topics).start()
         except StartError as refused:
             _remove(folder)
             raise LabError(str(refused)) from None
         except BaseException:
             _remove(folder)
             raise
-        broker = cls(node, options, folder)
-        try:
-            await broker.operations.create_topics(options.topics)
-        except BaseException:
-            await broker.close()
-            raise
-        return broker
+        return cls(node, options, folder)
 
     async def close(self) -> list[ConnectionInWork]:
         """Stop it. Returns the connections whose requests it has not answered, after a warning in the log."""

@@ -13,6 +13,7 @@ import msgspec
 from eosin.lab.errors import LabError
 from eosin.node.configuration import load_config
 from eosin.settings.broker import DURABILITIES, BrokerConfig
+from eosin.settings.first_topics import FirstTopic
 from eosin.settings.settings import SettingError
 
 Topics = Iterable[str] | Mapping[str, int]
@@ -41,6 +42,11 @@ class BrokerOptions(msgspec.Struct, frozen=True):
     host: str = "127.0.0.1"
     port: int = 0
     strict_clients: bool = False
+
+    @property
+    def first_topics(self) -> tuple[FirstTopic, ...]:
+        """The topics, which the broker makes before it serves anybody."""
+        return tuple(FirstTopic(name, partitions) for name, partitions in self.topics.items())
 
     def config(self, log_dir: str | None = None) -> BrokerConfig:
         """The settings of the broker; `log_dir` is for a durability that writes files. Raises LabError."""

@@ -11,7 +11,7 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -219,6 +219,7 @@ def _peer(accepted: socket.socket) -> str:
     return f"{address[0]}:{address[1]}"
 
 
+@cache
 def longest_backlog() -> int | None:
     """Largest number of connections that the kernel queues for a listener; None if it is not known."""
     try:

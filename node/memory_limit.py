@@ -1,6 +1,6 @@
 """Limits of the memory that this process may use, and of the part that requests of clients may hold."""
 
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -34,11 +34,17 @@ def memory_bytes(*, meminfo: str = _MEMINFO, cgroup_files: tuple[str, ...] = _CG
     return min(found, default=None)
 
 
+@cache
+def own_memory_bytes() -> int | None:
+    """The same for this process, as it was when its first broker started: reading it is a tenth of a start."""
+    return memory_bytes()
+
+
 def frame_memory_of(config: "BrokerConfig", loop: "asyncio.AbstractEventLoop", clock: "Clock") -> FrameMemory:
     """The memory for the large requests of all clients."""
     limit = config.queued_max_request_bytes
     if limit < 0:
-        memory = memory_bytes()
+        memory = own_memory_bytes()
         limit = NO_LIMIT if memory is None else memory // SHARE
     return FrameMemory(
         limit_bytes=limit,

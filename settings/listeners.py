@@ -4,8 +4,9 @@ Written `NAME://HOST:PORT` in a properties file (Kafka's form) and `[NAME=]HOST:
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from eosin.settings.settings import SettingError
@@ -54,6 +55,11 @@ def parse_listener(text: str, *, key: str) -> Listener:
 
 def parse_listeners(texts: Sequence[str], *, key: str) -> tuple[Listener, ...]:
     """Read listeners, each with a name of its own. Raises `SettingError`."""
+    return _parsed_listeners(tuple(texts), key)
+
+
+@lru_cache(maxsize=64)  # a start reads the same few again and again
+def _parsed_listeners(texts: tuple[str, ...], key: str) -> tuple[Listener, ...]:
     listeners = tuple(parse_listener(text, key=key) for text in texts)
     names = [listener.name for listener in listeners]
     for name in names:
@@ -74,6 +80,11 @@ def protocols_of(names: Sequence[str], entries: Sequence[str]) -> dict[str, str]
     """The protocol of each of the listeners `names` (security.md 2.1): as the map `entries` says, else the one that has
     its name. A name of one's own that is not mapped is PLAINTEXT, but only where every other one is, too: a forgotten
     entry must not become an open door. Raises `SettingError`."""
+    return dict(_protocols_of(tuple(names), tuple(entries)))
+
+
+@lru_cache(maxsize=64)
+def _protocols_of(names: tuple[str, ...], entries: tuple[str, ...]) -> Mapping[str, str]:
     mapped = protocol_map(entries)
     for name, protocol in mapped.items():
         if protocol not in PROTOCOLS:

@@ -7,6 +7,7 @@ default only, or have no effect, so that a tool that sets everything explicitly 
 import dataclasses
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from eosin.settings.settings import INT_MAX, LONG_MAX, Setting, SettingError, SettingKind, Synonym
@@ -275,9 +276,12 @@ def parse_topic_config(name: str, text: str) -> Any:
 
 def with_overrides(defaults: LogConfig, overrides: Mapping[str, str]) -> LogConfig:
     """`defaults` with a topic's own configs. Raises `SettingError` for a bad one, or two that contradict each other."""
-    if not overrides:
-        return defaults
-    values = {name.replace(".", "_"): parse_topic_config(name, text) for name, text in overrides.items()}
+    return _overridden(defaults, tuple(overrides.items())) if overrides else defaults
+
+
+@lru_cache(maxsize=256)  # most topics of a broker have the same few configs
+def _overridden(defaults: LogConfig, overrides: tuple[tuple[str, str], ...]) -> LogConfig:
+    values = {name.replace(".", "_"): parse_topic_config(name, text) for name, text in overrides}
     config = dataclasses.replace(defaults, **values)
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
         raise SettingError(

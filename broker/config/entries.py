@@ -7,6 +7,8 @@ start, the default. Each place that has a value is a synonym of the entry, in th
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from eosin.cluster.metadata.config_changes import DYNAMIC_BROKER_SETTINGS
@@ -150,8 +152,13 @@ def _layers(cluster: "Cluster", config: BrokerConfig) -> _Layers:
         (ConfigSource.DYNAMIC_BROKER, cluster.broker_configs(cluster.node_id)),
         (ConfigSource.DYNAMIC_DEFAULT_BROKER, cluster.broker_configs(None)),
         (ConfigSource.STATIC_BROKER, {name: config.text(name) for name in config.given if name in BROKER_SETTINGS}),
-        (ConfigSource.DEFAULT, {name: value_text(setting.default) for name, setting in BROKER_SETTINGS.items()}),
+        (ConfigSource.DEFAULT, _defaults()),
     )
+
+
+@cache
+def _defaults() -> Mapping[str, str | None]:
+    return MappingProxyType({name: value_text(setting.default) for name, setting in BROKER_SETTINGS.items()})
 
 
 def _synonyms(names: Sequence[str], layers: _Layers) -> list[ConfigSynonym]:

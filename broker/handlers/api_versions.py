@@ -8,6 +8,7 @@ on it (KAFKA-17011). A version that is not served is answered as version 0 with 
 """
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from eosin.broker.services import Services
@@ -57,13 +58,25 @@ def respond(request: ApiVersionsRequest, context: RequestContext, services: Serv
 
 def announced(config: "BrokerConfig") -> tuple[ApiVersion, ...]:
     """Every API with the versions announced under these settings, by key."""
+    fixed, by_settings = _announcements()
+    rows = list(fixed)
+    for at, api in by_settings:
+        rows[at] = _announcement(api, api.announced(config))
+    return tuple(rows)
+
+
+@cache
+def _announcements() -> tuple[tuple[ApiVersion, ...], tuple[tuple[int, Api], ...]]:
+    """Every API, by key, as far as settings do not matter; and the place and the API where they do."""
     from eosin.broker.handlers.registry import APIS  # the registry imports every handler, this one too
 
-    return tuple(
-        ApiVersion(api_key=api.key, min_version=versions.start, max_version=versions.stop - 1)
-        for api in sorted(APIS, key=lambda api: api.key)
-        for versions in (api.announced(config),)
-    )
+    apis = sorted(APIS, key=lambda api: api.key)
+    by_settings = tuple((at, api) for at, api in enumerate(apis) if api.announced_to is not None)
+    return tuple(_announcement(api, api.advertised or api.versions) for api in apis), by_settings
+
+
+def _announcement(api: Api, versions: range) -> ApiVersion:
+    return ApiVersion(api_key=api.key, min_version=versions.start, max_version=versions.stop - 1)
 
 
 def refuse(request: ApiVersionsRequest | None, context: RequestContext, error: ErrorCode) -> ApiVersionsResponse:

@@ -188,6 +188,11 @@ def test_a_port_that_is_taken_is_refused_and_the_thread_is_kept_for_the_next(bro
         assert other.topics() == ["x"]
 
 
+def test_a_topic_that_cannot_be_is_refused_in_a_sentence() -> None:
+    with pytest.raises(LabError, match="cannot make the topic no/slash:1: Topic name 'no/slash' is illegal"):
+        Broker(topics=["no/slash"])
+
+
 def test_settings_are_the_brokers_own() -> None:
     with Broker(settings={"auto.create.topics.enable": False, "num.partitions": 4}) as broker:
         assert "auto.create.topics.enable" not in broker.explain("x")
