@@ -42,6 +42,8 @@ class ThreadedBroker:
         self.thread: Final = acquire_thread()
         self._closing: Final = threading.Lock()
         self._broker: LabBroker | None = None
+        self._step: asyncio.Future[Any] | None = None
+        """The start, or the close, in the broker's own thread."""
         _WARNINGS.begin(self.thread.name)
         self._is_closed = False
 
@@ -68,9 +70,12 @@ class ThreadedBroker:
     def start(self) -> Self:
         """Start it. Raises LabError."""
         try:
-            self._broker = self.thread.call(LabBroker.start(self._options))
-        except BaseException:
+            self._broker = self.thread.call(self._guarded(lambda: LabBroker.start(self._options)))
+        except LabError:
             self._give_up()
+            raise
+        except BaseException:  # Ctrl-C
+            self._finish_in_time(is_wanted=False)
             raise
         _OPEN[self] = None
         return self
@@ -90,9 +95,12 @@ class ThreadedBroker:
         if not self._begins_to_close():
             return
         try:
-            left = self.thread.call(self.broker.close(), timeout_s=CLOSE_S + _SPARE_S)
+            left = self.thread.call(self._guarded(self.broker.close), timeout_s=CLOSE_S + _SPARE_S)
         except LabError:
             self._abandon()
+        except BaseException:  # Ctrl-C
+            self._finish_in_time(is_wanted=True)
+            raise
         else:
             self._ended(left)
 
@@ -112,6 +120,33 @@ class ThreadedBroker:
         self._is_closed = True
         _WARNINGS.end(self.thread.name)
         release_thread(self.thread)
+
+    async def _guarded(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Start or close the broker, also when nobody waits for it any more."""
+        step = asyncio.ensure_future(work())
+        self._step = step
+        return await asyncio.shield(step)
+
+    def _finish_in_time(self, *, is_wanted: bool) -> None:
+        """Nobody waits for the start or the close any more: the thread is for others once it has ended."""
+        try:
+            self.thread.call(self._finish(is_wanted=is_wanted), timeout_s=CLOSE_S + _SPARE_S)
+        except LabError as hangs:
+            self._is_closed = True
+            _WARNINGS.end(self.thread.name)
+            log.warning("a broker was left behind: %s", hangs)
+        else:
+            self._give_up()
+
+    async def _finish(self, *, is_wanted: bool) -> None:
+        step = self._step
+        if step is None:
+            return
+        if not is_wanted:
+            step.cancel()
+        await asyncio.wait([step])
+        if not step.cancelled() and step.exception() is None and isinstance(started := step.result(), LabBroker):
+            await started.close()
 
     def _begins_to_close(self) -> bool:
         if os.getpid() != self._pid:

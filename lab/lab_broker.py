@@ -4,7 +4,9 @@ Always true: what it has written to a disk lies in a directory of its own, which
 """
 
 import asyncio
+import atexit
 import logging
+import os
 import shutil
 import tempfile
 from typing import Final, Self
@@ -42,7 +44,7 @@ class LabBroker:
         """Start it, with its topics. Raises LabError."""
         folder = None
         if options.durability != MEMORY and "log.dirs" not in options.settings:
-            folder = tempfile.mkdtemp(prefix="eosin-lab-")
+            folder = _new_folder()
         try:
             node = await Node.alone(options.config(folder), first_topics=options.first_topics).start()
         except StartError as refused:
@@ -71,6 +73,35 @@ class LabBroker:
         return left
 
 
+def _new_folder() -> str:
+    """A folder for the files of a broker. Raises LabError."""
+    try:
+        folder = tempfile.mkdtemp(prefix="eosin-lab-")
+    except OSError as error:
+        where = "" if error.filename is None else f" in {os.path.dirname(error.filename)}"
+        raise LabError(
+            f"cannot make a folder for the files of a broker{where}: {error.strerror}; set TMPDIR to another place, or"
+            " leave out durability"
+        ) from None
+    _FOLDERS[folder] = None
+    return folder
+
+
 def _remove(folder: str | None) -> None:
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
+        _FOLDERS.pop(folder, None)
+
+
+_FOLDERS: Final[dict[str, None]] = {}
+"""Folders of brokers that nobody has closed, as after Ctrl-C: they go with the process."""
+
+
+def _remove_all() -> None:
+    for each in list(_FOLDERS):
+        _remove(each)
+
+
+atexit.register(_remove_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_FOLDERS.clear)

@@ -21,6 +21,10 @@ END_S: Final = 2.0
 CALL_S: Final = 60.0
 """Longest wait for a call: only a broker that hangs takes so long."""
 
+PIPES_OF_A_LOOP: Final = 8
+"""Pairs of descriptors that are free when a thread is made: its event loop and its broker need six descriptors, and
+without one libuv ends the process."""
+
 T = TypeVar("T")
 
 
@@ -28,9 +32,17 @@ class LabThread:
     """A daemon thread that runs an event loop: uvloop where that is installed."""
 
     def __init__(self, name: str) -> None:
+        """Raises LabError when the system has no descriptors or no thread for it."""
+        _check_descriptors()
         self._loop: Final = _new_loop()
         self._thread: Final = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._loop.close()
+            raise LabError(
+                f"no thread for one more broker: {error}; close some, or raise the limit (ulimit -u)"
+            ) from None
 
     @property
     def name(self) -> str:
@@ -54,11 +66,13 @@ class LabThread:
         future = self.submit(work)
         try:
             return future.result(timeout_s)
-        except NotInTime:
+        except BaseException as error:
             if future.done():
                 raise
-            future.cancel()
-            raise LabError(f"the broker has not answered for {timeout_s:g} s") from None
+            future.cancel()  # nobody waits any more, after Ctrl-C for one
+            if isinstance(error, NotInTime):
+                raise LabError(f"the broker has not answered for {timeout_s:g} s") from None
+            raise
 
     def stop(self) -> None:
         """End. A loop that hangs is left behind: the process takes it along."""
@@ -86,7 +100,7 @@ class _Threads:
         self._numbers = itertools.count(1)
 
     def acquire(self) -> LabThread:
-        """An idle thread, or a new one."""
+        """An idle thread, or a new one. Raises LabError."""
         with self._lock:
             if self._idle:
                 return self._idle.pop()
@@ -118,7 +132,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def acquire_thread() -> LabThread:
-    """An idle thread, or a new one; `release_thread` gives it back."""
+    """An idle thread, or a new one; `release_thread` gives it back. Raises LabError."""
     return _THREADS.acquire()
 
 
@@ -130,6 +144,21 @@ def release_thread(thread: LabThread) -> None:
 def end_idle_threads() -> None:
     """End what is kept for brokers to come: a run of tests leaves nothing behind."""
     _THREADS.end()
+
+
+def _check_descriptors() -> None:
+    """Raise LabError if a new event loop would find too few descriptors."""
+    opened: list[int] = []
+    try:
+        for _ in range(PIPES_OF_A_LOOP):
+            opened += os.pipe()
+    except OSError as error:
+        raise LabError(
+            f"no file descriptors for one more broker: {error.strerror}; close some, or raise the limit (ulimit -n)"
+        ) from None
+    finally:
+        for each in opened:
+            os.close(each)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

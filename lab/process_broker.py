@@ -54,13 +54,22 @@ class ProcessBroker(BrokerApi):
         self._is_closed = False
         # Linux ends a child with the thread that made it, so a thread makes it that lives as long as it does.
         self._thread: Final = acquire_thread()
-        self._process: Final[subprocess.Popen[bytes]] = self._thread.call(_spawned(self._options))
+        self._process: Final[subprocess.Popen[bytes]] = self._child()
         _OPEN[self] = None
         try:
             self._bootstrap: Final[str] = self._started()
         except BaseException:
             self.close()
             raise
+
+    def _child(self) -> "subprocess.Popen[bytes]":
+        try:
+            return self._thread.call(_spawned(self._options))
+        except OSError as error:
+            release_thread(self._thread)
+            raise LabError(
+                f"cannot start a process for a broker: {error.strerror}; see ulimit -n and ulimit -u"
+            ) from None
 
     def _started(self) -> str:
         return str(control.result(self._next_frame()))

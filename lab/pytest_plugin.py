@@ -72,9 +72,17 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     arguments = getattr(item, "funcargs", {})
     brokers = [arguments[name] for name in FIXTURES if name in arguments] + item.stash.get(_extra, [])
     if brokers and report.when != "teardown":
+        report.sections.append(("Eosin", _report_of(brokers)))
+
+
+def _report_of(brokers: "list[BrokerApi]") -> str:
+    """The report; one sentence where it fails, as it may with whatever has failed the test: the run goes on."""
+    try:
         from eosin.lab.report import report_of
 
-        report.sections.append(("Eosin", report_of(brokers)))
+        return report_of(brokers)
+    except Exception as error:  # noqa: BLE001 - an error in here would end the run
+        return f"nothing can be told of the brokers: {type(error).__name__}: {error}"
 
 
 @pytest.fixture

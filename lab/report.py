@@ -7,12 +7,16 @@ from eosin.lab.broker_api import BrokerApi
 from eosin.lab.errors import LabError
 
 MOST: Final = 10
-"""Lines of a kind."""
+"""Brokers, and lines of a kind for each."""
 
 
 def report_of(brokers: Iterable[BrokerApi]) -> str:
     """The text about brokers, each with its address."""
-    return "\n".join(line for broker in brokers for line in _lines(broker))
+    chosen = list(brokers)
+    lines = [line for broker in chosen[:MOST] for line in _lines(broker)]
+    if len(chosen) > MOST:
+        lines.append(f"and {len(chosen) - MOST} more brokers")
+    return "\n".join(lines)
 
 
 def _lines(broker: BrokerApi) -> Iterator[str]:

@@ -9,6 +9,7 @@ cluster falls between a part and its subscription.
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from eosin.broker.fetching.sessions import FetchSessions
@@ -316,8 +317,14 @@ def _connections(config: BrokerConfig, descriptors: DescriptorBudget | None) -> 
     limit = f"the limit of {descriptors.limit} open files leaves room for {max_connections} connections"
     why_full = f"{limit}: raise it (ulimit -n)"
     if descriptors.limit < SMALL_LIMIT:
-        log.warning(why_full)
+        _warn_once(why_full)
     return max_connections, why_full
+
+
+@cache
+def _warn_once(sentence: str) -> None:
+    """Warn of what is true of the whole process, which may start a broker for each of its tests."""
+    log.warning(sentence)
 
 
 def _limits(config: BrokerConfig, outside: Outside) -> "ConnectionLimits | None":

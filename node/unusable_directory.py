@@ -1,13 +1,19 @@
 """The reason that a data directory cannot be used, as one sentence that says what to do."""
 
+import errno
+from typing import Final
+
 from eosin.cluster.metadata.log import UnreadableMetadata
 from eosin.settings.start_error import StartError
 from eosin.storage.disk.interfaces import DirectoryInUse, UnusableDirectory
 from eosin.storage.disk.space import RESERVE, is_no_space
 
+OUT_OF_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
+
 
 def cannot_use(data_dir: str | None, error: OSError | UnreadableMetadata) -> StartError:
-    """The data directory is somebody else's, damaged, or no directory."""
+    """The data directory is somebody else's, damaged, or no directory; or a start lacks something else of the system's.
+    `data_dir` None is that of a broker in memory."""
     match error:
         case DirectoryInUse():
             why = f"{error}; stop that one, or name another with --data-dir"
@@ -21,6 +27,10 @@ def cannot_use(data_dir: str | None, error: OSError | UnreadableMetadata) -> Sta
                 f" in the directory, {RESERVE}, files named *.truncated-* and directories named *-stray"
                 " (docs/operations.md, Full disk)"
             )
+        case OSError() if error.errno in OUT_OF_DESCRIPTORS:
+            return StartError("cannot start: no file descriptor is left; close some, or raise the limit (ulimit -n)")
         case _:
             why = error.strerror or str(error)
+    if data_dir is None:
+        return StartError(f"cannot start: {why}")
     return StartError(f"cannot use the data directory {data_dir}: {why}")

@@ -3,16 +3,21 @@
 import logging
 import os
 import socket
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from waiting import HANG_S
 
 from eosin.lab.broker import Broker
 from eosin.lab.errors import LabError
-from eosin.lab.lab_thread import end_idle_threads
+from eosin.lab.lab_thread import LabThread, end_idle_threads
 
 pytestmark = pytest.mark.process
 
@@ -208,7 +213,97 @@ def test_files_are_gone_with_the_broker(tmp_path: Path, monkeypatch: pytest.Monk
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_place_for_files_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(LabError, match=r"cannot make a folder .* in .*/gone: No such file or directory; set TMPDIR"):
+        Broker(durability="os")
+
+
 # Life
+
+
+USED_UP = """
+import resource
+from eosin.testing import Broker, LabError, ProcessBroker
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+brokers = []
+for kind in (Broker, ProcessBroker):
+    try:
+        while True:
+            brokers.append(kind())
+    except LabError as refused:
+        print(refused, flush=True)
+kept = [open("/dev/null") for _ in range(3)]
+brokers[0].produce("orders", "x")
+for each in brokers:
+    each.close()
+with Broker(topics=["orders"]) as broker:
+    print(len(brokers) > 3, broker.topics())
+"""
+
+
+def test_a_process_that_has_used_up_its_descriptors_goes_on_with_the_brokers_that_it_has() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", USED_UP], capture_output=True, text=True, timeout=HANG_S
+    )
+    said = "no file descriptors for one more broker: Too many open files; close some, or raise the limit (ulimit -n)"
+    assert (done.returncode, done.stdout.splitlines()) == (0, [said, said, "True ['orders']"]), done.stderr
+
+
+@pytest.mark.parametrize("interrupted", ["start", "close"])
+def test_ctrl_c_while_a_broker_starts_or_ends_leaves_nothing_behind(
+    interrupted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end_idle_threads()
+    before, submit = names(), LabThread.submit
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def submit_and_interrupt(thread: LabThread, work: Coroutine[Any, Any, Any]) -> Future[Any]:
+        future = submit(thread, work)
+        monkeypatch.undo()
+        future.result = interrupt  # type: ignore[assignment]
+        return future
+
+    run = Broker(durability="os").close if interrupted == "close" else partial(Broker, durability="os")
+    monkeypatch.setattr(LabThread, "submit", submit_and_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    with Broker() as another:
+        assert another.topics() == []
+        assert len(names() - before) == 1, "the thread serves the next one"
+    end_idle_threads()
+    assert names() == before
+
+
+FORGOTTEN = """
+import os, sys, tempfile
+from eosin.lab.lab_broker import LabBroker
+from eosin.lab.lab_thread import acquire_thread
+from eosin.lab.options import options_of
+
+tempfile.tempdir = sys.argv[1]
+broker = acquire_thread().call(LabBroker.start(options_of(durability="os")))
+if os.fork() == 0:
+    sys.exit()
+assert os.wait()[1] == 0 and os.listdir(tempfile.tempdir)
+"""
+
+
+def test_the_files_of_a_forgotten_broker_go_with_its_process(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", FORGOTTEN, str(tmp_path)], check=True, timeout=HANG_S)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_thread_that_the_system_does_not_give_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(LabError, match="no thread for one more broker: can't start new thread"):
+        LabThread("eosin-lab-none")
 
 
 def test_a_thread_is_kept_from_one_broker_to_the_next_and_ends_when_asked() -> None:

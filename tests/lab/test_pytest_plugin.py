@@ -7,6 +7,8 @@ import pytest
 from waiting import HANG_S
 
 from eosin.lab.broker import Broker
+from eosin.lab.pytest_plugin import _report_of
+from eosin.lab.report import MOST, report_of
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 pytest_plugins = ["pytester"]
@@ -142,6 +144,30 @@ def test_a_failure_tells_of_its_brokers(pytester: pytest.Pytester) -> None:
         ]
     )
     assert result.stdout.str().count("- Eosin -") == 1
+
+
+def test_a_report_of_many_brokers_is_short() -> None:
+    class Quiet:
+        bootstrap = "127.0.0.1:9092"
+
+        def open_transactions(self) -> list[str]:
+            return []
+
+        connections = open_transactions
+
+    told = report_of([Quiet() for _ in range(MOST + 2)])  # type: ignore[misc]
+    assert told.count("broker 127.0.0.1:9092") == MOST
+    assert told.endswith("and 2 more brokers")
+
+
+def test_a_report_that_fails_leaves_the_run_alone() -> None:
+    class Gone:
+        @property
+        def bootstrap(self) -> str:
+            raise OSError(24, "Too many open files")
+
+    told = _report_of([Gone()])  # type: ignore[list-item]
+    assert told == "nothing can be told of the brokers: OSError: [Errno 24] Too many open files"
 
 
 def test_an_outside_broker_is_asked_what_any_broker_tells(pytester: pytest.Pytester) -> None:
