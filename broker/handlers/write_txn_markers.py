@@ -98,7 +98,7 @@ async def handle(
         for piece, begins in portion:
             if begins:
                 results.append((piece.producer_id, []))
-            results[-1][1].extend(_answered(piece, answers))
+            results[-1][1].extend(_topic_results(piece, answers))
     if services.recorder is not None and services.led_partitions is None:
         await _record(request, context, services, services.recorder)
     made = (WritableTxnMarkerResult(producer_id, tuple(topics)) for producer_id, topics in results)
@@ -195,7 +195,7 @@ def _for_partitions(marker: WritableTxnMarker) -> MarkersForPartitions:
     )
 
 
-def _answered(marker: WritableTxnMarker, answers: Answers) -> Iterator[WritableTxnMarkerTopicResult]:
+def _topic_results(marker: WritableTxnMarker, answers: Answers) -> Iterator[WritableTxnMarkerTopicResult]:
     for topic in marker.topics:
         errors = (answers[marker.producer_id, TopicPartition(topic.name, index)] for index in topic.partition_indexes)
         yield _topic_result(topic, errors)
