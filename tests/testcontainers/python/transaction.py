@@ -6,9 +6,13 @@ Both ways of the module: with ZooKeeper, which is its default, and with KRaft.
 """
 
 import sys
+from typing import Final
 
 from confluent_kafka import Consumer, Producer
 from testcontainers.community.kafka import KafkaContainer
+
+HANG_S: Final = 120.0
+"""What takes longer hangs."""
 
 
 def main(image: str) -> None:
@@ -22,10 +26,10 @@ def main(image: str) -> None:
 def commit_and_read(address: str) -> None:
     """Commit a record, and read it as read_committed. Raises if it is not there."""
     producer = Producer({"bootstrap.servers": address, "transactional.id": "t"})
-    producer.init_transactions(30)
+    producer.init_transactions(HANG_S)
     producer.begin_transaction()
     producer.produce("orders", value="committed")
-    producer.commit_transaction(30)
+    producer.commit_transaction(HANG_S)
     consumer = Consumer(
         {
             "bootstrap.servers": address,
@@ -35,7 +39,7 @@ def commit_and_read(address: str) -> None:
         }
     )
     consumer.subscribe(["orders"])
-    (message,) = consumer.consume(1, timeout=30)
+    (message,) = consumer.consume(1, timeout=HANG_S)
     consumer.close()
     assert message.error() is None, message.error()
     assert message.value() == b"committed", message.value()

@@ -14,7 +14,7 @@ from container_image import ENGINE, NEEDS_ENGINE, is_podman, kafkas_stand_in
 from toolchains import build, fetch, made, skipped_without, tool
 from waiting import wait_until
 
-HERE: Final = Path(__file__).parent
+HERE: Final = Path(__file__).parent / "testcontainers"
 ENDS_WITHIN_S: Final = 280
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), NEEDS_ENGINE]
@@ -36,7 +36,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
         service.terminate()
 
 
-def said(command: Sequence[str | Path], environment: dict[str, str]) -> list[str]:
+def printed_lines(command: Sequence[str | Path], environment: dict[str, str]) -> list[str]:
     ran = subprocess.run(
         list(map(str, command)), env=environment, capture_output=True, text=True, check=False, timeout=ENDS_WITHIN_S
     )
@@ -57,7 +57,7 @@ def test_three_classes_for_java_start_the_image(environment: dict[str, str]) -> 
         java, folder = maven.java("Testcontainers for Java"), made("testcontainers-java", [pom, source], compile_into)
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
     command = [java, quiet, "-Xmx256m", "-cp", f"{folder}:{folder}/jars/*", "Transaction", kafkas_stand_in()]
-    assert said(command, environment) == [
+    assert printed_lines(command, environment) == [
         "KafkaContainer: committed and read",
         "ConfluentKafkaContainer: committed and read",
         "the old class with ZooKeeper: committed and read",
@@ -75,7 +75,7 @@ def test_the_module_for_go_starts_the_image(environment: dict[str, str]) -> None
     with skipped_without():
         program = made("testcontainers-go", sources, compile_into) / "transaction"
     image = kafkas_stand_in()
-    assert said([program, image], environment) == [f"{image}: committed and read"]
+    assert printed_lines([program, image], environment) == [f"{image}: committed and read"]
 
 
 @pytest.mark.parametrize("tag", ["9.0.0", "0.1.0"], ids=["KRaft", "ZooKeeper"])
@@ -91,7 +91,7 @@ def test_the_module_for_node_starts_the_image(environment: dict[str, str], tag: 
     with skipped_without():
         node, folder = tool("node", "Testcontainers for Node"), made("testcontainers-node", sources, install_into)
     image = kafkas_stand_in(tag)
-    assert said([node, folder / "transaction.js", image], environment) == [f"{image}: committed and read"]
+    assert printed_lines([node, folder / "transaction.js", image], environment) == [f"{image}: committed and read"]
 
 
 def test_the_module_for_python_starts_the_image_in_both_ways(environment: dict[str, str]) -> None:
@@ -104,5 +104,5 @@ def test_the_module_for_python_starts_the_image_in_both_ways(environment: dict[s
     with skipped_without():
         packages = made("testcontainers-python", [wanted], install_into)
     command = [sys.executable, HERE / "python" / "transaction.py", kafkas_stand_in()]
-    told = said(command, environment | {"PYTHONPATH": str(packages)})
+    told = printed_lines(command, environment | {"PYTHONPATH": str(packages)})
     assert told == ["ZooKeeper: committed and read", "KRaft: committed and read"]
