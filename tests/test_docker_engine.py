@@ -15,14 +15,12 @@ import subprocess
 import time
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Self
 
 import pytest
+from container_image import NEEDS_ENGINE, ROOT, built, engine
 from waiting import wait_until
 
-ROOT = Path(__file__).parent.parent
-ENGINE = shlex.split(os.environ.get("EOSIN_ENGINE", ""))
 COMPOSE = shlex.split(os.environ.get("EOSIN_COMPOSE", ""))
 ADDRESS = "127.0.0.1:9092"
 READ = """
@@ -48,24 +46,8 @@ SMOKED = "100 records committed and read, 100 aborted and never seen"
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(600),
-    pytest.mark.skipif(not ENGINE, reason="no container engine is named (EOSIN_ENGINE=podman)"),
+    NEEDS_ENGINE,
 ]
-
-
-def engine(*words: str, expect: int | None = 0) -> "subprocess.CompletedProcess[str]":
-    """One command of the engine; the exit code may be any where None is expected."""
-    ran = subprocess.run([*ENGINE, *words], capture_output=True, text=True, check=False, timeout=500)
-    assert expect is None or ran.returncode == expect, f"{words}: {ran.stdout[-5000:]}{ran.stderr[-5000:]}"
-    return ran
-
-
-def built(target: str) -> str:
-    """The name of the image of that target."""
-    # Podman's own format of images has no health checks.
-    form = ["--format", "docker"] if "podman" in engine("version").stdout.lower() else []
-    words = ["--build-arg", "COMPILE=0", "--file", str(ROOT / "docker" / "Dockerfile"), "--target", target]
-    engine("build", *form, *words, "--tag", f"eosin-test-{target}", str(ROOT))
-    return f"eosin-test-{target}"
 
 
 @pytest.fixture(scope="module")

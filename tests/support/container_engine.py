@@ -20,6 +20,7 @@ from pathlib import Path
 from waiting import HANG_S
 
 ROOT = Path(__file__).parent.parent.parent
+FILES = [str(ROOT / "tests" / name) for name in ("test_docker_engine.py", "test_testcontainers.py")]
 _ANSWERS_WITHIN_S = 30
 _PULLED_WITHIN_S = 600
 _MADE_WITHIN_S = 1800
@@ -102,7 +103,7 @@ def main() -> int:
     sys.stdout.flush()
     # Podman's own format of images has no health checks.
     named = {"EOSIN_ENGINE": shlex.join(words), "EOSIN_COMPOSE": shlex.join(composing), "BUILDAH_FORMAT": "docker"}
-    tests = [sys.executable, "-m", "pytest", "-q", "-rs", str(ROOT / "tests" / "test_docker_engine.py"), *sys.argv[1:]]
+    tests = [sys.executable, "-m", "pytest", "-q", "-rs", *FILES, *sys.argv[1:]]
     return subprocess.run(tests, check=False, env=os.environ | named, timeout=_TESTED_WITHIN_S).returncode
 
 
