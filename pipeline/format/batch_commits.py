@@ -83,6 +83,9 @@ class StreamCommits:
             if opened is None:
                 return False
             await self._write(opened, outputs, batch, range_hash)
+        except MarkerMismatch as error:
+            await self.close()
+            raise type(error)(f'{error} (.option("adoptCheckpoint", "true") for one start)') from error
         except BaseException:
             await self.close()
             raise

@@ -59,7 +59,7 @@ class GivenOptions:
         near = difflib.get_close_matches(name.lower(), [each.lower() for each in names], n=1, cutoff=0.75)
         if near:
             meant = next(each for each in names if each.lower() == near[0])
-            return f"there is no option {name}; did you mean {meant}?"
+            return f"there is no option {name} (did you mean {meant}?)"
         if name.lower().startswith(KAFKA):
             return f"{name} has no meaning for Eosin's own client: leave it out"
         return f"there is no option {name}: leave it out, or see docs/pipelines.md for all options"
@@ -71,7 +71,7 @@ class GivenOptions:
     def check(self) -> None:
         """Raise ConflictingSettings with every problem that was found."""
         if self._problems:
-            raise ConflictingSettings(f'format("eosin"), as a {self._kind}: {"; and ".join(self._problems)}')
+            raise ConflictingSettings(f'format("eosin"), as a {self._kind}: {"; ".join(self._problems)}')
 
     def names(self) -> set[str]:
         """The known options that were given."""

@@ -65,7 +65,7 @@ def test_names_of_txnlog_are_known_too() -> None:
         ({"assign": '{"t": [0]}'}, "subscribe and assign are given: set one of"),
         ({"subscribePattern": "(", "subscribe": ""}, "no regular expression"),
         ({"assign": '{"t": 0}', "subscribe": ""}, "assign has 0 for topic t, and must be JSON like"),
-        ({"startingOffset": "latest"}, "no option startingOffset; did you mean startingOffsets?"),
+        ({"startingOffset": "latest"}, "no option startingOffset (did you mean startingOffsets?)"),
         ({"startingOffsets": "newest"}, "startingOffsets is 'newest', and can be earliest, latest or JSON like"),
         ({"startingOffsets": "{t}"}, "startingOffsets is '{t}', and must be JSON like"),
         ({"startingOffsets": '{"t": {"0": -3}}'}, "startingOffsets has {'0': -3} for topic t, and must be JSON like"),
@@ -117,7 +117,7 @@ def test_a_write_takes_the_options_of_sparks_own_sink_and_of_its_producer() -> N
         ({"kafka.acks": "1"}, "kafka.acks is '1', and can be all or -1"),
         ({"kafka.transactional.id": "x"}, "the option pipeline names the transactional id"),
         ({"asyncProgressTrackingEnabled": "true"}, "lets Spark replay more than its last batch"),
-        ({"topics": "t"}, "there is no option topics; did you mean topic?"),
+        ({"topics": "t"}, "there is no option topics (did you mean topic?)"),
     ],
 )
 def test_a_wrong_option_of_a_write_is_refused_with_what_to_do(options: dict[str, str], said: str) -> None:
