@@ -78,13 +78,16 @@ def test_a_batch_frame_is_written_in_one_transaction_and_read_again(
     load.create(topic, PARTITIONS)
     options = {"kafka.bootstrap.servers": load.bootstrap}
     frame = spark.createDataFrame([("k", f"{row}", row) for row in range(4)], "key string, value string, dropped int")
+    frame = frame.selectExpr("*", "array(struct('h' as key, cast(value as binary) as value)) as headers")
     frame.write.format("eosin").options(**options, topic=topic).mode("append").save()
-    read = spark.read.format("eosin").options(**options, subscribePattern="batch-.*", minPartitions="4").load()
-    assert read.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
-    rows = read.collect()
-    assert sorted((bytes(row["key"]), bytes(row["value"]), row["topic"]) for row in rows) == [
-        (b"k", f"{row}".encode(), topic) for row in range(4)
+    read = spark.read.format("eosin").options(**options, subscribePattern="batch-.*", minPartitions="4")
+    assert read.load().columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    rows = read.option("includeHeaders", "true").load().collect()
+    assert sorted((bytes(row["key"]), bytes(row["value"]), row["topic"], row["headers"][0]["key"]) for row in rows) == [
+        (b"k", f"{row}".encode(), topic, "h") for row in range(4)
     ]
+    with pytest.raises(Exception, match="a topic cannot be overwritten"):
+        frame.write.format("eosin").options(**options, topic=topic).mode("overwrite").save()
 
 
 def test_wrong_options_are_told_at_load_all_at_once(spark: "SparkSession", load: TopicLoad) -> None:
