@@ -27,7 +27,7 @@ from eosin.pipeline.common.settings import MAX_POLL_INTERVAL_MS
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
 from eosin.pipeline.common.topic_creation import create_topics
 from eosin.pipeline.common.topic_partitions import topic_partitions
-from eosin.pipeline.format.checkpoint_folder import CheckpointFolder
+from eosin.pipeline.format.checkpoint_folder import UNKNOWN_RANGE, CheckpointFolder
 from eosin.pipeline.format.task_rows import unpacked
 from eosin.pipeline.format.write_options import WriteOptions
 from eosin.pipeline.sink.batch_limits import BatchLimits
@@ -114,6 +114,9 @@ class StreamCommits:
     async def _begin(self, opened: _Open, pipeline: str, batch: int, range_hash: str) -> _Open | None:
         opened.client.tasks = (f"{pipeline} batch {batch}",)
         before = batch - 1 if batch else None  # Spark hands over every batch of a query to its sink
+        marker = opened.transactions.marker
+        if marker is not None and UNKNOWN_RANGE in (range_hash, marker.range):
+            range_hash = marker.range  # one of the two is not known, so the number alone tells
         if opened.transactions.is_committed(batch, range_hash, before):
             return None
         await opened.transactions.begin()

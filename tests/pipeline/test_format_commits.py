@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,21 @@ async def test_an_empty_batch_is_committed_whoever_knows_its_query(broker: Runni
     with pytest.raises(ConflictingSettings, match="name the pipeline"):
         await nameless.commit([], 0)
     assert await job.visible() == [b"1", b"3"]
+
+
+async def test_a_checkpoint_that_moves_to_another_machine_replays_no_batch(broker: RunningNode, tmp_path: Path) -> None:
+    job = await Job(broker.addresses[0]).create()
+    here = Query(job, tmp_path)
+    far = StreamCommits(replace(here.options, checkpoint="s3a://bucket/checkpoint"))
+    near = here.process()
+    assert await here.commit(near, 0)
+    assert not await far.commit(here.outputs(0), 0)
+    assert await far.commit(here.outputs(1), 1)
+    assert not await here.commit(near, 1)
+    assert await here.commit(near, 2)
+    await near.close()
+    await far.close()
+    assert await job.visible() == rows(0, 1, 2)
 
 
 async def test_a_topic_that_is_missing_is_named_before_anything_is_written(broker: RunningNode, tmp_path: Path) -> None:
