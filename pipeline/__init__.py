@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from eosin.pipeline.common.task_timeouts import TaskTimeouts as TaskTimeouts
+    from eosin.pipeline.format.data_source import register as register
     from eosin.pipeline.job.pipeline import Pipeline as Pipeline
     from eosin.pipeline.runner.outputs import Output as Output
     from eosin.pipeline.runner.runner import Runner as Runner
@@ -23,11 +24,12 @@ _HOMES: Final = {
     "TaskTimeouts": "eosin.pipeline.common.task_timeouts",
     "TxnSink": "eosin.pipeline.sink.sink",
     "read_stream": "eosin.pipeline.source.streams",
+    "register": "eosin.pipeline.format.data_source",
     "session": "eosin.pipeline.spark.session",
 }
 """Public names, and the module of each."""
 
-__all__ = ["Output", "Pipeline", "Runner", "TaskTimeouts", "TxnSink", "read_stream", "session"]
+__all__ = ["Output", "Pipeline", "Runner", "TaskTimeouts", "TxnSink", "read_stream", "register", "session"]
 
 
 def __getattr__(name: str) -> Any:

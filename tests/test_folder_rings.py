@@ -31,6 +31,6 @@ def test_folders_count_with_everything_inside_them() -> None:
 
 def test_imports_are_found_wherever_they_stand() -> None:
     found = {(each.importer, each.imported) for each in folder_imports("pipeline")}
-    assert ("pipeline/sink", "pipeline/spark") in found
+    assert ("pipeline/spark", "pipeline/format") in found
     assert ("pipeline/cli", "pipeline/spark") in found, "functions import it when they run"
     assert ("pipeline", "pipeline/spark") in found, "checkers of types import it, and nothing else does"

@@ -4,6 +4,8 @@ Always true: a message is one sentence that says what is wrong and what to do. E
 the `ClientError`s of `eosin.client`; they are not wrapped.
 """
 
+from importlib.util import find_spec
+
 
 class PipelineError(Exception):
     """The base class of all errors of pipelines. Its message is one sentence."""
@@ -94,12 +96,10 @@ class BadExpression(PipelineError):
 
 
 def require_spark() -> None:
-    """Raise MissingDependency if PySpark, pandas or pyarrow is not installed."""
-    try:
-        import pandas  # noqa: F401
-        import pyarrow  # noqa: F401
-        import pyspark  # noqa: F401
-    except ImportError as error:
-        raise MissingDependency(
-            f"{error.name or error} is missing: install Eosin with its Spark extra, pip install 'eosin[spark]'"
-        ) from error
+    """Raise MissingDependency if PySpark, pandas or pyarrow is not installed. Imports none of them: workers of Spark
+    start often, and most need no pandas."""
+    for name in ("pandas", "pyarrow", "pyspark"):
+        if find_spec(name) is None:
+            raise MissingDependency(
+                f"{name} is missing: install Eosin with its Spark extra, pip install 'eosin[spark]'"
+            )

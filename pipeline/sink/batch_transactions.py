@@ -10,6 +10,7 @@ Owns the pipeline's transactional id until another driver takes it over. Always 
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Final
 
 from eosin.client.client import Client
@@ -29,6 +30,7 @@ from eosin.pipeline.common.errors import (
 from eosin.pipeline.common.progress_marker import ProgressMarker, ensure_topic, progress_topic, read_marker
 from eosin.pipeline.common.task_timeouts import TASK_TIMEOUT_MS
 from eosin.protocol.names import TopicPartition
+from eosin.protocol.records.compression import Compression
 from eosin.runtime.clock import Clock, SystemClock
 
 Write = Callable[[Producer], Awaitable[int]]
@@ -48,6 +50,7 @@ class BatchTransactions:
         transaction_version: int | None = None,
         task_timeout_ms: int = TASK_TIMEOUT_MS,
         adopt: bool = False,
+        compression: Compression = Compression.NONE,
         clock: Clock | None = None,
     ) -> None:
         """`pipeline` is the transactional id. `topic` is the topic of the marker, by default `<pipeline>-progress`.
@@ -64,6 +67,7 @@ class BatchTransactions:
             pipeline,
             transaction_version=transaction_version,
             transaction_timeout_ms=transaction_timeout_ms,
+            compression=compression,
         )
         self._client = client
         self._task_timeout_ms = task_timeout_ms
@@ -80,14 +84,21 @@ class BatchTransactions:
         """True if the next batch is written although checkpoint and output do not go together."""
         return self._adopt
 
-    async def start(self, query: str) -> ProgressMarker | None:
+    async def start(self, query: str | None) -> ProgressMarker | None:
         """Take the pipeline over: fence any earlier driver, let its last transaction end, and read the marker. Raises a
-        ClientError, ForeignMarker, BadProgressTopic or TimeoutError."""
+        ClientError, ForeignMarker, BadProgressTopic or TimeoutError.
+
+        A `query` of None, for a batch whose query nobody knows, is the query of the marker.
+        """
         await ensure_topic(self._client, self.topic)
         await self.producer.init()
         self._asked_to_commit = False
-        self._query = query
         self.marker = await self._read_marker()
+        if query is None:
+            query = "" if self.marker is None else self.marker.query
+        elif self.marker is not None and not self.marker.query:
+            self.marker = replace(self.marker, query=query)
+        self._query = query
         if self.marker is not None and self.marker.query != query and not self._adopt:
             raise ForeignMarker(
                 f"pipeline {self.pipeline!r} was last written by query {self.marker.query} (batch {self.marker.batch}),"

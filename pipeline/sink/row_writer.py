@@ -64,17 +64,19 @@ class RowWriter:
         timestamp: int,
         counts: dict[str, int] | None = None,
         batch_bytes: int = BATCH_BYTES,
+        arrow_batch_bytes: int | None = None,
         limits: BatchLimits | None = None,
     ) -> None:
         """`topic` is for rows without one, `timestamp` (ms) for records without one; `counts` holds the number of
-        partitions of topics where it is known. `batch_bytes` limits batches of rows that come as lists, `limits` those
-        of all rows."""
+        partitions of topics where it is known. `batch_bytes` limits batches of rows that come as lists,
+        `arrow_batch_bytes` those of Arrow rows (None is the encoder's own limit), and `limits` those of all rows."""
         self.written: dict[TopicPartition, Written] = {}
         self._client = client
         self._producer = producer
         self._topic = topic
         self._timestamp = timestamp
         self._batch_bytes = batch_bytes
+        self._arrow_batch_bytes = arrow_batch_bytes
         self._counts = {} if counts is None else counts
         self._limits = BatchLimits() if limits is None else limits
         self._encoders: dict[str, RowEncoder] = {}
@@ -148,7 +150,7 @@ class RowWriter:
             from eosin.pipeline.sink import row_encoder  # it needs Arrow, which lists do not need
 
             partitions = await self.partition_count(topic)
-            room = await self._limits.room(topic, row_encoder.BATCH_BYTES)
+            room = await self._limits.room(topic, self._arrow_batch_bytes or row_encoder.BATCH_BYTES)
             self._encoders[topic] = row_encoder.RowEncoder(topic, partitions, batch_bytes=room)
         return self._encoders[topic]
 

@@ -21,6 +21,7 @@ from eosin.pipeline.common.progress_marker import create_topic
 from eosin.pipeline.common.progress_reports import BatchReport
 from eosin.pipeline.common.retrying_client import RetryingClient
 from eosin.pipeline.common.security import carried_settings
+from eosin.pipeline.common.session_settings import check_session
 from eosin.pipeline.common.settings import MAX_POLL_INTERVAL_MS
 from eosin.pipeline.common.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS, TaskTimeouts
 from eosin.pipeline.common.topic_creation import create_topics
@@ -40,8 +41,6 @@ require_spark()
 
 from pyspark.sql import DataFrame  # noqa: E402
 from pyspark.sql.streaming.query import StreamingQuery  # noqa: E402
-
-from eosin.pipeline.spark.session import check_session  # noqa: E402
 
 Route = Literal["driver", "executors"]
 ROUTES: Final[tuple[str, ...]] = get_args(Route)

@@ -43,11 +43,30 @@ _KNOWN: Final = {
 }
 
 Offsets = Mapping[TopicPartition, int]
+EARLIEST_NUMBER: Final = -2
+LATEST_NUMBER: Final = -1
+"""In place of an offset, as in Spark's own source."""
 CheckpointJson = dict[str, int | str]
 """A position in the form that Spark keeps in checkpoints."""
 _ID: Final = ":id"
 """The suffix of a topic name whose value is the topic's id; after other names stands a partition number."""
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Timestamps:
+    """A position by time: in each partition the first record from a time on."""
+
+    everywhere: int | None
+    """ms since 1970, for partitions without a time of their own. None: they begin at their earliest record, and end at
+    their latest."""
+    each: Offsets
+    """ms since 1970, by partition."""
+    is_strict: bool
+    """True if a partition without such a record is an error; otherwise its end is the position."""
+
+
+Position = str | Offsets | Timestamps
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +76,22 @@ class SourceOptions:
     bootstrap: str
     topics: tuple[str, ...]
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
-    starting: str | Offsets = EARLIEST
-    ending: str | Offsets = LATEST
+    starting: Position = EARLIEST
+    ending: Position = LATEST
     max_rows_per_trigger: int | None = None
     """Counted in offsets, so markers and aborted records count as well."""
     fail_on_data_loss: bool = True
     task_timeout_ms: int = TASK_TIMEOUT_MS
     retry_backoff_ms: int = RETRY_BACKOFF_MS
     request_timeout_ms: int = REQUEST_TIMEOUT_MS
+    pattern: str | None = None
+    """A regular expression for whole names of topics, in place of `topics`; internal topics are left out."""
+    assigned: tuple[TopicPartition, ...] = ()
+    """The partitions of `topics` to read; all without any."""
+    min_partitions: int | None = None
+    """The number of tasks that ranges are divided for."""
+    max_records_per_partition: int | None = None
+    """The most offsets that one task reads."""
     security: SecuritySettings = PLAIN
     """Of the file that the option `command.config` names on the driver's machine."""
 

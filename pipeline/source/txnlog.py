@@ -19,13 +19,15 @@ from eosin.pipeline.common.security import connection_security
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
 from eosin.pipeline.common.topic_partitions import FoundPartitions
 from eosin.pipeline.source.end_offsets import EndOffsets
-from eosin.pipeline.source.log_offsets import LogOffsets, limited
+from eosin.pipeline.source.log_offsets import LogOffsets, cut, divided, limited
 from eosin.pipeline.source.options import (
     EARLIEST,
     LATEST,
     CheckpointJson,
     Offsets,
+    Position,
     SourceOptions,
+    Timestamps,
     from_json,
     recreated_topics,
     to_json,
@@ -114,7 +116,7 @@ class _Planning:
         self.client = RetryingClient(
             source.bootstrap,
             self.timeouts,
-            source.topics,
+            source.topics or (str(source.pattern),),
             request_timeout_ms=limit_ms,
             security=source.security,
         )
@@ -167,14 +169,11 @@ class _LogReading:
             self._planning.close()
         self._planning = None
 
-    def offsets(self, wanted: str | Offsets) -> SourcePosition:
-        """The earliest, latest or given offsets. Partitions that are not given begin at their earliest record."""
+    def offsets(self, wanted: Position, *, others: str = EARLIEST) -> SourcePosition:
+        """The earliest, latest or given offsets. Partitions that are not given are at `others`."""
         there = self.call("partitions")
-        if wanted == LATEST:
-            return SourcePosition(dict(self.call("latest", there.partitions)), there.topic_ids)
-        found: dict[TopicPartition, int] = dict(self.call("earliest", there.partitions))
-        if isinstance(wanted, Mapping):
-            found |= {each: offset for each, offset in wanted.items() if each in found}
+        planning = self.planning
+        found = planning.loop.run(planning.offsets.positions(there.partitions, wanted, others=others))
         return SourcePosition(found, there.topic_ids)
 
     def ranges(self, start: Offsets, end: Offsets, topic_ids: Mapping[str, str]) -> list[LogRange]:
@@ -185,16 +184,22 @@ class _LogReading:
         if others:
             begins |= self.call("earliest", others)
         remaining = self.planning.timeouts.remaining_ms
+        moving = [(each, stop) for each, stop in sorted(end.items()) if begins[each] < stop]
+        pieces = divided(
+            [stop - begins[each] for each, stop in moving],
+            at_least=self.source.min_partitions,
+            at_most=self.source.max_records_per_partition,
+        )
         return [
             LogRange(
                 each,
-                begins[each],
-                stop,
+                first,
+                last,
                 remaining(str(each)) or self.source.task_timeout_ms,
                 topic_ids.get(each.topic),
             )
-            for each, stop in sorted(end.items())
-            if begins[each] < stop
+            for (each, stop), count in zip(moving, pieces, strict=True)
+            for first, last in cut(begins[each], stop, count)
         ]
 
     def batches(self, piece: InputPartition) -> Iterator[Any]:
@@ -225,7 +230,9 @@ class TxnLogReader(DataSourceReader):
         """A range for each topic partition with offsets to read."""
         reading = self._reading
         try:
-            end = reading.offsets(reading.source.ending)
+            ending = reading.source.ending
+            # A time for some partitions does not end the others.
+            end = reading.offsets(ending, others=LATEST if isinstance(ending, Timestamps) else EARLIEST)
             start = reading.offsets(reading.source.starting)
             stops = {each: stop for each, stop in end.offsets.items() if each in start.offsets}
             return reading.ranges(start.offsets, stops, end.topic_ids)

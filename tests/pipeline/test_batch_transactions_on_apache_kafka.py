@@ -1,5 +1,6 @@
-"""The sink's protocol against Apache Kafka (A2): each request, or its answer, is lost on the client's side."""
+"""The protocol of the sinks against Apache Kafka (A2): each request, or its answer, is lost on the client's side."""
 
+from dataclasses import replace
 from itertools import count, product
 from typing import Any
 
@@ -9,7 +10,11 @@ from pipeline_job import Job, rows, run_until_done
 from eosin.client.client import Client
 from eosin.client.errors import ConnectionFailed
 from eosin.client.producer import TV1, TV2
+from eosin.pipeline.format.batch_commits import StreamCommits, TaskOutput, commit_once
+from eosin.pipeline.format.task_rows import packed
+from eosin.pipeline.format.write_options import WriteOptions
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.records.compression import Compression
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -77,3 +82,22 @@ async def test_each_batch_is_written_once_on_apache_kafka_whatever_is_lost(
             break  # there was no such request: every one has been lost once
         assert drivers == 1 + dies
     assert number > 6
+
+
+async def test_processes_that_take_turns_commit_each_batch_once_on_apache_kafka(bootstrap: str) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    job = await Job(bootstrap).create()
+    options = WriteOptions(bootstrap, topic=job.name, pipeline=job.name, compression=Compression.LZ4)
+
+    def outputs(batch: int) -> list[TaskOutput]:
+        values = [pyarrow.RecordBatch.from_pydict({"value": [f"{batch}.{row}"]}) for row in range(2)]
+        return [TaskOutput("q", *packed([each], ["value"])) for each in values]
+
+    first, second = StreamCommits(options), StreamCommits(options)
+    for batch, process in enumerate((first, second, second, first)):
+        assert await process.commit(outputs(batch), batch)
+        assert not await process.commit(outputs(batch), batch), "Spark may not have noted it"
+    await first.close()
+    await second.close()
+    await commit_once(replace(options, pipeline=None), outputs(4))
+    assert await job.settled() == rows(*range(5))

@@ -83,6 +83,22 @@ def test_each_row_is_written_once_at_whichever_moment_the_driver_is_killed(copie
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("workers_too", [True, False], ids=["with its workers", "without its workers"])
+def test_the_format_writes_each_row_once_at_whichever_moment_the_driver_is_killed(
+    copier: Copier, workers_too: bool
+) -> None:
+    copier.killer.workers_too = workers_too
+    for step in (BEFORE_INIT, WHILE_WRITING, BEFORE_COMMIT, ANSWER_LOST):
+        before = copier.copied()
+        crash_at(copier, pipeline_driver.FORMAT, step)
+        if workers_too:  # otherwise the process that commits may outlive the driver, and commit its batch
+            assert (copier.copied() != before) is step[3], step[0]
+    code, _ = copier.run(pipeline_driver.FORMAT)
+    assert code == 0, copier.log
+    copier.assert_complete()
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("route", ["driver", "executors"])
 def test_a_task_that_fails_midway_costs_at_most_a_batch_and_no_row(copier: Copier, route: str) -> None:
     poison = f"--poison=017@{copier.folder / 'poisoned'}"

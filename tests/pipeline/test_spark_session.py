@@ -35,7 +35,7 @@ def test_a_spark_setting_that_would_run_a_task_twice_is_refused(setting: str, va
 def test_a_session_whose_workers_have_no_chosen_interpreter_is_refused(
     spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from eosin.pipeline.spark.session import check_session
+    from eosin.pipeline.common.session_settings import check_session
 
     monkeypatch.delenv("PYSPARK_PYTHON")
     with pytest.raises(ConflictingSettings, match="PYSPARK_PYTHON is not set"):
@@ -43,7 +43,7 @@ def test_a_session_whose_workers_have_no_chosen_interpreter_is_refused(
 
 
 def test_a_foreign_session_without_the_required_settings_is_refused(spark: "SparkSession") -> None:
-    from eosin.pipeline.spark.session import check_session
+    from eosin.pipeline.common.session_settings import check_session
 
     settings = spark.sparkContext._conf
     settings.set("spark.stage.maxConsecutiveAttempts", "4")
@@ -55,7 +55,7 @@ def test_a_foreign_session_without_the_required_settings_is_refused(spark: "Spar
 
 
 def test_a_session_of_spark_connect_is_refused_in_a_sentence() -> None:
-    from eosin.pipeline.spark.session import check_session
+    from eosin.pipeline.common.session_settings import check_session
 
     remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     with pytest.raises(ConflictingSettings, match="is a session of Spark Connect, and the sink needs a classic one"):

@@ -1,5 +1,6 @@
 """A pipeline in processes of their own, and a broker that kills it at a step of its protocol."""
 
+import contextlib
 import json
 import os
 import signal
@@ -50,6 +51,8 @@ class Killer(RequestHooks):
         self.signal = signal.SIGKILL
         self.executor_only = False
         """Kill one executor, and leave the driver alone."""
+        self.workers_too = False
+        """Kill Python workers as well, which have process groups of their own and may finish what they do."""
         self.executors: Callable[[], list[int]] | None = None
         """The executors that there are; without it, all that the driver has started."""
         self.happened = 0
@@ -77,7 +80,11 @@ class Killer(RequestHooks):
                 running = executors_of(self.driver) if self.executors is None else self.executors()
                 os.kill(running[0], signal.SIGKILL)
                 return
+            workers = members_of(self.driver) if self.workers_too else []
             os.killpg(self.driver.pid, self.signal)
+            for worker in workers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker, self.signal)
             if self.signal == signal.SIGKILL:
                 raise CloseConnection
 
@@ -92,6 +99,16 @@ def executors_of(driver: "subprocess.Popen[str]") -> list[int]:
                 found.append(int(process.name))
         except (FileNotFoundError, ProcessLookupError):
             continue
+    return found
+
+
+def members_of(driver: "subprocess.Popen[str]") -> list[int]:
+    """The process ids of everything that a driver has started, whatever its process group."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(ProcessLookupError):
+            if os.getsid(int(process.name)) == driver.pid:
+                found.append(int(process.name))
     return found
 
 

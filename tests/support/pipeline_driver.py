@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 INPUT = "orders"
 OUTPUT = "copied"
 PIPELINE = "copier"
+FORMAT = "format"
+"""The route of `format("eosin")`, in place of one of `TxnSink`."""
 
 
 def main() -> int:
@@ -54,6 +56,8 @@ def main() -> int:
 
     if options.hold:
         hold_the_first_commit(options.hold)
+    if options.route == FORMAT:
+        return copy_by_format(spark, options)
     sink = TxnSink(PIPELINE, options.bootstrap, OUTPUT, options.route, on_batch=told)
     query = sink.start(rows(spark, options), checkpoint=f"{options.folder}/checkpoint", trigger="available-now")
     try:
@@ -63,6 +67,21 @@ def main() -> int:
         return 1
     finally:
         spark.stop()  # executors of a cluster would outlive this process
+    return 0
+
+
+def copy_by_format(spark: "SparkSession", options: argparse.Namespace) -> int:
+    """Copy with `format("eosin")` on both sides; a batch is told once Spark has noted it."""
+    writer = rows(spark, options).writeStream.format("eosin").option("kafka.bootstrap.servers", options.bootstrap)
+    writer = writer.options(topic=OUTPUT, pipeline=PIPELINE, checkpointLocation=f"{options.folder}/checkpoint")
+    query = writer.trigger(availableNow=True).start()
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        print(json.dumps({"failure": "StreamingQueryException", "said": str(error)}), flush=True)
+        return 1
+    finally:
+        spark.stop()
     return 0
 
 
@@ -88,9 +107,15 @@ def wait_until_removed(file: Path) -> None:
 def rows(spark: "SparkSession", options: argparse.Namespace) -> "DataFrame":
     from pyspark.sql import functions as f
 
-    frame = read_stream(
-        spark, bootstrap=options.bootstrap, topics=INPUT, source=options.source, max_rows_per_trigger=options.rows
-    )
+    if options.route == FORMAT:
+        names = {"subscribe": INPUT, "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(options.rows)}
+        frame = (
+            spark.readStream.format("eosin").options(**names, **{"kafka.bootstrap.servers": options.bootstrap}).load()
+        )
+    else:
+        frame = read_stream(
+            spark, bootstrap=options.bootstrap, topics=INPUT, source=options.source, max_rows_per_trigger=options.rows
+        )
     source = f.concat_ws(":", "topic", "partition", "offset")
     copied = frame.select(source.alias("key"), f.col("value").cast("string").alias("value"))
     return copied.mapInArrow(Poison(options.poison), copied.schema) if options.poison else copied
