@@ -4,7 +4,7 @@ import { ChangeSetting, CreateTopic, DeleteTopic, TestRecord } from "./actions.j
 import { Asked } from "./more_pages.js";
 import { Chosen, Derived, Left } from "./pages.js";
 import { Command, html, Json, LongTable, Time, to, topicOf } from "./parts.js";
-import { behind, groupLag, partitionColumns } from "./tables.js";
+import { behind, groupLag, partitionColumns, told } from "./tables.js";
 import { number, plural, quoted, short, size } from "./words.js";
 
 /** Topics out of the partitions that this broker holds, those where readers are held back first. */
@@ -54,7 +54,7 @@ export class Topics extends Chosen {
     return html`<h1>Topics</h1>
       ${this.filters([["", "topics of clients"], ["held", "where readers are held back"], ["internal", "internal topics"]], "topic")}
       <p class="quiet" id="count">${plural(rows.length, "topic")}</p>
-      <${LongTable} label="Topics" columns=${topicColumns} rows=${rows} empty=${choice.text || choice.state ? "None matches." : "No topic yet. Make one with `eosin topics create orders`, or let a producer write to it."} />
+      <${LongTable} label="Topics" columns=${told(topicColumns, store.broker)} rows=${rows} empty=${choice.text || choice.state ? "None matches." : "No topic yet. Make one with `eosin topics create orders`, or let a producer write to it."} />
       <${Left} count=${store.broker?.partitions_left_out} what="partitions" />
       ${store.broker?.has_actions && html`<${CreateTopic} />`}
       <${Command} text="eosin topics list" /><${Json} watch="partitions" />`;
@@ -144,8 +144,8 @@ export class Topic extends Asked {
       ${!answer && !error && html`<p class="quiet">Looking at it.</p>`}
       ${answer && html`<p class=${`health${isTrouble ? " trouble" : ""}`} id="sentence">${sentence}</p>
         <dl class="figures">
-          ${[["partitions", number(answer.partitions)], ["replicas", number(factor)], ["offsets", number(sum((row) => row.log_end - row.log_start))], ["size", size(sum((row) => row.size))], ["open transactions", number(sum((row) => row.open ?? 0))], ["producers", number(new Set(answer.producers.map((each) => each.producer_id)).size) + (answer.producers_known > answer.producers.length ? "+" : "")], ["groups", number(answer.groups.length)]].map(([what, figure]) => html`<div key=${what}><dt>${what}</dt><dd>${figure}</dd></div>`)}</dl>
-        <section><h2>Partitions</h2><${LongTable} label="Partitions" columns=${columnsOf(answer, now, store.tables.transactions)} rows=${rows} empty="It has none." />
+          ${[["partitions", number(answer.partitions)], ["replicas", number(factor)], ["offsets", number(sum((row) => row.log_end - row.log_start))], ...(store.broker?.cluster ? [] : [["size", size(sum((row) => row.size))]]), ["open transactions", number(sum((row) => row.open ?? 0))], ["producers", number(new Set(answer.producers.map((each) => each.producer_id)).size) + (answer.producers_known > answer.producers.length ? "+" : "")], ["groups", number(answer.groups.length)]].map(([what, figure]) => html`<div key=${what}><dt>${what}</dt><dd>${figure}</dd></div>`)}</dl>
+        <section><h2>Partitions</h2><${LongTable} label="Partitions" columns=${told(columnsOf(answer, now, store.tables.transactions), store.broker)} rows=${rows} empty="It has none." />
           <${Left} count=${answer.partitions - answer.replicas.length} what="partitions" /></section>
         <section><h2>Consumer groups</h2><${LongTable} isShort label="Consumer groups" columns=${topicGroupColumns} rows=${answer.groups} empty="No group has committed an offset of this topic here." />
           <${Left} count=${answer.groups_left_out} what="groups" /></section>
