@@ -7,6 +7,7 @@ import { Log } from "./log.js";
 import { Connections, Metrics } from "./more_pages.js";
 import { html, Time } from "./parts.js";
 import { OneRecord, Records } from "./records.js";
+import { Search } from "./search.js";
 import { Store } from "./store.js";
 import { Topic, Topics } from "./topics.js";
 import { plural, TERMS } from "./words.js";
@@ -99,6 +100,7 @@ class Console extends Component {
     return html`<header>
         <a class="brand" href="#/">Eosin</a>
         <nav aria-label="Pages">${menu.map(([path, title]) => html`<a key=${path} href=${`#/${path}`} aria-current=${path === above && !isNowhere ? "page" : undefined}>${title}</a>`)}</nav>
+        ${store.broker && html`<${Search} tables=${store.tables} />`}
         <span class=${`connection ${store.state}`} role="status" id="connection">${STATES[store.state]}</span>
         <span class="broker">${whereabouts(store.broker)}</span>
         <button onClick=${() => this.turn()}>${theme() === "dark" ? "Light" : "Dark"} mode</button>
