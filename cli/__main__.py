@@ -23,7 +23,7 @@ _GROUPS: Final = {
     "run": {
         "serve": "run a broker",
         "testing": "run a throwaway broker for tests in any language",
-        "console": "show the console of a throwaway broker with traffic",
+        "console": "show any cluster in a browser; --demo: a throwaway broker",
         "health": "tell by the exit code whether a broker answers",
         "format": "make an empty directory that of a broker of a quorum",
         "certs": "make certificates to try TLS with",

@@ -1,7 +1,9 @@
-"""`eosin console --demo`: the console of a throwaway broker with traffic, until Ctrl-C (console.md 7).
+"""`eosin console`: the console's pages over any Kafka cluster, read-only, until Ctrl-C; with `--demo` the console of a
+throwaway broker with traffic (console.md 7).
 
-Exit code 0 after a clean stop; 2 with one sentence on stderr when it cannot start as asked. Always true: the broker,
-its HTTP listener and its clients are on this machine alone, and its temporary directory is removed at the end.
+Exit code 0 after a clean stop; 2 with one sentence on stderr when it cannot start as asked. Always true: the HTTP
+listener is on this machine alone; so are the broker and the clients of the demo, and its temporary directory is removed
+at the end.
 """
 
 import asyncio
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from eosin.cli.common.arguments import Parser, fail
+from eosin.cli.common.remote_commands import add_connection, attempt
 from eosin.cli.serve import CONSOLE_PORT, FAILED, OK, loop_factory, raise_file_limit, started, stop_on_signals
 from eosin.node.configuration import load_config
 from eosin.runtime.logging_format import setup_logging
@@ -36,9 +39,15 @@ SETTINGS: Final = {
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
-    options = parser().parse_args(arguments)
-    if not options.demo:
-        return fail("console", "the console of a broker is part of it: eosin serve --console; --demo shows one at work")
+    command = parser()
+    options = command.parse_args(arguments)
+    others = ("bootstrap_server", "command_config") if options.demo else ("listen",)
+    for each in others:
+        if getattr(options, each) != command.get_default(each):
+            what = "has a broker of its own" if options.demo else "is for the broker of --demo"
+            flag = "--demo" if options.demo else "--listen"
+            beside = f"--{each.replace('_', '-')} is for another cluster" if options.demo else "there is none here"
+            return fail("console", f"{flag} {what}: {beside}")
     try:
         listener = _loopback(options.listen)
         http = http_listener(options.http)
@@ -46,13 +55,21 @@ def main(arguments: Sequence[str]) -> int:
             raise SettingError(f"--http must be an address of this machine alone, not {options.http!r}")
     except SettingError as refused:
         return fail("console", str(refused))
+    if not options.demo:
+        from eosin.cli.cluster_console import show
+
+        return attempt("console", lambda client: show(client, http, options), options)
+    return _demo(listener, options.http)
+
+
+def _demo(listener: str, http: str) -> int:
     keep_files_private()
     try:
         folder = Path(tempfile.mkdtemp(prefix="eosin-demo-"))
     except OSError as error:
         return fail("console", f"cannot make a temporary directory: {error.strerror}")
     try:
-        flags = {"listeners": listener, "log.dirs": str(folder), "eosin.http.listener": options.http, **SETTINGS}
+        flags = {"listeners": listener, "log.dirs": str(folder), "eosin.http.listener": http, **SETTINGS}
         config = load_config(flags=flags).config
         setup_logging(level=config.eosin_log_level, form=config.eosin_log_format)
         raise_file_limit()
@@ -68,9 +85,11 @@ def parser() -> Parser:
     """The options of the command."""
     options = Parser(
         prog="eosin console",
-        description="Show the console at work: a throwaway broker on this machine, and clients that commit, abort, are"
-        " fenced and run out of time, until Ctrl-C.",
-        examples=["eosin console --demo", "eosin console --demo --http 0"],
+        description="Show any Kafka cluster in a browser, read-only, until Ctrl-C: transactions, what holds readers"
+        " back, groups, topics, as far as Kafka's protocol tells. A broker of Eosin shows more of itself: eosin serve"
+        " --console. With --demo: a throwaway broker on this machine, and clients that commit, abort, are fenced and"
+        " run out of time.",
+        examples=["eosin console --bootstrap-server kafka:9092", "eosin console --demo"],
     )
     options.add_argument("--demo", action="store_true", help="a broker of its own, with traffic")
     options.add_argument(
@@ -80,8 +99,9 @@ def parser() -> Parser:
         help=f"where the console is ({CONSOLE_PORT}; 0 takes a free port)",
     )
     options.add_argument(
-        "--listen", metavar="HOST:PORT", default="127.0.0.1:0", help="where the broker listens (a free port)"
+        "--listen", metavar="HOST:PORT", default="127.0.0.1:0", help="where the demo's broker listens (a free port)"
     )
+    add_connection(options)
     return options
 
 

@@ -216,7 +216,7 @@ class TransactionAdmin:
         if any(each.producer.producer_id not in known for each in candidates) and not await self.sees_all_ids():
             code, why = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "it needs DESCRIBE on every TransactionalId"
             raise BrokerError(code, "asking whose the open transactions are", why)
-        suspects = [each for each in candidates if not _will_end(each, known.get(each.producer.producer_id))]
+        suspects = [each for each in candidates if not will_end(each, known.get(each.producer.producer_id))]
         # One that ended while its coordinator was asked is open no more.
         places = list(dict.fromkeys(each.partition for each in suspects))
         still_open = {(each.partition, each.start_offset) for each in await self.open_transactions(places)}
@@ -294,7 +294,7 @@ class TransactionAdmin:
         return known
 
 
-def _will_end(transaction: OpenTransaction, known: DescribedTransaction | None) -> bool:
+def will_end(transaction: OpenTransaction, known: DescribedTransaction | None) -> bool:
     """True if the coordinator is going to write a marker for it. One that is being ended may have a newer epoch by now
     than its records (KIP-890); one that is ongoing with another epoch is another transaction."""
     producer = transaction.producer

@@ -69,6 +69,7 @@ RESERVED = (
             "runtime/chance.py",
             "security/",
             "node/secured_listeners",
+            "cli/cluster_console.py",
             "broker/security/",
             "observe/console/sessions",
             "cli/users",

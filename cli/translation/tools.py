@@ -499,6 +499,7 @@ DIALECTS: Final = {
     "acls": _ACLS,
     "cluster": Dialect(_CONNECTION),
     "configs": _CONFIGS,
+    "console": Dialect(_CONNECTION),
     "consume": _CONSUME,
     "dump-log": _DUMP_LOG,
     "explain": Dialect({**_CONNECTION, **dict.fromkeys(("--transactional-id", "--group", "--topic"), argument())}),

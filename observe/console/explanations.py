@@ -77,7 +77,7 @@ class BrokerExplainer:
     async def transaction(self, transactional_id: str) -> Answer | None:
         """One transactional id; None when it is not known here."""
         facts = self._knowledge.transaction_now(transactional_id)
-        return None if facts is None else _answer(explain_transaction(facts), facts, facts.now_ms)
+        return None if facts is None else page_of(explain_transaction(facts), facts, facts.now_ms)
 
     async def partition(self, name: str) -> Answer | None:
         """One partition of this broker; None when it has none of that name."""
@@ -85,7 +85,7 @@ class BrokerExplainer:
         if told is None:
             return None
         facts = told if told.error else msgspec.structs.replace(told, open=await self._open(name))
-        return _answer(explain_partition(facts), facts, facts.now_ms)
+        return page_of(explain_partition(facts), facts, facts.now_ms)
 
     async def _open(self, name: str) -> tuple[OpenProducer, ...]:
         topic, _, index = name.rpartition("-")
@@ -143,7 +143,7 @@ class BrokerExplainer:
                 for each in islice(group.members.values(), MOST_MEMBERS)
             ),
         )
-        return _answer(explain_group(facts), facts, facts.now_ms)
+        return page_of(explain_group(facts), facts, facts.now_ms)
 
     def _heard_ms(self, group_id: str, member: Member, now_ms: int) -> int:
         silent_ms = self._services.groups.silent_ms(group_id, member.member_id)
@@ -177,5 +177,6 @@ def _member(group: Group, member: Member, heard_ms: int) -> MemberSeen:
     )
 
 
-def _answer(explained: Explained, facts: TransactionFacts | PartitionFacts | GroupFacts, now_ms: int) -> Answer:
+def page_of(explained: Explained, facts: TransactionFacts | PartitionFacts | GroupFacts, now_ms: int) -> Answer:
+    """The answer that a page gets."""
     return Answer(explained.text, explained, facts, now_ms)

@@ -71,6 +71,12 @@ class BrokerRow(msgspec.Struct, frozen=True):
     """Half of them took no longer."""
     flush_slow_ms: float = 0.0
     """99 of 100 took no longer."""
+    cluster: str = ""
+    """The bootstrap servers of the cluster that is shown; empty for one broker, which shows itself."""
+    brokers: int = 0
+    """Of that cluster."""
+    trouble: str = ""
+    """The reason why the last round was not whole: what is shown is older."""
 
 
 class _Facts(NamedTuple):

@@ -9,12 +9,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from eosin.observe.console.feed import Feed
-from eosin.observe.console.rounds import TABLES, Rounds
+from eosin.observe.console.rounds import TABLES
+from eosin.observe.console.tables import Table
 from eosin.runtime.clock import Clock
 
 _LOG: Final = logging.getLogger(__name__)
@@ -59,15 +60,31 @@ class _PageStream:
         self.is_over = False
 
 
-class Streams:
-    """All pages of one broker."""
+class Surveyed(Protocol):
+    """The tables that pages watch, and how they are brought up to date: `Rounds` of a broker, `ClusterRounds` of a
+    cluster."""
 
-    def __init__(self, rounds: Rounds, feed: Feed | None, clock: Clock, *, run: str) -> None:
-        """`run` tells this start of the broker from others: versions begin anew with it."""
+    version: int
+    """Of the last round that is whole."""
+    tables: dict[str, Table[Any]]
+
+    async def round(self) -> None:
+        """Look at everything once."""
+
+
+class Streams:
+    """All pages of one broker, or of one cluster."""
+
+    def __init__(
+        self, rounds: Surveyed, feed: Feed | None, clock: Clock, *, run: str, shortest_ms: int | None = None
+    ) -> None:
+        """`run` tells this start of the broker from others: versions begin anew with it. `shortest_ms` is the pause
+        between rounds, `SHORTEST_MS` unless it is given."""
         self.rounds = rounds
         self._feed = feed
         self._clock = clock
         self._run = run
+        self._shortest_ms = shortest_ms
         self._streams: dict[_PageStream, None] = {}
         self._running: asyncio.Task[None] | None = None
         self.is_stopped = False
@@ -186,7 +203,8 @@ class Streams:
             self.longest_round_ms = max(self.longest_round_ms, took)
             for each in self._streams:
                 each.wake.set()
-            await self._clock.sleep(min(LONGEST_MS, max(SHORTEST_MS, SHARE * took)))
+            shortest_ms = SHORTEST_MS if self._shortest_ms is None else self._shortest_ms
+            await self._clock.sleep(min(LONGEST_MS, max(shortest_ms, SHARE * took)))
 
 
 def tables_of(text: str) -> tuple[str, ...]:

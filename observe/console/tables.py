@@ -5,7 +5,7 @@ Pure. Always true: a page that has every change up to version v, and then applie
 now, however slow it was: what it missed in between is never queued. A row is encoded once, for all pages.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from itertools import takewhile
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -75,3 +75,20 @@ class Table(Generic[Key]):
 
 def _newer(version: int, rows: Iterator[tuple[int, msgspec.Raw]]) -> Iterator[tuple[int, msgspec.Raw]]:
     return takewhile(lambda each: each[0] > version, rows)
+
+
+class KeptRows(Generic[Key]):
+    """Rows that are found whole in each round, and put into a table only where they have changed."""
+
+    def __init__(self, table: Table[Key]) -> None:
+        self._table = table
+        self._rows: dict[Key, Any] = {}
+
+    def put_all(self, rows: Mapping[Key, Any], version: int) -> None:
+        """The table has these rows from now on, and no others."""
+        for key in [each for each in self._rows if each not in rows]:
+            self._table.remove(key, version)
+        for key, row in rows.items():
+            if self._rows.get(key) != row:
+                self._table.put(key, row, version)
+        self._rows = dict(rows)

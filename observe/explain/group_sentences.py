@@ -34,6 +34,8 @@ def explain_group(facts: GroupFacts) -> Explained:
         sentence = f"there is no group {subject}: it was never used, or its offsets have expired."
         return Explained(facts.group, sentence, next=Next("`eosin groups list` shows the others."), is_known=False)
     sentence, rebalance = _sentence(facts, subject), _rebalance(facts)
+    if len(sentence) >= LONGEST_SENTENCE:  # the evidence has the same for each partition
+        sentence = _sentence(facts, subject, is_short=True)
     fits = len(f"{sentence}; {rebalance}.") <= LONGEST_SENTENCE
     evidence = [
         _line(each) for each in facts.partitions if each.offsets_behind or each.undecided or each.is_out_of_range
@@ -101,7 +103,8 @@ def _loop(facts: GroupFacts) -> list[HistoryEvent]:
     return found if len(found) >= LOOP else []
 
 
-def _sentence(facts: GroupFacts, subject: str) -> str:
+def _sentence(facts: GroupFacts, subject: str, *, is_short: bool = False) -> str:
+    """`is_short`: without what the offsets are made of."""
     parts = facts.partitions
     head = f"group {subject}: {facts.state}, {plural(len(facts.members), 'member')}"
     uncommitted = [each for each in parts if each.is_uncommitted]
@@ -114,7 +117,7 @@ def _sentence(facts: GroupFacts, subject: str) -> str:
     gone = f", and {_out_of_range(lost)}" if lost else ""
     records, behind = sum(each.lag for each in parts), sum(each.offsets_behind for each in parts)
     lag = f"lag {number(records)}"
-    if behind != records:
+    if behind != records and not is_short:
         controls = sum(max(0, each.control_records) for each in parts)
         others = behind - records - controls
         made_of = [plural(controls, "control record")] if controls else []

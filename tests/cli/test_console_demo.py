@@ -112,7 +112,10 @@ def test_a_machine_without_room_for_a_directory_is_told_so(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "the console of a broker is part of it: eosin serve --console; --demo shows one at work"),
+        (["--bootstrap-server", "127.0.0.1:1", "--timeout", "0.5"], "cannot connect to 127.0.0.1:1"),
+        (["--demo", "--bootstrap-server", "kafka:9092"], "--demo has a broker of its own: --bootstrap-server is for"),
+        (["--listen", "127.0.0.1:9092"], "--listen is for the broker of --demo"),
+        (["--http", "0.0.0.0:0"], "--http must be an address of this machine alone, not '0.0.0.0:0'"),
         (["--demo", "--http", "0.0.0.0:0"], "--http must be an address of this machine alone, not '0.0.0.0:0'"),
         (["--demo", "--http", ""], "--http must be an address of this machine alone, not ''"),
         (["--demo", "--listen", "0.0.0.0:0"], "--listen must be an address of this machine alone, not '0.0.0.0:0'"),
@@ -120,7 +123,7 @@ def test_a_machine_without_room_for_a_directory_is_told_so(
         (["--demo", "--http", "x"], "eosin.http.listener must be [HOST:]PORT with a port up to 65535, not 'x'"),
     ],
 )
-def test_options_that_make_no_demo_on_this_machine_are_refused_in_a_sentence(
+def test_options_that_make_no_console_on_this_machine_are_refused_in_a_sentence(
     arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["console", *arguments]) == 2

@@ -44,7 +44,7 @@ export class Action extends Component {
         ${name && html`<label><span>Type <code>${name}</code> to confirm</span> <input name="typed" autocomplete="off" spellcheck=${false} /></label>`}
         <label>Token <input name="token" type="password" autocomplete="off" /></label>
         <button type="button" disabled=${isBusy} onClick=${(event) => this.act(event.currentTarget.form)}>${title}</button></form>
-      <p role="alert" class=${failed ? "health trouble" : ""}>${failed}</p><p role="status" class=${told ? "health" : ""}>${told}</p></details>`;
+      <p role="alert" class=${failed ? "health grave" : ""}>${failed}</p><p role="status" class=${told ? "health" : ""}>${told}</p></details>`;
   }
 }
 

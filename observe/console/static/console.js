@@ -7,13 +7,15 @@ import { Log } from "./log.js";
 import { Connections, Metrics } from "./more_pages.js";
 import { html, Time } from "./parts.js";
 import { OneRecord, Records } from "./records.js";
+import { Search } from "./search.js";
 import { Store } from "./store.js";
 import { Topic, Topics } from "./topics.js";
-import { TERMS } from "./words.js";
+import { plural, TERMS } from "./words.js";
 
 const TICK_MS = 500;
 const ANNOUNCE_MS = 5000;
 const MENU = [["", "Overview"], ["transactions", "Transactions"], ["topics", "Topics"], ["partitions", "Partitions"], ["groups", "Groups"], ["events", "Events"], ["connections", "Connections"], ["metrics", "Metrics"]];
+const ONLY_EOSIN = new Set(["events", "connections", "metrics", "log", "records", "record"]); // pages that Kafka's protocol cannot fill
 const PAGES = { "": Overview, transactions: Transactions, topics: Topics, partitions: Partitions, groups: Groups, events: Events, connections: Connections, metrics: Metrics };
 const SINGLE = { transactions: Transaction, topics: Topic, partitions: Partition, groups: Group, log: Log, records: Records, record: OneRecord };
 const BELOW = { log: "partitions", records: "partitions", record: "partitions" }; // pages that the menu leads to by another one
@@ -32,6 +34,11 @@ function place() {
   const isThere = Object.hasOwn(PAGES, page) || (Object.hasOwn(BELOW, page) && decoded);
   return isThere ? { page, name: decoded, visits } : { page: "", name: "", visits, isNowhere: true };
 }
+
+const Untold = ({ store }) => html`<h1>Not told here</h1><p>This is the console of the cluster at ${store.broker.cluster}, which is asked over Kafka's protocol. Only a broker with <code>eosin serve --console</code> has this page.</p>`;
+
+/** Where the broker is, or the cluster that is asked over Kafka's protocol. */
+const whereabouts = (broker) => (!broker ? "" : broker.cluster ? `cluster at ${broker.cluster}, ${plural(broker.brokers, "broker")}` : `broker ${broker.node_id}, ${broker.version}`);
 
 const Nowhere = () => html`<h1>There is no such page</h1><p>The address leads nowhere. <a href="#/">The overview</a> shows what this broker does.</p>`;
 
@@ -85,19 +92,23 @@ class Console extends Component {
   }
 
   render(_, { place: { page, name, visits, isNowhere } }) {
-    const Page = isNowhere ? Nowhere : name && SINGLE[page] ? SINGLE[page] : PAGES[page];
+    const isCluster = Boolean(store.broker?.cluster);
+    const menu = isCluster ? MENU.filter(([path]) => !ONLY_EOSIN.has(path)) : MENU;
+    const Page = isNowhere ? Nowhere : isCluster && ONLY_EOSIN.has(page) ? Untold : name && SINGLE[page] ? SINGLE[page] : PAGES[page];
     const above = BELOW[page] ?? page;
     document.title = isNowhere ? "No such page - Eosin" : `${name || MENU.find((each) => each[0] === page)[1]} - Eosin`;
     return html`<header>
         <a class="brand" href="#/">Eosin</a>
-        <nav aria-label="Pages">${MENU.map(([path, title]) => html`<a key=${path} href=${`#/${path}`} aria-current=${path === above && !isNowhere ? "page" : undefined}>${title}</a>`)}</nav>
+        <nav aria-label="Pages">${menu.map(([path, title]) => html`<a key=${path} href=${`#/${path}`} aria-current=${path === above && !isNowhere ? "page" : undefined}>${title}</a>`)}</nav>
+        ${store.broker && html`<${Search} tables=${store.tables} />`}
         <span class=${`connection ${store.state}`} role="status" id="connection">${STATES[store.state]}</span>
-        <span class="broker">${store.broker ? `broker ${store.broker.node_id}, ${store.broker.version}` : ""}</span>
+        <span class="broker">${whereabouts(store.broker)}</span>
         <button onClick=${() => this.turn()}>${theme() === "dark" ? "Light" : "Dark"} mode</button>
       </header>
       ${store.state === "lost" && html`<p class="away" role="alert">The broker does not answer${store.broker ? html`; what stands here is of <${Time} ms=${store.now()} />` : ""}. The page goes on trying.</p>`}
+      ${store.broker?.trouble && html`<p class="away" role="alert" id="trouble">The cluster does not tell everything: ${store.broker.trouble}. What stands here may be older; the page goes on trying.</p>`}
       <main id="main" tabindex="-1">${store.state === "token" ? html`<${SignIn} />` : html`<${Page} key=${`${page}/${name}/${visits}`} name=${name} store=${store} now=${store.now()} />`}</main>
-      <footer><p>Times are in UTC, by the broker's clock.</p><details><summary>What the words mean</summary><dl>${Object.entries(TERMS).map(([term, text]) => html`<dt key=${term}>${term}</dt><dd>${text}</dd>`)}</dl></details></footer>`;
+      <footer><p>Times are in UTC, by ${store.broker?.cluster ? "the clock of the machine that asks" : "the broker's clock"}.</p><details><summary>What the words mean</summary><dl>${Object.entries(TERMS).map(([term, text]) => html`<dt key=${term}>${term}</dt><dd>${text}</dd>`)}</dl></details></footer>`;
   }
 }
 

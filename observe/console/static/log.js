@@ -197,7 +197,7 @@ export class Log extends Component {
     const { answer, error, view, rows } = this.state;
     const { partition } = this;
     return html`<p class="crumb"><a href="#/topics">Topics</a> / <a href=${to("topics", topicOf(partition))}>${topicOf(partition)}</a> / <a href=${to("partitions", partition)}>${partition}</a></p><h1>Log of ${partition}</h1>
-      ${error && html`<p class="health trouble">${error}</p>`}
+      ${error && html`<p class="health grave">${error}</p>`}
       ${answer && html`<p class="quiet" id="stands"><span title=${TERMS["log end"]}>Log end ${number(answer.log_end)}</span>, <span title=${TERMS["high watermark"]}>high watermark ${number(answer.high_watermark)}</span>, <span title=${TERMS.LSO}>LSO ${number(answer.last_stable)}</span>, log start ${number(answer.log_start)}.
           ${answer.open.length > 0 && html` Open: ${answer.open.slice(0, 5).map((each, index) => html`${index ? ", " : ""}${each.transactional_id ? html`<a href=${to("transactions", each.transactional_id)}>${each.transactional_id}</a>` : `producer ${each.producer_id}`} from offset ${number(each.first_offset)}`)}${answer.open.length > 5 ? ` and ${number(answer.open.length - 5)} more` : ""}.`}</p>
         <div class="filters tools">

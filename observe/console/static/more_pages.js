@@ -77,7 +77,7 @@ export class Connections extends Asked {
 
   render(_, { answer, error }) {
     return html`<h1>Connections</h1>${this.find("client, peer or principal")}
-      ${error && html`<p class="health trouble">${error}</p>`}
+      ${error && html`<p class="health grave">${error}</p>`}
       ${answer && html`<p class="quiet" id="count">${number(answer.connections.length)} of ${number(answer.open)} connections${answer.left_out ? `; ${number(answer.left_out)} more match` : ""}</p>
         <p class="quiet" id="software">By library: ${answer.software.map((each) => `${each.software || "not told"}: ${number(each.connections)}`).join(", ") || "none"}.</p>
         <${LongTable} label="Connections" columns=${connectionColumns} rows=${answer.connections} empty="Nobody is connected, or none matches." />`}
@@ -143,7 +143,7 @@ export class Metrics extends Asked {
       { title: "What it is", cell: (row) => html`<span title=${row.help}>${row.help}</span>` },
     ];
     return html`<h1>Metrics</h1>${this.find("name, label or meaning")}
-      ${error && html`<p class="health trouble">${error}</p>`}
+      ${error && html`<p class="health grave">${error}</p>`}
       ${answer && html`<p class="quiet" id="count">${number(rows.length)} of ${number(answer.length)} series, without the buckets of histograms</p>
         <${LongTable} label="Metrics" columns=${columns} rows=${rows} empty="None matches." />`}
       <p class="quiet"><a href="/metrics" target="_blank" rel="noreferrer">As Prometheus reads them</a></p>`;

@@ -8,7 +8,7 @@ import { Lanes } from "./lanes.js";
 import { Command, html, Json, LongTable, Outcome, since, State, Time, Countdown, to, topicOf } from "./parts.js";
 import {
   behind, chosenPartitions, chosenTransactions, endColumns, eventColumns, groupColumns, holdersOf, newest, partitionColumns,
-  transactionColumns,
+  told, transactionColumns,
 } from "./tables.js";
 import { diskWords, DURABILITY, duration, health, number, quoted, sentenceOf, size, TERMS, urgency } from "./words.js";
 
@@ -43,17 +43,17 @@ export class Overview extends Component {
       <p class=${`health ${urgency(broker, held, tables.transactions, now)}`} id="health">${health(broker, held[0]?.held_by)}${broker?.held > 0 && held[0] ? html` <a href=${to("partitions", held[0].key)}>Why, and until when</a>` : ""}</p>
       ${broker && html`<dl class="figures">
         ${[["open", broker.open], ["deciding", broker.preparing], ["transactional ids", broker.ids], ["partitions", broker.partitions], ["held back", broker.held], ["groups", broker.groups]].map(([name, count]) => html`<div key=${name}><dt>${name}</dt><dd>${number(count)}</dd></div>`)}
-        <div><dt>logs</dt><dd>${size(broker.log_bytes)}</dd></div>
+        ${!broker.cluster && html`<div><dt>logs</dt><dd>${size(broker.log_bytes)}</dd></div>`}
         ${broker.total_bytes > 0 && html`<div class=${broker.is_disk_full ? "grave" : ""}><dt>disk free</dt><dd>${size(broker.free_bytes)}</dd></div>`}
-        <div><dt>durability</dt><dd class="word">${broker.durability}</dd></div></dl>
-        <p class="quiet" id="disk">${DURABILITY[broker.durability]} ${diskWords(broker)}</p>`}
+        ${!broker.cluster && html`<div><dt>durability</dt><dd class="word">${broker.durability}</dd></div>`}</dl>
+        <p class="quiet" id="disk">${broker.cluster ? "Read-only, over Kafka's protocol: who did what, and why, is recorded by Eosin's brokers alone." : `${DURABILITY[broker.durability]} ${diskWords(broker)}`}</p>`}
       ${broker?.is_joined && html`<p class="quiet">This broker is one of several: partitions and ids of the others are in their consoles.</p>`}
-      ${broker && html`<${Charts} samples=${tables.samples} version=${versions.samples} hasDisk=${broker.durability === "fsync"} />`}
-      <section><h2>Open transactions</h2><${LongTable} isShort label="Open transactions" columns=${transactionColumns(now)} rows=${open} empty=${broker?.ids ? "Nothing is open." : `No transaction yet. Point a producer with a transactional.id at ${broker?.address || "this broker"}, or try: echo hello | eosin produce orders --create --transactional-id shop-1${broker?.address ? ` --bootstrap-server ${broker.address}` : ""}`} /></section>
+      ${broker && !broker.cluster && html`<${Charts} samples=${tables.samples} version=${versions.samples} hasDisk=${broker.durability === "fsync"} />`}
+      <section><h2>Open transactions</h2><${LongTable} isShort label="Open transactions" columns=${told(transactionColumns(now), broker)} rows=${open} empty=${broker?.ids ? "Nothing is open." : `No transaction yet. Point a producer with a transactional.id at ${broker?.address || "this broker"}, or try: echo hello | eosin produce orders --create --transactional-id shop-1${broker?.address ? ` --bootstrap-server ${broker.address}` : ""}`} /></section>
       <section><h2>Readers held back</h2><${LongTable} isShort label="Readers held back" columns=${partitionColumns(now, tables.transactions).filter((each) => each.title !== "Size")} rows=${held} empty="Readers of committed records wait for nothing." /></section>
-      <section><h2>Fenced, timed out, refused</h2><${LongTable} isShort label="Fenced, timed out, refused" columns=${eventColumns()} rows=${events} empty="Nobody was fenced." /></section>
-      <section><h2>Last ends</h2><${LongTable} isShort label="Last ends" columns=${endColumns()} rows=${ends} empty="No transaction has ended since this broker began to record." /></section>
-      <${Command} text="eosin transactions list" /><${Json} watch="broker,samples" />`;
+      ${!broker?.cluster && html`<section><h2>Fenced, timed out, refused</h2><${LongTable} isShort label="Fenced, timed out, refused" columns=${eventColumns()} rows=${events} empty="Nobody was fenced." /></section>
+      <section><h2>Last ends</h2><${LongTable} isShort label="Last ends" columns=${endColumns()} rows=${ends} empty="No transaction has ended since this broker began to record." /></section>`}
+      <${Command} text=${broker?.cluster ? "eosin explain" : "eosin transactions list"} /><${Json} watch="broker,samples" />`;
   }
 }
 
@@ -101,7 +101,7 @@ export class Transactions extends Chosen {
     return html`<h1>Transactions</h1>
       ${this.filters([["", "all"], ["open", "open"], ["deciding", "waiting for markers"], ["rest", "at rest"], ["fenced", "with fenced requests"], ["blocks", "that hold readers back"]], "id or client")}
       <p class="quiet" id="count">${number(rows.length)} of ${number(store.tables.transactions.size)} transactional ids</p>
-      <${LongTable} label="Transactions" columns=${transactionColumns(now)} rows=${rows} empty=${store.broker ? "None matches. A producer with a transactional.id appears here when it introduces itself." : "Nothing is known yet."} />
+      <${LongTable} label="Transactions" columns=${told(transactionColumns(now), store.broker)} rows=${rows} empty=${store.broker ? "None matches. A producer with a transactional.id appears here when it introduces itself." : "Nothing is known yet."} />
       <${Left} count=${store.broker?.ids_left_out} what="ids at rest" />
       <${Command} text="eosin transactions list" /><${Json} watch="transactions" />`;
   }
@@ -114,7 +114,7 @@ export class Partitions extends Chosen {
     return html`<h1>Partitions</h1>
       ${this.filters([["", "topics of clients"], ["held", "where readers are held back"], ["internal", "internal topics"], ["followed", "led by other brokers"]], "partition or holder")}
       <p class="quiet" id="count">${number(rows.length)} of ${number(store.tables.partitions.size)} partitions</p>
-      <${LongTable} label="Partitions" columns=${partitionColumns(now, store.tables.transactions)} rows=${rows} empty=${store.broker ? "No partition yet. Create a topic, or write to one." : "Nothing is known yet."} />
+      <${LongTable} label="Partitions" columns=${told(partitionColumns(now, store.tables.transactions), store.broker)} rows=${rows} empty=${store.broker ? "No partition yet. Create a topic, or write to one." : "Nothing is known yet."} />
       <${Left} count=${store.broker?.partitions_left_out} what="partitions" />
       <${Command} text="eosin topics describe TOPIC" /><${Json} watch="partitions" />`;
   }
@@ -129,7 +129,7 @@ export class Groups extends Chosen {
     return html`<h1>Consumer groups</h1>
       <div class="filters"><label>Find <input type="search" value=${this.state.text} placeholder="group" onInput=${(event) => this.find(event)} /></label></div>
       <p class="quiet">Record lag counts what readers of committed records will still get. Control records, aborted records and what is undecided are no lag. Partitions that a member has and the group has committed nothing for are "new": they count from the beginning of the log.</p>
-      <${LongTable} label="Consumer groups" columns=${groupColumns()} rows=${rows} empty=${store.broker ? "No group yet. Groups appear when they commit an offset or have a member." : "Nothing is known yet."} />
+      <${LongTable} label="Consumer groups" columns=${told(groupColumns(), store.broker)} rows=${rows} empty=${store.broker ? "No group yet. Groups appear when they commit an offset or have a member." : "Nothing is known yet."} />
       <${Command} text="eosin groups list" /><${Json} watch="groups" />`;
   }
 }
@@ -198,7 +198,7 @@ class Told extends Component {
   frame(title, command, body) {
     const { answer, error } = this.state;
     return html`<p class="crumb">${this.crumb(title)}</p><h1>${this.props.name}</h1>
-      ${error && this.props.store.state !== "lost" && html`<p class="health trouble" role="alert">${error}</p>`}
+      ${error && this.props.store.state !== "lost" && html`<p class="health grave" role="alert">${error}</p>`}
       ${!answer && !error && html`<p class="quiet">Looking at it.</p>`}
       ${answer && html`<p class="health" id="sentence">${answer.text}</p>`}
       ${answer && html`<ul class="evidence">${this.evidence(answer).slice(0, MOST_EVIDENCE).map((each) => html`<li key=${each}>${each}</li>`)}</ul>`}
@@ -254,7 +254,7 @@ export class Partition extends Told {
         <dt title=${TERMS.LSO}>LSO</dt><dd>${number(row.last_stable)}</dd>
         <dt title=${TERMS.behind}>Behind</dt><dd>${number(behind(row))}</dd>
         <dt>Log start</dt><dd>${number(row.log_start)}</dd></dl>`}
-      <p><a href=${to("log", name)}>The log, batch by batch</a> | <a href=${to("records", name)}>Records</a></p>
+      ${!store.broker?.cluster && html`<p><a href=${to("log", name)}>The log, batch by batch</a> | <a href=${to("records", name)}>Records</a></p>`}
       ${(facts.open?.length ?? 0) > 0 && html`<section><h2>Open here, the oldest first</h2><div class="wide"><table class="plain"><thead><tr><th scope="col">Transactional id</th><th scope="col">Producer</th><th scope="col" class="number">First offset</th><th scope="col">Time left</th></tr></thead>
         <tbody>${facts.open.map((each) => html`<tr><td>${each.transaction ? html`<a href=${to("transactions", each.transaction.transactional_id)}>${each.transaction.transactional_id}</a>` : "no coordinator knows it"}</td><td>${each.producer_id}/${each.producer_epoch}</td><td class="number">${number(each.first_offset)}</td><td>${each.transaction && html`<${Countdown} row=${each.transaction} now=${now} />`}</td></tr>`)}</tbody></table></div>
         ${store.broker?.has_actions && facts.open.filter((each) => !each.transaction).map((each) => html`<${AbortHanging} key=${each.first_offset} partition=${name} each=${each} />`)}</section>`}
@@ -276,11 +276,11 @@ export class Group extends Told {
     return this.frame("Consumer groups", `eosin explain ${quoted(name)} --as group --timeline`, (facts, explained) => html`
       <dl class="facts"><dt>State</dt><dd>${facts.state}${facts.generation ? `, generation ${number(facts.generation)}` : ""}</dd>
         ${facts.protocol && html`<dt>Assigned by</dt><dd>${facts.protocol}</dd>`}</dl>
-      <section><h2>Members</h2>${facts.seen_members?.length ? html`<div class="wide"><table class="plain"><thead><tr><th scope="col">Client id</th><th scope="col">Where</th><th scope="col">Reads</th><th scope="col" class="number">Heard of</th><th scope="col" class="number">Session</th></tr></thead>
-        <tbody>${facts.seen_members.map((each) => html`<tr key=${each.member_id}><td title=${each.member_id}>${each.client_id}${each.instance_id ? ` (${each.instance_id})` : ""}${each.is_leader ? html` <span class="quiet">assigns</span>` : ""}</td><td>${each.peer}</td><td>${each.assigned.length ? each.assigned.map((partition, index) => html`${index ? ", " : ""}<a href=${to("partitions", partition)}>${partition}</a>`) : html`<span class="quiet">nothing now</span>`}${each.assigned_more ? ` and ${number(each.assigned_more)} more` : ""}</td><td class="number">${each.heard_ms < 0 ? html`<span class="quiet">joins</span>` : `${since(each.heard_ms, now)} ago`}</td><td class="number">${duration(each.session_timeout_ms)}</td></tr>`)}</tbody></table></div>` : html`<p class="quiet">None: nobody reads now.</p>`}</section>
+      <section><h2>Members</h2>${facts.seen_members?.length ? html`<div class="wide"><table class="plain"><thead><tr><th scope="col">Client id</th><th scope="col">Where</th><th scope="col">Reads</th>${store.broker?.cluster ? "" : html`<th scope="col" class="number">Heard of</th><th scope="col" class="number">Session</th>`}</tr></thead>
+        <tbody>${facts.seen_members.map((each) => html`<tr key=${each.member_id}><td title=${each.member_id}>${each.client_id}${each.instance_id ? ` (${each.instance_id})` : ""}${each.is_leader ? html` <span class="quiet">assigns</span>` : ""}</td><td>${each.peer}</td><td>${each.assigned.length ? each.assigned.map((partition, index) => html`${index ? ", " : ""}<a href=${to("partitions", partition)}>${partition}</a>`) : html`<span class="quiet">nothing now</span>`}${each.assigned_more ? ` and ${number(each.assigned_more)} more` : ""}</td>${store.broker?.cluster ? "" : html`<td class="number">${each.heard_ms < 0 ? html`<span class="quiet">joins</span>` : `${since(each.heard_ms, now)} ago`}</td><td class="number">${duration(each.session_timeout_ms)}</td>`}</tr>`)}</tbody></table></div>` : html`<p class="quiet">None: nobody reads now.</p>`}</section>
       ${store.broker?.has_actions && facts.seen_members?.length > 0 && html`<${RemoveMember} group=${name} members=${facts.seen_members} />`}
       <section><h2>Partitions</h2><div class="wide"><table class="plain"><thead><tr><th scope="col">Partition</th><th scope="col" class="number">Committed</th><th scope="col" class="number">LSO</th><th scope="col" class="number">Record lag</th><th scope="col" class="number">Control records</th><th scope="col" class="number">Undecided</th></tr></thead>
-        <tbody>${(facts.partitions ?? []).map((each) => html`<tr><td><a href=${to("partitions", each.partition)}>${each.partition}</a>${each.pending ? " (waits for a transaction)" : ""}</td><td class=${`number${isOutOfRange(each) ? " late" : ""}`} title=${isOutOfRange(each) ? `The log has ${number(each.log_start ?? 0)} to ${number(each.high_watermark)}: readers that begin here are told OFFSET_OUT_OF_RANGE.` : ""}>${each.committed < 0 ? html`<span class="quiet">nothing</span>` : number(each.committed)}</td><td class="number">${number(each.last_stable)}</td><td class="number">${each.committed < 0 ? "" : (each.records ?? -1) < 0 ? `≤ ${number(Math.max(0, each.last_stable - Math.max(each.committed, each.log_start ?? 0)))}` : number(each.records)}</td><td class="number">${number(each.control_records ?? 0)}</td><td class="number">${number(Math.max(0, each.high_watermark - each.last_stable))}</td></tr>`)}</tbody></table></div>
+        <tbody>${(facts.partitions ?? []).map((each) => html`<tr><td><a href=${to("partitions", each.partition)}>${each.partition}</a>${each.pending ? " (waits for a transaction)" : ""}</td><td class=${`number${isOutOfRange(each) ? " gone" : ""}`} title=${isOutOfRange(each) ? `The log has ${number(each.log_start ?? 0)} to ${number(each.high_watermark)}: readers that begin here are told OFFSET_OUT_OF_RANGE.` : ""}>${each.committed < 0 ? html`<span class="quiet">nothing</span>` : number(each.committed)}</td><td class="number">${number(each.last_stable)}</td><td class="number">${each.committed < 0 ? "" : (each.records ?? -1) < 0 ? `≤ ${number(Math.max(0, each.last_stable - Math.max(each.committed, each.log_start ?? 0)))}` : number(each.records)}</td><td class="number">${number(each.control_records ?? 0)}</td><td class="number">${number(Math.max(0, each.high_watermark - each.last_stable))}</td></tr>`)}</tbody></table></div>
         ${!facts.partitions?.length && html`<p class="quiet">It has committed nothing.</p>`}</section>
       <${Timeline} events=${explained.timeline} />`);
   }

@@ -134,7 +134,7 @@ export class Records extends Asking {
         <label>From time (UTC) <input name="time" type="datetime-local" step="1" /></label>
         <label>Key contains <input name="key" maxlength="200" autocomplete="off" /></label>
         <label>Value contains <input name="value" maxlength="200" autocomplete="off" /></label><button>Look</button></form>
-      ${error && html`<p class="health trouble" role="alert">${error}</p>`}
+      ${error && html`<p class="health grave" role="alert">${error}</p>`}
       ${answer && html`<p class="quiet" id="looked" role="status">${answer.looked_at ? `Looked at ${plural(answer.looked_at, "record")}, offsets ${number(answer.first)} to ${number(Math.max(answer.first, answer.next - 1))}` : "Nothing to look at"}${key || value ? `; ${plural(rows.length, "record")} found` : ""}.
           ${answer.is_end ? (answer.last_stable < answer.log_end && choice.isolation === "committed" ? ` Committed readers stand at ${number(answer.last_stable)}; the log ends at ${number(answer.log_end)}.` : " That is the end.") : ""}</p>
         <div class="filters tools">
@@ -172,7 +172,7 @@ export class OneRecord extends Asking {
     const isIt = row && row.offset === this.offset;
     const name = row && answer.producers[row.producer_id];
     return html`${this.crumb()}<h1>Record ${number(this.offset)} of ${this.partition}</h1>
-      ${error && html`<p class="health trouble" role="alert">${error}</p>`}
+      ${error && html`<p class="health grave" role="alert">${error}</p>`}
       ${answer && !isIt && html`<p class="health">No record has this offset${row ? html`: the next one is <a href=${to("record", `${this.partition}/${row.offset}`)}>${number(row.offset)}</a>` : ""}.</p>`}
       ${isIt && html`<div class="filters tools">${this.choices(() => this.setState({}))[1]}</div>
         <dl class="facts"><dt>What became of it</dt><dd><${Outcome} name=${row.outcome ?? "plain"} />${row.marker ? ` ${row.marker} marker` : row.is_visible ? ", committed readers get it" : ", committed readers do not get it"}</dd>

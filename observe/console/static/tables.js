@@ -5,9 +5,14 @@ import { attention, CAUSES, deadline, duration, number, size } from "./words.js"
 
 const link = (page, name, tabindex) => html`<a href=${to(page, name)} tabindex=${tabindex} title=${name}>${name}</a>`;
 
+const UNTOLD = new Set(["Size", "Last", "Fenced", "Client", "Last commit"]); // what Kafka's protocol does not tell
+
+/** The columns of a table, for another cluster than Eosin's without those that nobody could fill. */
+export const told = (columns, broker) => (broker?.cluster ? columns.filter((each) => !UNTOLD.has(each.title)) : columns);
+
 export const transactionColumns = (now) => [
   { title: "Transactional id", cell: (row, tab) => link("transactions", row.key, tab), by: (row) => row.key },
-  { title: "State", width: 11, cell: (row) => html`<${State} name=${row.state} />`, by: (row) => row.state },
+  { title: "State", width: 12, cell: (row) => html`<${State} name=${row.state} />`, by: (row) => row.state },
   { title: "Time left", width: 10.6, term: "time left", cell: (row) => html`<${Countdown} row=${row} now=${now} />`, by: (row) => (deadline(row) < 0 ? Infinity : deadline(row)) },
   { title: "Open for", width: 7, number: true, cell: (row) => since(row.start_ms ?? -1, now), by: (row) => (row.start_ms >= 0 ? row.start_ms : Infinity) },
   { title: "Producer", width: 7, term: "epoch", cell: (row) => `${row.producer_id}/${row.producer_epoch}`, by: (row) => row.producer_id },

@@ -4,7 +4,7 @@ import { ChangeSetting, CreateTopic, DeleteTopic, TestRecord } from "./actions.j
 import { Asked } from "./more_pages.js";
 import { Chosen, Derived, Left } from "./pages.js";
 import { Command, html, Json, LongTable, Time, to, topicOf } from "./parts.js";
-import { behind, groupLag, partitionColumns } from "./tables.js";
+import { behind, groupLag, partitionColumns, told } from "./tables.js";
 import { number, plural, quoted, short, size } from "./words.js";
 
 /** Topics out of the partitions that this broker holds, those where readers are held back first. */
@@ -41,7 +41,7 @@ const topicColumns = [
 ];
 
 function readers(row) {
-  if (row.offline) return html`<span class="state deciding">${plural(row.offline, "log")} offline</span>`;
+  if (row.offline) return html`<span class="state gone">${plural(row.offline, "partition")} not available</span>`;
   if (!row.held) return html`<span class="quiet">wait for nothing</span>`;
   const text = `held back in ${plural(row.held, "partition")}${row.holder ? ` by ${row.holder}` : ""}`;
   return html`<span title=${text}>${text}</span>`;
@@ -54,7 +54,7 @@ export class Topics extends Chosen {
     return html`<h1>Topics</h1>
       ${this.filters([["", "topics of clients"], ["held", "where readers are held back"], ["internal", "internal topics"]], "topic")}
       <p class="quiet" id="count">${plural(rows.length, "topic")}</p>
-      <${LongTable} label="Topics" columns=${topicColumns} rows=${rows} empty=${choice.text || choice.state ? "None matches." : "No topic yet. Make one with `eosin topics create orders`, or let a producer write to it."} />
+      <${LongTable} label="Topics" columns=${told(topicColumns, store.broker)} rows=${rows} empty=${choice.text || choice.state ? "None matches." : "No topic yet. Make one with `eosin topics create orders`, or let a producer write to it."} />
       <${Left} count=${store.broker?.partitions_left_out} what="partitions" />
       ${store.broker?.has_actions && html`<${CreateTopic} />`}
       <${Command} text="eosin topics list" /><${Json} watch="partitions" />`;
@@ -127,25 +127,25 @@ export class Topic extends Asked {
     const held = rows.filter((row) => row.log_end !== undefined && behind(row));
     const offline = rows.filter((row) => row.error);
     const away = rows.filter((row) => row.leader < 0);
-    if (offline.length) return [`The log of ${offline[0].key} is offline: ${offline[0].error}.`, true];
-    if (away.length) return [`${plural(away.length, "partition")} without a leader: nobody reads or writes there.`, true];
-    if (held.length) return [`Readers of committed records are held back in ${plural(held.length, "partition")}${held[0].held_by ? `, first by ${short(held[0].held_by)}` : ""}.`, true];
-    return ["Readers of committed records wait for nothing here.", false];
+    if (offline.length) return [`The log of ${offline[0].key} is offline: ${offline[0].error}.`, "grave"];
+    if (away.length) return [`${plural(away.length, "partition")} without a leader: nobody reads or writes there.`, "grave"];
+    if (held.length) return [`Readers of committed records are held back in ${plural(held.length, "partition")}${held[0].held_by ? `, first by ${short(held[0].held_by)}` : ""}.`, "trouble"];
+    return ["Readers of committed records wait for nothing here.", ""];
   }
 
   render({ name, now, store }, { answer, error, all }) {
     const rows = answer ? this.rows(answer, store) : [];
-    const [sentence, isTrouble] = this.health(rows);
+    const [sentence, urgency] = this.health(rows);
     const sum = (what) => rows.reduce((total, row) => total + (row.log_end === undefined ? 0 : what(row)), 0);
     const own = answer?.configs.filter((each) => each.source !== "default") ?? [];
     const factor = Math.max(0, ...rows.map((row) => row.replicas.length));
     return html`<p class="crumb"><a href="#/topics">Topics</a></p><h1>${name}</h1>
-      ${error && html`<p class="health trouble" role="alert">${error}</p>`}
+      ${error && html`<p class="health grave" role="alert">${error}</p>`}
       ${!answer && !error && html`<p class="quiet">Looking at it.</p>`}
-      ${answer && html`<p class=${`health${isTrouble ? " trouble" : ""}`} id="sentence">${sentence}</p>
+      ${answer && html`<p class=${`health ${urgency}`} id="sentence">${sentence}</p>
         <dl class="figures">
-          ${[["partitions", number(answer.partitions)], ["replicas", number(factor)], ["offsets", number(sum((row) => row.log_end - row.log_start))], ["size", size(sum((row) => row.size))], ["open transactions", number(sum((row) => row.open ?? 0))], ["producers", number(new Set(answer.producers.map((each) => each.producer_id)).size) + (answer.producers_known > answer.producers.length ? "+" : "")], ["groups", number(answer.groups.length)]].map(([what, figure]) => html`<div key=${what}><dt>${what}</dt><dd>${figure}</dd></div>`)}</dl>
-        <section><h2>Partitions</h2><${LongTable} label="Partitions" columns=${columnsOf(answer, now, store.tables.transactions)} rows=${rows} empty="It has none." />
+          ${[["partitions", number(answer.partitions)], ["replicas", number(factor)], ["offsets", number(sum((row) => row.log_end - row.log_start))], ...(store.broker?.cluster ? [] : [["size", size(sum((row) => row.size))]]), ["open transactions", number(sum((row) => row.open ?? 0))], ["producers", number(new Set(answer.producers.map((each) => each.producer_id)).size) + (answer.producers_known > answer.producers.length ? "+" : "")], ["groups", number(answer.groups.length)]].map(([what, figure]) => html`<div key=${what}><dt>${what}</dt><dd>${figure}</dd></div>`)}</dl>
+        <section><h2>Partitions</h2><${LongTable} label="Partitions" columns=${told(columnsOf(answer, now, store.tables.transactions), store.broker)} rows=${rows} empty="It has none." />
           <${Left} count=${answer.partitions - answer.replicas.length} what="partitions" /></section>
         <section><h2>Consumer groups</h2><${LongTable} isShort label="Consumer groups" columns=${topicGroupColumns} rows=${answer.groups} empty="No group has committed an offset of this topic here." />
           <${Left} count=${answer.groups_left_out} what="groups" /></section>

@@ -76,7 +76,7 @@ export function health(broker, held) {
   if (!broker) return "Nothing is known yet.";
   const parts = [];
   if (broker.is_disk_full) parts.push("the disk is full: records are refused until there is room, readers go on");
-  if (broker.offline) parts.push(`${plural(broker.offline, "log")} offline`);
+  if (broker.offline) parts.push(broker.cluster ? `${plural(broker.offline, "partition")} without a leader` : `${plural(broker.offline, "log")} offline`);
   if (broker.held) parts.push(`committed readers are held back in ${plural(broker.held, "partition")}${held ? `, first by ${short(held)}` : ""}`);
   if (broker.preparing) parts.push(`${plural(broker.preparing, "transaction")} waiting for markers`);
   if (!parts.length) return broker.open ? `${plural(broker.open, "transaction")} open, and nobody waits.` : "Nothing is open, and nobody waits.";
@@ -113,7 +113,7 @@ export const OUTCOMES = {
 export const CAUSES = {
   open_transaction: "an open transaction", markers_pending: "markers are outstanding", prepared: "a prepared transaction",
   hanging: "it hangs: no coordinator knows it", unknown: "its coordinator is another broker", offline: "its log is offline",
-  disk_full: "the disk is full: records are refused",
+  disk_full: "the disk is full: records are refused", not_told: "not told without READ on the topic and DESCRIBE on every id",
 };
 
 export const TERMS = {

@@ -17,7 +17,7 @@ from waiting import HANG_S, until
 from eosin.cli.serve import configured
 from eosin.node.configuration import load_config
 from eosin.observe.console import streams
-from eosin.observe.console.console import static_files
+from eosin.observe.console.page_routes import static_files
 from eosin.settings.settings import SettingError
 
 pytestmark = pytest.mark.process

@@ -193,7 +193,7 @@ def test_the_pages_of_topics_are_accessible_and_fit_a_telephone(
     found = {}
     for place in ("topics", f"topics/seen-{scheme}", f"partitions/seen-{scheme}-0", "topics/nothing"):
         page = watched.open(place)
-        page.locator(".table tbody a, #sentence, .trouble").first.wait_for()
+        page.locator(".table tbody a, #sentence, .grave").first.wait_for()
         for each in page.locator("details.action summary").all():
             each.click()
         found[place] = findings(page, source)
@@ -205,3 +205,22 @@ def test_the_pages_of_topics_are_accessible_and_fit_a_telephone(
     watched.complaints = [each for each in watched.complaints if "404" not in each]
     watched.close()
     assert not any(found.values()), found
+
+
+def test_one_field_finds_ids_and_topics_from_the_keyboard(watched: Watched, broker: BrokerProcess) -> None:
+    held = shop(broker, "found-writer", "found-books")
+    page = watched.page
+    page.keyboard.press("/")
+    field = page.get_by_label("Search everything")
+    field.fill("FOUND-")
+    hits = page.locator(".search li")
+    hits.filter(has_text="found-writer").filter(has_text="transactional id").wait_for()
+    hits.filter(has_text="found-books-0").wait_for()
+    field.press("Escape")
+    assert hits.count() == 0
+    field.fill("found-books")
+    hits.first.wait_for()
+    field.press("Enter")
+    page.locator("h1", has_text="found-books").wait_for()
+    page.locator("#sentence").wait_for()
+    held.abort_transaction(HANG_S)

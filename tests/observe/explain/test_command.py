@@ -8,14 +8,17 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from apache_kafka import ApacheKafka
 from broker_process import BrokerProcess
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from toolchains import skipped_without
-from waiting import HANG_S
+from waiting import HANG_S, wait_until
 
 from eosin.cli import explain
 from eosin.client.http import HttpError, get
@@ -132,8 +135,67 @@ def test_apache_kafka_is_explained_as_far_as_its_apis_tell(tmp_path: Path) -> No
         done = run("orders-0", *options)
         assert "the transaction of late (producer " in done.stdout
         assert "It will be aborted at" in done.stdout
+        members = [reader(kafka.address, protocol) for protocol in ("classic", "consumer")]
+        wrong = run(*options)
+        assert (wrong.returncode, wrong.stdout.count("has committed nothing for 1 partition of its members")) == (1, 2)
+        for protocol in ("classic", "consumer"):
+            told = run(protocol, *options).stdout
+            assert told.startswith(f"group {protocol}: Stable, 1 member, and nothing committed of 1 partition"), told
+        with console_of(kafka.address) as http:
+            tables = tables_of(http)
+            held = tables["partitions"]["orders-0"]
+            assert (held["held_by"], held["cause"]) == ("late", "open_transaction")
+            assert (tables["transactions"]["late"]["state"], tables["broker"]["broker"]["trouble"]) == ("Ongoing", "")
+            assert {name: row["uncommitted"] for name, row in tables["groups"].items()} == {"classic": 1, "consumer": 1}
+            page = httpx.get(f"http://{http}/api/v1/explain/transactions/late", timeout=HANG_S).json()
+            assert page["text"].startswith("late has a transaction open since ")
+            topic = httpx.get(f"http://{http}/api/v1/topics/orders", timeout=HANG_S).json()
+            assert "late" in {each["transactional_id"] for each in topic["producers"]}
+        for member in members:
+            member.close()
         late.commit_transaction(HANG_S)
         assert "no transaction is open" in run("orders-0", *options).stdout
+
+
+def reader(address: str, protocol: str) -> Consumer:
+    """A member of the group that is named as its protocol, with the partition of `orders`, that commits nothing."""
+    member = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": protocol,
+            "group.protocol": protocol,
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+    member.subscribe(["orders"])
+    wait_until(lambda: (member.poll(0.1), member.assignment())[1], "the member is assigned nothing")
+    return member
+
+
+@contextmanager
+def console_of(address: str) -> Iterator[str]:
+    """HOST:PORT of `eosin console` over a cluster."""
+    command = [sys.executable, "-m", "eosin.cli", "console", "--http", "0", "--bootstrap-server", address]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            told = process.stdout.readline().strip()
+            assert told.startswith(f"console of {address}: http://127.0.0.1:")
+            yield told.partition("http://")[2].rstrip("/")
+        finally:
+            process.terminate()
+    assert process.returncode == 0
+
+
+def tables_of(http: str) -> dict[str, dict[Any, Any]]:
+    """What a page of a console is sent first."""
+    found: dict[str, dict[Any, Any]] = {}
+    for line in httpx.get(f"http://{http}/api/v1/stream?once", timeout=HANG_S).text.splitlines():
+        if line.startswith("data: "):
+            for name, changes in json.loads(line.removeprefix("data: "))["tables"].items():
+                found.setdefault(name, {}).update({row["key"]: row for row in changes.get("rows", ())})
+    return found
 
 
 @pytest.mark.parametrize(

@@ -342,6 +342,19 @@ def group_of(*partitions: GroupPartition, members: int = 1, held_by: tuple[str, 
     return GroupFacts("readers", NOW_MS, "Stable", who, partitions, held_by)
 
 
+def test_a_long_sentence_about_a_group_names_who_holds_it_back_and_leaves_what_the_offsets_are_to_the_evidence() -> (
+    None
+):
+    behind = GroupPartition("orders-0", 15, 40, 41, records=9, control_records=7)
+    uncommitted = GroupPartition("orders-1", -1, 2, 2)
+    found = explain_group(group_of(behind, uncommitted, held_by=("billing-of-the-evening",)))
+    assert found.sentence == (
+        "group readers: Stable, 1 member, lag 9, and nothing committed for orders-1 with up to 2 offsets to read, and 1"
+        " undecided behind the open transaction of billing-of-the-evening."
+    )
+    assert found.evidence[0] == "orders-0: committed 15, lag 9, 7 control records, 1 undecided"
+
+
 def test_an_offset_that_is_deleted_or_not_written_yet_is_the_cause() -> None:
     begins = "A reader that begins there is told OFFSET_OUT_OF_RANGE and goes where its auto.offset.reset says;"
     found = explain_group(group_of(GroupPartition("orders-0", 2, 9, 10, records=4, log_start=5), members=0))
