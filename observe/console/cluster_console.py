@@ -16,13 +16,12 @@ from eosin.client.client import Client
 from eosin.client.errors import ClientError
 from eosin.observe.console.cluster_answers import ClusterAnswers
 from eosin.observe.console.cluster_rounds import SHORTEST_MS, ClusterRounds
-from eosin.observe.console.page_routes import PageRoutes, json_body, refused
+from eosin.observe.console.page_routes import LONGEST_NAME, PageRoutes, json_body, refused
 from eosin.observe.console.sessions import Sessions
 from eosin.observe.console.streams import Streams
 from eosin.observe.explain.cluster_facts import ClusterFacts
 from eosin.runtime.clock import Clock
 
-LONGEST_NAME: Final = 1000
 ONLY_EOSIN: Final = (
     "the console of another cluster has no such page: only a broker with `eosin serve --console` knows it"
 )

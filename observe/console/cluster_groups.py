@@ -52,7 +52,8 @@ class ClusterGroups:
         self.known = {name: seen for name, seen in self.known.items() if name in there}
         self._counted = {key: seen for key, seen in self._counted.items() if key[0] in there}
         self._waiting = [each for each in self._waiting if each in there]
-        fresh = [each for each in listed if each not in self.known and each not in self._waiting]
+        waiting = set(self._waiting)
+        fresh = [each for each in listed if each not in self.known and each not in waiting]
         self._waiting = [*fresh, *self._waiting] or listed
         for name in self._waiting[:PER_ROUND]:
             seen = await self._surveyed(admin, name, offsets)

@@ -91,7 +91,7 @@ class ClusterPartitions:
         starts = await list_offsets(self._client, dict.fromkeys(led, EARLIEST))
         self.offsets = {each: PartitionOffsets(starts[each], min(stable[each], ends[each]), ends[each]) for each in led}
         held = [each for each, at in self.offsets.items() if at.last_stable < at.high_watermark]
-        self._held = {each: at for each, at in self._held.items() if each in held}
+        self._held = {each: self._held[each] for each in held if each in self._held}
         holders = await self._holders(held[:MOST_HELD])
         self._rows.put_all(
             {str(each): self._row(each, is_internal=infos[each][1], holder=holders.get(each)) for each in shown},

@@ -4,7 +4,7 @@ Always true: it reads only, but for `Actions`, where they are allowed.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 from starlette.requests import Request
@@ -18,7 +18,7 @@ from eosin.observe.console.explanations import BrokerExplainer
 from eosin.observe.console.feed import Feed
 from eosin.observe.console.history import BrokerHistory
 from eosin.observe.console.log_routes import LogRoutes
-from eosin.observe.console.page_routes import JSON, PageRoutes, json_body, refused
+from eosin.observe.console.page_routes import JSON, LONGEST_NAME, PageRoutes, json_body, refused
 from eosin.observe.console.rounds import Known, Rounds
 from eosin.observe.console.sessions import Sessions
 from eosin.observe.console.streams import Streams
@@ -32,8 +32,6 @@ from eosin.runtime.version import VERSION
 
 if TYPE_CHECKING:
     from eosin.network.connection import ServerConnection
-
-LONGEST_NAME: Final = 1000
 
 
 class Console:

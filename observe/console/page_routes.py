@@ -29,6 +29,8 @@ KINDS: Final = {
     ".svg": "image/svg+xml",
 }
 PAGE: Final = "index.html"
+LONGEST_NAME: Final = 1000
+"""Characters of a name that a page asks for."""
 
 
 class PageRoutes:

@@ -5,6 +5,7 @@ exactly when the batch does; it is read after the transactional id was initialis
 transaction; and a reader waits until every earlier record of the topic is decided, also those of other pipelines.
 """
 
+import hashlib
 import json
 from dataclasses import dataclass
 from typing import Final, Self
@@ -29,6 +30,12 @@ TOPIC_SETTINGS: Final = {
     "segment.bytes": "1048576",
 }
 _POLL_MS: Final = 200
+_HASH_DIGITS: Final = 32
+
+
+def range_hash_of(entry: bytes) -> str:
+    """The hash of a batch's entry in the offset log, as markers have it, whichever sink wrote them."""
+    return hashlib.sha256(entry).hexdigest()[:_HASH_DIGITS]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,14 @@ Spark hands neither to a sink in Python, and this process has no Java to open ot
 folder of this machine is read or the error is raised; of any other one nothing is known, in every run alike.
 """
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from eosin.pipeline.common.errors import ConflictingSettings
+from eosin.pipeline.common.progress_marker import range_hash_of
 
-HASH_DIGITS: Final = 32
 UNKNOWN_RANGE: Final = "-"
 """In place of a hash: the batch is known by its number alone."""
 
@@ -37,7 +36,7 @@ class CheckpointFolder:
             return UNKNOWN_RANGE
         entry = self._folder / "offsets" / str(batch)
         try:
-            return hashlib.sha256(entry.read_bytes()).hexdigest()[:HASH_DIGITS]
+            return range_hash_of(entry.read_bytes())
         except FileNotFoundError as error:
             raise ConflictingSettings(
                 f"the checkpoint has no {entry}: give each query a checkpoint of its own, which nobody cleans"

@@ -4,15 +4,13 @@ Always true: the range hash covers the checkpoint's own entry for the batch. Spa
 any row of the batch, and does not write it again when it replays the batch.
 """
 
-import hashlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from eosin.pipeline.common.errors import ConflictingSettings
+from eosin.pipeline.common.progress_marker import range_hash_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-HASH_DIGITS: Final = 32
 
 
 class QueryCheckpoint:
@@ -38,7 +36,7 @@ class QueryCheckpoint:
             entry = bytes(self._read(stream))
         finally:
             stream.close()
-        return hashlib.sha256(entry).hexdigest()[:HASH_DIGITS]
+        return range_hash_of(entry)
 
     @property
     def has_state(self) -> bool:
