@@ -112,7 +112,11 @@ def test_a_machine_without_room_for_a_directory_is_told_so(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--bootstrap-server", "127.0.0.1:1", "--timeout", "0.5"], "cannot connect to 127.0.0.1:1"),
+        pytest.param(
+            ["--bootstrap-server", "127.0.0.1:1", "--timeout", "0.5"],
+            "cannot connect to 127.0.0.1:1",
+            marks=pytest.mark.process,
+        ),
         (["--demo", "--bootstrap-server", "kafka:9092"], "--demo has a broker of its own: --bootstrap-server is for"),
         (["--listen", "127.0.0.1:9092"], "--listen is for the broker of --demo"),
         (["--http", "0.0.0.0:0"], "--http must be an address of this machine alone, not '0.0.0.0:0'"),

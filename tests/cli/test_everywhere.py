@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
+from cluster_console import console_of
 from secured_cluster import PASSWORDS, SecuredCluster
 from secured_shell import PASSWORD, secured_eosin
 from shell import Shell
@@ -82,7 +83,7 @@ def test_the_walk_goes_through_every_command_that_asks_a_cluster() -> None:
             found |= set(leaves(module.parser(), name))
     assert len(found) > 30
     walked = {next((each for each in found if f"{line} ".startswith(f"{each} ")), line) for line in WALK}
-    assert walked == found
+    assert walked | {"console"} == found  # it goes on until a signal: the last test of this file
 
 
 @pytest.fixture(scope="module", params=["alone", "two joined"])
@@ -159,3 +160,24 @@ def test_every_command_works_beside_other_kinds_of_broker_or_says_in_one_sentenc
             assert (ended.code, ended.err.count("\n")) == (1, 1), (line, ended)
         else:
             assert ended.code == 0, (line, ended)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.full
+@pytest.mark.timeout(600)
+def test_a_console_over_a_secured_cluster_shows_what_its_user_may_see_to_who_has_its_token(place: Place) -> None:
+    created = place.admin.run("topics", "create", "shown")
+    assert created.code == 0, created.err
+    code, said = place.stranger.refused("console", "--http", "0")
+    assert code in (1, 2)
+    assert "Authentication failed" in said
+    with console_of(place.admin.address, place.admin.environment) as console:
+        assert console.get("/api/v1/stream?once", with_token=False).status_code == 401
+        tables = console.tables()
+        assert tables["broker"]["broker"]["trouble"] == ""
+        assert "shown-0" in tables["partitions"]
+        assert console.get("/api/v1/topics/shown").json()["partitions"] == 1
+    with console_of(place.nobody.address, place.nobody.environment) as console:
+        assert "shown-0" not in console.tables()["partitions"]
+        assert console.get("/api/v1/topics/shown").status_code == 404

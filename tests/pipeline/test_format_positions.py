@@ -15,6 +15,8 @@ from eosin.pipeline.source.options import LATEST, SourceOptions, Timestamps
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord
 
+pytestmark = pytest.mark.process
+
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
 

@@ -8,14 +8,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 from apache_kafka import ApacheKafka
 from broker_process import BrokerProcess
+from cluster_console import console_of
 from confluent_kafka import Consumer, KafkaException, Producer
 from toolchains import skipped_without
 from waiting import HANG_S, wait_until
@@ -141,15 +139,15 @@ def test_apache_kafka_is_explained_as_far_as_its_apis_tell(tmp_path: Path) -> No
         for protocol in ("classic", "consumer"):
             told = run(protocol, *options).stdout
             assert told.startswith(f"group {protocol}: Stable, 1 member, and nothing committed of 1 partition"), told
-        with console_of(kafka.address) as http:
-            tables = tables_of(http)
+        with console_of(kafka.address) as console:
+            tables = console.tables()
             held = tables["partitions"]["orders-0"]
             assert (held["held_by"], held["cause"]) == ("late", "open_transaction")
             assert (tables["transactions"]["late"]["state"], tables["broker"]["broker"]["trouble"]) == ("Ongoing", "")
             assert {name: row["uncommitted"] for name, row in tables["groups"].items()} == {"classic": 1, "consumer": 1}
-            page = httpx.get(f"http://{http}/api/v1/explain/transactions/late", timeout=HANG_S).json()
+            page = console.get("/api/v1/explain/transactions/late").json()
             assert page["text"].startswith("late has a transaction open since ")
-            topic = httpx.get(f"http://{http}/api/v1/topics/orders", timeout=HANG_S).json()
+            topic = console.get("/api/v1/topics/orders").json()
             assert "late" in {each["transactional_id"] for each in topic["producers"]}
         for member in members:
             member.close()
@@ -171,31 +169,6 @@ def reader(address: str, protocol: str) -> Consumer:
     member.subscribe(["orders"])
     wait_until(lambda: (member.poll(0.1), member.assignment())[1], "the member is assigned nothing")
     return member
-
-
-@contextmanager
-def console_of(address: str) -> Iterator[str]:
-    """HOST:PORT of `eosin console` over a cluster."""
-    command = [sys.executable, "-m", "eosin.cli", "console", "--http", "0", "--bootstrap-server", address]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            told = process.stdout.readline().strip()
-            assert told.startswith(f"console of {address}: http://127.0.0.1:")
-            yield told.partition("http://")[2].rstrip("/")
-        finally:
-            process.terminate()
-    assert process.returncode == 0
-
-
-def tables_of(http: str) -> dict[str, dict[Any, Any]]:
-    """What a page of a console is sent first."""
-    found: dict[str, dict[Any, Any]] = {}
-    for line in httpx.get(f"http://{http}/api/v1/stream?once", timeout=HANG_S).text.splitlines():
-        if line.startswith("data: "):
-            for name, changes in json.loads(line.removeprefix("data: "))["tables"].items():
-                found.setdefault(name, {}).update({row["key"]: row for row in changes.get("rows", ())})
-    return found
 
 
 @pytest.mark.parametrize(
