@@ -43,6 +43,8 @@ def typed(request: pytest.FixtureRequest, tmp_path: Path, shell: Shell) -> Itera
     lines = lines_of(request.param)
     if request.param == "fish":  # it is told once, at a prompt
         (tmp_path / ".config/fish/completions").mkdir()
+        # Without this folder fish reads all manual pages in a process of its own, which may outlive it.
+        (tmp_path / ".local/share/fish/generated_completions").mkdir(parents=True)
         subprocess.run(["sh", "-c", *lines], env={**environment, "HOME": str(tmp_path)}, check=True, timeout=HANG_S)
         lines = []
     (tmp_path / file).write_text("\n".join([own, *lines, ""]))
