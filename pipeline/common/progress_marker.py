@@ -138,8 +138,18 @@ async def last_record(
 ) -> tuple[bytes, int] | None:
     """The value and the time of the last committed record whose key is `name`; None if there is none.
 
-    Waits for the undecided transactions of others in the topic, since the record could lie behind one of them.
     Raises ClientError or TimeoutError.
+    """
+    return (await last_records(client, topic, timeout_ms=timeout_ms, clock=clock)).get(name)
+
+
+async def last_records(
+    client: Client, topic: str, *, timeout_ms: int = TASK_TIMEOUT_MS, clock: Clock | None = None
+) -> dict[str, tuple[bytes, int]]:
+    """The value and the time of the last committed record of each key that has a value.
+
+    Waits for the undecided transactions of others in the topic, since a record could lie behind one of them. Raises
+    ClientError or TimeoutError.
     """
     clock = clock or SystemClock()
     deadline_ms = clock.elapsed_ms() + timeout_ms
@@ -148,12 +158,14 @@ async def last_record(
     end = (await everything.list_offset(partition, LATEST)).offset
     consumer = Consumer(client, isolation=IsolationLevel.READ_COMMITTED)
     await consumer.assign_from([partition], EARLIEST)
-    found: tuple[bytes, int] | None = None
+    found: dict[str, tuple[bytes, int]] = {}
     while consumer.position(partition) < end:
         for each in await consumer.poll(_POLL_MS):
-            if each.record.key == name.encode():
-                value = each.record.value
-                found = None if value is None else (value, each.record.timestamp)
+            key = (each.record.key or b"").decode(errors="replace")
+            if each.record.value is None:
+                found.pop(key, None)
+            else:
+                found[key] = (each.record.value, each.record.timestamp)
         if clock.elapsed_ms() > deadline_ms:
             raise TimeoutError(f"an undecided transaction in topic {topic} hides what comes after it")
     return found

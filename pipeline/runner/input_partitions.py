@@ -17,10 +17,10 @@ from eosin.client.client import Client
 from eosin.client.consumer import EARLIEST, ConsumedRecord, Consumer
 from eosin.client.errors import BrokerError
 from eosin.pipeline.common.errors import DataLoss, MissingOffsets
+from eosin.pipeline.common.group_offsets import GroupOffset, committed_offsets
 from eosin.pipeline.common.periodic_lookup import PeriodicLookup
 from eosin.pipeline.common.settings import RESET_EARLIEST
 from eosin.pipeline.common.topic_partitions import find_partitions
-from eosin.pipeline.runner.group_offsets import GroupOffset, committed_offsets
 from eosin.pipeline.runner.input_marker import InputMarker, ReadTopic
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, TopicPartition, uuid_text

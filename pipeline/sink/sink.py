@@ -18,14 +18,18 @@ from eosin.client.producer import TRANSACTION_TIMEOUT_MS
 from eosin.pipeline.common.errors import CalledTwice, ConflictingSettings, require_spark
 from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.common.progress_marker import create_topic
+from eosin.pipeline.common.progress_marker import progress_topic as default_progress_topic
 from eosin.pipeline.common.progress_reports import BatchReport
 from eosin.pipeline.common.retrying_client import RetryingClient
-from eosin.pipeline.common.security import carried_settings
+from eosin.pipeline.common.security import carried_settings, client_settings
 from eosin.pipeline.common.session_settings import check_session
 from eosin.pipeline.common.settings import MAX_POLL_INTERVAL_MS
 from eosin.pipeline.common.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS, TaskTimeouts
 from eosin.pipeline.common.topic_creation import create_topics
 from eosin.pipeline.common.topic_partitions import topic_partitions
+from eosin.pipeline.realtime.plan import without_source
+from eosin.pipeline.realtime.query import BATCH, COMMIT_INTERVAL_MS, RealTimeQuery, RealTimeSettings
+from eosin.pipeline.realtime.query import TRIGGER as REAL_TIME
 from eosin.pipeline.sink.batch_limits import BatchLimits
 from eosin.pipeline.sink.batch_query import BatchQuery, present_query
 from eosin.pipeline.sink.batch_transactions import BatchTransactions
@@ -116,6 +120,10 @@ class TxnSink:
         self._task_timeout_ms = task_timeout_ms
         self._request_timeout_ms = request_timeout_ms
         self._topic_creation_ms = max_poll_interval_ms // 2
+        self._command_config = command_config
+        self._progress_topic = progress_topic or default_progress_topic(pipeline)
+        self._transaction_timeout_ms = transaction_timeout_ms
+        self._adopt_checkpoint = adopt_checkpoint
         self._on_batch = on_batch
         self._clock = clock or SystemClock()
         self._new_transactions = functools.partial(
@@ -135,6 +143,7 @@ class TxnSink:
         self._executors_route = ExecutorsRoute(self._loop, lease_port=lease_port)
         self._run: _QueryRun | None = None
         self._running: _RunningQuery | None = None
+        self._real_time: RealTimeQuery | None = None
 
     def start(
         self,
@@ -144,12 +153,21 @@ class TxnSink:
         trigger: str | None = None,
         mode: str = "append",
         options: Mapping[str, str] | None = None,
+        commit_interval_ms: int = COMMIT_INTERVAL_MS,
+        real_time_batch: str = BATCH,
     ) -> StreamingQuery:
         """Start a query that writes a streaming frame to this sink.
 
-        `trigger` is a time between batches ("2 seconds", "500ms") or "available-now"; without one, batches follow each
-        other at once. Raises ConflictingSettings or BadRows before the query runs.
+        `trigger` is a time between batches ("2 seconds", "500ms"), "available-now" or "real-time"; without one, batches
+        follow each other at once. In real time each row is committed within `commit_interval_ms` and some ms,
+        apart from the others, and Spark notes its own progress every `real_time_batch`. Raises a PipelineError, or in
+        real time a ClientError, before the query runs.
         """
+        if trigger == REAL_TIME:
+            if mode == "complete":
+                raise ConflictingSettings("real time writes each row as it comes, so mode complete has no meaning")
+            check_columns(without_source(frame.dtypes), default_topic=self._topic)
+            return self._start_real_time(frame, checkpoint, dict(options or {}), commit_interval_ms, real_time_batch)
         check_session(frame.sparkSession)
         check_columns(frame.dtypes, default_topic=self._topic)
         if str((options or {}).get(_ASYNC_PROGRESS, "false")).lower() == "true":
@@ -162,11 +180,35 @@ class TxnSink:
             writer = writer.trigger(processingTime=_interval(trigger))
         return writer.start()
 
+    def _start_real_time(
+        self, frame: DataFrame, checkpoint: str, options: dict[str, str], commit_interval_ms: int, batch: str
+    ) -> StreamingQuery:
+        settings = RealTimeSettings(
+            pipeline=self.pipeline,
+            bootstrap=self._bootstrap,
+            topic=self._topic,
+            progress_topic=self._progress_topic,
+            commit_interval_ms=commit_interval_ms,
+            transaction_timeout_ms=self._transaction_timeout_ms,
+            task_timeout_ms=self._task_timeout_ms,
+            request_timeout_ms=self._request_timeout_ms,
+            adopt_checkpoint=self._adopt_checkpoint,
+            client_settings=client_settings(self._command_config),
+        )
+        if self._real_time is not None:
+            self._real_time.close()
+        self._real_time = RealTimeQuery(settings)
+        return self._real_time.start(
+            frame, checkpoint=checkpoint, batch=batch, options=options, security=self._security
+        )
+
     def close(self) -> None:
         """Close the connections. An open transaction is aborted by its timeout, or by the next start."""
         with self._one_batch_at_a_time:
             self._close_client()
             self._loop.close()
+        if self._real_time is not None:
+            self._real_time.close()
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one micro-batch. `foreachBatch` or a function of it calls this, at most once for each batch.

@@ -16,7 +16,7 @@ from eosin.client.errors import BrokerError
 from eosin.client.producer import Producer
 from eosin.client.transactions import TransactionAdmin
 from eosin.pipeline.common.errors import BadProgressTopic, ConflictingSettings, MissingOffsets, PipelineFenced
-from eosin.pipeline.runner.group_offsets import committed_offsets
+from eosin.pipeline.common.group_offsets import committed_offsets
 from eosin.pipeline.runner.input_marker import InputMarker, ReadTopic, marker_topic
 from eosin.pipeline.runner.runner import Output, Runner
 from eosin.pipeline.sink.batch_transactions import BatchTransactions

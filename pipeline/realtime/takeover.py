@@ -1,0 +1,201 @@
+"""The driver's part of a Real-time Mode pipeline: it takes all partitions over, and keeps their positions alive.
+
+Owns the transactional ids of the partitions that were read before, until a task takes one over in turn by
+InitProducerId. Always true: the ids are initialised before positions are read, so no transaction of an earlier run is
+undecided; and a position is committed again, unchanged, by its owner alone.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from eosin.client.client import Client
+from eosin.client.errors import BrokerError
+from eosin.client.producer import Producer
+from eosin.pipeline.common.abort import OVER, abort_as_courtesy
+from eosin.pipeline.common.errors import MissingOffsets
+from eosin.pipeline.common.group_offsets import committed_offsets
+from eosin.pipeline.common.progress_marker import ensure_topic, last_records, unreadable
+from eosin.pipeline.common.task_timeouts import TASK_TIMEOUT_MS
+from eosin.pipeline.realtime.positions import PartitionMarker, SourcePosition, is_of, transactional_id
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import ZERO_UUID, TopicPartition, uuid_text
+from eosin.runtime.clock import Clock, SystemClock
+
+_AT_ONCE: Final = 16
+_NAMED_AT_MOST: Final = 20
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Owned:
+    """A partition that no task has taken over yet."""
+
+    producer: Producer
+    position: SourcePosition
+
+
+class Takeover:
+    """One start of a pipeline. Call `start`, then `refresh` regularly."""
+
+    def __init__(
+        self,
+        client: Client,
+        source: Client,
+        pipeline: str,
+        *,
+        topic: str,
+        transaction_timeout_ms: int,
+        adopt: bool = False,
+        timeout_ms: int = TASK_TIMEOUT_MS,
+        clock: Clock | None = None,
+    ) -> None:
+        """`topic` holds the markers. `source` is a client of the cluster that is read. With `adopt`, partitions whose
+        position is lost, or of another topic with the same name, begin where the checkpoint says."""
+        self._client = client
+        self._source = source
+        self._pipeline = pipeline
+        self._topic = topic
+        self._transaction_timeout_ms = transaction_timeout_ms
+        self._adopt = adopt
+        self._timeout_ms = timeout_ms
+        self._clock = clock or SystemClock()
+        self._owned: dict[TopicPartition, _Owned] = {}
+        self.known: Sequence[str] = ()
+        """The transactional ids that have a marker."""
+
+    @property
+    def owned(self) -> frozenset[TopicPartition]:
+        """The partitions whose positions the driver keeps alive."""
+        return frozenset(self._owned)
+
+    async def start(self) -> dict[TopicPartition, SourcePosition]:
+        """Fence earlier runs, and return the position of each partition that has one. Raises MissingOffsets,
+        BadProgressTopic, a ClientError or TimeoutError."""
+        await ensure_topic(self._client, self._topic)
+        markers = await read_markers(
+            self._client, self._pipeline, self._topic, timeout_ms=self._timeout_ms, clock=self._clock
+        )
+        self.known = tuple(transactional_id(self._pipeline, each) for each in markers)
+        producers = {each: self._producer(each) for each in markers}
+        await _all([producer.init() for producer in producers.values()])
+        positions = await read_positions(self._client, self._pipeline, list(markers))
+        ids = await self._topic_ids({each.topic for each in markers})
+        present = self._checked(markers, positions, ids)
+        self._owned = {each: _Owned(producers[each], position) for each, position in present.items()}
+        await self.refresh()
+        return present
+
+    async def refresh(self) -> None:
+        """Commit the positions again that no task has taken over, since offsets expire. Raises a ClientError."""
+        await _all([self._refresh(partition, owned) for partition, owned in list(self._owned.items())])
+
+    async def _refresh(self, partition: TopicPartition, owned: _Owned) -> None:
+        producer, position = owned.producer, owned.position
+        try:
+            producer.begin()
+            metadata = {partition.topic: position.metadata()}
+            await producer.send_offsets({partition: position.committed}, self._pipeline, metadata=metadata)
+            await producer.commit()
+        except BrokerError as error:
+            self._owned.pop(partition, None)
+            if error.code not in OVER:
+                await abort_as_courtesy(producer, asked_to_commit=False)
+                raise
+            log.debug("%s has another owner now (%s)", partition, error)
+
+    def _producer(self, partition: TopicPartition) -> Producer:
+        name = transactional_id(self._pipeline, partition)
+        return Producer(self._client, name, transaction_timeout_ms=self._transaction_timeout_ms)
+
+    def _checked(
+        self,
+        markers: Mapping[TopicPartition, PartitionMarker],
+        positions: Mapping[TopicPartition, SourcePosition],
+        ids: Mapping[str, str],
+    ) -> dict[TopicPartition, SourcePosition]:
+        """The positions that count. Raises MissingOffsets."""
+        # A topic that is gone for good needs no position; one with another id is new, and its position means nothing.
+        anew = {
+            each
+            for each, marker in markers.items()
+            if each.topic in ids and marker.topic_id not in ("", ids[each.topic]) and ids[each.topic]
+        }
+        anew = {each for each in anew if each not in positions or positions[each].topic_id not in ("", ids[each.topic])}
+        lost = [each for each in markers if each.topic in ids and each not in positions and each not in anew]
+        if not self._adopt:
+            if anew:
+                raise MissingOffsets(
+                    f"topic {min(anew).topic} was deleted and created anew since pipeline {self._pipeline!r} has read"
+                    " it: start with a new checkpoint and adopt_checkpoint=True to read the new one"
+                )
+            if lost:
+                raise MissingOffsets(
+                    f"pipeline {self._pipeline!r} has read {_named(lost)} before, and its group has lost the position"
+                    " there (offsets.retention.minutes, or somebody has deleted it): set the offsets of group"
+                    f" {self._pipeline!r}, or start with adopt_checkpoint=True, which may repeat the rows since the"
+                    " checkpoint's last batch"
+                )
+        return {each: positions[each] for each in positions if each not in anew and each.topic in ids}
+
+    async def _topic_ids(self, topics: set[str]) -> dict[str, str]:
+        """The ids of the topics that exist; an empty one where brokers have none."""
+        if not topics:
+            return {}
+        metadata = await self._source.retry(lambda: self._source.fetch_metadata(sorted(topics)))
+        found = {}
+        for name in topics:
+            if metadata.topics[name].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue
+            topic_id = metadata.topic(name).topic_id
+            found[name] = "" if topic_id == ZERO_UUID else uuid_text(topic_id)
+        return found
+
+
+async def read_markers(
+    client: Client, pipeline: str, topic: str, *, timeout_ms: int = TASK_TIMEOUT_MS, clock: Clock | None = None
+) -> dict[TopicPartition, PartitionMarker]:
+    """The markers of a pipeline. Raises BadProgressTopic, a ClientError or TimeoutError."""
+    found = {}
+    records = await last_records(client, topic, timeout_ms=timeout_ms, clock=clock)
+    for key, (value, _) in records.items():
+        if is_of(pipeline, key):
+            try:
+                marker = PartitionMarker.parse(value)
+            except ValueError as error:
+                raise unreadable(key, topic, error) from error
+            found[marker.partition] = marker
+    return found
+
+
+async def read_positions(
+    client: Client, pipeline: str, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, SourcePosition]:
+    """The positions of a pipeline; partitions without one are left out. Raises a ClientError."""
+    if not partitions:
+        return {}
+    kept = await committed_offsets(client, pipeline, partitions)
+    return {each: SourcePosition.of(offset.offset, offset.metadata) for each, offset in kept.items()}
+
+
+async def _all(work: Sequence[Coroutine[Any, Any, object]]) -> None:
+    """Run coroutines, a few at once. Raises the first error, when all have ended."""
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(each: Coroutine[Any, Any, object]) -> None:
+        async with turns:
+            await each
+
+    results = await asyncio.gather(*(one(each) for each in work), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+
+
+def _named(partitions: Sequence[TopicPartition]) -> str:
+    some = ", ".join(map(str, partitions[:_NAMED_AT_MOST]))
+    left = len(partitions) - _NAMED_AT_MOST
+    return f"{some} and {left} more" if left > 0 else some
