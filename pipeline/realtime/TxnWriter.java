@@ -25,6 +25,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.InvalidProducerEpochException;
 import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.header.internals.RecordHeaders;
@@ -533,7 +534,9 @@ public final class TxnWriter extends ForeachWriter<Row> {
     private RuntimeException fail(RuntimeException error) {
       if (failure == null) {
         failure = explained(error);
-        LOG.error(failure.getMessage(), error);
+        // Without a task, the partition was only kept, and has moved; a task that is interrupted was told to stop.
+        if (holder == null || error instanceof InterruptException) LOG.debug(failure.getMessage(), error);
+        else LOG.error(failure.getMessage(), error);
         // The task may be waiting for rows until the end of the batch.
         if (holder != null && holder.task != Thread.currentThread()) holder.task.interrupt();
       }

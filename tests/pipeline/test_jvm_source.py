@@ -1,6 +1,6 @@
 """Spark's own Kafka source, from its published jars, in place of `txnlog`: the same rows (S8)."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import maven
 import pytest
@@ -30,5 +30,12 @@ def test_the_jvm_source_reads_the_same_rows_with_the_same_offsets(copier: Copier
 def test_a_session_without_the_kafka_jars_names_the_missing_package(spark: "SparkSession") -> None:
     from eosin.pipeline.source.streams import read_stream
 
-    with pytest.raises(MissingDependency, match=r"spark\.jars\.packages=org\.apache\.spark:spark-sql-kafka"):
-        read_stream(spark, bootstrap="localhost:9092", topics="t", source="jvm")
+    jvm: Any = spark._jvm
+    thread = jvm.java.lang.Thread.currentThread()
+    loader = thread.getContextClassLoader()
+    thread.setContextClassLoader(loader.getParent())  # other tests may have added the jars to its child
+    try:
+        with pytest.raises(MissingDependency, match=r"spark\.jars\.packages=org\.apache\.spark:spark-sql-kafka"):
+            read_stream(spark, bootstrap="localhost:9092", topics="t", source="jvm")
+    finally:
+        thread.setContextClassLoader(loader)

@@ -75,6 +75,10 @@ PROOFS: Final[Mapping[str, Proof]] = {
         "a group's coordinator moves under librdkafka",
         *("coordinator_moves", "--from", "eosin", "--to", "eosin", "--repeats", "50"),
     ),
+    "realtime": _program(
+        "rows of Real-time Mode, once each, through kills of drivers, executors and brokers",
+        *("realtime_kills", "--kills", "100"),
+    ),
     "simulate": _package(
         "a simulated broker under faults", "simulation", "--runs", "20000", "--state", "{state}", "--workers", "auto"
     ),

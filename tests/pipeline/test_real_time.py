@@ -1,0 +1,120 @@
+"""Real-time Mode on Spark: each row once, over starts that know nothing of each other; and what is refused."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import maven
+import pytest
+from broker_process import BrokerProcess
+from toolchains import skipped_without
+from topic_load import TopicLoad
+from waiting import wait_until
+
+from eosin.pipeline.common.errors import BadRows, ConflictingSettings, MissingOffsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytest.importorskip("pyspark")
+
+PARTITIONS = 2
+
+
+@pytest.fixture
+def with_kafka(spark: "SparkSession") -> "SparkSession":
+    """The session of all tests, which gets Spark's own Kafka source while it runs."""
+    with skipped_without():
+        jars = maven.jars("spark-kafka")
+    jvm: Any = spark._jvm
+    context: Any = spark._jsc
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    there = {str(each.getPath()) for each in loader.getURLs()}
+    for jar in jars.glob("*.jar"):
+        if str(jar) not in there:
+            context.sc().addJar(str(jar))
+            loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
+    return spark
+
+
+class Copy:
+    """A query that makes a row of each word of a topic."""
+
+    def __init__(self, spark: "SparkSession", load: TopicLoad, folder: Path) -> None:
+        self.spark, self.load, self.folder = spark, load, folder
+        load.create("words", PARTITIONS)
+        load.create("copied", PARTITIONS)
+
+    def read(self, starting: str = "earliest") -> "DataFrame":
+        options = {"kafka.bootstrap.servers": self.load.bootstrap, "subscribe": "words", "startingOffsets": starting}
+        return (
+            self.spark.readStream.format("kafka")
+            .options(**options, **{"kafka.isolation.level": "read_committed"})
+            .load()
+        )
+
+    def words(self, starting: str = "earliest") -> "DataFrame":
+        from pyspark.sql import functions as f
+
+        words = f.split(f.col("value").cast("string"), " ")
+        source = f.struct("topic", "partition", "offset").alias("source")
+        return self.read(starting).select(source, "partition", f.explode(words).alias("value"))
+
+    def run(self, checkpoint: str, until: list[bytes], starting: str = "earliest") -> None:
+        """Run until the output has these values, and stop in the middle of a batch."""
+        from eosin.pipeline import TxnSink
+
+        sink = TxnSink("words", self.load.bootstrap, "copied")
+        query = sink.start(
+            self.words(starting),
+            checkpoint=str(self.folder / checkpoint),
+            trigger="real-time",
+            real_time_batch="1 minute",
+            commit_interval_ms=20,
+        )
+        try:
+            wait_until(
+                lambda: query.exception() is not None or len(self.copied()) >= len(until),
+                lambda: f"{self.copied()} {query.exception()}",
+                every_s=0.2,
+            )
+        finally:
+            query.stop()
+            sink.close()
+
+    def copied(self) -> list[bytes]:
+        return self.load.values("copied", PARTITIONS)
+
+
+def test_rows_are_written_once_by_starts_that_know_nothing_of_each_other(
+    with_kafka: "SparkSession", tmp_path: Path
+) -> None:
+    with BrokerProcess(tmp_path / "broker", durability="memory") as broker:
+        load = TopicLoad(broker.address)
+        copy = Copy(with_kafka, load, tmp_path)
+        load.transaction("words", [(0, "a b"), (1, "c"), (0, "d e f")])
+        load.transaction("words", [(0, "never")], end="abort")
+        copy.run("first", [b"a", b"b", b"c", b"d", b"e", b"f"])
+        load.transaction("words", [(0, "g"), (1, "h i")])
+        copy.run("second", [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h", b"i"])
+        load.transaction("words", [(0, "j"), (1, "k")])
+        copy.run("second", [b"a"] * 11)
+        assert copy.copied() == [bytes([letter]) for letter in b"abcdefghijk"]
+        refused(copy, tmp_path)
+
+
+def refused(copy: Copy, folder: Path) -> None:
+    """What would lose or repeat rows is refused before a query runs."""
+    from eosin.pipeline import TxnSink
+
+    sink = TxnSink("words", copy.load.bootstrap, "copied")
+    for frame, error, why in (
+        (copy.words("latest"), MissingOffsets, r'startingOffsets earliest .* or {"words": {"0": 7, "1": 4}}'),
+        (copy.words().groupBy("source").count(), BadRows, "value"),
+        (copy.words().distinct(), ConflictingSettings, "a step Deduplicate|a step Distinct"),
+        (copy.read().select("value"), BadRows, "needs a column source"),
+    ):
+        with pytest.raises(error, match=why):
+            sink.start(frame, checkpoint=str(folder / "third"), trigger="real-time")
+    with pytest.raises(ConflictingSettings, match="mode complete"):
+        sink.start(copy.words(), checkpoint=str(folder / "third"), trigger="real-time", mode="complete")
+    sink.close()

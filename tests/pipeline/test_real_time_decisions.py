@@ -1,0 +1,184 @@
+"""What Real-time Mode decides before a query runs: plans, columns, positions, checkpoints. No Spark, no broker."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from eosin.pipeline.common.errors import BadRows, ConflictingSettings, MissingOffsets
+from eosin.pipeline.common.security import client_settings
+from eosin.pipeline.realtime.plan import KafkaSource, Plan, leaves_out, without_source
+from eosin.pipeline.realtime.positions import (
+    PartitionMarker,
+    SourcePosition,
+    is_of,
+    starting_offsets,
+    transactional_id,
+)
+from eosin.pipeline.realtime.query import RealTimeSettings, check_new_checkpoint
+from eosin.pipeline.realtime.writer_jar import SOURCE, jar_name, pack
+from eosin.protocol.names import TopicPartition
+
+ORDERS = TopicPartition("orders", 0)
+SOURCE_COLUMN = ("source", "struct<topic:string,partition:int,offset:bigint>")
+STEPS = ["Project", "StreamingRelationV2"]
+
+
+def source(**options: str) -> tuple[str, dict[str, str]]:
+    """A reader of Spark's Kafka source."""
+    return "kafka", {"kafka.bootstrap.servers": "one:9092", "subscribe": "orders", **options}
+
+
+def settings(**given: object) -> RealTimeSettings:
+    usual = {
+        "pipeline": "p",
+        "bootstrap": "one:9092",
+        "topic": "out",
+        "progress_topic": "p-progress",
+        "commit_interval_ms": 50,
+        "transaction_timeout_ms": 60_000,
+        "task_timeout_ms": 300_000,
+        "request_timeout_ms": 30_000,
+        "adopt_checkpoint": False,
+    }
+    return RealTimeSettings(**{**usual, **given})  # type: ignore[arg-type]
+
+
+def test_a_chain_of_steps_for_single_rows_passes() -> None:
+    Plan(["Project", "Generate", "Filter", "Union", *STEPS], [source(), source(subscribe="more")]).check()
+
+
+@pytest.mark.parametrize(
+    ("plan", "why"),
+    [
+        (Plan(["Aggregate", *STEPS], [source()]), "a step Aggregate"),
+        (Plan(["RepartitionByExpression", *STEPS], [source()]), "a step RepartitionByExpression"),
+        (Plan(["Join", *STEPS], [source(), source(subscribe="more")]), "a step Join"),
+        (Plan(["Generate", *STEPS], [source()], is_deterministic=False), "not deterministic"),
+        (Plan(STEPS, [("rate", {})]), "reads format 'rate'"),
+        (Plan(["LocalRelation"], []), "a step LocalRelation"),
+        (Plan(["Project"], []), "reads no stream"),
+        (Plan(STEPS, [source(), source()]), "topic orders is read by two sources"),
+        (Plan(STEPS, [source(), source(**{"kafka.bootstrap.servers": "two:9092"})]), "several clusters"),
+        (Plan(STEPS, [source(), ("kafka", {"kafka.bootstrap.servers": "one:9092", "subscribepattern": ".*"})]), "name"),
+        (Plan(STEPS, [source(**{"kafka.bootstrap.servers": "one:x"})]), "kafka.bootstrap.servers"),
+    ],
+)
+def test_a_plan_that_could_not_write_each_row_once_is_refused_with_a_sentence(plan: Plan, why: str) -> None:
+    with pytest.raises(ConflictingSettings, match=re.escape(why)):
+        plan.check()
+
+
+def test_a_frame_has_to_name_the_source_of_each_row() -> None:
+    assert without_source([SOURCE_COLUMN, ("value", "binary")]) == [("value", "binary")]
+    with pytest.raises(BadRows, match=r"struct\('topic', 'partition', 'offset'\)"):
+        without_source([("value", "binary")])
+    with pytest.raises(BadRows, match="column source is string"):
+        without_source([("source", "string"), ("value", "binary")])
+
+
+def test_a_position_counts_the_rows_of_its_last_record() -> None:
+    position = SourcePosition.of(8, '{"v":1,"offset":7,"rows":2,"topic_id":"abc","owner":"x"}')
+    assert position == SourcePosition(7, 2, "abc")
+    assert position.next_offset == 7, "more rows of it may be missing"
+    assert SourcePosition.of(position.committed, position.metadata()) == position
+
+
+@pytest.mark.parametrize("metadata", ["", "written by hand", '{"v":1,"offset":3,"rows":2,"topic_id":"","owner":""}'])
+def test_an_offset_that_a_tool_has_set_counts_for_all_rows_before_it(metadata: str) -> None:
+    position = SourcePosition.of(8, metadata)
+    assert (position.next_offset, position.committed, position.metadata()) == (8, 8, "")
+
+
+def test_a_marker_is_read_as_java_writes_it() -> None:
+    marker = PartitionMarker.parse(b'{"v":1,"topic":"orders","partition":0,"topic_id":"abc"}')
+    assert marker == PartitionMarker(ORDERS, "abc")
+    with pytest.raises(ValueError, match="version 2"):
+        PartitionMarker.parse(b'{"v":2}')
+    with pytest.raises(ValueError, match="no marker"):
+        PartitionMarker.parse(b"\xff")
+
+
+def test_transactional_ids_of_two_pipelines_never_meet() -> None:
+    assert transactional_id("p", ORDERS) == "p:orders:0"
+    assert is_of("p", "p:orders:0")
+    assert not is_of("p", "p-2:orders:0")
+    assert not is_of("p", "p")
+
+
+@pytest.mark.parametrize(
+    ("options", "lost"),
+    [
+        ({}, True),
+        ({"startingoffsets": "latest"}, True),
+        ({"startingoffsets": "earliest"}, False),
+        ({"startingoffsets": '{"orders": {"0": 7}}'}, False),
+        ({"startingoffsets": '{"orders": {"0": 8}}'}, True),
+        ({"startingoffsets": '{"orders": {"0": -1}}'}, True),
+        ({"startingoffsets": '{"orders": {"1": 99}}'}, False),
+        ({"startingtimestamp": "5", "startingoffsets": "earliest"}, True),
+    ],
+)
+def test_a_new_checkpoint_may_not_begin_behind_what_is_written(options: dict[str, str], lost: bool) -> None:
+    assert leaves_out(KafkaSource(options), "orders", 0, 7) is lost
+
+
+def test_the_sentence_about_a_new_checkpoint_has_the_offsets_to_begin_with() -> None:
+    plan = Plan(STEPS, [source()])
+    positions = {TopicPartition("orders", 1): SourcePosition(4, 1), ORDERS: SourcePosition(7, 1)}
+    with pytest.raises(MissingOffsets, match=re.escape('{"orders": {"0": 7, "1": 4}}')):
+        check_new_checkpoint(plan, positions, "p")
+    assert starting_offsets({}) == "{}"
+    check_new_checkpoint(plan, {TopicPartition("other", 0): SourcePosition(4, 1)}, "p")
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"commit_interval_ms": 0}, "must be 1 or more"),
+        ({"commit_interval_ms": 40_000}, "twice as long"),
+        ({"pipeline": "a:b"}, "no colon"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(given: dict[str, object], why: str) -> None:
+    with pytest.raises(ConflictingSettings, match=why):
+        settings(**given).check()
+    settings().check()
+
+
+def test_secrets_of_clients_are_not_shown() -> None:
+    assert "hidden" not in repr(settings(client_settings={"sasl.jaas.config": "hidden"}))
+
+
+def test_options_of_a_source_become_settings_of_kafkas_client() -> None:
+    found = KafkaSource(source(**{"kafka.security.protocol": "SSL", "kafka.isolation.level": "read_committed"})[1])
+    assert found.client_settings() == {"bootstrap.servers": "one:9092", "security.protocol": "SSL"}
+    assert KafkaSource({"assign": '{"orders": [0]}'}).topics == frozenset({"orders"})
+
+
+def test_a_file_for_kafkas_java_client_has_no_setting_that_only_eosin_knows(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="b";'
+    file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\nacks=all\n")
+    assert client_settings(str(file)) == {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": login,
+    }
+    assert client_settings(None) == {}
+    (tmp_path / "password").write_text("b")
+    file.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\neosin.sasl.username=a\n"
+        f"eosin.sasl.password.file={tmp_path / 'password'}\n"
+    )
+    with pytest.raises(ConflictingSettings, match=r"eosin\.sasl\..* is a setting of Eosin's own client"):
+        client_settings(str(file))
+
+
+def test_a_jar_is_named_after_its_source_and_has_the_same_bytes_each_time(tmp_path: Path) -> None:
+    assert jar_name(SOURCE.read_bytes()) != jar_name(b"")
+    (tmp_path / "eosin").mkdir()
+    (tmp_path / "eosin" / "A.class").write_bytes(b"a")
+    pack(tmp_path, tmp_path / "1.jar")
+    pack(tmp_path, tmp_path / "2.jar")
+    assert (tmp_path / "1.jar").read_bytes() == (tmp_path / "2.jar").read_bytes()

@@ -1,0 +1,170 @@
+"""The driver's part of Real-time Mode: it fences earlier runs, and keeps the positions of idle partitions alive."""
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+from local_broker import SOCKET, local_broker
+
+from eosin.client.admin import Admin
+from eosin.client.client import Client
+from eosin.client.errors import BrokerError
+from eosin.client.producer import Producer
+from eosin.pipeline.common.errors import BadProgressTopic, MissingOffsets
+from eosin.pipeline.common.progress_marker import ensure_topic
+from eosin.pipeline.realtime.positions import SourcePosition, transactional_id
+from eosin.pipeline.realtime.takeover import Takeover, read_positions
+from eosin.protocol.names import TopicPartition, uuid_text
+from eosin.protocol.records.batch import NewRecord
+
+pytestmark = pytest.mark.virtual
+
+PIPELINE = "p"
+PROGRESS = "p-progress"
+FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Client]:
+    """Of a broker with an input and an output."""
+    async with local_broker(listeners=SOCKET) as server, Client(server.addresses[0]) as client:
+        for topic in ("orders", "out"):
+            await Admin(client).create_topic(topic, 2)
+        yield client
+
+
+class Task:
+    """What a task of Spark does to one partition, as `TxnWriter` does it."""
+
+    def __init__(self, client: Client, partition: TopicPartition) -> None:
+        self.client, self.partition = client, partition
+        self.producer = Producer(client, transactional_id(PIPELINE, partition))
+
+    async def begin(self, offset: int, *, marks: bool = True) -> None:
+        topic, index = self.partition
+        topic_id = uuid_text((await self.client.metadata(topic)).topic_id(topic))
+        self.producer.begin()
+        await self.producer.send(TopicPartition("out", 0), [NewRecord(None, f"{index}:{offset}".encode())])
+        if marks:
+            marker = {"v": 1, "topic": topic, "partition": index, "topic_id": topic_id}
+            key = transactional_id(PIPELINE, self.partition).encode()
+            await self.producer.send(TopicPartition(PROGRESS, 0), [NewRecord(key, json.dumps(marker).encode())])
+        text = json.dumps({"v": 1, "offset": offset, "rows": 1, "topic_id": topic_id, "owner": "task"})
+        await self.producer.send_offsets({self.partition: offset + 1}, PIPELINE, metadata={topic: text})
+
+    async def write(self, offset: int) -> None:
+        await self.producer.init()
+        await self.begin(offset)
+        await self.producer.commit()
+
+
+def takeover(client: Client, *, adopt: bool = False) -> Takeover:
+    return Takeover(client, client, PIPELINE, topic=PROGRESS, transaction_timeout_ms=60_000, adopt=adopt)
+
+
+async def test_a_new_pipeline_has_no_position(client: Client) -> None:
+    begun = takeover(client)
+    assert await begun.start() == {}
+    assert (begun.known, begun.owned) == ((), frozenset())
+
+
+async def test_a_start_fences_earlier_tasks_and_ends_their_transactions(client: Client) -> None:
+    await ensure_topic(client, PROGRESS)
+    done, half = Task(client, FIRST), Task(client, SECOND)
+    await done.write(4)
+    await half.write(1)
+    await half.begin(9)
+    begun = takeover(client)
+    positions = await begun.start()
+    assert {each: found.offset for each, found in positions.items()} == {FIRST: 4, SECOND: 1}
+    with pytest.raises(BrokerError):
+        await half.producer.commit()
+    with pytest.raises(BrokerError):
+        await done.begin(5)
+    assert (await read_positions(client, PIPELINE, [FIRST, SECOND])) == positions
+
+
+async def test_the_driver_commits_positions_again_until_a_task_has_the_partition(client: Client) -> None:
+    await ensure_topic(client, PROGRESS)
+    for partition in (FIRST, SECOND):
+        await Task(client, partition).write(4)
+    begun = takeover(client)
+    await begun.start()
+    assert begun.owned == {FIRST, SECOND}
+    await Task(client, FIRST).write(7)
+    await begun.refresh()
+    assert begun.owned == {SECOND}, "the other one has an owner who fenced the driver"
+    found = await read_positions(client, PIPELINE, [FIRST, SECOND])
+    assert {each: position.offset for each, position in found.items()} == {FIRST: 7, SECOND: 4}
+
+
+async def test_an_idle_position_outlives_the_retention_of_offsets_while_the_query_runs() -> None:
+    import asyncio
+
+    from virtual_time import VirtualLoop  # the loop of this test, whose time is ours
+
+    settings = {"offsets_retention_minutes": 1, "offsets_retention_check_interval_ms": 1000}
+    async with local_broker(listeners=SOCKET, **settings) as server, Client(server.addresses[0]) as client:
+        assert isinstance(asyncio.get_running_loop(), VirtualLoop)
+        for topic in ("orders", "out"):
+            await Admin(client).create_topic(topic, 2)
+        await ensure_topic(client, PROGRESS)
+        await Task(client, FIRST).write(4)
+        begun = takeover(client)
+        await begun.start()
+        for _ in range(30):  # ten minutes of virtual time
+            await asyncio.sleep(20)
+            await begun.refresh()
+        assert {each.offset for each in (await read_positions(client, PIPELINE, [FIRST])).values()} == {4}
+        await asyncio.sleep(120)
+        with pytest.raises(MissingOffsets, match="has lost the position there"):
+            await takeover(client).start()
+        adopted = takeover(client, adopt=True)
+        assert await adopted.start() == {}
+        assert adopted.known == ("p:orders:0",)
+
+
+async def test_a_topic_that_was_created_anew_is_not_taken_for_the_old_one(client: Client) -> None:
+    await ensure_topic(client, PROGRESS)
+    await Task(client, FIRST).write(4)
+    await Admin(client).delete_topics(["orders"])
+    await Admin(client).create_topic("orders", 2)
+    with pytest.raises(MissingOffsets, match="deleted and created anew"):
+        await takeover(client).start()
+    assert await takeover(client, adopt=True).start() == {}
+
+
+async def test_a_topic_that_is_gone_needs_no_position(client: Client) -> None:
+    await ensure_topic(client, PROGRESS)
+    await Task(client, FIRST).write(4)
+    await Admin(client).delete_topics(["orders"])
+    assert await takeover(client).start() == {}
+
+
+async def test_an_offset_that_a_tool_has_set_is_kept_as_it_is(client: Client) -> None:
+    await ensure_topic(client, PROGRESS)
+    task = Task(client, FIRST)
+    await task.write(4)
+    task.producer.begin()
+    await task.producer.send_offsets({FIRST: 2}, PIPELINE)
+    await task.producer.commit()
+    begun = takeover(client)
+    assert {each.next_offset for each in (await begun.start()).values()} == {2}
+    await begun.refresh()
+    assert {each.committed for each in (await read_positions(client, PIPELINE, [FIRST])).values()} == {2}
+
+
+async def test_a_marker_that_is_none_is_an_error(client: Client) -> None:
+    await ensure_topic(client, PROGRESS)
+    await Producer(client).send(TopicPartition(PROGRESS, 0), [NewRecord(b"p:orders:0", b"?")])
+    with pytest.raises(BadProgressTopic, match="unreadable"):
+        await takeover(client).start()
+
+
+async def test_records_of_other_pipelines_in_the_same_topic_mean_nothing(client: Client) -> None:
+    await ensure_topic(client, PROGRESS)
+    await Producer(client).send(
+        TopicPartition(PROGRESS, 0), [NewRecord(b"other:orders:0", b"?"), NewRecord(b"p", b"?")]
+    )
+    assert await takeover(client).start() == {}
+    assert SourcePosition(1, 1) != SourcePosition(1, 2)
