@@ -32,6 +32,7 @@ NAMES = (
     "seeing",
     "page",
     "pipeline",  # before the audit: jars are for the first session of a process
+    "realtime",
     "audit",
     "fetch",
     "peers",

@@ -1,4 +1,5 @@
-"""`eosin pipeline progress PIPELINE` shows the last committed batch of a pipeline and the state of its producer."""
+"""`eosin pipeline progress PIPELINE` shows the last committed batch of a pipeline and the state of its producer; of one
+in real time, the positions, and where a new checkpoint has to begin."""
 
 import asyncio
 import datetime
@@ -15,6 +16,8 @@ from eosin.pipeline.cli.arguments import PipelineParser, fail
 from eosin.pipeline.common.errors import ConflictingSettings
 from eosin.pipeline.common.progress_marker import progress_topic, read_marker
 from eosin.pipeline.common.security import carried_settings, connection_security
+from eosin.pipeline.realtime.positions import starting_offsets
+from eosin.pipeline.realtime.takeover import read_markers, read_positions
 from eosin.protocol.errors import ErrorCode
 
 _TIMEOUT_MS = 10_000
@@ -43,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
         return fail("progress", str(error), code=1)
     if found is None:
         return fail("progress", f"there is no pipeline {options.pipeline!r}: topic {topic} has no marker of it", code=1)
-    print(json.dumps(found) if options.json else _text(found))
+    print(json.dumps(found) if options.json else text_of(found))
     return 0
 
 
@@ -54,37 +57,62 @@ async def _read_progress(
     async with Client(
         bootstrap, request_timeout_ms=_TIMEOUT_MS, retry_timeout_ms=_TIMEOUT_MS, security=security
     ) as client:
-        metadata = await client.retry(lambda: client.fetch_metadata([topic]))
-        if metadata.topics[topic].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return None
-        marker = await read_marker(client, pipeline, topic, timeout_ms=_TIMEOUT_MS)
-        producer = None
-        try:
-            described = await TransactionAdmin(client).describe(pipeline)
-            producer = {
-                "state": described.state,
-                "producer_id": described.producer_id,
-                "producer_epoch": described.producer_epoch,
-                "transaction_start_ms": described.start_ms if described.is_open else None,
-            }
-        except BrokerError as error:
-            if error.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-                raise
-        if marker is None and producer is None:
-            return None
-        known: dict[str, Any] = {"pipeline": pipeline, "batch": None, "producer": producer}
-        if marker is not None:
-            known |= {
-                "query": marker.query,
-                "batch": marker.batch,
-                "rows": marker.rows,
-                "committed_ms": marker.committed_ms,
-            }
-        return known
+        return await progress_of(client, pipeline, topic)
 
 
-def _text(found: dict[str, Any]) -> str:
+async def progress_of(client: Client, pipeline: str, topic: str) -> dict[str, Any] | None:
+    """The progress of a pipeline by the names of `--json`; None if there is no such pipeline. Raises a ClientError,
+    BadProgressTopic or TimeoutError."""
+    metadata = await client.retry(lambda: client.fetch_metadata([topic]))
+    if metadata.topics[topic].error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return None
+    marker = await read_marker(client, pipeline, topic, timeout_ms=_TIMEOUT_MS)
+    producer = None
+    try:
+        described = await TransactionAdmin(client).describe(pipeline)
+        producer = {
+            "state": described.state,
+            "producer_id": described.producer_id,
+            "producer_epoch": described.producer_epoch,
+            "transaction_start_ms": described.start_ms if described.is_open else None,
+        }
+    except BrokerError as error:
+        if error.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            raise
+    positions = await _positions(client, pipeline, topic)
+    if marker is None and producer is None and positions is None:
+        return None
+    known: dict[str, Any] = {"pipeline": pipeline, "batch": None, "producer": producer}
+    if marker is not None:
+        known |= {
+            "query": marker.query,
+            "batch": marker.batch,
+            "rows": marker.rows,
+            "committed_ms": marker.committed_ms,
+        }
+    return known | (positions or {})
+
+
+async def _positions(client: Client, pipeline: str, topic: str) -> dict[str, Any] | None:
+    """Of a pipeline in real time, None of any other."""
+    markers = await read_markers(client, pipeline, topic, timeout_ms=_TIMEOUT_MS)
+    if not markers:
+        return None
+    found = await read_positions(client, pipeline, list(markers))
+    return {
+        "positions": {str(each): None if each not in found else found[each].next_offset for each in sorted(markers)},
+        "starting_offsets": starting_offsets(found),
+    }
+
+
+def text_of(found: dict[str, Any]) -> str:
+    """The lines for a person."""
     lines = [f"pipeline  {found['pipeline']}"]
+    if "positions" in found:
+        lines += [
+            f"position  {name} {'lost' if offset is None else offset}" for name, offset in found["positions"].items()
+        ]
+        return "\n".join([*lines, f"starting  {found['starting_offsets']}"])
     if found["batch"] is None:
         lines.append("batch     none committed yet")
     else:

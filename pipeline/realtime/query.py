@@ -5,6 +5,7 @@ earlier runs are fenced before it does.
 """
 
 import logging
+import re
 import threading
 import uuid
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from eosin.client.client import Client
 from eosin.client.errors import ClientError
 from eosin.client.security.settings import SecuritySettingError, SecuritySettings, security_settings
-from eosin.pipeline.common.errors import ConflictingSettings, MissingOffsets
+from eosin.pipeline.common.errors import ConflictingSettings, MissingOffsets, PipelineError, PipelineFenced
 from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.common.security import connection_security
 from eosin.pipeline.common.settings import OFFSETS_REFRESH_INTERVAL_MS
@@ -42,6 +43,9 @@ _COLUMNS: Final = (
 )
 """The columns that `TxnWriter` takes after those of the source, in its order."""
 _FASTEST_MS: Final = 1
+_STEP_MS: Final = 1000
+_SENTENCE: Final = re.compile(r"Exception: ([^\n]+)\n\s+at eosin\.realtime\.")
+_FENCED: Final = "was taken over by another driver"
 
 log = logging.getLogger(__name__)
 
@@ -114,6 +118,8 @@ class RealTimeQuery:
         self._clients: list[Client] = []
         self._ended = threading.Event()
         self._watch: threading.Thread | None = None
+        self.failure: Exception | None = None
+        """The error that has ended the query; known for certain after `close`."""
 
     def start(
         self, frame: "DataFrame", *, checkpoint: str, batch: str, options: Mapping[str, str], security: SecuritySettings
@@ -185,16 +191,22 @@ class RealTimeQuery:
         return query
 
     def _keep_alive(self, takeover: Takeover, query: "StreamingQuery") -> None:
-        while not self._ended.wait(self._settings.refresh_ms / 1000):
+        left_ms = self._settings.refresh_ms
+        while not self._ended.is_set():
             try:
-                if not query.isActive:
+                if query.awaitTermination(_STEP_MS // 1000):
                     break
+            except Exception as error:  # noqa: BLE001 - of the query, or its session is gone and the gateway with it
+                self.failure = reason_of(str(error)) or error
+                break
+            left_ms -= _STEP_MS
+            if left_ms > 0:
+                continue
+            left_ms = self._settings.refresh_ms
+            try:
                 self._loop.run(takeover.refresh())
             except ClientError as error:
                 log.warning("positions of pipeline %s could not be committed again: %s", self._settings.pipeline, error)
-            except Exception as error:  # noqa: BLE001 - the session may end at any time, and its gateway with it
-                log.debug("the query of pipeline %s has ended: %s", self._settings.pipeline, error)
-                break
         self._close_clients()
 
     def close(self) -> None:
@@ -210,6 +222,14 @@ class RealTimeQuery:
         clients, self._clients = self._clients, []
         for each in clients:
             self._loop.run(each.close())
+
+
+def reason_of(text: str) -> PipelineError | None:
+    """The sentence of `TxnWriter` in what Spark says of a query that failed; None if there is none."""
+    found = _SENTENCE.search(text)
+    if found is None:
+        return None
+    return (PipelineFenced if _FENCED in found[1] else PipelineError)(found[1])
 
 
 def check_real_time_session(spark: "SparkSession") -> None:

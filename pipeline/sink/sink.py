@@ -112,7 +112,8 @@ class TxnSink:
             raise ConflictingSettings("route executors writes to one topic, and none was given")
         self.pipeline: Final = pipeline
         self.failure: BaseException | None = None
-        """The error of the last batch, since Spark passes on only its text. None after a batch that succeeded."""
+        """The error of the last batch, since Spark passes on only its text. None after a batch that succeeded. In real
+        time it is the error that has ended the query, after `close`."""
         self._bootstrap = bootstrap
         self._security = carried_settings(command_config)
         self._topic = topic
@@ -209,6 +210,7 @@ class TxnSink:
             self._loop.close()
         if self._real_time is not None:
             self._real_time.close()
+            self.failure = self._real_time.failure
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Write one micro-batch. `foreachBatch` or a function of it calls this, at most once for each batch.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eosin.pipeline.common.errors import BadRows, ConflictingSettings, MissingOffsets
+from eosin.pipeline.common.errors import BadRows, ConflictingSettings, MissingOffsets, PipelineFenced
 from eosin.pipeline.common.security import client_settings
 from eosin.pipeline.realtime.plan import KafkaSource, Plan, leaves_out, without_source
 from eosin.pipeline.realtime.positions import (
@@ -15,7 +15,7 @@ from eosin.pipeline.realtime.positions import (
     starting_offsets,
     transactional_id,
 )
-from eosin.pipeline.realtime.query import RealTimeSettings, check_new_checkpoint
+from eosin.pipeline.realtime.query import RealTimeSettings, check_new_checkpoint, reason_of
 from eosin.pipeline.realtime.writer_jar import SOURCE, jar_name, pack
 from eosin.protocol.names import TopicPartition
 
@@ -144,6 +144,19 @@ def test_settings_that_contradict_each_other_are_refused(given: dict[str, object
     with pytest.raises(ConflictingSettings, match=why):
         settings(**given).check()
     settings().check()
+
+
+def test_the_sentence_of_the_writer_is_found_in_what_spark_says() -> None:
+    said = (
+        "[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted: org.apache.kafka.common.errors."
+        "InterruptException: java.lang.InterruptedException\n\tat org.apache.kafka.A.b(A.java:1)\n"
+        "\tSuppressed: java.lang.IllegalStateException: {}\n\t\tat eosin.realtime.TxnWriter$Partition.run(Txn.java:7)"
+    )
+    fenced = reason_of(said.format("pipeline p was taken over by another driver or task (orders-0)"))
+    assert isinstance(fenced, PipelineFenced)
+    assert str(fenced) == "pipeline p was taken over by another driver or task (orders-0)"
+    assert not isinstance(reason_of(said.format("rows of orders-0 are out of order")), PipelineFenced | None)
+    assert reason_of("[STREAM_FAILED] executor lost") is None
 
 
 def test_secrets_of_clients_are_not_shown() -> None:

@@ -103,8 +103,10 @@ async def test_an_idle_position_outlives_the_retention_of_offsets_while_the_quer
 
     from virtual_time import VirtualLoop  # the loop of this test, whose time is ours
 
-    settings = {"offsets_retention_minutes": 1, "offsets_retention_check_interval_ms": 1000}
-    async with local_broker(listeners=SOCKET, **settings) as server, Client(server.addresses[0]) as client:
+    async with (
+        local_broker(listeners=SOCKET, offsets_retention_minutes=1, offsets_retention_check_interval_ms=1000) as server,
+        Client(server.addresses[0]) as client,
+    ):
         assert isinstance(asyncio.get_running_loop(), VirtualLoop)
         for topic in ("orders", "out"):
             await Admin(client).create_topic(topic, 2)
@@ -152,6 +154,23 @@ async def test_an_offset_that_a_tool_has_set_is_kept_as_it_is(client: Client) ->
     assert {each.next_offset for each in (await begun.start()).values()} == {2}
     await begun.refresh()
     assert {each.committed for each in (await read_positions(client, PIPELINE, [FIRST])).values()} == {2}
+
+
+async def test_progress_shows_the_positions_and_where_a_new_checkpoint_begins(client: Client) -> None:
+    from eosin.pipeline.cli.progress import progress_of, text_of
+
+    await ensure_topic(client, PROGRESS)
+    for partition in (FIRST, SECOND):
+        await Task(client, partition).write(4 + partition.partition)
+    found = await progress_of(client, PIPELINE, PROGRESS)
+    assert found is not None
+    assert text_of(found).splitlines() == [
+        "pipeline  p",
+        "position  orders-0 4",
+        "position  orders-1 5",
+        'starting  {"orders": {"0": 4, "1": 5}}',
+    ]
+    assert await progress_of(client, "other", PROGRESS) is None
 
 
 async def test_a_marker_that_is_none_is_an_error(client: Client) -> None:

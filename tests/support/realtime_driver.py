@@ -64,9 +64,8 @@ def main() -> int:
             print("started", flush=True)
             query.awaitTermination()
         except StreamingQueryException as error:
-            text = f"{error} {error.stackTrace if hasattr(error, 'stackTrace') else ''} {error.cause}"
             print(f"failed {str(error).splitlines()[0][:300]}", flush=True)
-            if options.yields and _FENCED in text + str(query.exception()):
+            if options.yields and _FENCED in str(error):
                 return TAKEN_OVER
         except ClientError as error:
             print(f"failed {error}", flush=True)
