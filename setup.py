@@ -3,18 +3,23 @@
 
 The sources stay what they are and are in the wheel as well: a compiled module is found before its source. Editable
 installs are never compiled. Why, and what it gains: docs/adr/0025-compiled-if-asked-for.md and
-docs/adr/0036-wheels-and-the-image-are-compiled.md.
+docs/adr/0036-wheels-and-the-image-are-compiled.md. A wheel also gets the jar of `pipeline/realtime`, where there is a
+JDK: docs/adr/0054-one-class-of-java.md.
 """
 
 import contextlib
 import os
 import shutil
+import subprocess
 import sys
+import tempfile
 import tomllib
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from setuptools import setup
+from setuptools.command.build_py import build_py
 
 if TYPE_CHECKING:
     from setuptools import Extension
@@ -139,6 +144,40 @@ def compiled() -> "list[Extension]":
     return found
 
 
+class BuildWithJar(build_py):
+    """Adds the jar of the one class of Java; without a JDK, the first use compiles it, or says what is missing."""
+
+    def run(self) -> None:
+        super().run()
+        compiler = shutil.which("javac")
+        if self.editable_mode:
+            return
+        if compiler is None:
+            print("no javac: this wheel has no jar for Real-time Mode (docs/adr/0054-one-class-of-java.md)")
+            return
+        jar = Path(self.build_lib) / "eosin" / "pipeline" / "realtime" / "eosin-realtime.jar"
+        jar.parent.mkdir(parents=True, exist_ok=True)
+        java_jar(compiler, jar)
+
+
+def java_jar(compiler: str, jar: Path) -> None:
+    """Compile the class with nothing but the signatures of what it uses."""
+    room = ROOT / "pipeline" / "realtime"
+    with tempfile.TemporaryDirectory() as folder:
+        sources, classes = Path(folder) / "sources", Path(folder) / "classes"
+        for part in (room / "signatures.txt").read_text().split("\n--- ")[1:]:
+            name, _, text = part.partition("\n")
+            (sources / name).parent.mkdir(parents=True, exist_ok=True)
+            (sources / name).write_text(text)
+        words = ["--release", "17", "-proc:none", "-nowarn", "-implicit:none", "-sourcepath", str(sources)]
+        subprocess.run([compiler, *words, "-d", str(classes), str(room / "TxnWriter.java")], check=True)
+        with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
+            for each in sorted(classes.rglob("*.class")):
+                archive.writestr(
+                    zipfile.ZipInfo(each.relative_to(classes).as_posix()), each.read_bytes(), zipfile.ZIP_DEFLATED
+                )
+
+
 def needed() -> list[str]:
     """What has to be installed while a wheel is compiled: the compiler, and what the types of the sources refer to."""
     project = PROJECT["project"]
@@ -147,9 +186,14 @@ def needed() -> list[str]:
 
 
 if ASKED and "bdist_wheel" in sys.argv:
-    setup(packages=packages(), ext_modules=compiled(), options={"build_ext": {"parallel": os.cpu_count()}})
+    setup(
+        packages=packages(),
+        cmdclass={"build_py": BuildWithJar},
+        ext_modules=compiled(),
+        options={"build_ext": {"parallel": os.cpu_count()}},
+    )
 elif ASKED:
     # this is how a front end of pip's kind asks what it has to install first
-    setup(packages=packages(), setup_requires=needed())
+    setup(packages=packages(), cmdclass={"build_py": BuildWithJar}, setup_requires=needed())
 else:
-    setup(packages=packages())
+    setup(packages=packages(), cmdclass={"build_py": BuildWithJar})

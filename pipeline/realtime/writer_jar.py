@@ -101,7 +101,9 @@ def pack(classes: Path, jar: Path) -> None:
     """Put the classes of a folder into a jar, the same bytes for the same classes."""
     with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
         for each in sorted(classes.rglob("*.class")):
-            archive.writestr(zipfile.ZipInfo(each.relative_to(classes).as_posix()), each.read_bytes())
+            archive.writestr(
+                zipfile.ZipInfo(each.relative_to(classes).as_posix()), each.read_bytes(), zipfile.ZIP_DEFLATED
+            )
 
 
 def _has(loader: Any, name: str) -> bool:

@@ -10,7 +10,7 @@ from toolchains import skipped_without
 from topic_load import TopicLoad
 from waiting import wait_until
 
-from eosin.pipeline.common.errors import BadRows, ConflictingSettings, MissingOffsets
+from eosin.pipeline.common.errors import BadRows, ConflictingSettings, MissingOffsets, PipelineFenced
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,6 +43,7 @@ class Copy:
         self.spark, self.load, self.folder = spark, load, folder
         load.create("words", PARTITIONS)
         load.create("copied", PARTITIONS)
+        load.create("out-of-the-way")
 
     def read(self, starting: str = "earliest") -> "DataFrame":
         options = {"kafka.bootstrap.servers": self.load.bootstrap, "subscribe": "words", "startingOffsets": starting}
@@ -59,13 +60,14 @@ class Copy:
         source = f.struct("topic", "partition", "offset").alias("source")
         return self.read(starting).select(source, "partition", f.explode(words).alias("value"))
 
-    def run(self, checkpoint: str, until: list[bytes], starting: str = "earliest") -> None:
-        """Run until the output has these values, and stop in the middle of a batch."""
+    def run(self, checkpoint: str, rows: int, *, is_fenced: bool = False) -> BaseException | None:
+        """Run until the output has so many rows, and stop in the middle of a batch, or be taken over by another driver
+        before the next row; the error of the sink."""
         from eosin.pipeline import TxnSink
 
         sink = TxnSink("words", self.load.bootstrap, "copied")
         query = sink.start(
-            self.words(starting),
+            self.words(),
             checkpoint=str(self.folder / checkpoint),
             trigger="real-time",
             real_time_batch="1 minute",
@@ -73,13 +75,18 @@ class Copy:
         )
         try:
             wait_until(
-                lambda: query.exception() is not None or len(self.copied()) >= len(until),
+                lambda: query.exception() is not None or len(self.copied()) >= rows,
                 lambda: f"{self.copied()} {query.exception()}",
                 every_s=0.2,
             )
+            if is_fenced:
+                self.load.transaction("out-of-the-way", [(0, "")], transactional_id="words:words:0")
+                self.load.transaction("words", [(0, "late")])
+                wait_until(lambda: not query.isActive, lambda: str(query.status), every_s=0.2)
         finally:
             query.stop()
             sink.close()
+        return sink.failure
 
     def copied(self) -> list[bytes]:
         return self.load.values("copied", PARTITIONS)
@@ -93,11 +100,11 @@ def test_rows_are_written_once_by_starts_that_know_nothing_of_each_other(
         copy = Copy(with_kafka, load, tmp_path)
         load.transaction("words", [(0, "a b"), (1, "c"), (0, "d e f")])
         load.transaction("words", [(0, "never")], end="abort")
-        copy.run("first", [b"a", b"b", b"c", b"d", b"e", b"f"])
+        assert copy.run("first", 6) is None
         load.transaction("words", [(0, "g"), (1, "h i")])
-        copy.run("second", [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h", b"i"])
+        assert copy.run("second", 9) is None
         load.transaction("words", [(0, "j"), (1, "k")])
-        copy.run("second", [b"a"] * 11)
+        assert isinstance(copy.run("second", 11, is_fenced=True), PipelineFenced)
         assert copy.copied() == [bytes([letter]) for letter in b"abcdefghijk"]
         refused(copy, tmp_path)
 
