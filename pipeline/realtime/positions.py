@@ -19,7 +19,7 @@ _DRIVER: Final = "driver"
 
 
 @dataclass(frozen=True, slots=True)
-class SourcePosition:
+class WrittenPosition:
     """The last row that was written of one partition of the source."""
 
     offset: int
@@ -89,7 +89,7 @@ def is_of(pipeline: str, key: str) -> bool:
     return bool(colon and rest) and name == pipeline
 
 
-def starting_offsets(positions: Mapping[TopicPartition, SourcePosition]) -> str:
+def starting_offsets(positions: Mapping[TopicPartition, WrittenPosition]) -> str:
     """The value of Spark's option `startingOffsets` with which a new checkpoint goes on exactly."""
     by_topic: dict[str, dict[str, int]] = {}
     for each in sorted(positions):

@@ -21,8 +21,8 @@ from eosin.pipeline.common.security import connection_security
 from eosin.pipeline.common.settings import OFFSETS_REFRESH_INTERVAL_MS
 from eosin.pipeline.common.spark_connect import is_connect
 from eosin.pipeline.realtime.plan import SOURCE, KafkaSource, Plan, leaves_out, read_plan
-from eosin.pipeline.realtime.positions import SourcePosition, starting_offsets
-from eosin.pipeline.realtime.takeover import Takeover
+from eosin.pipeline.realtime.positions import WrittenPosition, starting_offsets
+from eosin.pipeline.realtime.takeover import PartitionTakeover
 from eosin.pipeline.realtime.writer_jar import writer_class
 from eosin.protocol.names import TopicPartition
 
@@ -83,7 +83,7 @@ class RealTimeSettings:
             )
 
     def names(self, run: str) -> dict[str, str]:
-        """What `TxnWriter` has to know of the pipeline."""
+        """The names and numbers that `TxnWriter` is given."""
         return {
             "pipeline": self.pipeline,
             "run": run,
@@ -148,14 +148,14 @@ class RealTimeQuery:
         self._watch.start()
         return query
 
-    def _takeover(self, source: KafkaSource, security: SecuritySettings) -> Takeover:
+    def _takeover(self, source: KafkaSource, security: SecuritySettings) -> PartitionTakeover:
         output = self._client(self._settings.bootstrap, security)
         same = source.bootstrap == self._settings.bootstrap
         try:
             of_source = security_settings(source.client_settings())
         except SecuritySettingError as error:
             raise ConflictingSettings(f"the options of the source: {error}") from error
-        return Takeover(
+        return PartitionTakeover(
             output,
             output if same else self._client(source.bootstrap, of_source),
             self._settings.pipeline,
@@ -190,13 +190,16 @@ class RealTimeQuery:
         query: StreamingQuery = stream.start()
         return query
 
-    def _keep_alive(self, takeover: Takeover, query: "StreamingQuery") -> None:
+    def _keep_alive(self, takeover: PartitionTakeover, query: "StreamingQuery") -> None:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
         left_ms = self._settings.refresh_ms
         while not self._ended.is_set():
             try:
                 if query.awaitTermination(_STEP_MS // 1000):
                     break
-            except Exception as error:  # noqa: BLE001 - of the query, or its session is gone and the gateway with it
+            except (PySparkException, Py4JError, OSError) as error:  # of the query, or the session is gone
                 self.failure = reason_of(str(error)) or error
                 break
             left_ms -= _STEP_MS
@@ -249,7 +252,7 @@ def check_real_time_session(spark: "SparkSession") -> None:
         raise ConflictingSettings(f"Spark {spark.version} has no Real-time Mode for Python: use Spark 4.3 or later")
 
 
-def check_new_checkpoint(plan: Plan, positions: Mapping[TopicPartition, SourcePosition], pipeline: str) -> None:
+def check_new_checkpoint(plan: Plan, positions: Mapping[TopicPartition, WrittenPosition], pipeline: str) -> None:
     """Raise MissingOffsets if a new checkpoint would begin behind what the pipeline has written."""
     by_topic = [(each.topics, each) for each in plan.kafka_sources()]
     behind = {

@@ -19,7 +19,7 @@ from eosin.pipeline.common.errors import MissingOffsets
 from eosin.pipeline.common.group_offsets import committed_offsets
 from eosin.pipeline.common.progress_marker import ensure_topic, last_records, unreadable
 from eosin.pipeline.common.task_timeouts import TASK_TIMEOUT_MS
-from eosin.pipeline.realtime.positions import PartitionMarker, SourcePosition, is_of, transactional_id
+from eosin.pipeline.realtime.positions import PartitionMarker, WrittenPosition, is_of, transactional_id
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, TopicPartition, uuid_text
 from eosin.runtime.clock import Clock, SystemClock
@@ -35,10 +35,10 @@ class _Owned:
     """A partition that no task has taken over yet."""
 
     producer: Producer
-    position: SourcePosition
+    position: WrittenPosition
 
 
-class Takeover:
+class PartitionTakeover:
     """One start of a pipeline. Call `start`, then `refresh` regularly."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Takeover:
         """The partitions whose positions the driver keeps alive."""
         return frozenset(self._owned)
 
-    async def start(self) -> dict[TopicPartition, SourcePosition]:
+    async def start(self) -> dict[TopicPartition, WrittenPosition]:
         """Fence earlier runs, and return the position of each partition that has one. Raises MissingOffsets,
         BadProgressTopic, a ClientError or TimeoutError."""
         await ensure_topic(self._client, self._topic)
@@ -114,9 +114,9 @@ class Takeover:
     def _checked(
         self,
         markers: Mapping[TopicPartition, PartitionMarker],
-        positions: Mapping[TopicPartition, SourcePosition],
+        positions: Mapping[TopicPartition, WrittenPosition],
         ids: Mapping[str, str],
-    ) -> dict[TopicPartition, SourcePosition]:
+    ) -> dict[TopicPartition, WrittenPosition]:
         """The positions that count. Raises MissingOffsets."""
         # A topic that is gone for good needs no position; one with another id is new, and its position means nothing.
         anew = {
@@ -173,12 +173,12 @@ async def read_markers(
 
 async def read_positions(
     client: Client, pipeline: str, partitions: Sequence[TopicPartition]
-) -> dict[TopicPartition, SourcePosition]:
+) -> dict[TopicPartition, WrittenPosition]:
     """The positions of a pipeline; partitions without one are left out. Raises a ClientError."""
     if not partitions:
         return {}
     kept = await committed_offsets(client, pipeline, partitions)
-    return {each: SourcePosition.of(offset.offset, offset.metadata) for each, offset in kept.items()}
+    return {each: WrittenPosition.of(offset.offset, offset.metadata) for each, offset in kept.items()}
 
 
 async def _all(work: Sequence[Coroutine[Any, Any, object]]) -> None:

@@ -10,7 +10,7 @@ from eosin.pipeline.common.security import client_settings
 from eosin.pipeline.realtime.plan import KafkaSource, Plan, leaves_out, without_source
 from eosin.pipeline.realtime.positions import (
     PartitionMarker,
-    SourcePosition,
+    WrittenPosition,
     is_of,
     starting_offsets,
     transactional_id,
@@ -78,15 +78,15 @@ def test_a_frame_has_to_name_the_source_of_each_row() -> None:
 
 
 def test_a_position_counts_the_rows_of_its_last_record() -> None:
-    position = SourcePosition.of(8, '{"v":1,"offset":7,"rows":2,"topic_id":"abc","owner":"x"}')
-    assert position == SourcePosition(7, 2, "abc")
+    position = WrittenPosition.of(8, '{"v":1,"offset":7,"rows":2,"topic_id":"abc","owner":"x"}')
+    assert position == WrittenPosition(7, 2, "abc")
     assert position.next_offset == 7, "more rows of it may be missing"
-    assert SourcePosition.of(position.committed, position.metadata()) == position
+    assert WrittenPosition.of(position.committed, position.metadata()) == position
 
 
 @pytest.mark.parametrize("metadata", ["", "written by hand", '{"v":1,"offset":3,"rows":2,"topic_id":"","owner":""}'])
 def test_an_offset_that_a_tool_has_set_counts_for_all_rows_before_it(metadata: str) -> None:
-    position = SourcePosition.of(8, metadata)
+    position = WrittenPosition.of(8, metadata)
     assert (position.next_offset, position.committed, position.metadata()) == (8, 8, "")
 
 
@@ -125,11 +125,11 @@ def test_a_new_checkpoint_may_not_begin_behind_what_is_written(options: dict[str
 
 def test_the_sentence_about_a_new_checkpoint_has_the_offsets_to_begin_with() -> None:
     plan = Plan(STEPS, [source()])
-    positions = {TopicPartition("orders", 1): SourcePosition(4, 1), ORDERS: SourcePosition(7, 1)}
+    positions = {TopicPartition("orders", 1): WrittenPosition(4, 1), ORDERS: WrittenPosition(7, 1)}
     with pytest.raises(MissingOffsets, match=re.escape('{"orders": {"0": 7, "1": 4}}')):
         check_new_checkpoint(plan, positions, "p")
     assert starting_offsets({}) == "{}"
-    check_new_checkpoint(plan, {TopicPartition("other", 0): SourcePosition(4, 1)}, "p")
+    check_new_checkpoint(plan, {TopicPartition("other", 0): WrittenPosition(4, 1)}, "p")
 
 
 @pytest.mark.parametrize(

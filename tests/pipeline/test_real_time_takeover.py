@@ -12,8 +12,8 @@ from eosin.client.errors import BrokerError
 from eosin.client.producer import Producer
 from eosin.pipeline.common.errors import BadProgressTopic, MissingOffsets
 from eosin.pipeline.common.progress_marker import ensure_topic
-from eosin.pipeline.realtime.positions import SourcePosition, transactional_id
-from eosin.pipeline.realtime.takeover import Takeover, read_positions
+from eosin.pipeline.realtime.positions import WrittenPosition, transactional_id
+from eosin.pipeline.realtime.takeover import PartitionTakeover, read_positions
 from eosin.protocol.names import TopicPartition, uuid_text
 from eosin.protocol.records.batch import NewRecord
 
@@ -58,8 +58,8 @@ class Task:
         await self.producer.commit()
 
 
-def takeover(client: Client, *, adopt: bool = False) -> Takeover:
-    return Takeover(client, client, PIPELINE, topic=PROGRESS, transaction_timeout_ms=60_000, adopt=adopt)
+def takeover(client: Client, *, adopt: bool = False) -> PartitionTakeover:
+    return PartitionTakeover(client, client, PIPELINE, topic=PROGRESS, transaction_timeout_ms=60_000, adopt=adopt)
 
 
 async def test_a_new_pipeline_has_no_position(client: Client) -> None:
@@ -186,4 +186,4 @@ async def test_records_of_other_pipelines_in_the_same_topic_mean_nothing(client:
         TopicPartition(PROGRESS, 0), [NewRecord(b"other:orders:0", b"?"), NewRecord(b"p", b"?")]
     )
     assert await takeover(client).start() == {}
-    assert SourcePosition(1, 1) != SourcePosition(1, 2)
+    assert WrittenPosition(1, 1) != WrittenPosition(1, 2)

@@ -166,7 +166,10 @@ class Campaign:
         """Wait until rows flow, and then for a moment by chance."""
         begun = self.output.read()
         self.wait("rows", lambda: self.output.read() > begun + _FLOW_ROWS)
-        time.sleep(self.chance.uniform(0, 1.5))
+        self._moment(1.5)
+
+    def _moment(self, longest_s: float, shortest_s: float = 0) -> None:
+        time.sleep(self.chance.uniform(shortest_s, longest_s))
 
     def kill(self, kind: str) -> None:
         """Let one thing happen."""
@@ -184,7 +187,7 @@ class Campaign:
 
     def _broker(self) -> None:
         self.broker.kill()
-        time.sleep(self.chance.uniform(0, 2))
+        self._moment(2)
         self.broker.start()
 
     def _second(self) -> None:
@@ -204,7 +207,7 @@ class Campaign:
         sleeper = self.chance.choice(running)
         os.kill(sleeper, signal.SIGSTOP)
         begun = self.output.read()
-        time.sleep(self.chance.choice((3, 25)))
+        self._moment(*self.chance.choice(((3.0, 1.0), (25.0, 20.0))))
         with contextlib.suppress(ProcessLookupError):
             os.kill(sleeper, signal.SIGCONT)
         self.wait("rows after a pause", lambda: self.output.read() > begun + 2 * _FLOW_ROWS)
