@@ -78,12 +78,14 @@ def run(*command: object, cwd: Path) -> subprocess.Popen[str]:
     )
 
 
-def test_the_wheel_holds_every_module_the_pages_of_the_console_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_holds_every_module_the_pages_of_the_console_the_class_of_java_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
     sources = {f"eosin/{path.relative_to(ROOT).as_posix()}" for room in ROOMS for path in (ROOT / room).rglob("*.py")}
     pages = (path for path in (ROOT / "observe" / "console" / "static").rglob("*") if path.is_file())
     sources |= {f"eosin/{path.relative_to(ROOT).as_posix()}" for path in pages}
+    java = {"TxnWriter.java", "signatures.txt"} | ({"eosin-realtime.jar"} if shutil.which("javac") else set())
+    sources |= {f"eosin/pipeline/realtime/{name}" for name in java}
     assert packed == sources
 
 
