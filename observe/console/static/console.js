@@ -51,11 +51,11 @@ class SignIn extends Component {
   async send(event) {
     event.preventDefault();
     const isRight = await store.signIn(event.currentTarget.elements.token.value).catch(() => false);
-    if (!isRight) this.setState({ error: "That is not the token of eosin.http.token.file." });
+    if (!isRight) this.setState({ error: `That is not ${store.tokenName}.` });
   }
 
   render(_, { error }) {
-    return html`<form class="sign-in" onSubmit=${(event) => this.send(event)}><h1>This broker asks for its token</h1>
+    return html`<form class="sign-in" onSubmit=${(event) => this.send(event)}><h1>A token is needed</h1><p class="quiet">It is ${store.tokenName}.</p>
       <label>Token <input name="token" type="password" autocomplete="off" required /></label><button>Look in</button>
       <p role="alert">${error ?? ""}</p></form>`;
   }
