@@ -107,6 +107,8 @@ async def test_a_cluster_is_read_over_kafkas_protocol_alone(broker: ObservedBrok
     whole = rows_of(rounds, "broker")["broker"]
     assert (whole["open"], whole["held"], whole["groups"], whole["brokers"]) == (1, 1, 1, 1)
     assert (whole["cluster"], whole["trouble"]) == (broker.address, "")
+    assert [each["address"] for each in whole["nodes"]] == [broker.address]
+    assert held["leader"] == whole["nodes"][0]["node_id"]
 
 
 @pytest.mark.process

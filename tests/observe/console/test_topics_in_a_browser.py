@@ -71,7 +71,7 @@ def action(page: Page, title: str) -> Locator:
     return found
 
 
-def test_one_field_finds_ids_and_topics_from_the_keyboard(watched: Watched, broker: BrokerProcess) -> None:
+def test_one_field_finds_ids_topics_members_and_brokers_from_the_keyboard(watched: Watched, broker: BrokerProcess) -> None:
     held = shop(broker, "found-writer", "found-tales")
     page = watched.page
     field = page.get_by_label("Search everything")
@@ -90,6 +90,19 @@ def test_one_field_finds_ids_and_topics_from_the_keyboard(watched: Watched, brok
     page.locator("h1", has_text="found-tales").wait_for()
     page.locator("#sentence").wait_for()
     held.abort_transaction(HANG_S)
+    settings = {"bootstrap.servers": broker.address, "group.id": "found-desks", "client.id": "till-7", "log_level": 0}
+    reader = Consumer({**settings, "auto.offset.reset": "earliest"})
+    reader.subscribe(["found-tales"])
+    assert reader.consume(1, HANG_S)
+    field.fill("TILL-7")
+    hits.filter(has_text="till-7").filter(has_text="member of found-desks").get_by_role("link").click()
+    page.locator("h1", has_text="found-desks").wait_for()
+    reader.close()
+    field.fill("broker 1")
+    expect(hits).to_have_text([f"broker 1 at {broker.address}"])
+    field.press("Enter")
+    page.locator("h1", has_text="Broker 1").wait_for()
+    page.get_by_label("Partitions", exact=True).get_by_role("link", name="found-tales-0").wait_for()
 
 
 def test_a_topic_is_created_written_to_changed_and_deleted_on_its_pages(
