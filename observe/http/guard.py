@@ -40,7 +40,7 @@ SAFE_HEADERS: Final = (
 
 
 class Advice(NamedTuple):
-    """What refused users are told to do: it is another thing for the console of another cluster, which has no settings."""
+    """The advice to who is refused: the console of another cluster has no settings to name."""
 
     token: str
     """The name of the token, with where it is found."""

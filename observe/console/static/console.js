@@ -15,7 +15,7 @@ import { plural, TERMS } from "./words.js";
 const TICK_MS = 500;
 const ANNOUNCE_MS = 5000;
 const MENU = [["", "Overview"], ["transactions", "Transactions"], ["topics", "Topics"], ["partitions", "Partitions"], ["groups", "Groups"], ["events", "Events"], ["connections", "Connections"], ["metrics", "Metrics"]];
-const ONLY_EOSIN = new Set(["events", "connections", "metrics", "log", "records", "record"]); // pages that Kafka's protocol cannot fill
+const ONLY_EOSIN = new Set(["events", "connections", "metrics", "log"]); // pages that Kafka's protocol cannot fill
 const PAGES = { "": Overview, brokers: Brokers, transactions: Transactions, topics: Topics, partitions: Partitions, groups: Groups, events: Events, connections: Connections, metrics: Metrics };
 const SINGLE = { brokers: Brokers, transactions: Transaction, topics: Topic, partitions: Partition, groups: Group, log: Log, records: Records, record: OneRecord };
 const BELOW = { log: "partitions", records: "partitions", record: "partitions" }; // pages that the menu leads to by another one

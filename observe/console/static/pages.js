@@ -276,7 +276,7 @@ export class Partition extends Told {
         <dt title=${TERMS.LSO}>LSO</dt><dd>${number(row.last_stable)}</dd>
         <dt title=${TERMS.behind}>Behind</dt><dd>${number(behind(row))}</dd>
         <dt>Log start</dt><dd>${number(row.log_start)}</dd></dl>`}
-      ${!store.broker?.cluster && html`<p><a href=${to("log", name)}>The log, batch by batch</a> | <a href=${to("records", name)}>Records</a></p>`}
+      <p>${!store.broker?.cluster && html`<a href=${to("log", name)}>The log, batch by batch</a> | `}<a href=${to("records", name)}>Records</a></p>
       ${(facts.open?.length ?? 0) > 0 && html`<section><h2>Open here, the oldest first</h2><div class="wide"><table class="plain"><thead><tr><th scope="col">Transactional id</th><th scope="col">Producer</th><th scope="col" class="number">First offset</th><th scope="col">Time left</th></tr></thead>
         <tbody>${facts.open.map((each) => html`<tr><td>${each.transaction ? html`<a href=${to("transactions", each.transaction.transactional_id)}>${each.transaction.transactional_id}</a>` : "no coordinator knows it"}</td><td>${each.producer_id}/${each.producer_epoch}</td><td class="number">${number(each.first_offset)}</td><td>${each.transaction && html`<${Countdown} row=${each.transaction} now=${now} />`}</td></tr>`)}</tbody></table></div>
         ${store.broker?.has_actions && facts.open.filter((each) => !each.transaction).map((each) => html`<${AbortHanging} key=${each.first_offset} partition=${name} each=${each} />`)}</section>`}

@@ -71,7 +71,9 @@ def action(page: Page, title: str) -> Locator:
     return found
 
 
-def test_one_field_finds_ids_topics_members_and_brokers_from_the_keyboard(watched: Watched, broker: BrokerProcess) -> None:
+def test_one_field_finds_ids_topics_members_and_brokers_from_the_keyboard(
+    watched: Watched, broker: BrokerProcess
+) -> None:
     held = shop(broker, "found-writer", "found-tales")
     page = watched.page
     field = page.get_by_label("Search everything")
@@ -206,7 +208,8 @@ def test_records_are_looked_up_by_their_time_in_utc(watched: Watched, broker: Br
     for number, day in enumerate((1, 2, 3)):
         plain.produce("dated", b"day %d" % day, partition=0, timestamp=1_700_000_000_000 + number * 86_400_000)
         assert plain.flush(HANG_S) == 0
-    page = watched.open("records/dated-0")
+    page = watched.open("topics/dated")
+    page.get_by_role("button", name="Read its newest records").click()
     rows = page.get_by_label("Records of dated-0").locator("tbody tr[data-index]")
     expect(rows).to_have_count(3)
     expect(rows.first).to_contain_text("2023-11-14 22:13:20")
