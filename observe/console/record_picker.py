@@ -57,17 +57,20 @@ class RecordPicker:
         self._question = question
         self._with_value = with_value
         self._steps = 0
+        self._is_shown = True
+        """False once a sentence stands in the place of the batch that is looked at."""
 
     def pick(self, header: BatchHeader, batch: memoryview) -> int | None:
         """Look at a batch, of which a large one may come without its bytes. Returns the offset to go on
         from where that is enough, else None."""
+        self._is_shown = True
         for record, is_asked in self._records(header, batch):
             if is_asked:
                 seen = record_row(self._topic, header, record, self._question.longest, with_value=self._with_value)
                 self.found.append(PickedRecord(seen, header.is_transactional))
                 self._room -= shown_bytes(seen)
             if self.looked_at >= self._left or len(self.found) >= self._most or self._room <= 0:
-                return record.offset + 1
+                return record.offset + 1 if self._is_shown else header.next_offset
         return None
 
     def _records(self, header: BatchHeader, batch: memoryview) -> Iterator[tuple[Record, bool]]:
@@ -85,6 +88,7 @@ class RecordPicker:
                     yield record, header.is_control or self._matches(record)
         except CorruptRecords as error:
             self.looked_at += 1
+            self._is_shown = False
             sentence = f"the batch of offsets {header.base_offset} to {header.last_offset} cannot be shown: {error}"
             yield Record(max(header.base_offset, self._first), header.max_timestamp, None, sentence.encode()), True
 

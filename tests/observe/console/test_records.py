@@ -221,11 +221,13 @@ async def test_a_batch_that_would_fill_memory_is_told_of_and_never_read(
     wire = await broker.wire()
     await wire.create_topic("large", **{"max.message.bytes": str(16 * 1024 * 1024)})
     large = TopicPartition("large", 0)
-    await write(wire, NewRecord(b"k", bytes(8_000_000)), topic=large)
+    await write(wire, NewRecord(b"k", bytes(8_000_000)), NewRecord(b"k", b""), topic=large)
     await write(wire, NewRecord(b"k", b"after"), topic=large)
     first, second = (await look(http, "large-0", **{"from": 0}))["records"]
-    assert "offsets 0 to 0 cannot be shown: it has 8000" in first["value"]["text"]
+    assert "offsets 0 to 1 cannot be shown: it has 8000" in first["value"]["text"]
     assert second["value"]["text"] == "after"
+    one = await look(http, "large-0", **{"from": 0, "limit": 1})
+    assert one["next"] == 2, "the sentence is for the whole batch"
 
 
 @pytest.mark.parametrize(
