@@ -210,7 +210,7 @@ def _picked(picker: RecordPicker, data: PartitionData, offset: int, until: int, 
 
 
 class _Outcomes:
-    """What became of the transactional batches of one response."""
+    """The outcomes of the transactional batches of one response."""
 
     def __init__(self, records: memoryview, aborted: Iterable[AbortedTransaction], *, is_stable: bool) -> None:
         """`aborted` are those that the broker tells, `is_stable` where it does: below the last stable offset. Raises

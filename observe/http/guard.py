@@ -45,7 +45,7 @@ class Advice(NamedTuple):
     token: str
     """The name of the token, with where it is found."""
     other_host: str
-    """What to do where the listener is reached by a name that it does not know."""
+    """The way in where the listener is reached by a name that it does not know."""
 
 
 OF_A_BROKER: Final = Advice("the token of eosin.http.token.file", "add the name to eosin.http.allowed.hosts")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from broker_process import BrokerProcess
+from cluster_console import console_of
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Position
 from console_browser import Watched, axe, chromium, findings
@@ -217,6 +218,25 @@ def test_records_are_looked_up_by_their_time_in_utc(watched: Watched, broker: Br
     page.get_by_role("button", name="Look").click()
     expect(rows).to_have_count(2)
     expect(rows.first).to_contain_text("day 2")
+
+
+@pytest.mark.full
+def test_records_of_another_cluster_are_read_on_the_page_of_a_topic(browser: Browser, broker: BrokerProcess) -> None:
+    held = shop(broker, "far-writer", "far")
+    with console_of(broker.address) as console:
+        watched = Watched(browser, console.address)
+        page = watched.open("topics/far")
+        page.get_by_role("button", name="Read its newest records").click()
+        page.get_by_label("Show").select_option("everything")
+        rows = page.get_by_label("Records of far-0").locator("tbody tr[data-index]")
+        expect(rows.locator("td").nth(2)).to_contain_text("committed")
+        expect(rows.nth(1)).to_contain_text("COMMIT marker")
+        expect(rows.nth(2).locator("td").nth(2)).to_contain_text("open")
+        rows.first.get_by_role("link").first.click()
+        expect(page.locator("h1")).to_have_text("Record 0 of far-0")
+        assert page.get_by_role("link", name="from offset").count() == 0, "it has no page of the log"
+        watched.close()
+    held.abort_transaction(HANG_S)
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.full)])
