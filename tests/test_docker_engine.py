@@ -8,11 +8,15 @@ compiler, since that takes minutes; the first time, the engine fetches the base 
 Nobody has to have an engine, so these tests are skipped where none is named, in CI, too.
 """
 
+import json
 import os
 import re
 import shlex
 import subprocess
+import sys
 import time
+import urllib.error
+import urllib.request
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -209,6 +213,36 @@ def test_data_of_somebody_else_are_refused_in_one_sentence(image: str, user: lis
     assert "/var/lib/kafka/data" in said
     assert "4242" in said
     assert ("1000" if user else "10001") in said
+
+
+def test_clients_wait_for_the_port_that_the_engine_has_chosen(image: str) -> None:
+    # Whoever starts the container knows the port only then.
+    exposed = ["--expose", "9092", "--expose", "9644", "--publish-all"]
+    later = ["--env", "EOSIN_ADVERTISE_LATER=*", "--env", "EOSIN_HTTP_LISTENER=0.0.0.0:9644"]
+    with running(*exposed, *later, image) as container:
+        address, http = (f"localhost:{published(container, port)}" for port in (9092, 9644))
+        wait_until(lambda: status_of("GET", f"http://{http}/readyz") == 200, every_s=0.1)
+        with subprocess.Popen([sys.executable, str(ROOT / "docker" / "smoke.py"), address]) as early:
+            assert status_of("PUT", f"http://{http}/api/v1/advertise", {"address": address}) == 200
+            assert early.wait() == 0
+
+
+def published(container: str, port: int) -> str:
+    """The port of the host for one of the container."""
+    return engine("port", container, f"{port}/tcp").stdout.splitlines()[0].rpartition(":")[2]
+
+
+def status_of(method: str, url: str, value: object = None) -> int:
+    """The status of an HTTP answer; 0 while nobody answers."""
+    body = None if value is None else json.dumps(value).encode()
+    asked = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method=method)
+    try:
+        with urllib.request.urlopen(asked) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as refused:
+        return refused.code
+    except OSError:
+        return 0
 
 
 def test_the_engine_finds_a_broker_healthy_whatever_its_port(image: str) -> None:
