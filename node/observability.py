@@ -350,6 +350,12 @@ async def open_observability(config: BrokerConfig, clock: Clock, disk: "Disk") -
             import uvicorn  # noqa: F401
         except ImportError:
             raise StartError(NEEDS_LIBRARIES) from None
+    closed = sorted(name for name in config.held_listeners if not is_open(config, name))
+    if closed and not config.eosin_http_token_file:
+        raise StartError(
+            f"eosin.advertise.later needs eosin.http.token.file: not everybody may use {', '.join(closed)}, so not"
+            " everybody may say where it is"
+        )
     listener = http_listener(config.eosin_http_listener)
     http = None if listener is None else BoundHttp(*await bound_socket(listener, config))
     try:

@@ -72,6 +72,7 @@ class Sockets:
             accept = partial(self._accept, bound, entrances[listener.name], broker.host, listener.name)
             if listener.name in self._config.held_listeners:
                 self._held[listener.name] = accept
+                log.info("clients of listener %s wait until PUT /api/v1/advertise tells their address", listener.name)
             else:
                 accept()
         most = longest_backlog()

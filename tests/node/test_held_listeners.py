@@ -10,6 +10,8 @@ from wire import Wire
 
 from eosin.client.errors import ConnectionFailed
 from eosin.protocol.schemas.metadata import MetadataRequest
+from eosin.settings.broker import STANDARD_AUTHORIZER
+from eosin.settings.start_error import StartError
 
 pytestmark = pytest.mark.process
 
@@ -72,3 +74,9 @@ async def test_with_a_token_nobody_else_tells_an_address(tmp_path: Path) -> None
     async with observed_broker(**LATER, eosin_http_token_file=str(tmp_path / "token")) as broker:
         assert (await put(broker, '{"address": "localhost:1"}', JSON))[0] == 401
         assert (await put(broker, '{"address": "localhost:1"}', JSON, "Authorization: Bearer 0123456789"))[0] == 200
+
+
+async def test_a_listener_that_not_everybody_may_use_needs_a_token_to_be_told() -> None:
+    with pytest.raises(StartError, match=r"needs eosin\.http\.token\.file: not everybody may use PLAINTEXT"):
+        async with observed_broker(**LATER, authorizer_class_name=STANDARD_AUTHORIZER):
+            pass
