@@ -149,6 +149,16 @@ class RunningNode:
 
     # While it runs
 
+    def advertise(self, listener: str, host: str, port: int) -> None:
+        """Tell clients of `listener` this address from now on, and answer those that were held for want of one."""
+        from eosin.node.alone_node import AloneNode
+
+        part = self.part
+        assert isinstance(part, AloneNode), "a cluster is told the addresses of its brokers when they join it"
+        part.cluster.advertise(listener, host, port)
+        log.info("clients of listener %s are told %s:%d from now on", listener, host, port)
+        self._endpoints.release(listener)
+
     async def stopped(self, stop: asyncio.Event) -> str | None:
         """Wait for `stop`, or until this broker can be a member of its cluster no longer: the sentence that says
         why."""
