@@ -23,8 +23,8 @@ _SMALL: Final = (1, 2)
 
 
 class SmallObjects:
-    """Those of this process. Without `enable` nothing changes; `from_malloc` may be entered again within itself, and in
-    several requests at a time, but in the event loop's thread alone."""
+    """Switches between arenas and malloc. Without `enable` nothing changes; `from_malloc` may be entered again within
+    itself, and by several requests at a time, but in the event loop's thread alone."""
 
     def __init__(self, blocks: Callable[[], int] = sys.getallocatedblocks) -> None:
         self._blocks = blocks
@@ -111,4 +111,4 @@ def _switch_of_this_interpreter() -> Callable[[bool], None]:
 
 
 SMALL_OBJECTS: Final = SmallObjects()
-"""Those of this process."""
+"""The switch of this process."""
