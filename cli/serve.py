@@ -427,7 +427,9 @@ def _background() -> "Background":
     from eosin.node.full_collections import COLLECT_MS, FullCollections
     from eosin.runtime.background import Background
     from eosin.runtime.clock import SystemClock
+    from eosin.runtime.small_objects import SMALL_OBJECTS
 
+    SMALL_OBJECTS.enable()
     background = Background(SystemClock())
     memory = FreedMemory.of_this_process()
     if memory is not None:

@@ -128,7 +128,7 @@ class RunningNode:
         background.every(REPORT_INTERVAL_MS, "the report of refused clients", self._report_refusals)
         ConnectionWatch(self.host, self.config).begin(background)
         limits = self.services.new_producers
-        count = partial(loading.unless_loading, lambda: limits.recount(self.logs.logs.values()))
+        count = partial(loading.unless_loading, lambda: limits.recount(list(self.logs.logs.values())))
         background.every(CHECK_INTERVAL_MS, "the count of producers", count)
         if self.tls is not None:
             self.tls.watch(background, interval_ms=interval_ms)
