@@ -4,7 +4,7 @@
 The sources stay what they are and are in the wheel as well: a compiled module is found before its source. Editable
 installs are never compiled. Why, and what it gains: docs/adr/0025-compiled-if-asked-for.md and
 docs/adr/0036-wheels-and-the-image-are-compiled.md. A wheel also gets the jar of `pipeline/realtime`, where there is a
-JDK: docs/adr/0054-one-class-of-java.md.
+JDK: docs/adr/0055-one-class-of-java.md.
 """
 
 import contextlib
@@ -155,7 +155,7 @@ class BuildWithJar(build_py):
         if self.editable_mode:
             return
         if compiler is None:
-            print("no javac: this wheel has no jar for Real-time Mode (docs/adr/0054-one-class-of-java.md)")
+            print("no javac: this wheel has no jar for Real-time Mode (docs/adr/0055-one-class-of-java.md)")
             return
         jar = Path(self.build_lib) / "eosin" / "pipeline" / "realtime" / "eosin-realtime.jar"
         jar.parent.mkdir(parents=True, exist_ok=True)
