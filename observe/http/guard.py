@@ -82,17 +82,18 @@ class Guard:
         allowed_hosts: Collection[str] = (),
         token: str | None = None,
         public_metrics: bool = False,
+        open_paths: Collection[str] = (),
         is_private: bool = True,
         knows_session: Callable[[str], bool] | None = None,
         advice: Advice = OF_A_BROKER,
     ) -> None:
-        """`is_private`: only this machine can reach the listener, so that no token is needed. `knows_session`: with a
-        console, whether a Cookie header stands for the token."""
+        """`open_paths`: others that need no token. `is_private`: only this machine can reach the listener, so that no
+        token is needed. `knows_session`: with a console, whether a Cookie header stands for the token."""
         self._application = application
         self._clock = clock
         self._allowed = frozenset(host.lower() for host in allowed_hosts)
         self._token = None if token is None else token.encode()
-        self._open_paths = HEALTH | ({METRICS} if public_metrics else frozenset())
+        self._open_paths = HEALTH | ({METRICS} if public_metrics else frozenset()) | frozenset(open_paths)
         self._is_private = is_private
         self._knows_session = knows_session
         self._advice = advice

@@ -180,6 +180,13 @@ async def test_without_a_token_other_machines_reach_public_metrics_alone() -> No
     assert (await ask(guard(is_private=False), "/metrics"))[0] == 403
 
 
+async def test_a_path_that_is_open_needs_no_token_and_leaves_the_others_closed() -> None:
+    opened = guard(is_private=False, open_paths=["/api/v1/advertise"])
+    assert (await ask(opened, "/api/v1/advertise"))[0] == 200
+    assert (await ask(opened, "/api/v1/advertise", host="evil.example"))[0] == 421
+    assert (await ask(opened, "/api/v1/transactions/x"))[0] == 403
+
+
 async def test_a_second_host_header_is_refused() -> None:
     asked, sent = guard(), []
     headers = [(b"host", b"127.0.0.1"), (b"host", b"evil.example")]
