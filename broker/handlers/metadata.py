@@ -13,7 +13,7 @@ topic id, its names are not looked at, as in Kafka; a topic is never created by 
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, compress
 from operator import attrgetter
 from typing import Final
@@ -243,24 +243,30 @@ async def _create_and_respond(
 
 
 def _by_name(name: str, request: MetadataRequest, context: RequestContext, cluster: Cluster) -> _Steps:
-    unknown = MetadataResponseTopic(error_code=unknown_topic(name).error, name=name)
     topic = cluster.topics.get(name)
-    if topic is None:
-        yield unknown
+    if topic is not None:
+        yield from _found(topic, request, context, cluster, gone=lambda: _unknown(name))
     else:
-        yield from _found(topic, request, context, cluster, gone=unknown)
+        yield _unknown(name)
+
+
+def _unknown(name: str) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=unknown_topic(name).error, name=name)
+
+
+def _unknown_id(topic_id: bytes) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
 
 
 def _by_id(topic_id: bytes, request: MetadataRequest, context: RequestContext, cluster: Cluster) -> _Steps:
-    unknown = MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
     topic = cluster.topic_by_id(topic_id)
     if topic is None:
-        yield unknown
+        yield _unknown_id(topic_id)
     elif not context.session.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
         denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         yield MetadataResponseTopic(error_code=denied, name=None, topic_id=topic_id)
     else:
-        yield from _found(topic, request, context, cluster, gone=unknown)
+        yield from _found(topic, request, context, cluster, gone=lambda: _unknown_id(topic_id))
 
 
 def _found(
@@ -269,7 +275,7 @@ def _found(
     context: RequestContext,
     cluster: Cluster,
     *,
-    gone: MetadataResponseTopic | None = None,
+    gone: Callable[[], MetadataResponseTopic | None] = lambda: None,
 ) -> _Steps:
     """The topic, or `gone` if it is deleted between two steps."""
     without, version = cluster.brokers_without(context.listener), context.api_version
@@ -279,7 +285,7 @@ def _found(
             yield None
             known = cluster.topics.get(topic.name)
             if known is None or known.topic_id != topic.topic_id:
-                yield gone
+                yield gone()
                 return
         some = range(first, min(first + PARTITIONS_PER_STEP, topic.partitions))
         partitions += [_partition(TopicPartition(topic.name, index), cluster, without, version) for index in some]

@@ -156,12 +156,14 @@ class OffsetRequests:
         """TxnOffsetCommit: one answer per offset, once they are durable. They stay invisible until the transaction's
         COMMIT marker, and a request for stable offsets gets UNSTABLE_OFFSET_COMMIT until then.
 
-        Of very many some are written after the others, each time into a transaction that is still open."""
+        Of very many some are written after the others, each time into the transaction that has the first."""
+        transaction = _Transaction(producer.producer_id)
         return await _in_pieces(
             offsets,
             lambda some: self._commit_in_transaction(
                 group_id,
                 some,
+                transaction,
                 transactional_id=transactional_id,
                 producer=producer,
                 committer=committer,
@@ -173,6 +175,7 @@ class OffsetRequests:
         self,
         group_id: str,
         offsets: Sequence[OffsetToCommit],
+        transaction: "_Transaction",
         *,
         transactional_id: str,
         producer: ProducerIdAndEpoch,
@@ -180,6 +183,8 @@ class OffsetRequests:
         api_version: int,
     ) -> Sequence[ErrorCode]:
         refusal, shard = await self._admit(group_id, transactional_id, producer, api_version)
+        if shard is not None and not transaction.is_open_in(shard):
+            refusal, shard = ErrorCode.INVALID_TXN_STATE, None
         if shard is None:
             self._note_refusal(group_id, self._group(group_id), refusal, committer, producer)
             return [_translate(refusal, api_version)] * len(offsets)
@@ -207,6 +212,7 @@ class OffsetRequests:
                 producer_epoch=producer.producer_epoch,
             )
             _fill_errors(answers, _translate(await self._outcome(write), api_version))
+            transaction.found_in(shard)
         return answers
 
     def _group(self, group_id: str) -> Group | None:
@@ -389,6 +395,30 @@ async def _in_pieces(
             await next_turn()
         answers += await commit(offsets[first : first + COMMITTED_PER_TURN])
     return answers
+
+
+class _Transaction:
+    """The transaction that a request of many offsets belongs to.
+
+    Version 1 of transactions keeps a producer's epoch: if a request's transaction ends between two pieces, the rest
+    would pass every other check and come into the next one (transactions.md 5.3.2)."""
+
+    def __init__(self, producer_id: int) -> None:
+        self._producer_id = producer_id
+        self._first: tuple[Shard, object] | None = None
+
+    def found_in(self, shard: Shard) -> None:
+        """The first piece has been written."""
+        if self._first is None:
+            held = shard.commits.offsets.transaction_of(self._producer_id)
+            self._first = shard, held or object()  # not durable in time: nothing is known of it, and no more is written
+
+    def is_open_in(self, shard: Shard) -> bool:
+        """True if a piece that is written now joins the first; True of the first itself."""
+        if self._first is None:
+            return True
+        known, transaction = self._first
+        return known is shard and shard.commits.offsets.transaction_of(self._producer_id) is transaction
 
 
 def _subscription_errors(group: Group, partitions: Sequence[TopicPartition]) -> list[ErrorCode]:
