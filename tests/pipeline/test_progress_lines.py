@@ -52,7 +52,7 @@ FOUND: dict[str, Any] = {
         COMMIT.line(),
         COMMIT.json(),
         str(metrics(COMMIT.skipped, COMMIT.skips)).removeprefix("{"),
-        *progress_command._text(FOUND).splitlines(),
+        *progress_command.text_of(FOUND).splitlines(),
         json.dumps(FOUND),
     ],
 )
