@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 NAME: Final = "eosin"
 _HEADERS: Final = ", headers "
 _QUERY_ID: Final = "sql.streaming.queryId"
+_JOB_GROUP: Final = "spark.jobGroup.id"
 _MOST_KEPT: Final = 16
 """The most queries whose connections one committing process keeps."""
 
@@ -98,8 +99,10 @@ class _Packing:
         """Pack the rows of one task."""
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(_QUERY_ID)
+        # Spark's jobs of one run of a query are a group, which has the id of the run.
+        run = None if context is None or query is None else context.getLocalProperty(_JOB_GROUP)
         payload, rows = packed(iterator, self.columns)
-        return RowsWritten(TaskOutput(query, payload, rows))
+        return RowsWritten(TaskOutput(query, payload, rows, run))
 
 
 class EosinWriter(_Packing, DataSourceArrowWriter):

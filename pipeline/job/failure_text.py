@@ -1,6 +1,6 @@
 """The sentence in what Spark says of a failed query: its cause, without the calls that led to it.
 
-Always true: the sentence is one line, and has none of Spark's names for objects in Java, which mean nothing to a reader.
+Always true: the sentence is one line, and names no object in Java, which means nothing to a reader.
 """
 
 import re

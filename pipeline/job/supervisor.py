@@ -31,6 +31,7 @@ _CHECK_S: Final = 0.2
 
 _HOPELESS: Final = (
     errors.PipelineFenced,
+    errors.PipelineAtWork,
     errors.DataLoss,
     errors.MarkerMismatch,
     errors.BadProgressTopic,
