@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.pipeline.common.errors import ConflictingSettings, require_spark
 from eosin.pipeline.common.loop_thread import LoopThread
+from eosin.pipeline.common.worker_heap import exempt_modules_from_collection
 from eosin.pipeline.format.batch_commits import StreamCommits, TaskOutput, commit_once
 from eosin.pipeline.format.read_options import includes_headers, parse_read
 from eosin.pipeline.format.task_rows import packed, written_columns
@@ -73,7 +74,9 @@ class Eosin(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> "EosinStreamWriter":
         """For `frame.writeStream`; `overwrite` is output mode `complete`, which appends, as in Spark's own sink. Raises
         ConflictingSettings or BadRows."""
-        return EosinStreamWriter(self._write_options(), schema)
+        writer = EosinStreamWriter(self._write_options(), schema)
+        exempt_modules_from_collection()  # Spark plans each batch in the same process
+        return writer
 
     def _write_options(self) -> WriteOptions:
         return WriteOptions.parse(self.options)
@@ -102,6 +105,7 @@ class _Packing:
         # Spark's jobs of one run of a query are a group, which has the id of the run.
         run = None if context is None or query is None else context.getLocalProperty(_JOB_GROUP)
         payload, rows = packed(iterator, self.columns)
+        exempt_modules_from_collection()
         return RowsWritten(TaskOutput(query, payload, rows, run))
 
 
@@ -128,6 +132,7 @@ class EosinStreamWriter(_Packing, DataSourceStreamArrowWriter):
         if len(_kept) > _MOST_KEPT:
             _loop.run(_kept.pop(next(iter(_kept))).close())
         _loop.run(commits.commit(_outputs(messages), batchId))
+        exempt_modules_from_collection()
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Do nothing: no row was sent before `commit`."""

@@ -12,7 +12,8 @@ from eosin.client.client import Client
 from eosin.client.consumer import Consumer
 from eosin.client.producer import Producer
 from eosin.pipeline.common.security import PLAIN
-from eosin.pipeline.sink.executors_route import TaskPlan, TaskWriter, exempt_modules_from_collection
+from eosin.pipeline.common.worker_heap import exempt_modules_from_collection
+from eosin.pipeline.sink.executors_route import TaskPlan, TaskWriter
 from eosin.pipeline.sink.lease_client import Leases
 from eosin.pipeline.sink.lease_server import LeaseServer
 from eosin.protocol.names import TopicPartition
