@@ -50,6 +50,8 @@ class ProgressMarker:
     rows: int
     run: str = ""
     """The id of the run of the query that wrote the batch; empty where it is not known."""
+    is_noted: bool = True
+    """True if the checkpoint notes that the batch was handed over, as `TxnSink` does."""
     committed_ms: int = -1
     """The time of the record, ms since 1970; -1 before it was written."""
 
@@ -58,6 +60,8 @@ class ProgressMarker:
         fields = {"v": VERSION, "query": self.query, "batch": self.batch, "range": self.range, "rows": self.rows}
         if self.run:
             fields["run"] = self.run
+        if not self.is_noted:
+            fields["noted"] = False
         return NewRecord(pipeline.encode(), json.dumps(fields, separators=(",", ":")).encode())
 
     @classmethod
@@ -74,6 +78,7 @@ class ProgressMarker:
                 str(fields["range"]),
                 int(fields["rows"]),
                 str(fields.get("run", "")),
+                bool(fields.get("noted", True)),
                 committed_ms,
             )
         except (KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:

@@ -141,6 +141,7 @@ class StreamCommits:
             transaction_timeout_ms=options.transaction_timeout_ms,
             task_timeout_ms=options.task_timeout_ms,
             adopt=self._adopt,
+            notes=False,
             compression=options.compression,
             clock=self._clock,
         )

@@ -52,13 +52,15 @@ class BatchTransactions:
         transaction_version: int | None = None,
         task_timeout_ms: int = TASK_TIMEOUT_MS,
         adopt: bool = False,
+        notes: bool = True,
         compression: Compression = Compression.NONE,
         clock: Clock | None = None,
     ) -> None:
         """`pipeline` is the transactional id. `topic` is the topic of the marker, by default `<pipeline>-progress`.
 
         `client` repeats a commit without a response as long as any request: give it a `retry_timeout_ms` of
-        `task.timeout.ms`. With `adopt`, a checkpoint that contradicts the marker replaces it.
+        `task.timeout.ms`. With `adopt`, a checkpoint that contradicts the marker replaces it. `notes` tells whether the
+        checkpoint notes the batches that are handed over.
         """
         self.pipeline: Final = pipeline
         self.topic: Final = topic or progress_topic(pipeline)
@@ -74,6 +76,7 @@ class BatchTransactions:
         self._client = client
         self._task_timeout_ms = task_timeout_ms
         self._adopt = adopt
+        self._notes = notes
         self._clock = clock or SystemClock()
         self._transaction_timeout_ms = transaction_timeout_ms
         self._query = ""
@@ -130,6 +133,8 @@ class BatchTransactions:
             # A checkpoint without notes may be a copy without them: then only the next batch is sure to follow.
             expected = batch - 1 if handed_over is None else handed_over
             if batch > marker.batch == expected:
+                return False
+            if batch - 1 == marker.batch and not marker.is_noted:
                 return False
         if self._adopt:
             return False
@@ -214,7 +219,7 @@ class BatchTransactions:
 
     async def prepare(self, batch: int, range_hash: str, rows: int) -> None:
         """Write the marker of the batch into its transaction, as the last step before `commit`."""
-        self._next = ProgressMarker(self._query, batch, range_hash, rows, self._run)
+        self._next = ProgressMarker(self._query, batch, range_hash, rows, self._run, self._notes)
         now_ms = self._clock.now_ms()
         await self.producer.send(TopicPartition(self.topic, 0), [self._next.record(self.pipeline)], timestamp=now_ms)
 
