@@ -75,9 +75,9 @@ PROOFS: Final[Mapping[str, Proof]] = {
         "a group's coordinator moves under librdkafka",
         *("coordinator_moves", "--from", "eosin", "--to", "eosin", "--repeats", "50"),
     ),
-    "pipeline": Proof(
+    "pipeline": _program(
         'a query of format("eosin") through kills of driver, workers, executors and broker',
-        (_PYTHON, f"{_SUPPORT}/pipeline_kills.py", "--kills", "100"),
+        *("pipeline_kills", "--kills", "100"),
     ),
     "simulate": _package(
         "a simulated broker under faults", "simulation", "--runs", "20000", "--state", "{state}", "--workers", "auto"
