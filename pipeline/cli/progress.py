@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--checkpoint",
         metavar="DIR",
-        help='in place of a name: the checkpoint of a query of format("eosin") without one',
+        help='in place of a name: the checkpoint of a nameless query of format("eosin")',
     )
     parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT[,...]", help="brokers of the cluster")
     parser.add_argument(
