@@ -31,7 +31,7 @@ _POLL_MS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _LastBatches:
     last: ProgressMarker | None
     between_ms: int | None
     """The time between the last batches, None if fewer than two are known."""
@@ -94,7 +94,7 @@ class _Markers:
         self._key = pipeline.encode()
         self._partition = TopicPartition(topic, 0)
 
-    async def read(self) -> _Seen:
+    async def read(self) -> _LastBatches:
         consumer = Consumer(self._client, isolation=IsolationLevel.READ_COMMITTED)
         end = (await consumer.list_offset(self._partition, LATEST)).offset
         begin = (await consumer.list_offset(self._partition, EARLIEST)).offset
@@ -105,4 +105,4 @@ class _Markers:
             found += [ProgressMarker.parse(each.value or b"", committed_ms=each.timestamp) for each in records]
         times = [each.committed_ms for each in found[-3:]]
         between = max((later - earlier for earlier, later in itertools.pairwise(times)), default=None)
-        return _Seen(found[-1] if found else None, between)
+        return _LastBatches(found[-1] if found else None, between)

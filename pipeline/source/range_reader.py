@@ -25,7 +25,7 @@ _PARTITION_BYTES = 4 * 1024 * 1024
 """The most bytes of one fetch: some ten thousand small records, as many as one Arrow batch holds."""
 
 
-class Piece(NamedTuple):
+class RangePiece(NamedTuple):
     """Batches of a range, of which the records from offset `first` to before `end` belong to it."""
 
     batches: list[FetchedBatch]
@@ -61,7 +61,7 @@ class RangeReader:
             clock=self._clock,
         )
 
-    def __iter__(self) -> Iterator[Piece]:
+    def __iter__(self) -> Iterator[RangePiece]:
         """The range piece by piece, in offset order. Raises DataLoss or a ClientError."""
         if self._position >= self._end:
             return
@@ -79,7 +79,7 @@ class RangeReader:
                     first = self._position
                     batches = runner.run(self._some(consumer))
                     if batches:
-                        yield Piece(batches, first, self._end)
+                        yield RangePiece(batches, first, self._end)
             finally:
                 runner.run(client.close())
 
@@ -146,7 +146,7 @@ class RangeReader:
         consumer.assign({self._partition: min(earliest, self._end)})
 
 
-def to_arrow(piece: Piece, schema: Any) -> Any:
+def to_arrow(piece: RangePiece, schema: Any) -> Any:
     """The records of a piece as a pyarrow.RecordBatch with the columns of Spark's own Kafka source. Raises
     CorruptRecords."""
     import pyarrow

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from eosin.pipeline.source.range_reader import Piece
+from eosin.pipeline.source.range_reader import RangePiece
 from eosin.protocol.records.batch import Record, iter_records
 
 
-def records_of(pieces: Iterable[Piece]) -> list[Record]:
+def records_of(pieces: Iterable[RangePiece]) -> list[Record]:
     """The records of a range, in order."""
     return [
         record
