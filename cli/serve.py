@@ -33,7 +33,7 @@ from eosin.security.process import (
     keep_files_private,
 )
 from eosin.settings.broker import DURABILITIES, BrokerConfig
-from eosin.settings.listeners import parse_listeners
+from eosin.settings.listeners import EVERY_LISTENER, parse_listeners
 from eosin.settings.settings import SettingError
 from eosin.settings.sources import LoadedConfig
 
@@ -154,6 +154,14 @@ def parser() -> Parser:
     options.add_argument(
         "--advertise", action="append", metavar=listen, help="tell clients of that listener this address"
     )
+    options.add_argument(
+        "--advertise-later",
+        action="append",
+        nargs="?",
+        const=EVERY_LISTENER,
+        metavar="NAME",
+        help="let clients of that listener, or of all, wait until PUT /api/v1/advertise tells their address (--http)",
+    )
     options.add_argument("--port", dest="listen", action="append", help=SUPPRESS)  # as other servers have it
     options.add_argument("--data-dir", metavar="DIR", help="where logs are kept (data)")
     options.add_argument("--durability", choices=DURABILITIES, help="what an acknowledged write has survived (fsync)")
@@ -215,6 +223,7 @@ def configured(arguments: Sequence[str], variables: Mapping[str, str] = os.envir
     flags = {
         "listeners": _listeners("--listen", options.listen),
         "advertised.listeners": _listeners("--advertise", options.advertise),
+        "eosin.advertise.later": ",".join(options.advertise_later) if options.advertise_later else None,
         "log.dirs": options.data_dir,
         "eosin.durability": options.durability,
         "eosin.cluster.id": options.cluster_id,
@@ -418,7 +427,9 @@ def _background() -> "Background":
     from eosin.node.full_collections import COLLECT_MS, FullCollections
     from eosin.runtime.background import Background
     from eosin.runtime.clock import SystemClock
+    from eosin.runtime.small_objects import SMALL_OBJECTS
 
+    SMALL_OBJECTS.enable()
     background = Background(SystemClock())
     memory = FreedMemory.of_this_process()
     if memory is not None:

@@ -10,7 +10,14 @@ from enum import IntEnum
 from typing import Any, Final, Self, TypeVar
 
 from eosin.client.addresses import Address, parse_bootstrap
-from eosin.client.connection import CLIENT_ID, CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Connection, Security
+from eosin.client.connection import (
+    CLIENT_ID,
+    CONNECT_TIMEOUT_MS,
+    MAX_RESPONSE_BYTES,
+    REQUEST_TIMEOUT_MS,
+    Connection,
+    Security,
+)
 from eosin.client.errors import BrokerError, ClientError, ConnectionFailed, RequestTimedOut, check
 from eosin.client.metadata import ClusterMetadata
 from eosin.client.peer import Peer
@@ -66,9 +73,11 @@ class Client:
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         retry_timeout_ms: int = RETRY_TIMEOUT_MS,
         security: Security | None = None,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
         """`bootstrap` as in `bootstrap.servers`; `versions` pins APIs to one version; `security` is a
-        `ConnectionSecurity` for brokers that ask for TLS or a login."""
+        `ConnectionSecurity` for brokers that ask for TLS or a login; of a larger response than `max_response_bytes`
+        nothing is kept."""
         self._bootstrap = parse_bootstrap(bootstrap) if isinstance(bootstrap, str) else tuple(bootstrap)
         self._client_id = client_id
         self._pinned = dict(versions or {})
@@ -76,6 +85,7 @@ class Client:
         self._request_timeout_ms = request_timeout_ms
         self._retry_timeout_ms = retry_timeout_ms
         self._security = security
+        self._max_response_bytes = max_response_bytes
         self._peers: dict[int, Peer] = {}
         self._locks: dict[int, asyncio.Lock] = {}
         self._metadata: ClusterMetadata | None = None
@@ -95,6 +105,19 @@ class Client:
         self._peers.clear()
         for peer in peers:
             await peer.close()
+
+    def beside(self, *, max_response_bytes: int) -> "Client":
+        """Another client of the same cluster, with connections of its own: what it reads delays no answer here."""
+        return Client(
+            self._bootstrap,
+            client_id=self._client_id,
+            versions=self._pinned,
+            connect_timeout_ms=self._connect_timeout_ms,
+            request_timeout_ms=self._request_timeout_ms,
+            retry_timeout_ms=self._retry_timeout_ms,
+            security=self._security,
+            max_response_bytes=max_response_bytes,
+        )
 
     # --- requests
 
@@ -152,6 +175,7 @@ class Client:
             connect_timeout_ms=self._connect_timeout_ms,
             request_timeout_ms=self._request_timeout_ms,
             security=self._security,
+            max_response_bytes=self._max_response_bytes,
         )
         return await Peer.behind(connection, self._pinned)
 

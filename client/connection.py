@@ -26,6 +26,7 @@ from eosin.client.errors import (
     ConnectionFailed,
     ProtocolViolation,
     RequestTimedOut,
+    ResponseTooLarge,
     UnsupportedVersion,
 )
 from eosin.protocol.errors import ErrorCode
@@ -34,7 +35,7 @@ from eosin.protocol.schemas import schema_of
 from eosin.protocol.schemas.api_versions import ApiVersionsResponse
 from eosin.protocol.types import Message
 from eosin.protocol.wire.codec import DecodeError, EncodeError, decode_response, encode_request
-from eosin.protocol.wire.frames import FrameDecoder, FrameError, HttpAnswer, TlsAlert
+from eosin.protocol.wire.frames import FrameDecoder, FrameError, FrameTooLarge, HttpAnswer, TlsAlert
 from eosin.protocol.wire.headers import SIZE_BYTES
 
 CLIENT_ID: Final = "eosin"
@@ -82,6 +83,7 @@ class Connection:
         max_in_flight: int,
         security: Security | None,
         link_timeout_ms: int | None,
+        max_response_bytes: int,
     ) -> None:
         """Not connected yet: use `open`."""
         self.address: Final = address
@@ -96,7 +98,7 @@ class Connection:
         self._max_in_flight = max_in_flight
         self._slots = asyncio.Semaphore(max_in_flight)
         self._is_link = link_timeout_ms is not None
-        self._stream = _SocketStream(address, security, link_timeout_ms)
+        self._stream = _SocketStream(address, security, link_timeout_ms, max_response_bytes)
         self._last_correlation_id = 0
 
     @classmethod
@@ -110,10 +112,11 @@ class Connection:
         max_in_flight: int = MAX_IN_FLIGHT,
         security: Security | None = None,
         link_timeout_ms: int | None = None,
+        max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> Self:
         """Connect and log in, each within `connect_timeout_ms`. With `link_timeout_ms` it is a link between nodes, and
-        the system ends it when the peer's acknowledges nothing for so long. Raises ConnectionFailed, which may pass, or
-        another ClientError."""
+        the system ends it when the peer's acknowledges nothing for so long. A larger response than
+        `max_response_bytes` ends it. Raises ConnectionFailed, which may pass, or another ClientError."""
         connection = cls(
             address,
             client_id=client_id,
@@ -121,6 +124,7 @@ class Connection:
             max_in_flight=max_in_flight,
             security=security,
             link_timeout_ms=link_timeout_ms,
+            max_response_bytes=max_response_bytes,
         )
         stream = connection._stream
         tls = security.tls if security is not None else None
@@ -279,7 +283,9 @@ class Connection:
 class _SocketStream(asyncio.BufferedProtocol):
     """The socket's side: bytes to answers, and the end of the connection to failures."""
 
-    def __init__(self, address: Address, security: Security | None, link_timeout_ms: int | None) -> None:
+    def __init__(
+        self, address: Address, security: Security | None, link_timeout_ms: int | None, max_response_bytes: int
+    ) -> None:
         self.pending: deque[_SentRequest] = deque()
         self.failure: ClientError | None = ConnectionFailed(f"not connected to {address}")
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -288,7 +294,7 @@ class _SocketStream(asyncio.BufferedProtocol):
         self._stage = Stage.PLAIN_UNPROVED
         if security is not None:
             self._stage = Stage.TLS_UNANSWERED if security.tls is not None else Stage.IN_USE
-        self._decoder = FrameDecoder(MAX_RESPONSE_BYTES)
+        self._decoder = FrameDecoder(max_response_bytes)
         self._transport: asyncio.Transport | None = None
         self._writable: asyncio.Future[None] | None = None
         """Unfinished while the transport has more to send than it likes."""
@@ -311,7 +317,8 @@ class _SocketStream(asyncio.BufferedProtocol):
         except HttpAnswer:
             self.close(connection_failures.speaks_http(self._address))
         except (FrameError, DecodeError) as error:
-            self.close(ProtocolViolation(f"{self._address} does not speak Kafka's protocol: {error}"))
+            kind = ResponseTooLarge if isinstance(error, FrameTooLarge) else ProtocolViolation
+            self.close(kind(f"{self._address} does not speak Kafka's protocol: {error}"))
 
     def eof_received(self) -> bool:
         return False

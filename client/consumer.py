@@ -205,6 +205,17 @@ class Consumer:
             left = {each for each in left if self._positions[each] < ends[each]}
         return {each: count for each, count in counted.items() if each not in left}
 
+    async def fetch_from(self, partition: TopicPartition, offset: int) -> PartitionData:
+        """One response of a partition's leader, as it came: whole batches, and the aborted transactions among them. It
+        is assigned alone, at `offset`. Raises a ClientError."""
+        self.assign({partition: offset})
+
+        async def attempt() -> PartitionData:
+            ((_, data),) = await self._fetch_data(await self._client.leader(partition), [partition], 0)
+            return data
+
+        return await self._client.retry(attempt)
+
     async def _by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         by_leader: dict[int, list[TopicPartition]] = {}
         for partition in partitions:

@@ -35,6 +35,10 @@ class ProtocolViolation(ClientError):
     """The peer's bytes are not Kafka's protocol."""
 
 
+class ResponseTooLarge(ProtocolViolation):
+    """A response is larger than the client takes."""
+
+
 class UnsupportedVersion(ClientError):
     """The broker and this client have no version of an API in common, or not the one that was asked for."""
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 RECORDS = 100
 TIMEOUT_S = 30.0
@@ -24,6 +25,10 @@ def main(address: str, file: str | None = None) -> int:
     where = {"bootstrap.servers": address} | {name: value for name, _, value in (line.partition("=") for line in lines)}
     run = uuid.uuid4().hex[:8]
     topic = f"smoke-{run}"
+    # A broker may make no topics by itself, and the order is that of one partition.
+    admin = AdminClient(where)
+    for made in admin.create_topics([NewTopic(topic, 1)]).values():
+        made.result(TIMEOUT_S)
     producer = Producer({**where, "transactional.id": f"smoke-{run}"})
     producer.init_transactions(TIMEOUT_S)
     for outcome in ("aborted", "committed"):

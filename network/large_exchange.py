@@ -11,6 +11,7 @@ from eosin.network.request_hooks import RequestHooks
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.wire.codec import encode_response
 from eosin.runtime.clock import Clock
+from eosin.runtime.small_objects import SMALL_OBJECTS
 from eosin.runtime.start_now import start_now
 
 
@@ -40,6 +41,10 @@ class LargeExchange(Exchange):
         return handled
 
     async def _handled(self, services: Any, hooks: RequestHooks | None) -> None:
+        with SMALL_OBJECTS.from_malloc():
+            await self._respond(services, hooks)
+
+    async def _respond(self, services: Any, hooks: RequestHooks | None) -> None:
         if hooks is None:
             response = await self.api.response(self.request, self.context, services)
         else:

@@ -16,6 +16,7 @@ from eosin.network.many_items import items_in
 from eosin.network.stalls import note_stall
 from eosin.protocol.types import DecodeError
 from eosin.protocol.wire.headers import RequestHeader
+from eosin.runtime.small_objects import SMALL_OBJECTS
 from eosin.runtime.thread_rest import GivenUp, ThreadRest
 from eosin.runtime.thread_turns import ThreadTurns
 
@@ -42,15 +43,8 @@ class LargeRequests:
 
     async def _begin(self, connection: "ServerConnection", frame: memoryview, header: RequestHeader, api: Api) -> None:
         try:
-            async with self._turns.turn(connection.session.owner) as rests:
-                request, items = await self._decoded(connection, frame, header, rests)
-            if not connection.is_closing:
-                context = replace(connection.context(api, header.api_version, header.client_id), is_large=True)
-                exchange = LargeExchange(api, context, header.correlation_id, request, frame, items)
-                del request  # the exchange lets go of it in turns
-                began_ns = self._host.elapsed_ns()
-                connection.begin_exchange(exchange, len(frame))
-                note_stall(self._host, connection, frame, self._host.elapsed_ns() - began_ns)
+            with SMALL_OBJECTS.from_malloc():
+                await self._execute(connection, frame, header, api)
         except GivenUp:
             return  # the client is gone
         except DecodeError as error:
@@ -59,6 +53,19 @@ class LargeRequests:
             connection.close()
         finally:
             connection.end_turns()
+
+    async def _execute(
+        self, connection: "ServerConnection", frame: memoryview, header: RequestHeader, api: Api
+    ) -> None:
+        async with self._turns.turn(connection.session.owner) as rests:
+            request, items = await self._decoded(connection, frame, header, rests)
+        if not connection.is_closing:
+            context = replace(connection.context(api, header.api_version, header.client_id), is_large=True)
+            exchange = LargeExchange(api, context, header.correlation_id, request, frame, items)
+            del request  # the exchange lets go of it in turns
+            began_ns = self._host.elapsed_ns()
+            connection.begin_exchange(exchange, len(frame))
+            note_stall(self._host, connection, frame, self._host.elapsed_ns() - began_ns)
 
     async def _decoded(
         self, connection: "ServerConnection", frame: memoryview, header: RequestHeader, rests: ThreadRest

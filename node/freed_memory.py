@@ -18,8 +18,9 @@ STEP_BYTES: Final = 16 << 20
 """Less is left as it is."""
 _WORTH_BYTES: Final = 1 << 20
 """Number of freed bytes after which the next check asks again."""
-MOST_ROUNDS: Final = 6
-"""Looks between two questions, at most."""
+MOST_ROUNDS: Final = 1
+"""Looks between two questions, at most: what a flood has left is asked for within 30 s of its end, and a question that
+finds nothing takes a millisecond."""
 _STATM: Final = Path("/proc/self/statm")
 
 

@@ -7,9 +7,10 @@ very much has grown old since: what references count frees needs none, and what 
 """
 
 import gc
-import sys
 from collections.abc import Callable
 from typing import Final, Self
+
+from eosin.runtime.small_objects import SMALL_OBJECTS
 
 COLLECT_MS: Final = 10_000
 """Interval of the checks."""
@@ -28,13 +29,14 @@ class FullCollections:
     """`check` is called each `COLLECT_MS`."""
 
     def __init__(
-        self, blocks: Callable[[], int], middle_collections: Callable[[], int], collect: Callable[[], object]
+        self, blocks: Callable[[], int | None], middle_collections: Callable[[], int], collect: Callable[[], object]
     ) -> None:
-        """`blocks` counts what is allocated; `middle_collections`, how often anything may have grown old."""
+        """`blocks` counts what is allocated, None while large requests are at work; `middle_collections`, how often
+        anything may have grown old."""
         self._blocks = blocks
         self._middle_collections = middle_collections
         self._collect = collect
-        self._at_start = self._after_last = blocks()
+        self._at_start = self._after_last = blocks() or 0
         self._seen = middle_collections()
         self._waits = 0
 
@@ -42,18 +44,20 @@ class FullCollections:
     def of_this_process(cls) -> Self:
         """From now on the interpreter begins hardly any itself."""
         gc.set_threshold(*_YOUNG, _SELDOM)
-        return cls(sys.getallocatedblocks, lambda: int(gc.get_stats()[1]["collections"]), gc.collect)
+        return cls(lambda: SMALL_OBJECTS.allocated_blocks, lambda: int(gc.get_stats()[1]["collections"]), gc.collect)
 
     def check(self) -> None:
         """Collect if it is due."""
         if self._is_due():
             self._collect()
-            self._after_last, self._seen, self._waits = self._blocks(), self._middle_collections(), 0
+            self._after_last, self._seen, self._waits = self._blocks() or 0, self._middle_collections(), 0
 
     def _is_due(self) -> bool:
         if self._middle_collections() == self._seen:
             return False  # nothing has grown old since
         now = self._blocks()
+        if now is None:
+            return False
         if now <= self._at_start + FEW_BLOCKS:
             return True
         self._waits += 1

@@ -189,6 +189,7 @@ class Node:
                 background,
                 is_loading=lambda: not running.loading.is_done,
                 is_stopping=lambda: running.is_stopping,
+                advertise=running.advertise,
             )
         await part.unfence()
         return running

@@ -6,7 +6,7 @@ Always true: a broker that is not asked for it imports none of it, and keeps not
 
 import logging
 import platform
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,8 @@ from eosin.settings.start_error import StartError
 from eosin.settings.tracing import traces_url
 
 if TYPE_CHECKING:
+    from starlette.routing import Route
+
     from eosin.broker.services import Services
     from eosin.broker.traffic_stats import TrafficStats
     from eosin.model.cluster import Cluster
@@ -186,8 +188,9 @@ class Observability:
         *,
         is_loading: Callable[[], bool],
         is_stopping: Callable[[], bool],
+        advertise: Callable[[str, str, int], None],
     ) -> None:
-        """Answer HTTP requests. Raises `StartError`."""
+        """Answer HTTP requests. Raises `StartError`. `advertise` tells clients of a listener its host and port."""
         if self._bound is None or self._measures is None:
             return
         measures, bound = self._measures, self._bound
@@ -229,7 +232,7 @@ class Observability:
             Health(services, is_loading=is_loading, is_stopping=is_stopping),
             knowledge,
             exposition,
-            () if console is None else console.routes(),
+            [*self._advertising(advertise), *(() if console is None else console.routes())],
         )
         stores = self._stores
         guard = self._guard(told, sessions, bound.listener)
@@ -237,17 +240,30 @@ class Observability:
         self._served = ServedHttp(http, exposition, timer, console)
         await http.start()
 
+    def _advertising(self, advertise: Callable[[str, str, int], None]) -> Iterator["Route"]:
+        """The path for addresses that are told later, if any are."""
+        held = self.config.held_listeners
+        if held:
+            from eosin.observe.http.advertising import Advertising
+            from eosin.observe.http.application import advertising_route
+
+            yield advertising_route(Advertising(sorted(held), advertise))
+
     def _guard(self, told: "Application", sessions: "Sessions | None", listener: Listener) -> "Guard":
         """The guard before the paths, which lets nobody else in."""
+        from eosin.observe.http.advertising import PATH as ADVERTISE
         from eosin.observe.http.guard import Guard
 
         config, is_private = self.config, is_loopback(listener)
+        # Whoever may do everything at a listener may say where it is.
+        may_tell = self._token is None and all(is_open(config, name) for name in config.held_listeners)
         return Guard(
             told,
             clock=self._clock,
             allowed_hosts=(*config.eosin_http_allowed_hosts, *own_names(config, listener)),
             token=self._token,
             public_metrics=config.eosin_http_public_metrics or (is_private and self._token is None),
+            open_paths=[ADVERTISE] if may_tell else (),
             is_private=is_private and any(is_open(config, name) for name in config.protocols),
             knows_session=None if sessions is None else sessions.knows,
         )
@@ -334,6 +350,12 @@ async def open_observability(config: BrokerConfig, clock: Clock, disk: "Disk") -
             import uvicorn  # noqa: F401
         except ImportError:
             raise StartError(NEEDS_LIBRARIES) from None
+    closed = sorted(name for name in config.held_listeners if not is_open(config, name))
+    if closed and not config.eosin_http_token_file:
+        raise StartError(
+            f"eosin.advertise.later needs eosin.http.token.file: not everybody may use {', '.join(closed)}, so not"
+            " everybody may say where it is"
+        )
     listener = http_listener(config.eosin_http_listener)
     http = None if listener is None else BoundHttp(*await bound_socket(listener, config))
     try:

@@ -128,7 +128,7 @@ class RunningNode:
         background.every(REPORT_INTERVAL_MS, "the report of refused clients", self._report_refusals)
         ConnectionWatch(self.host, self.config).begin(background)
         limits = self.services.new_producers
-        count = partial(loading.unless_loading, lambda: limits.recount(self.logs.logs.values()))
+        count = partial(loading.unless_loading, lambda: limits.recount(list(self.logs.logs.values())))
         background.every(CHECK_INTERVAL_MS, "the count of producers", count)
         if self.tls is not None:
             self.tls.watch(background, interval_ms=interval_ms)
@@ -148,6 +148,16 @@ class RunningNode:
         return {**entrances, **{name: Entrance(connect, peers[name]) for name, connect in made.items()}}
 
     # While it runs
+
+    def advertise(self, listener: str, host: str, port: int) -> None:
+        """Tell clients of `listener` this address from now on, and answer those that were held for want of one."""
+        from eosin.node.alone_node import AloneNode
+
+        part = self.part
+        assert isinstance(part, AloneNode), "a cluster is told the addresses of its brokers when they join it"
+        part.cluster.advertise(listener, host, port)
+        log.info("clients of listener %s are told %s:%d from now on", listener, host, port)
+        self._endpoints.release(listener)
 
     async def stopped(self, stop: asyncio.Event) -> str | None:
         """Wait for `stop`, or until this broker can be a member of its cluster no longer: the sentence that says

@@ -4,7 +4,8 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from eosin.network.acceptor import Acceptor, longest_backlog
@@ -13,7 +14,8 @@ from eosin.settings.listeners import Listener
 from eosin.settings.start_error import cannot_listen
 
 if TYPE_CHECKING:
-    from eosin.node.running import RunningNode
+    from eosin.network.host import ConnectionHost
+    from eosin.node.running import Entrance, RunningNode
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,9 @@ class Endpoints(Protocol):
     def listen(self, broker: "RunningNode") -> None:
         """Accept connections from now on. Raises `StartError`."""
 
+    def release(self, name: str) -> None:
+        """Begin to answer at that listener, if its connections have been held until now."""
+
     async def close(self) -> None:
         """Accept no more, whether or not it was begun. Connections that are open stay."""
 
@@ -47,6 +52,9 @@ class Sockets:
         self._config = config
         self._bound: list[tuple[Listener, socket.socket]] = []
         self._acceptors: list[Acceptor] = []
+        self._held: dict[str, Callable[[], None]] = {}
+        """Ways to begin, by the names of listeners whose connections the system keeps meanwhile: a client that is too
+        early is connected, and waits for its first answer."""
 
     async def bind(self) -> Sequence[BoundListener]:
         for listener in self._config.bound_listeners:
@@ -61,10 +69,12 @@ class Sockets:
                 bound.listen(backlog)
             except OSError as error:  # somebody else bound the address at the same time, and was first here
                 raise cannot_listen(listener, error) from error
-            entrance = entrances[listener.name]
-            self._acceptors.append(
-                Acceptor(bound, entrance.connect, broker.host, listener.name, entrance.unauthenticated_peers)
-            )
+            accept = partial(self._accept, bound, entrances[listener.name], broker.host, listener.name)
+            if listener.name in self._config.held_listeners:
+                self._held[listener.name] = accept
+                log.info("clients of listener %s wait until PUT /api/v1/advertise tells their address", listener.name)
+            else:
+                accept()
         most = longest_backlog()
         if most is not None and most < backlog:
             log.info(
@@ -74,7 +84,15 @@ class Sockets:
                 backlog,
             )
 
+    def release(self, name: str) -> None:
+        if accept := self._held.pop(name, None):
+            accept()
+
+    def _accept(self, bound: socket.socket, entrance: "Entrance", host: "ConnectionHost", name: str) -> None:
+        self._acceptors.append(Acceptor(bound, entrance.connect, host, name, entrance.unauthenticated_peers))
+
     async def close(self) -> None:
+        self._held.clear()
         for acceptor in self._acceptors:
             await acceptor.close()
         for _, bound in self._bound:

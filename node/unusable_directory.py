@@ -1,6 +1,7 @@
 """The reason that a data directory cannot be used, as one sentence that says what to do."""
 
 import errno
+import os
 from typing import Final
 
 from eosin.cluster.metadata.log import UnreadableMetadata
@@ -19,6 +20,8 @@ def cannot_use(data_dir: str | None, error: OSError | UnreadableMetadata) -> Sta
             why = f"{error}; stop that one, or name another with --data-dir"
         case UnusableDirectory() | UnreadableMetadata():
             why = str(error)
+        case PermissionError(filename=str() as file) if hasattr(os, "geteuid"):
+            why = _forbidden(file)
         case FileExistsError():
             why = "it is a file"
         case OSError() if is_no_space(error):
@@ -34,3 +37,13 @@ def cannot_use(data_dir: str | None, error: OSError | UnreadableMetadata) -> Sta
     if data_dir is None:
         return StartError(f"cannot start: {why}")
     return StartError(f"cannot use the data directory {data_dir}: {why}")
+
+
+def _forbidden(file: str) -> str:
+    """The reason why a file of another user is of no use, such as one that an earlier container has written."""
+    me = os.geteuid()
+    try:
+        owner = f", which belongs to uid {os.stat(file).st_uid}"
+    except OSError:
+        owner = ""
+    return f"this process is uid {me} and may not use {file}{owner}; chown -R {me} the directory, or run as its owner"

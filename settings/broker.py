@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, cast
 
 from eosin.model.features import SUPPORTED_ALONE, TRANSACTION_VERSION
 from eosin.settings.connections import connections_by_address
-from eosin.settings.listeners import Listener, parse_listeners, protocol_map, protocols_of
+from eosin.settings.listeners import EVERY_LISTENER, Listener, parse_listeners, protocol_map, protocols_of
 from eosin.settings.quorum import (
     PLAINTEXT,
     QuorumVoter,
@@ -52,6 +52,12 @@ class BrokerConfig(SaslSettings):
     )
     advertised_listeners: tuple[str, ...] = setting(
         (), "Addresses for clients, for listeners whose own address they cannot use.", kind=LIST
+    )
+    eosin_advertise_later: tuple[str, ...] = setting(
+        (),
+        "Listeners, or * for all, whose clients wait until PUT /api/v1/advertise has told the address for them; needs"
+        " eosin.http.listener.",
+        kind=LIST,
     )
     listener_security_protocol_map: tuple[str, ...] = setting(
         (),
@@ -569,6 +575,12 @@ class BrokerConfig(SaslSettings):
     def announced_listeners(self) -> tuple[Listener, ...]:
         """The addresses that clients are given, for the listeners that have one of their own."""
         return parse_listeners(self.advertised_listeners, key="advertised.listeners")
+
+    @property
+    def held_listeners(self) -> frozenset[str]:
+        """The names of the listeners that answer nobody before the address for their clients is told."""
+        named = frozenset(self.eosin_advertise_later)
+        return frozenset(each.name for each in self.bound_listeners if named & {each.name, EVERY_LISTENER})
 
     @property
     def is_joined(self) -> bool:

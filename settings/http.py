@@ -70,7 +70,9 @@ def check_http(config: "BrokerConfig") -> None:
         raise SettingError(f"eosin.http.ssl.enable needs {KEY}, or --http")
     if listener is None or is_loopback(listener):
         return
-    if not config.eosin_http_token_file and not config.eosin_http_public_metrics:
+    # Nobody needs a token to tell a held listener's address, as long as everybody may use the listener.
+    is_public = config.eosin_http_public_metrics or bool(config.eosin_advertise_later)
+    if not config.eosin_http_token_file and not is_public:
         raise SettingError(
             f"{KEY} {listener.address} can be reached from other machines: give eosin.http.token.file, or"
             " eosin.http.public.metrics=true to serve health and metrics alone"

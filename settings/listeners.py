@@ -4,7 +4,7 @@ Written `NAME://HOST:PORT` in a properties file (Kafka's form) and `[NAME=]HOST:
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -12,6 +12,8 @@ from typing import Final
 from eosin.settings.settings import SettingError
 
 DEFAULT_LISTENER: Final = "PLAINTEXT"
+EVERY_LISTENER: Final = "*"
+"""All of them, where a setting names some."""
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """The protocols of listeners, in the order of Kafka's numbers."""
 TLS_PROTOCOLS: Final = frozenset({"SSL", "SASL_SSL"})
@@ -107,9 +109,11 @@ def check_ports(listeners: Sequence[Listener]) -> None:
                 raise SettingError(f"listeners must have ports of their own, but {other} and {one} share {one.port}")
 
 
-def check_advertised(listeners: Sequence[Listener], advertised: Sequence[Listener], *, wildcards: bool = False) -> None:
-    """Refuse an advertised address without a listener, and a listener that clients could not be told; with
-    `wildcards`, one that binds every address is told by the name of this machine.
+def check_advertised(
+    listeners: Sequence[Listener], advertised: Sequence[Listener], *, told_otherwise: Collection[str] = ()
+) -> None:
+    """Refuse an advertised address without a listener, and a listener that clients could not be told. Those whose
+    names are in `told_otherwise` may bind every address: clients are told another one than that.
 
     Raises `SettingError`.
     """
@@ -123,7 +127,7 @@ def check_advertised(listeners: Sequence[Listener], advertised: Sequence[Listene
                 f"advertised.listeners must be addresses that clients can connect to, not {listener.address!r}"
             )
     for listener in listeners:
-        if listener.is_wildcard and listener.name not in told and not wildcards:
+        if listener.is_wildcard and listener.name not in told and listener.name not in told_otherwise:
             raise SettingError(
                 f"listener {listener} binds every address; say which one clients shall use, with --advertise"
                 f" {listener.name}=HOST:{listener.port or 'PORT'} or advertised.listeners"

@@ -16,6 +16,7 @@ from eosin.settings.connections import CONNECTIONS_PER_LISTENER
 from eosin.settings.http import HTTP, check_http
 from eosin.settings.kafka_keys import is_unused
 from eosin.settings.listeners import (
+    EVERY_LISTENER,
     PROTOCOL_MAP,
     check_advertised,
     check_ports,
@@ -271,6 +272,18 @@ def _unknown(key: str, prefix: str = "") -> str:
     )
 
 
+def _check_held(config: BrokerConfig) -> None:
+    """Check which listeners wait for an address."""
+    key, names = "eosin.advertise.later", {each.name for each in config.bound_listeners}
+    for each in config.eosin_advertise_later:
+        if each not in {*names, EVERY_LISTENER}:
+            raise SettingError(f"{key} names {each}, but no listener has that name; * means all")
+    if config.eosin_advertise_later and config.is_joined:
+        raise SettingError(f"{key} is for a broker alone: a cluster is told the addresses when its brokers join it")
+    if config.eosin_advertise_later and not config.eosin_http_listener:
+        raise SettingError(f"{key} needs eosin.http.listener, or --http: the address is told there")
+
+
 def _check(config: BrokerConfig) -> None:
     """Check the settings together, for mistakes that no single setting shows."""
     if not config.listeners:
@@ -278,10 +291,12 @@ def _check(config: BrokerConfig) -> None:
     listeners = parse_listeners(config.listeners, key="listeners")
     check_ports(listeners)
     protocols_of([listener.name for listener in listeners], config.listener_security_protocol_map)
+    _check_held(config)
     check_advertised(
         listeners,
         parse_listeners(config.advertised_listeners, key="advertised.listeners"),
-        wildcards=config.is_joined,
+        # A broker of a cluster tells the name of its machine.
+        told_otherwise=[each.name for each in listeners] if config.is_joined else config.held_listeners,
     )
     profiles(config.transaction_timeout_recovery_profiles)
     check_http(config)

@@ -53,9 +53,13 @@ def test_every_room_is_copied_into_the_image() -> None:
 def test_the_image_is_compiled_unless_its_builder_says_otherwise() -> None:
     assert re.findall(r"^ARG COMPILE=(.*)$", DOCKERFILE, re.MULTILINE) == ["1"]
     assert "EOSIN_COMPILE=${COMPILE}" in DOCKERFILE
-    built, _, run = DOCKERFILE.partition(" AS broker")
+    built, _, run = DOCKERFILE.partition(" AS smoke")
     assert "gcc" in built
     assert "gcc" not in run, "the compiler belongs into the stage that builds"
+
+
+def test_the_image_that_is_built_without_a_target_is_the_brokers() -> None:
+    assert re.findall(r"^FROM .* AS (\S+)$", DOCKERFILE, re.MULTILINE)[-1] == "broker"
 
 
 def test_the_commands_of_the_image_are_understood() -> None:

@@ -8,17 +8,22 @@ compiler, since that takes minutes; the first time, the engine fetches the base 
 Nobody has to have an engine, so these tests are skipped where none is named, in CI, too.
 """
 
+import json
 import os
 import re
 import shlex
 import subprocess
+import sys
 import time
+import urllib.error
+import urllib.request
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Self
 
 import pytest
-from container_image import NEEDS_ENGINE, ROOT, built, engine
+from container_image import NEEDS_ENGINE, ROOT, built, engine, is_podman, network, running, wait_until_ready
 from waiting import wait_until
 
 COMPOSE = shlex.split(os.environ.get("EOSIN_COMPOSE", ""))
@@ -40,6 +45,9 @@ try:
 except urllib.error.HTTPError as refused:
     print("facts:", refused.code)
 """
+
+TOLD = ["--env", "KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://broker:9092"]
+CLOSED = "chown 4242:4242 /data && chmod 0700 /data"
 
 SMOKED = "100 records committed and read, 100 aborted and never seen"
 
@@ -175,6 +183,77 @@ def test_two_brokers_on_one_volume_are_refused_with_one_sentence(place: Place) -
     refused = engine("run", "--rm", *words, expect=2)
     (said,) = [line for line in refused.stderr.splitlines() if line.startswith("eosin")]
     assert "another process holds /var/lib/eosin/.lock" in said
+
+
+@pytest.mark.parametrize("user", ["12345:0", "root", "1000:1000", "1001"])
+def test_any_user_runs_the_image_with_a_root_that_nobody_can_write(image: str, smoke: str, user: str) -> None:
+    # Kubernetes has no HOME for a user that nobody knows, and OpenShift gives it group 0.
+    confined = ["--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
+    with (
+        network() as place,
+        running("--network", place, "--network-alias", "broker", "--user", user, *confined, *TOLD, image) as container,
+    ):
+        wait_until_ready(container)
+        assert SMOKED in engine("run", "--rm", "--network", place, smoke, "broker:9092").stdout
+        # Programs keep nothing where they cannot write either.
+        listed = engine("exec", container, "kafka-topics", "--bootstrap-server", "broker:9092", "--list")
+        assert "smoke-" in listed.stdout
+
+
+@pytest.mark.parametrize("user", [[], ["--user", "1000:1000"]], ids=["the image's user", "another user"])
+def test_data_of_somebody_else_are_refused_in_one_sentence(image: str, user: list[str], tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    engine("run", "--rm", "--user", "root", "--volume", f"{folder}:/data", "--entrypoint", "sh", image, "-c", CLOSED)
+    for each in (tmp_path, *tmp_path.parents[:2]):
+        each.chmod(0o755)
+    refused = engine("run", "--rm", *user, "--volume", f"{folder}:/var/lib/kafka/data", *TOLD, image, expect=2)
+    (said,) = [line for line in refused.stderr.splitlines() if line.startswith("eosin")]
+    assert "Traceback" not in refused.stderr
+    assert "/var/lib/kafka/data" in said
+    assert "4242" in said
+    assert ("1000" if user else "10001") in said
+
+
+def test_clients_wait_for_the_port_that_the_engine_has_chosen(image: str) -> None:
+    # Whoever starts the container knows the port only then.
+    exposed = ["--expose", "9092", "--expose", "9644", "--publish-all"]
+    later = ["--env", "EOSIN_ADVERTISE_LATER=*", "--env", "EOSIN_HTTP_LISTENER=0.0.0.0:9644"]
+    with running(*exposed, *later, image) as container:
+        address, http = (f"localhost:{published(container, port)}" for port in (9092, 9644))
+        wait_until(lambda: status_of("GET", f"http://{http}/readyz") == 200, every_s=0.1)
+        with subprocess.Popen([sys.executable, str(ROOT / "docker" / "smoke.py"), address]) as early:
+            assert status_of("PUT", f"http://{http}/api/v1/advertise", {"address": address}) == 200
+            assert early.wait() == 0
+
+
+def published(container: str, port: int) -> str:
+    """The port of the host for one of the container."""
+    return engine("port", container, f"{port}/tcp").stdout.splitlines()[0].rpartition(":")[2]
+
+
+def status_of(method: str, url: str, value: object = None) -> int:
+    """The status of an HTTP answer; 0 while nobody answers."""
+    body = None if value is None else json.dumps(value).encode()
+    asked = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method=method)
+    try:
+        with urllib.request.urlopen(asked) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as refused:
+        return refused.code
+    except OSError:
+        return 0
+
+
+def test_the_engine_finds_a_broker_healthy_whatever_its_port(image: str) -> None:
+    with running("--env", "KAFKA_LISTENERS=PLAINTEXT://:19092", image) as container:
+        wait_until(lambda: is_healthy(container), lambda: engine("logs", container).stdout, every_s=0.2)
+
+
+def is_healthy(container: str) -> bool:
+    if is_podman():
+        return engine("healthcheck", "run", container, expect=None).returncode == 0
+    return engine("inspect", "--format", "{{.State.Health.Status}}", container).stdout.strip() == "healthy"
 
 
 @pytest.mark.skipif(not COMPOSE, reason="no compose command is named (EOSIN_COMPOSE=podman-compose)")

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -79,7 +80,7 @@ def test_the_module_for_go_starts_the_image(environment: dict[str, str]) -> None
 
 
 @pytest.mark.parametrize("tag", ["9.0.0", "0.1.0"], ids=["KRaft", "ZooKeeper"])
-def test_the_module_for_node_starts_the_image(environment: dict[str, str], tag: str) -> None:
+def test_the_module_for_node_starts_the_image(environment: dict[str, str], tag: str, tmp_path: Path) -> None:
     sources = sorted((HERE / "node").glob("*.js*"))
 
     def install_into(folder: Path) -> None:
@@ -91,7 +92,9 @@ def test_the_module_for_node_starts_the_image(environment: dict[str, str], tag: 
     with skipped_without():
         node, folder = tool("node", "Testcontainers for Node"), made("testcontainers-node", sources, install_into)
     image = kafkas_stand_in(tag)
-    assert printed_lines([node, folder / "transaction.js", image], environment) == [f"{image}: committed and read"]
+    # It leaves the file by which several programs would share one Ryuk.
+    told = printed_lines([node, folder / "transaction.js", image], environment | {"TMPDIR": str(tmp_path)})
+    assert told == [f"{image}: committed and read"]
 
 
 def test_the_module_for_python_starts_the_image_in_both_ways(environment: dict[str, str]) -> None:
@@ -106,3 +109,24 @@ def test_the_module_for_python_starts_the_image_in_both_ways(environment: dict[s
     command = [sys.executable, HERE / "python" / "transaction.py", kafkas_stand_in()]
     told = printed_lines(command, environment | {"PYTHONPATH": str(packages)})
     assert told == ["ZooKeeper: committed and read", "KRaft: committed and read"]
+
+
+def test_the_modules_for_rust_start_the_image(environment: dict[str, str]) -> None:
+    project = HERE / "rust"
+    sources = [project / "Cargo.toml", project / "Cargo.lock", project / "src" / "main.rs"]
+
+    def compile_into(folder: Path) -> None:
+        where = ["--locked", "--manifest-path", str(project / "Cargo.toml")]
+        fetch([tool("cargo", "Testcontainers for Rust"), "fetch", *where], "Testcontainers for Rust")
+        with tempfile.TemporaryDirectory() as target:
+            build(["cargo", "build", *where, "--target-dir", target], "the program in Rust")
+            shutil.copy(Path(target) / "debug" / "eosin-testcontainers", folder)
+
+    with skipped_without():
+        program = made("testcontainers-rust", sources, compile_into) / "eosin-testcontainers"
+    name, _, tag = kafkas_stand_in().rpartition(":")
+    address = ["127.0.0.1"] if is_podman() else []
+    assert printed_lines([program, name, tag, *address], environment) == [
+        "apache::Kafka: committed and read",
+        "confluent::Kafka: committed and read",
+    ]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from eosin.broker.services import Services
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import list_in_turns, written
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -23,37 +24,42 @@ from eosin.protocol.schemas.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import EncodedBody
 from eosin.runtime.turns import in_turns
 from eosin.security.access import Access, on_the_cluster
 from eosin.storage.disk.interfaces import FreeBytes
 
 if TYPE_CHECKING:
     from eosin.settings.broker import BrokerConfig
+    from eosin.storage.log.partition_log import PartitionLog
 
 
 _VOLUME_FROM: Final = 4
 _UNKNOWN: Final = FreeBytes(free=-1, total=-1)
 
 
-async def handle(
-    request: DescribeLogDirsRequest, context: RequestContext, services: Services
-) -> DescribeLogDirsResponse:
+async def handle(request: DescribeLogDirsRequest, context: RequestContext, services: Services) -> Message | EncodedBody:
     volume = await services.partitions.volume() if context.api_version >= _VOLUME_FROM else None
     room = volume or _UNKNOWN
     wanted = await _wanted(request, services)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for partition, log in services.partitions.hosted():
+
+    def add(log: "PartitionLog") -> None:
+        name, index = partition = log.topic_partition
         if log.failure is None and (wanted is None or partition in wanted):
-            topics.setdefault(partition.topic, []).append(
-                DescribeLogDirsPartition(partition_index=partition.partition, partition_size=log.size_bytes)
-            )
+            topics.setdefault(name, []).append(DescribeLogDirsPartition(index, log.size_bytes))
+
+    logs = services.partitions.hosted_logs()
+    await in_turns(logs, add, services.clock)
+    made = (DescribeLogDirsTopic(name, tuple(partitions)) for name, partitions in topics.items())
     result = DescribeLogDirsResult(
         log_dir=log_dir(services.config),
-        topics=tuple(DescribeLogDirsTopic(name, tuple(partitions)) for name, partitions in topics.items()),
+        topics=tuple(await list_in_turns(made, services.clock)),
         total_bytes=room.total,
         usable_bytes=room.free,
     )
-    return DescribeLogDirsResponse(results=(result,))
+    return await written(ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsResponse(results=(result,)), len(logs), context)
 
 
 def log_dir(config: "BrokerConfig") -> str:
@@ -64,11 +70,12 @@ def log_dir(config: "BrokerConfig") -> str:
 async def _wanted(request: DescribeLogDirsRequest, services: Services) -> set[TopicPartition] | None:
     if request.topics is None:
         return None
-    hosted = frozenset(partition for partition, _ in services.partitions.hosted())
     wanted: set[TopicPartition] = set()
 
     def add(partition: TopicPartition) -> None:
-        if partition in hosted:  # there may be 250,000 others, to be let go of one by one
+        if (
+            services.partitions.hosted_log(partition) is not None
+        ):  # there may be 250,000 others, to be let go of one by one
             wanted.add(partition)
 
     named = (TopicPartition(each.topic, index) for each in request.topics for index in each.partitions)

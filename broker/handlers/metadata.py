@@ -13,8 +13,8 @@ topic id, its names are not looked at, as in Kafka; a topic is never created by 
 """
 
 import asyncio
-from collections.abc import Sequence
-from itertools import compress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, compress
 from operator import attrgetter
 from typing import Final
 
@@ -26,7 +26,16 @@ from eosin.cluster.metadata.topics import MAX_PARTITIONS_PER_CHANGE, unknown_top
 from eosin.model.cluster import Cluster, Outcome, Topic, visible_leader
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import NAMES_PER_TURN, done_for_each, in_parts, made_for_each, refused, written
+from eosin.network.many_items import (
+    ITEMS_PER_STEP,
+    ITEMS_PER_TURN,
+    NAMES_PER_TURN,
+    done_for_each,
+    in_parts,
+    made_for_each,
+    refused,
+    written,
+)
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ZERO_UUID, TopicPartition
@@ -46,6 +55,11 @@ from eosin.security.authorized_operations import NOT_ASKED, cluster_operations
 from eosin.security.session import EVERYBODY_MAY
 
 FIRST_LISTENER_VERSION: Final = 6
+PARTITIONS_PER_STEP: Final = 200
+"""Of one topic: they take a millisecond, and a topic may have 100,000."""
+
+_Steps = Iterator[MetadataResponseTopic | None]
+"""The topic of a response, after None at each end of a step."""
 
 
 async def handle(request: MetadataRequest, context: RequestContext, services: Services) -> Message | EncodedBody:
@@ -62,29 +76,56 @@ async def handle(request: MetadataRequest, context: RequestContext, services: Se
             return invalid
         ids.update(dict.fromkeys(topic.topic_id for topic in some if topic.topic_id != ZERO_UUID))
         named.update(dict.fromkeys(topic.name for topic in some if topic.name is not None))
+    cluster = services.cluster
     if ids:
-        by_id = (_by_id(topic_id, request, context, services.cluster) for topic_id in ids)
-        return _response(request, context, services, await made_for_each(by_id, len(ids), context, services))
+        by_id = (_by_id(topic_id, request, context, cluster) for topic_id in ids)
+        count = _items(len(ids), (cluster.topic_by_id(topic_id) for topic_id in ids))
+        return await _written(
+            _response(request, context, services, await _made(by_id, count, context, services)), context
+        )
     names = list(named)
     named.clear()
     if context.session.authorizer is not EVERYBODY_MAY:
-        response = await _response_by_rights(request, context, services, names)
-        return await written(ApiKey.METADATA, response, len(names), context)
+        return await _written(await _response_by_rights(request, context, services, names), context)
     if request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
-        known = services.cluster.topics
+        known = cluster.topics
         unknown = (name not in known for name in names)
         missing = list(compress(names, await made_for_each(unknown, len(names), context, services)))
         if missing:
-            return await _create_and_respond(request, context, services, names, missing)
-    response = await _response_by_name(request, context, services, names)
-    return await written(ApiKey.METADATA, response, len(names), context)
+            return await _written(await _create_and_respond(request, context, services, names, missing), context)
+    return await _written(await _response_by_name(request, context, services, names), context)
+
+
+async def _written(response: MetadataResponse, context: RequestContext) -> Message | EncodedBody:
+    """The response, encoded in a thread where it has many topics or partitions."""
+    count = len(response.topics)
+    if count <= ITEMS_PER_STEP:
+        count += sum(len(topic.partitions) for topic in response.topics)
+    return await written(ApiKey.METADATA, response, count, context)
+
+
+def _items(count: int, topics: Iterable[Topic | None]) -> int:
+    """About how many things there are to be made of `count` topics: many partitions count, few are made at once."""
+    if count > ITEMS_PER_TURN:
+        return count
+    partitions = sum(topic.partitions for topic in topics if topic is not None)
+    return count if partitions <= FEW_PARTITIONS else count + partitions
+
+
+async def _made(
+    topics: Iterable[_Steps], count: int, context: RequestContext, services: Services
+) -> list[MetadataResponseTopic]:
+    made = await made_for_each(chain.from_iterable(topics), count, context, services)
+    return [topic for topic in made if topic is not None]
 
 
 async def _response_by_name(
     request: MetadataRequest, context: RequestContext, services: Services, names: Sequence[str]
 ) -> MetadataResponse:
-    topics = (_by_name(name, request, context, services.cluster) for name in names)
-    return _response(request, context, services, await made_for_each(topics, len(names), context, services))
+    cluster = services.cluster
+    topics = (_by_name(name, request, context, cluster) for name in names)
+    count = _items(len(names), map(cluster.topics.get, names))
+    return _response(request, context, services, await _made(topics, count, context, services))
 
 
 async def _all_topics(
@@ -94,8 +135,8 @@ async def _all_topics(
     if context.session.authorizer is not EVERYBODY_MAY:
         return await _known_topics(request, context, services)
     if cluster.partition_count <= FEW_PARTITIONS:
-        topics = [_found(topic, request, context, cluster) for topic in cluster.topics.values()]
-        return _response(request, context, services, topics)
+        few = chain.from_iterable(_found(topic, request, context, cluster) for topic in cluster.topics.values())
+        return _response(request, context, services, [topic for topic in few if topic is not None])
     kind = RequestVariant(
         context.api_version,
         context.listener,
@@ -116,12 +157,18 @@ async def _known_topics(
     cluster, may = services.cluster, context.session.may
     topics: list[MetadataResponseTopic] = []
 
-    def add(name: str) -> None:
-        topic = cluster.topics.get(name)  # None: it was deleted in an earlier turn
-        if topic is not None and may(Operation.DESCRIBE, ResourceType.TOPIC, name, quiet=True):
-            topics.append(_found(topic, request, context, cluster))
+    def known() -> _Steps:
+        for name in list(cluster.topics):
+            topic = cluster.topics.get(name)  # None: it was deleted in an earlier turn
+            if topic is not None and may(Operation.DESCRIBE, ResourceType.TOPIC, name, quiet=True):
+                yield from _found(topic, request, context, cluster)
+            yield None
 
-    await in_turns(list(cluster.topics), add, services.clock)
+    def add(topic: MetadataResponseTopic | None) -> None:
+        if topic is not None:
+            topics.append(topic)
+
+    await in_turns(known(), add, services.clock)
     response = _response(request, context, services, topics)
     if sum(len(topic.partitions) for topic in topics) <= FEW_PARTITIONS:
         return response
@@ -174,10 +221,11 @@ async def _create_and_respond(
         refusals = (
             _by_name(name, request, context, services.cluster)
             if name in known
-            else MetadataResponseTopic(error_code=ErrorCode.POLICY_VIOLATION, name=name)
+            else iter((MetadataResponseTopic(error_code=ErrorCode.POLICY_VIOLATION, name=name),))
             for name in names
         )
-        return _response(request, context, services, await made_for_each(refusals, len(names), context, services))
+        count = _items(len(names), map(known.get, names))
+        return _response(request, context, services, await _made(refusals, count, context, services))
     outcomes = await _created(missing, context, services)
     failed = {
         name: outcome.error
@@ -185,42 +233,67 @@ async def _create_and_respond(
         if outcome.error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
     }
     topics = (
-        MetadataResponseTopic(error_code=failed[name], name=name)
+        iter((MetadataResponseTopic(error_code=failed[name], name=name),))
         if name in failed
         else _by_name(name, request, context, services.cluster)
         for name in names
     )
-    return _response(request, context, services, await made_for_each(topics, len(names), context, services))
+    count = _items(len(names), map(known.get, names))
+    return _response(request, context, services, await _made(topics, count, context, services))
 
 
-def _by_name(name: str, request: MetadataRequest, context: RequestContext, cluster: Cluster) -> MetadataResponseTopic:
+def _by_name(name: str, request: MetadataRequest, context: RequestContext, cluster: Cluster) -> _Steps:
     topic = cluster.topics.get(name)
-    if topic is None:
-        return MetadataResponseTopic(error_code=unknown_topic(name).error, name=name)
-    return _found(topic, request, context, cluster)
+    if topic is not None:
+        yield from _found(topic, request, context, cluster, gone=lambda: _unknown(name))
+    else:
+        yield _unknown(name)
 
 
-def _by_id(
-    topic_id: bytes, request: MetadataRequest, context: RequestContext, cluster: Cluster
-) -> MetadataResponseTopic:
+def _unknown(name: str) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=unknown_topic(name).error, name=name)
+
+
+def _unknown_id(topic_id: bytes) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+
+
+def _by_id(topic_id: bytes, request: MetadataRequest, context: RequestContext, cluster: Cluster) -> _Steps:
     topic = cluster.topic_by_id(topic_id)
     if topic is None:
-        return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
-    if not context.session.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
-        return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=topic_id)
-    return _found(topic, request, context, cluster)
+        yield _unknown_id(topic_id)
+    elif not context.session.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+        denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        yield MetadataResponseTopic(error_code=denied, name=None, topic_id=topic_id)
+    else:
+        yield from _found(topic, request, context, cluster, gone=lambda: _unknown_id(topic_id))
 
 
-def _found(topic: Topic, request: MetadataRequest, context: RequestContext, cluster: Cluster) -> MetadataResponseTopic:
-    without = cluster.brokers_without(context.listener)
-    return MetadataResponseTopic(
+def _found(
+    topic: Topic,
+    request: MetadataRequest,
+    context: RequestContext,
+    cluster: Cluster,
+    *,
+    gone: Callable[[], MetadataResponseTopic | None] = lambda: None,
+) -> _Steps:
+    """The topic, or `gone` if it is deleted between two steps."""
+    without, version = cluster.brokers_without(context.listener), context.api_version
+    partitions: list[MetadataResponsePartition] = []
+    for first in range(0, topic.partitions, PARTITIONS_PER_STEP):
+        if first:
+            yield None
+            known = cluster.topics.get(topic.name)
+            if known is None or known.topic_id != topic.topic_id:
+                yield gone()
+                return
+        some = range(first, min(first + PARTITIONS_PER_STEP, topic.partitions))
+        partitions += [_partition(TopicPartition(topic.name, index), cluster, without, version) for index in some]
+    yield MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.internal,
-        partitions=tuple(
-            _partition(TopicPartition(topic.name, index), cluster, without, context.api_version)
-            for index in range(topic.partitions)
-        ),
+        partitions=tuple(partitions),
         topic_authorized_operations=context.session.operations(ResourceType.TOPIC, topic.name)
         if request.include_topic_authorized_operations
         else NOT_ASKED,

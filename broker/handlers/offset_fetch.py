@@ -21,7 +21,17 @@ from eosin.broker.services import Services
 from eosin.coordinator.groups.offset_requests import NO_COMMIT, FetchedOffset
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import connection_held, in_parts, list_in_turns, made_for_each, pieces, refused, size_of
+from eosin.network.many_items import (
+    connection_held,
+    dropped,
+    in_parts,
+    list_in_turns,
+    made_for_each,
+    pieces,
+    refused,
+    size_of,
+    written,
+)
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition, Uuid
@@ -36,7 +46,9 @@ from eosin.protocol.schemas.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from eosin.runtime.turns import next_turn
+from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import EncodedBody
+from eosin.runtime.turns import in_turns, next_turn
 from eosin.security.access import Access, on_each, silently
 from eosin.security.session import EVERYBODY_MAY
 
@@ -49,7 +61,13 @@ PARTITIONS_PER_TURN: Final = 1000
 _Topics = Sequence[OffsetFetchRequestTopic | OffsetFetchRequestTopics] | None
 
 
-async def handle(request: OffsetFetchRequest, context: RequestContext, services: Services) -> OffsetFetchResponse:
+async def handle(request: OffsetFetchRequest, context: RequestContext, services: Services) -> Message | EncodedBody:
+    response = await _response(request, context, services)
+    count = max(size_of(group.topics, "partitions") for group in response.groups or (response,))
+    return await written(ApiKey.OFFSET_FETCH, response, count, context)
+
+
+async def _response(request: OffsetFetchRequest, context: RequestContext, services: Services) -> OffsetFetchResponse:
     if context.api_version >= 8:
         if len(request.groups) <= GROUPS_PER_TURN and not context.is_large:
             return OffsetFetchResponse(groups=tuple(await _fetch_groups(request, context, services)))
@@ -109,19 +127,29 @@ async def _fetch_topics(
     """The offsets of a group by topic, each made by `topic_of` and `partition_of`: of very many partitions some in each
     turn of the event loop."""
     found: dict[str, list[_P]] = {}
+
+    def add(fetched: FetchedOffset) -> None:
+        found.setdefault(fetched.partition.topic, []).append(partition_of(fetched))
+
     is_large = context.is_large or size_of(topics or (), "partition_indexes") > PARTITIONS_PER_TURN
     if topics is None or not is_large:
         error, fetched = await _fetch(group_id, topics, require_stable, context, services)
-        for each in fetched:
-            found.setdefault(each.partition.topic, []).append(partition_of(each))
-        return error, tuple(topic_of(name, tuple(partitions)) for name, partitions in found.items())
+        if len(fetched) <= PARTITIONS_PER_TURN:
+            for each in fetched:
+                add(each)
+            return error, tuple(topic_of(name, tuple(partitions)) for name, partitions in found.items())
+        with connection_held(context):
+            await in_turns(fetched, add, services.clock)
+            await dropped(fetched)
+            made = (topic_of(name, tuple(partitions)) for name, partitions in found.items())
+            return error, tuple(await list_in_turns(made, services.clock))
     with connection_held(context):
         for piece in pieces(topics, "partition_indexes", most=PARTITIONS_PER_TURN):
             error, fetched = await _fetch(group_id, piece, require_stable, context, services)
             if error is not ErrorCode.NONE:
                 return error, ()
             for each in fetched:
-                found.setdefault(each.partition.topic, []).append(partition_of(each))
+                add(each)
             await next_turn()
         made = (topic_of(name, tuple(partitions)) for name, partitions in found.items())
         return ErrorCode.NONE, tuple(await list_in_turns(made, services.clock))
@@ -158,8 +186,9 @@ async def _fetch(
         return error, list(found)
     if wanted is None:
         error, found = await services.groups.offsets.fetch(group_id, None, require_stable=require_stable, who=context)
-        names = dict.fromkeys(each.partition.topic for each in found)
-        shown = frozenset(session.filter(Operation.DESCRIBE, ResourceType.TOPIC, names))
+        known = dict.fromkeys(each.partition.topic for each in found)
+        allowed = (session.may(Operation.DESCRIBE, ResourceType.TOPIC, name, quiet=True) for name in known)
+        shown = frozenset(compress(known, await made_for_each(allowed, len(known), context, services)))
         return error, [each for each in found if each.partition.topic in shown]
     names = dict.fromkeys(each.topic for each in wanted)
     allowed = (session.may(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in names)

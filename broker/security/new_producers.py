@@ -7,13 +7,14 @@ otherwise one of them could use up what all of them may do.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from eosin.model.principals import ANONYMOUS, Principal
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock
 from eosin.runtime.logging_format import fields, shown
+from eosin.runtime.turns import in_turns
 from eosin.storage.results.log_results import Refused
 
 if TYPE_CHECKING:
@@ -142,9 +143,16 @@ class NewProducers:
             context.connection.pause_for(PAUSE_MS)
         return None
 
-    def recount(self, logs: "Iterable[PartitionLog]") -> None:
+    async def recount(self, logs: "Sequence[PartitionLog]") -> None:
         """Count what the logs really know, and forget users who have added nothing for long."""
-        self.entries = sum(len(each.producer_state) for each in logs)
+        known, counted = self.entries, 0
+
+        def count(log: "PartitionLog") -> None:
+            nonlocal counted
+            counted += len(log.producer_state)
+
+        await in_turns(logs, count, self._clock)
+        self.entries = counted + max(self.entries - known, 0)  # of those that came meanwhile some count twice, for now
         before = self._clock.elapsed_ms() - _FORGET_MS
         for principal in [each for each, allowance in self._of_ids.items() if allowance.last_ms < before]:
             del self._of_ids[principal]

@@ -30,17 +30,15 @@ _BETWEEN_S: Final = 0.02
 
 def follow_changes(server: "RunningNode", variables: Mapping[str, str]) -> None:
     """Let the broker change its addresses when it is woken, if it runs alone."""
-    part, state = server.part, State(variables)
-    if not isinstance(part, AloneNode):
+    state = State(variables)
+    if not isinstance(server.part, AloneNode):
         return
-    cluster = part.cluster
 
     def apply() -> None:
         try:
             for each in parse_listeners(state.advertised.split(","), key=KEY):
                 if each.name in server.config.protocols:
-                    cluster.advertise(each.name, each.host, each.port)
-                    log.info("clients of listener %s are told %s from now on", each.name, each.address)
+                    server.advertise(each.name, each.host, each.port)
         except SettingError as refused:
             log.warning(str(refused))
         state.advertised = ""

@@ -6,7 +6,7 @@ true: an answer tells of nothing that was gone when its request came; and what i
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from eosin.model.cluster import Cluster, ClusterListener, Topic
@@ -52,10 +52,11 @@ class MetadataResponses(ClusterListener):
     async def make(
         self,
         kind: RequestVariant,
-        found: Callable[[Topic], MetadataResponseTopic],
+        found: Callable[[Topic], Iterator[MetadataResponseTopic | None]],
         respond: Callable[[list[MetadataResponseTopic]], MetadataResponse],
     ) -> EncodedBody:
-        """Make the answer, or wait for whoever is making it: `found` of each topic, and `respond` of all of them."""
+        """Make the answer, or wait for whoever is making it: `found` of each topic, with None after each step that it
+        takes, and `respond` of all of them."""
         key = kind, self._cluster.metadata_version
         making = self._making.get(key)
         if making is None:
@@ -66,20 +67,24 @@ class MetadataResponses(ClusterListener):
     async def _make(
         self,
         kind: RequestVariant,
-        found: Callable[[Topic], MetadataResponseTopic],
+        found: Callable[[Topic], Iterator[MetadataResponseTopic | None]],
         respond: Callable[[list[MetadataResponseTopic]], MetadataResponse],
     ) -> EncodedBody:
         version, known = self._cluster.metadata_version, self._cluster.topics
         brokers = self._cluster.brokers(kind.listener)
         topics: list[MetadataResponseTopic] = []
 
-        def add(topic: Topic) -> None:
-            if known.get(topic.name) is topic:  # else it was deleted or changed in an earlier turn
-                topics.append(found(topic))
-            elif (changed := known.get(topic.name)) is not None:
-                topics.append(found(changed))
+        def steps() -> Iterator[MetadataResponseTopic | None]:
+            for name in list(known):
+                topic = known.get(name)  # as it is now: it may have been deleted or changed in an earlier turn
+                if topic is not None:
+                    yield from found(topic)
 
-        await in_turns(list(known.values()), add, self._clock)
+        def add(topic: MetadataResponseTopic | None) -> None:
+            if topic is not None:
+                topics.append(topic)
+
+        await in_turns(steps(), add, self._clock)
         message = respond(topics)
         body = EncodedBody(await asyncio.to_thread(encode_body, ApiKey.METADATA, kind.api_version, message))
         if version == self._cluster.metadata_version and brokers == self._cluster.brokers(kind.listener):

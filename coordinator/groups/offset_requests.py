@@ -5,8 +5,8 @@ that point of the log. The transaction coordinator is asked before, and its answ
 step as the append: a transaction may have ended while the first answer was on its way.
 """
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, NamedTuple
 
 from eosin.coordinator.groups.log.writer import PendingWrite
 from eosin.coordinator.groups.offset_commits import Key
@@ -23,10 +23,15 @@ from eosin.coordinator.transactions.ports import TransactionVerifier
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, ProducerIdAndEpoch, TopicPartition
 from eosin.runtime.clock import Clock
+from eosin.runtime.turns import in_turns, next_turn
 
 NO_COMMIT: Final = -1
 """The offset that stands for "none committed"."""
 
+FETCHED_PER_TURN: Final = 1000
+"""Committed offsets that are read in one turn of the event loop: each takes a microsecond or two."""
+COMMITTED_PER_TURN: Final = 500
+"""Offsets that one batch commits, and one turn of the event loop makes: each takes twelve microseconds."""
 _PATIENCE_MS: Final = 500
 _PAUSE_MS: Final = 10
 """Old clients fail on CONCURRENT_TRANSACTIONS, so theirs is retried here first, for that long and that often."""
@@ -78,7 +83,16 @@ class OffsetRequests:
     async def commit(
         self, group_id: str, offsets: Sequence[OffsetToCommit], *, committer: Committer, api_version: int
     ) -> Sequence[ErrorCode]:
-        """OffsetCommit: one answer per offset, once they are durable and visible."""
+        """OffsetCommit: one answer per offset, once they are durable and visible.
+
+        Of very many some are committed after the others, each time by a member that still is one (groups.md 8)."""
+        return await _in_pieces(
+            offsets, lambda some: self._commit(group_id, some, committer=committer, api_version=api_version)
+        )
+
+    async def _commit(
+        self, group_id: str, offsets: Sequence[OffsetToCommit], *, committer: Committer, api_version: int
+    ) -> Sequence[ErrorCode]:
         shard = self._shards.of_group(group_id)
         if isinstance(shard, ErrorCode):
             return [shard] * len(offsets)
@@ -140,8 +154,37 @@ class OffsetRequests:
         api_version: int,
     ) -> Sequence[ErrorCode]:
         """TxnOffsetCommit: one answer per offset, once they are durable. They stay invisible until the transaction's
-        COMMIT marker, and a request for stable offsets gets UNSTABLE_OFFSET_COMMIT until then."""
+        COMMIT marker, and a request for stable offsets gets UNSTABLE_OFFSET_COMMIT until then.
+
+        Of very many some are written after the others, each time into the transaction that has the first."""
+        transaction = _Transaction(producer.producer_id)
+        return await _in_pieces(
+            offsets,
+            lambda some: self._commit_in_transaction(
+                group_id,
+                some,
+                transaction,
+                transactional_id=transactional_id,
+                producer=producer,
+                committer=committer,
+                api_version=api_version,
+            ),
+        )
+
+    async def _commit_in_transaction(
+        self,
+        group_id: str,
+        offsets: Sequence[OffsetToCommit],
+        transaction: "_Transaction",
+        *,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        committer: Committer,
+        api_version: int,
+    ) -> Sequence[ErrorCode]:
         refusal, shard = await self._admit(group_id, transactional_id, producer, api_version)
+        if shard is not None and not transaction.is_open_in(shard):
+            refusal, shard = ErrorCode.INVALID_TXN_STATE, None
         if shard is None:
             self._note_refusal(group_id, self._group(group_id), refusal, committer, producer)
             return [_translate(refusal, api_version)] * len(offsets)
@@ -169,6 +212,7 @@ class OffsetRequests:
                 producer_epoch=producer.producer_epoch,
             )
             _fill_errors(answers, _translate(await self._outcome(write), api_version))
+            transaction.found_in(shard)
         return answers
 
     def _group(self, group_id: str) -> Group | None:
@@ -272,12 +316,21 @@ class OffsetRequests:
         wanted = partitions
         if wanted is None:
             wanted = list(store.partitions(group_id) if require_stable else store.committed(group_id))
-        found = [
-            _unstable(each)
-            if require_stable and store.is_pending(group_id, each)
-            else self._fetch_one(shard, group_id, each)
-            for each in wanted
-        ]
+
+        def fetched(partition: TopicPartition) -> FetchedOffset:
+            if require_stable and store.is_pending(group_id, partition):
+                return _unstable(partition)
+            return self._fetch_one(shard, group_id, partition)
+
+        if len(wanted) <= FETCHED_PER_TURN:
+            found = list(map(fetched, wanted))
+        else:
+            found = []
+            await in_turns(wanted, lambda each: found.append(fetched(each)), self._clock, per_turn=FETCHED_PER_TURN)
+            if self._shards.of_group(group_id) is not shard:  # it has another coordinator since an earlier turn
+                return ErrorCode.NOT_COORDINATOR, []
+            if partitions is None:  # but for what was deleted since
+                found = [each for each in found if each.error or each.offset != NO_COMMIT]
         if require_stable and self.observer is not None:
             unstable = [each.partition for each in found if each.error]
             if unstable:
@@ -327,6 +380,45 @@ class OffsetRequests:
             if error is not ErrorCode.NONE:
                 return error, []
         return ErrorCode.NONE, answers
+
+
+async def _in_pieces(
+    offsets: Sequence[OffsetToCommit],
+    commit: Callable[[Sequence[OffsetToCommit]], Coroutine[Any, Any, Sequence[ErrorCode]]],
+) -> Sequence[ErrorCode]:
+    """The answers to all, of which `commit` writes a few in each turn of the event loop."""
+    if len(offsets) <= COMMITTED_PER_TURN:
+        return await commit(offsets)
+    answers: list[ErrorCode] = []
+    for first in range(0, len(offsets), COMMITTED_PER_TURN):
+        if first:
+            await next_turn()
+        answers += await commit(offsets[first : first + COMMITTED_PER_TURN])
+    return answers
+
+
+class _Transaction:
+    """The transaction that a request of many offsets belongs to.
+
+    Version 1 of transactions keeps a producer's epoch: if a request's transaction ends between two pieces, the rest
+    would pass every other check and come into the next one (transactions.md 5.3.2)."""
+
+    def __init__(self, producer_id: int) -> None:
+        self._producer_id = producer_id
+        self._first: tuple[Shard, object] | None = None
+
+    def found_in(self, shard: Shard) -> None:
+        """The first piece has been written."""
+        if self._first is None:
+            held = shard.commits.offsets.transaction_of(self._producer_id)
+            self._first = shard, held or object()  # not durable in time: nothing is known of it, and no more is written
+
+    def is_open_in(self, shard: Shard) -> bool:
+        """True if a piece that is written now joins the first; True of the first itself."""
+        if self._first is None:
+            return True
+        known, transaction = self._first
+        return known is shard and shard.commits.offsets.transaction_of(self._producer_id) is transaction
 
 
 def _subscription_errors(group: Group, partitions: Sequence[TopicPartition]) -> list[ErrorCode]:

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from eosin.client.client import Client
 from eosin.client.errors import ClientError
 from eosin.observe.console.cluster_answers import ClusterAnswers
+from eosin.observe.console.cluster_records import ClusterRecords
 from eosin.observe.console.cluster_rounds import SHORTEST_MS, ClusterRounds
 from eosin.observe.console.page_routes import LONGEST_NAME, PageRoutes, json_body, refused
 from eosin.observe.console.sessions import Sessions
@@ -37,6 +38,7 @@ class ClusterConsole:
         self._facts = facts
         rounds = ClusterRounds(client, clock, bootstrap=bootstrap)
         self.streams: Final = Streams(rounds, None, clock, run=f"{clock.now_ms():x}", shortest_ms=SHORTEST_MS)
+        self._records = ClusterRecords(client, rounds.transactions.owner, clock)
         self._answers = ClusterAnswers(client, rounds, facts)
         self._page = PageRoutes(self.streams, sessions)
 
@@ -50,6 +52,7 @@ class ClusterConsole:
                 Route("/api/v1/explain/partitions/{name:path}", self._lookup(answers.partition)),
                 Route("/api/v1/explain/groups/{name:path}", self._lookup(answers.group)),
                 Route("/api/v1/topics/{name:path}", self._lookup(answers.topic)),
+                Route("/api/v1/partitions/{name}/records", self._records.respond),
                 Route("/api/v1/{rest:path}", _absent),
             ]
         )
@@ -57,6 +60,7 @@ class ClusterConsole:
     async def stop(self) -> None:
         """End every stream."""
         await self.streams.stop()
+        await self._records.stop()
 
     def _lookup(
         self, ask: Callable[[str], Awaitable[msgspec.Struct | None]]

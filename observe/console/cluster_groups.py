@@ -12,7 +12,7 @@ from eosin.client.groups import GroupAdmin, GroupDescription
 from eosin.client.partition_offsets import Between, OffsetAdmin, PartitionOffsets
 from eosin.client.pending_offsets import pending_offsets
 from eosin.observe.console.group_rounds import MOST_GROUPS
-from eosin.observe.console.rows import GroupRow
+from eosin.observe.console.rows import NAMED_MEMBERS, GroupRow, member_name
 from eosin.observe.console.tables import KeptRows
 from eosin.observe.explain.facts import GroupPartition
 from eosin.observe.survey.group_positions import NOT_COUNTED, NOTHING_COMMITTED, behind
@@ -118,4 +118,11 @@ class ClusterGroups:
 def group_row(seen: GroupSurveyed) -> GroupRow:
     """The row of a group."""
     group = seen.group
-    return GroupRow(group.group_id, group.state, len(group.members), len(seen.parts), **behind(seen.parts)._asdict())
+    return GroupRow(
+        group.group_id,
+        group.state,
+        len(group.members),
+        len(seen.parts),
+        **behind(seen.parts)._asdict(),
+        named=tuple(member_name(each.member_id, each.client_id, each.host) for each in group.members[:NAMED_MEMBERS]),
+    )

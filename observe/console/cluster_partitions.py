@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError
-from eosin.client.metadata import ClusterMetadata
+from eosin.client.metadata import ClusterMetadata, PartitionInfo
 from eosin.client.offsets import EARLIEST, LATEST, list_offsets
 from eosin.client.partition_offsets import PartitionOffsets
 from eosin.client.transactions import DescribedTransaction, OpenTransaction, TransactionAdmin, will_end
@@ -94,12 +94,14 @@ class ClusterPartitions:
         self._held = {each: self._held[each] for each in held if each in self._held}
         holders = await self._holders(held[:MOST_HELD])
         self._rows.put_all(
-            {str(each): self._row(each, is_internal=infos[each][1], holder=holders.get(each)) for each in shown},
+            {str(each): self._row(each, *infos[each], holder=holders.get(each)) for each in shown},
             version,
         )
         return SurveyedPartitions(len(infos), len(held), len(shown) - len(led), len(infos) - len(shown))
 
-    def _row(self, partition: TopicPartition, *, is_internal: bool, holder: ReadersHeld | None) -> PartitionRow:
+    def _row(
+        self, partition: TopicPartition, info: PartitionInfo, is_internal: bool, *, holder: ReadersHeld | None
+    ) -> PartitionRow:
         at = self.offsets.get(partition)
         if at is None:
             return PartitionRow(str(partition), 0, 0, 0, 0, 0, is_internal, cause="offline", error=NO_LEADER)
@@ -112,6 +114,7 @@ class ClusterPartitions:
             at.high_watermark,
             0,
             is_internal,
+            leader=info.leader,
             open=0 if holder is None else holder.open,
             held_since_ms=since_ms,
             held_by="" if holder is None else holder.name,

@@ -11,7 +11,7 @@ from eosin.client.errors import BrokerError, ClientError, UnsupportedVersion
 from eosin.observe.console.cluster_groups import ClusterGroups
 from eosin.observe.console.cluster_partitions import ClusterPartitions, SurveyedPartitions
 from eosin.observe.console.cluster_transactions import ClusterTransactions, IdCounts
-from eosin.observe.console.rounds import TABLES, BrokerRow
+from eosin.observe.console.rounds import MOST_NODES, TABLES, BrokerRow, NodeSeen
 from eosin.observe.console.tables import KeptRows, Table
 from eosin.observe.recorder.events import NO_TIME
 from eosin.runtime.clock import Clock
@@ -76,5 +76,6 @@ class ClusterRounds:
             address=self._bootstrap,
             cluster=self._bootstrap,
             brokers=len(metadata.brokers),
+            nodes=tuple(NodeSeen(node, str(at)) for node, at in sorted(metadata.brokers.items())[:MOST_NODES]),
             trouble=trouble,
         )

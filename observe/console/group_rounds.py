@@ -1,10 +1,11 @@
 """`GroupRounds`: consumer groups and their true lag, as rows (console.md 5.4)."""
 
+from itertools import islice
 from typing import Final, NamedTuple
 
 from eosin.broker.services import Services
 from eosin.coordinator.groups.rules.group import Group
-from eosin.observe.console.rows import GroupRow
+from eosin.observe.console.rows import NAMED_MEMBERS, GroupRow, member_name
 from eosin.observe.console.tables import Table
 from eosin.observe.survey.group_positions import GroupPositions, behind
 from eosin.observe.survey.slices import GROUP, Slices
@@ -74,6 +75,10 @@ class GroupRounds:
             **sums._asdict(),
             last_commit_ms=last_commit_ms,
             grows=grows,
+            named=tuple(
+                member_name(each.member_id, each.client_id, each.client_host)
+                for each in islice(group.members.values(), NAMED_MEMBERS)
+            ),
         )
 
     def _grows(self, name: str, to_end: int, last_commit_ms: int) -> bool:

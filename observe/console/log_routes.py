@@ -14,8 +14,15 @@ from starlette.routing import Route
 from eosin.broker.services import Services
 from eosin.observe.console.log_pieces import Offline
 from eosin.observe.console.log_view import MOST_BATCHES, LogView
-from eosin.observe.console.record_access import Hidden, RecordAccess, Shown
-from eosin.observe.console.records_view import CUT, LONGEST, MOST_RECORDS, RecordsQuestion, RecordsView, ShownRecords
+from eosin.observe.console.record_access import Hidden, RecordAccess
+from eosin.observe.console.record_questions import (
+    BadQuestion,
+    ShownRecords,
+    records_question,
+    requested_number,
+    requested_offset,
+)
+from eosin.observe.console.records_view import RecordsView
 from eosin.observe.console.rounds import Rounds
 from eosin.observe.console.worker_threads import Busy, WorkerThreads
 from eosin.protocol.errors import ErrorCode
@@ -28,9 +35,6 @@ from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.log.timestamp_search import SEARCH_WORK
 
 JSON: Final = "application/json"
-LONGEST_NUMBER: Final = 19
-LONGEST_NEEDLE: Final = 200
-LAST_OFFSET: Final = 2**63 - 1
 
 _EYES: Final = {
     ShownRecords.COMMITTED: LogIsolation.READ_COMMITTED,
@@ -39,10 +43,6 @@ _EYES: Final = {
 }
 
 Look = Callable[[Request, TopicPartition, PartitionLog], Awaitable[msgspec.Struct]]
-
-
-class BadQuestion(Exception):
-    """A parameter is not what it should be; the text says which."""
 
 
 class LogRoutes:
@@ -63,35 +63,15 @@ class LogRoutes:
         ]
 
     async def _batches(self, request: Request, partition: TopicPartition, log: PartitionLog) -> msgspec.Struct:
-        first, end = requested_offset(request, "from"), requested_offset(request, "to")
-        limit = requested_number(request, "limit", MOST_BATCHES, most=MOST_BATCHES)
+        first, end = requested_offset(request.query_params, "from"), requested_offset(request.query_params, "to")
+        limit = requested_number(request.query_params, "limit", MOST_BATCHES, most=MOST_BATCHES)
         return await self._view.read(partition, log, first, end, limit)
 
     async def _records(self, request: Request, partition: TopicPartition, log: PartitionLog) -> msgspec.Struct:
         shown = self._access.to(partition.topic, "?" if request.client is None else request.client.host)
-        asked = request.query_params
-        names = [each.value for each in ShownRecords]
-        isolation = asked.get("isolation", ShownRecords.COMMITTED.value)
-        if isolation not in names:
-            raise BadQuestion(f"isolation must be one of {', '.join(names)}, not {isolation[:40]!r}")
-        key, value = asked.get("key", ""), asked.get("value", "")
-        if max(len(key), len(value)) > LONGEST_NEEDLE:
-            raise BadQuestion(f"key and value may have {LONGEST_NEEDLE} characters")
-        if value and shown is not Shown.ALL:
-            raise BadQuestion("values are not shown here, and not searched: eosin.console.records is keys")
-        first, at_ms = requested_offset(request, "from"), requested_offset(request, "time")
-        if first is not None and at_ms is not None:
-            raise BadQuestion("give from, or time, not both")
-        if at_ms is not None:
-            first = await _offset_at(log, at_ms, ShownRecords(isolation))
-        question = RecordsQuestion(
-            first,
-            requested_number(request, "limit", 100, most=MOST_RECORDS),
-            ShownRecords(isolation),
-            key.encode("utf-8", "replace"),
-            value.encode("utf-8", "replace"),
-            requested_number(request, "cut", CUT, most=LONGEST),
-        )
+        question = records_question(request.query_params, shown)
+        if question.time_ms is not None:
+            question = question._replace(first=await _offset_at(log, question.time_ms, question.isolation))
         return await self._records_view.read(partition, log, question, shown)
 
     def _of_a_log(self, look: Look) -> Callable[[Request], Awaitable[Response]]:
@@ -138,26 +118,6 @@ def partition_named(name: str) -> TopicPartition | None:
     topic, _, index = name.rpartition("-")
     is_one = topic and len(name) <= 300 and index.isascii() and index.isdecimal() and len(index) < 10
     return TopicPartition(topic, int(index)) if is_one else None
-
-
-def requested_offset(request: Request, name: str) -> int | None:
-    """An offset of the query; None where there is none. Raises BadQuestion."""
-    text = request.query_params.get(name)
-    return None if text is None or text == "" else _number(name, text, LAST_OFFSET)
-
-
-def requested_number(request: Request, name: str, default: int, *, most: int) -> int:
-    """A number of the query, from 1 to `most`. Raises BadQuestion."""
-    text = request.query_params.get(name)
-    if text is None or text == "":
-        return default
-    return max(1, min(most, _number(name, text, LAST_OFFSET)))
-
-
-def _number(name: str, text: str, most: int) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER and int(text) <= most):
-        raise BadQuestion(f"{name} must be a number from 0 on, not {text[:40]!r}")
-    return int(text)
 
 
 def refused(status: int, why: str, *, retry: bool = False) -> Response:

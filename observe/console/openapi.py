@@ -14,8 +14,8 @@ from eosin.observe.console.connection_survey import ConnectionsAnswer
 from eosin.observe.console.explanations import Answer
 from eosin.observe.console.log_rows import LogAnswer
 from eosin.observe.console.log_view import MOST_BATCHES
+from eosin.observe.console.record_questions import LONGEST, MOST_RECORDS, ShownRecords
 from eosin.observe.console.record_rows import RecordsAnswer
-from eosin.observe.console.records_view import LONGEST, MOST_RECORDS, ShownRecords
 from eosin.observe.console.rounds import TABLES
 from eosin.observe.console.streams import Frame
 from eosin.observe.console.topic_actions import ChangeTopic, CreateTopic, DeleteRecords, DeleteTopic, TestRecord

@@ -13,7 +13,7 @@ from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.observe.console.feed import Feed
 from eosin.observe.console.group_rounds import GroupRounds
 from eosin.observe.console.history import BrokerHistory
-from eosin.observe.console.rows import PartitionRow, end_row, event_row, transaction_row
+from eosin.observe.console.rows import NO_NODE, PartitionRow, end_row, event_row, transaction_row
 from eosin.observe.console.tables import Table
 from eosin.observe.recorder.recorder import FlightRecorder
 from eosin.observe.survey.group_positions import GroupPositions
@@ -25,7 +25,16 @@ from eosin.storage.log.partition_log import PartitionLog
 _ONGOING: Final = TransactionState.ONGOING
 MOST_IDS: Final = 20_000
 MOST_PARTITIONS: Final = 10_000
+MOST_NODES: Final = 200
 TABLES: Final = ("broker", "transactions", "partitions", "groups", "ends", "events", "samples")
+
+
+class NodeSeen(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One broker of the cluster, as the others reach it, or clients of another cluster do."""
+
+    node_id: int
+    address: str
+    rack: str = ""
 
 
 class BrokerRow(msgspec.Struct, frozen=True):
@@ -75,6 +84,8 @@ class BrokerRow(msgspec.Struct, frozen=True):
     """The bootstrap servers of the cluster that is shown; empty for one broker, which shows itself."""
     brokers: int = 0
     """Of that cluster."""
+    nodes: tuple[NodeSeen, ...] = ()
+    """The first `MOST_NODES` brokers that are there, this one among them."""
     trouble: str = ""
     """The reason why the last round was not whole: what is shown is older."""
 
@@ -84,6 +95,7 @@ class _Facts(NamedTuple):
 
     seen: LogSeen
     is_led: bool
+    leader: int
     holder: Txn | None
     refuses_records: bool
     """True if its broker's disk is full."""
@@ -219,7 +231,14 @@ class Rounds:
             if owner is None:
                 owner = self._owners.get(holder_of(log, log.producer_state.transactions.first_unstable))
             holder = None if owner is None else self._seen.get(owner)
-        return _Facts(seen, self._survey.leads(partition), holder, self._services.partitions.is_disk_full)
+        leader = self._services.cluster.leader_of(partition)
+        return _Facts(
+            seen,
+            self._survey.leads(partition),
+            NO_NODE if leader is None else leader,
+            holder,
+            self._services.partitions.is_disk_full,
+        )
 
     def _row(self, partition: TopicPartition, facts: _Facts) -> PartitionRow:
         seen, holder, since_ms, held_by, cause = facts.seen, facts.holder, -1, "", ""
@@ -246,6 +265,7 @@ class Rounds:
             seen.log.size_bytes,
             partition.topic in INTERNAL_TOPICS,
             facts.is_led,
+            facts.leader,
             seen.open,
             since_ms,
             held_by,
@@ -302,6 +322,7 @@ class Rounds:
             is_joined=self._services.cluster.is_joined,
             is_disk_full=self._services.partitions.is_disk_full,
             address=self._address(),
+            nodes=self._nodes(),
             log_bytes=partitions.size_bytes,
             unflushed_bytes=self._services.partitions.unflushed_bytes,
             **self._history.disk._asdict(),
@@ -314,6 +335,15 @@ class Rounds:
         cluster = self._services.cluster
         endpoint = None if cluster.is_joined else cluster.inter_broker_endpoint(cluster.node_id)
         return "" if endpoint is None else f"{endpoint.host}:{endpoint.port}"
+
+    def _nodes(self) -> tuple[NodeSeen, ...]:
+        cluster = self._services.cluster
+        if cluster.is_joined:
+            found = cluster.brokers(self._services.config.inter_broker_listener)[:MOST_NODES]
+        else:
+            alone = cluster.inter_broker_endpoint(cluster.node_id)
+            found = () if alone is None else (alone,)
+        return tuple(NodeSeen(each.node_id, f"{each.host}:{each.port}", each.rack or "") for each in found)
 
 
 class Known(NamedTuple):

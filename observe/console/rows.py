@@ -11,7 +11,9 @@ from eosin.observe.recorder.events import NO_TIME, EventKind, Notable, Transacti
 from eosin.observe.recorder.track import Track
 from eosin.observe.recorder.wording import client
 
+NO_NODE: Final = -1
 _ONGOING: Final = TransactionState.ONGOING
+NAMED_MEMBERS: Final = 20
 NAMED_PARTITIONS: Final = 5
 """Partitions of a transaction that its row names; the page of the id has all."""
 
@@ -48,6 +50,8 @@ class PartitionRow(msgspec.Struct, frozen=True, omit_defaults=True):
     size: int
     is_internal: bool = False
     is_led: bool = True
+    leader: int = NO_NODE
+    """The broker that leads it; -1 for none."""
     open: int = 0
     """Transactions that are open here."""
     held_since_ms: int = NO_TIME
@@ -84,6 +88,8 @@ class GroupRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """The last commit of any of its offsets; -1 for none."""
     grows: bool = False
     """True if more offsets lie before it than a minute ago, and it has committed nothing since."""
+    named: tuple[str, ...] = ()
+    """The first few of its members, by which a search finds it; the page of the group has all."""
 
 
 class EventRow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -135,6 +141,12 @@ def transaction_row(txn: Txn, track: Track | None) -> TransactionRow:
         past[-1].outcome if past else "",
         sum(each.kind is EventKind.FENCED for each in notable),
     )
+
+
+def member_name(member_id: str, client_id: str, host: str) -> str:
+    """The words that name a member of a group: its id, which mostly begins with its client's, and its machine."""
+    client_id = "" if member_id.startswith(client_id) else client_id
+    return " ".join(each for each in (client_id, member_id, host.lstrip("/")) if each)
 
 
 def event_row(key: int, transactional_id: str, notable: Notable) -> EventRow:

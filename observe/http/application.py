@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from eosin.observe.http.advertising import MOST_BYTES, PATH, Advertising, NotAdvertised
 from eosin.observe.http.health import Health
 from eosin.observe.http.knowledge import Knowledge
 
@@ -19,12 +20,30 @@ if TYPE_CHECKING:
 JSON: Final = "application/json"
 NOT_FOUND: Final = 404
 NOT_READY: Final = 503
+TOO_LARGE: Final = 413
+
+
+def advertising_route(advertising: Advertising) -> Route:
+    """The path by which listeners are told the address for their clients."""
+
+    async def advertise(request: Request) -> Response:
+        body = b""
+        async for piece in request.stream():
+            body += piece
+            if len(body) > MOST_BYTES:
+                return json_response({"error": f"this takes up to {MOST_BYTES} bytes"}, status=TOO_LARGE)
+        try:
+            return json_response(advertising.tell(body))
+        except NotAdvertised as refused:
+            return json_response({"error": str(refused)}, status=refused.status)
+
+    return Route(PATH, advertise, methods=["PUT"])
 
 
 def application(
     health: Health, knowledge: Knowledge, exposition: "MetricsExposition", others: Sequence[Route] = ()
 ) -> Starlette:
-    """All paths. `others`: those of the console, where there is one."""
+    """All paths. `others`: those of the console, and others that not every broker has."""
 
     async def livez(request: Request) -> Response:
         return Response(b"ok\n", media_type="text/plain")

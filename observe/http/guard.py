@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from eosin.runtime.clock import Clock
 
@@ -37,6 +37,18 @@ SAFE_HEADERS: Final = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"x-frame-options", b"DENY"),
 )
+
+
+class Advice(NamedTuple):
+    """The advice to who is refused: the console of another cluster has no settings to name."""
+
+    token: str
+    """The name of the token, with where it is found."""
+    other_host: str
+    """The way in where the listener is reached by a name that it does not know."""
+
+
+OF_A_BROKER: Final = Advice("the token of eosin.http.token.file", "add the name to eosin.http.allowed.hosts")
 
 
 def host_is_private(host: str, allowed: Collection[str]) -> bool:
@@ -70,18 +82,21 @@ class Guard:
         allowed_hosts: Collection[str] = (),
         token: str | None = None,
         public_metrics: bool = False,
+        open_paths: Collection[str] = (),
         is_private: bool = True,
         knows_session: Callable[[str], bool] | None = None,
+        advice: Advice = OF_A_BROKER,
     ) -> None:
-        """`is_private`: only this machine can reach the listener, so that no token is needed. `knows_session`: with a
-        console, whether a Cookie header stands for the token."""
+        """`open_paths`: others that need no token. `is_private`: only this machine can reach the listener, so that no
+        token is needed. `knows_session`: with a console, whether a Cookie header stands for the token."""
         self._application = application
         self._clock = clock
         self._allowed = frozenset(host.lower() for host in allowed_hosts)
         self._token = None if token is None else token.encode()
-        self._open_paths = HEALTH | ({METRICS} if public_metrics else frozenset())
+        self._open_paths = HEALTH | ({METRICS} if public_metrics else frozenset()) | frozenset(open_paths)
         self._is_private = is_private
         self._knows_session = knows_session
+        self._advice = advice
         self._told_ms = -_TELL_INTERVAL_MS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -90,7 +105,7 @@ class Guard:
             return
         status, why = self._verdict(scope)
         if status:
-            await _refuse(send, status, why)
+            await _refuse(send, status, why, token=self._advice.token)
             return
         await self._application(scope, receive, _with_headers(send))
 
@@ -106,7 +121,7 @@ class Guard:
         path, method = scope["path"], scope["method"]
         host = headers.get(b"host", b"").decode("latin-1")
         if path not in HEALTH and not host_is_private(host, self._allowed):
-            return 421, f"this listener is not {host!r}: add the name to eosin.http.allowed.hosts"
+            return 421, f"this listener is not {host!r}: {self._advice.other_host}"
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").lower() != f"{scope.get('scheme', 'http')}://{host}".lower():
             return 403, "requests of other sites are refused"
@@ -125,7 +140,7 @@ class Guard:
         if not self._has_token(headers.get(b"authorization", b"")):
             if b"authorization" in headers or self._knows_session is None:  # a page asks first without one
                 self._log_refusal(scope)
-            return 401, "send the token of eosin.http.token.file as Authorization: Bearer TOKEN"
+            return 401, f"send {self._advice.token} as Authorization: Bearer TOKEN"
         return 0, ""
 
     def _is_of_another_site(self, path: str, headers: dict[bytes, bytes]) -> bool:
@@ -158,8 +173,9 @@ class Guard:
             _LOG.warning("an HTTP request from %s had no valid token", client[0])
 
 
-async def _refuse(send: Send, status: int, why: str) -> None:
-    body = json.dumps({"error": why}).encode() + b"\n"
+async def _refuse(send: Send, status: int, why: str, *, token: str) -> None:
+    told = {"error": why} | ({"token": token} if status == 401 else {})  # the page names it by its own words
+    body = json.dumps(told).encode() + b"\n"
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *SAFE_HEADERS]
     if status == 400:  # a proxy may have read another request than this
         headers.append((b"connection", b"close"))

@@ -10,6 +10,7 @@ from eosin.broker.services import Services
 from eosin.coordinator.groups.rules.group import Group
 from eosin.observe.explain.facts import GroupPartition
 from eosin.observe.survey.assigned_partitions import AssignedPartitions
+from eosin.observe.survey.slices import ROW, Slices
 from eosin.observe.survey.unread_records import UnreadRecords
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -61,11 +62,13 @@ class GroupPositions:
                 _, stable = await offsets.fetch(group_id, None, require_stable=True)
                 wanted = [each.partition for each in stable]
                 pending = {each.partition for each in stable if each.error is ErrorCode.UNSTABLE_OFFSET_COMMIT}
+        slices = Slices()
         error, committed = await offsets.fetch(group_id, wanted, require_stable=False)
         if error is not ErrorCode.NONE:
             return []
         found = []
         for each in committed:
+            await slices.worked(ROW)
             log = self._services.partitions.get(each.partition)
             if isinstance(log, ErrorCode):
                 continue
@@ -85,12 +88,15 @@ class GroupPositions:
             )
         group = self._services.groups.describe(group_id)
         if isinstance(group, Group):
-            found += self._uncommitted(self.assigned.of(group), {each.partition for each in committed})
+            found += await self._uncommitted(self.assigned.of(group), {each.partition for each in committed})
         return found
 
-    def _uncommitted(self, assigned: Iterable[TopicPartition], known: set[TopicPartition]) -> list[GroupPartition]:
-        found = []
+    async def _uncommitted(
+        self, assigned: Iterable[TopicPartition], known: set[TopicPartition]
+    ) -> list[GroupPartition]:
+        found, slices = [], Slices()
         for each in assigned:
+            await slices.worked(ROW)
             log = ErrorCode.NONE if each in known else self._services.partitions.get(each)
             if not isinstance(log, ErrorCode):
                 ends = log.last_stable_offset, log.high_watermark

@@ -265,7 +265,7 @@ class Example:
 
 
 def _address(broker: Child) -> str:
-    """The address in the first line of a broker: `eosin 0.1.0 ready on HOST:PORT in 0.2 s`."""
+    """The address in the first line of a broker: `eosin 0.2.0 ready on HOST:PORT in 0.2 s`."""
     for line in broker.lines():
         words = line.split()
         if "ready" in words:

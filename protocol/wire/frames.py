@@ -50,6 +50,10 @@ class FrameError(Exception):
     """The stream holds no frames. Nothing after this point has a meaning; the connection is closed."""
 
 
+class FrameTooLarge(FrameError):
+    """A frame is larger than its reader takes."""
+
+
 class TlsAlert(FrameError):
     """The peer speaks TLS, and refuses what we sent."""
 
@@ -278,5 +282,5 @@ class FrameDecoder:
         if size < 0:
             raise FrameError(f"a frame of {size} bytes")
         if size > self.max_frame_bytes:
-            raise FrameError(f"a frame of {size} bytes, at most {self.max_frame_bytes} are allowed")
+            raise FrameTooLarge(f"a frame of {size} bytes, at most {self.max_frame_bytes} are allowed")
         self._first = False

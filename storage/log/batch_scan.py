@@ -117,8 +117,11 @@ def scan_markers(read: Read, position: int, end: int) -> Iterator[tuple[int, Bat
         position += size
 
 
-def scan_batches(read: Read, position: int, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """(position, header, bytes) of each whole batch in [position, end). Raises CorruptRecords."""
+def scan_batches(
+    read: Read, position: int, end: int, *, longest: int | None = None
+) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """(position, header, bytes) of each whole batch in [position, end); of one that has more than `longest` bytes no
+    bytes, which are not read. Raises CorruptRecords."""
     chunk = memoryview(b"")
     start = 0
     while end - position >= HEADER_BYTES:
@@ -128,6 +131,10 @@ def scan_batches(read: Read, position: int, end: int) -> Iterator[tuple[int, Bat
         header = _checked_header(chunk, at)
         if position + header.size > end:
             return
+        if longest is not None and header.size > longest:
+            yield position, header, _NOTHING
+            position += header.size
+            continue
         if at + header.size > len(chunk):
             size = min(max(BATCHES_BYTES, header.size), end - position)
             chunk, start, at = memoryview(read(position, size)), position, 0

@@ -178,6 +178,9 @@ def test_a_console_over_a_secured_cluster_shows_what_its_user_may_see_to_who_has
         assert tables["broker"]["broker"]["trouble"] == ""
         assert "shown-0" in tables["partitions"]
         assert console.get("/api/v1/topics/shown").json()["partitions"] == 1
+        assert console.get("/api/v1/partitions/shown-0/records").json()["records"] == []
     with console_of(place.nobody.address, place.nobody.environment) as console:
         assert "shown-0" not in console.tables()["partitions"]
         assert console.get("/api/v1/topics/shown").status_code == 404
+        denied = console.get("/api/v1/partitions/shown-0/records")
+        assert (denied.status_code, "may not read topic shown: it needs READ" in denied.text) == (403, True)

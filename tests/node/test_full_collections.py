@@ -7,8 +7,12 @@ class Interpreter:
     """What is allocated, and how often it was collected."""
 
     def __init__(self) -> None:
-        self.blocks, self.middle, self.full = 500_000, 0, 0
-        self.collections = FullCollections(lambda: self.blocks, lambda: self.middle, self.collect)
+        self.blocks: int = 500_000
+        self.is_busy = False
+        self.middle = self.full = 0
+        self.collections = FullCollections(
+            lambda: None if self.is_busy else self.blocks, lambda: self.middle, self.collect
+        )
 
     def collect(self) -> None:
         self.full += 1
@@ -40,6 +44,14 @@ def test_nothing_is_walked_in_the_middle_of_a_large_request() -> None:
     interpreter.blocks += 1_000_000
     assert interpreter.check(MOST_WAITS) == 0
     interpreter.blocks -= 1_000_000
+    assert interpreter.check() == 1
+
+
+def test_nothing_is_walked_while_it_is_not_known_what_is_allocated() -> None:
+    interpreter = Interpreter()
+    interpreter.is_busy = True
+    assert interpreter.check(10 * MOST_WAITS) == 0
+    interpreter.is_busy = False
     assert interpreter.check() == 1
 
 

@@ -293,6 +293,7 @@ def test_the_authorizer_says_what_an_oracle_says() -> None:
 
 
 @pytest.mark.full
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, VERY_MANY, PART), ids=lambda first: f"from-{first}")
 def test_the_authorizer_says_what_an_oracle_says_of_very_many_sets(first: int) -> None:
     for seed in range(first, first + PART):

@@ -163,6 +163,22 @@ def test_every_walk_sees_the_same_batches_in_bounded_reads(torn: int) -> None:
     assert end == (len(log) if not torn else expected[-1][0] + read_header(log, expected[-1][0]).size)
 
 
+def test_a_walk_passes_over_a_batch_that_is_too_long_without_reading_it() -> None:
+    log = content([10, 3_000_000, 10])
+    reads: list[int] = []
+
+    def read(position: int, size: int) -> bytes:
+        reads.append(size)
+        return log[position : position + size]
+
+    found = [(header.base_offset, len(batch)) for _, header, batch in scan_batches(read, 0, len(log), longest=10_000)]
+    whole = [(header.base_offset, len(batch)) for _, header, batch in scan_batches(read, 0, len(log))]
+    assert found == [whole[0], (whole[1][0], 0), whole[2]]
+    del reads[:]
+    list(scan_batches(read, 0, len(log), longest=10_000))
+    assert max(reads) <= 1024 * 1024
+
+
 def test_bytes_that_are_no_batch_stop_a_walk_loudly() -> None:
     log = content([10, 10]) + struct.pack(">qi", 20, -5) + bytes(80)
     for walk in (scan_headers, scan_batches):

@@ -17,13 +17,13 @@ class ConsolePage:
 
     def __init__(self, address: str, token: str) -> None:
         """`address`: HOST:PORT; `token`: empty for none."""
-        self._address = address
+        self.address = address
         self._token = token
 
     def get(self, path: str, *, with_token: bool = True) -> httpx.Response:
         """A resource of the console."""
         headers = {"Authorization": f"Bearer {self._token}"} if self._token and with_token else {}
-        return httpx.get(f"http://{self._address}{path}", headers=headers, timeout=HANG_S)
+        return httpx.get(f"http://{self.address}{path}", headers=headers, timeout=HANG_S)
 
     def tables(self) -> dict[str, dict[Any, Any]]:
         """The rows that a page is sent first, by table and key."""

@@ -1,4 +1,8 @@
-"""The wheel that `make wheels` builds, unpacked into a folder of the cache: made again when a source has changed."""
+"""The wheel that `make wheels` builds, unpacked into a folder of the cache: made again when a source has changed.
+
+The C compiler does not optimise here. What these tests are about is what mypyc makes of a module, and that is the same
+C at every level; without NDEBUG mypyc's own assertions stand in it, too. `make dist` tries the optimised wheels.
+"""
 
 import ast
 import os
@@ -31,6 +35,8 @@ ROOMS = (
     "testing",
     "pipeline",
 )
+LEVEL = "0"
+"""Of the C compiler's optimisation: a third of the processor time that the level of a wheel takes."""
 BESIDE = ("pyproject.toml", "README.md", "setup.py", "Makefile")
 """The files that a build needs beside the rooms."""
 
@@ -61,7 +67,7 @@ def compiled_package() -> Path:
     """A folder for PYTHONPATH with the wheel of `make wheels` in it, which takes minutes to build."""
     sources = [ROOT / name for name in BESIDE]
     sources += [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
-    return made("compiled", [*sources, sys.version], _compile)
+    return made("compiled", [*sources, sys.version, LEVEL], _compile)
 
 
 def _compile(folder: Path) -> None:
@@ -70,7 +76,8 @@ def _compile(folder: Path) -> None:
         shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
     for name in BESIDE:
         shutil.copy(ROOT / name, source)
-    build(["make", "wheels", f"PYTHON={sys.executable}"], "the wheel", cwd=source)
+    command = ["make", "wheels", f"PYTHON={sys.executable}"]
+    build(command, "the wheel", cwd=source, env={"EOSIN_COMPILE_LEVEL": LEVEL})
     (wheel,) = (source / "dist").glob("eosin-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder / "package")

@@ -97,4 +97,4 @@ class Watched:
     def close(self) -> None:
         """The end; nothing must have been complained about."""
         self.page.context.close()
-        assert not self.complaints
+        assert self.complaints == []

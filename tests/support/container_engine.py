@@ -20,7 +20,10 @@ from pathlib import Path
 from waiting import HANG_S
 
 ROOT = Path(__file__).parent.parent.parent
-FILES = [str(ROOT / "tests" / name) for name in ("test_docker_engine.py", "test_testcontainers.py")]
+FILES = [
+    str(ROOT / "tests" / name)
+    for name in ("test_docker_engine.py", "test_compose_files_in_containers.py", "test_testcontainers.py")
+]
 _ANSWERS_WITHIN_S = 30
 _PULLED_WITHIN_S = 600
 _MADE_WITHIN_S = 1800

@@ -3,14 +3,18 @@
 The image is built without the compiler, since that takes minutes.
 """
 
+import contextlib
 import functools
 import os
 import shlex
 import subprocess
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
+from waiting import wait_until
 
 ROOT: Final = Path(__file__).parent.parent.parent
 ENGINE: Final = shlex.split(os.environ.get("EOSIN_ENGINE", ""))
@@ -47,3 +51,45 @@ def kafkas_stand_in(tag: str = "9.0.0") -> str:
     engine("tag", built("broker"), name)
     # Podman calls what was built here so; other names it would have to search for.
     return f"localhost/{name}" if is_podman() else name
+
+
+@contextlib.contextmanager
+def running(*words: str) -> Iterator[str]:
+    """A container that is started with these options, image and command; its name. At the end it is removed, with
+    volumes of its own."""
+    name = f"eosin-test-{uuid.uuid4().hex[:8]}"
+    try:
+        engine("run", "--detach", "--name", name, *words)
+        yield name
+    finally:
+        engine("rm", "--force", "--volumes", name, expect=None)
+
+
+@contextlib.contextmanager
+def network() -> Iterator[str]:
+    """A network of containers, where each is found by its names; its own name."""
+    name = f"eosin-test-{uuid.uuid4().hex[:8]}"
+    engine("network", "create", name)
+    try:
+        yield name
+    finally:
+        engine("network", "rm", "--force", name, expect=None)
+
+
+def wait_until_ready(container: str) -> None:
+    """Wait until the health check of the image passes in it. Fails if it ends before."""
+
+    def is_ready() -> bool:
+        if engine("exec", container, "eosin", "health", expect=None).returncode == 0:
+            return True
+        state = engine("inspect", "--format", "{{.State.Running}}", container).stdout.strip()
+        assert state == "true", log_of(container)
+        return False
+
+    wait_until(is_ready, lambda: log_of(container), every_s=0.2)
+
+
+def log_of(container: str) -> str:
+    """All that it has said."""
+    said = engine("logs", container)
+    return said.stdout + said.stderr

@@ -30,6 +30,9 @@ class NoSockets:
     def listen(self, broker: RunningNode) -> None:
         self._listening(broker)
 
+    def release(self, name: str) -> None:
+        """Nobody is held."""
+
     async def close(self) -> None:
         """Nobody listens."""
 
@@ -52,6 +55,9 @@ class VirtualEndpoints:
             return loop, ServerConnection(broker.host, name, loop)
 
         loop.network.listen(HOST, self._listener.port, accept)
+
+    def release(self, name: str) -> None:
+        """Nobody is held."""
 
     async def close(self) -> None:
         self._loop.network.refuse(HOST, self._listener.port)

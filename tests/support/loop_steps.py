@@ -28,7 +28,6 @@ class LoopSteps:
             if asyncio.Handle._run is timed:  # else the test went on to other things in this step
                 steps.took(time.thread_time() - began, what)
 
-        gc.collect()
         gc.disable()
         asyncio.Handle._run = timed  # type: ignore[method-assign]
         return self

@@ -74,7 +74,61 @@ def tried(wheel: Path, home: Path) -> str:
             with urllib.request.urlopen(f"http://{http}/{path}", timeout=_DONE_WITHIN_S) as response:
                 if response.status != 200:
                     raise NotUsable(f"{wheel.name}: /{path} answers {response.status}")
-    return f"{wheel.name}: {version}, {brought // 1_000_000} MB installed; a transaction, explain, console: good"
+    _try_testing(home, eosin)
+    _try_plugin(home, commands / "python")
+    return (
+        f"{wheel.name}: {version}, {brought // 1_000_000} MB installed; a transaction, explain, console, eosin testing,"
+        " the plugin: good"
+    )
+
+
+def _try_testing(home: Path, eosin: Path) -> None:
+    """Write to a broker for tests of any language, which ends with standard input. Raises NotUsable."""
+    command = [str(eosin), "testing", "--topics", "orders", "--ready-line", "--until-stdin-ends"]
+    with subprocess.Popen(
+        command, cwd=home, env=_environment(), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            address = process.stdout.readline().strip()
+            if re.fullmatch(r"127\.0\.0\.1:\d+", address) is None:
+                raise NotUsable(f"eosin testing says {address!r}")
+            _run(home, eosin, "produce", "orders", "--bootstrap-server", address, text="two\n")
+            read = _run(home, eosin, "consume", "orders", "--bootstrap-server", address).split()
+            if "two" not in read:
+                raise NotUsable(f"eosin testing: a record is not read: {read}")
+        finally:
+            process.stdin.close()
+            process.wait(_DONE_WITHIN_S)
+    if process.returncode:
+        raise NotUsable(f"eosin testing ends with {process.returncode}")
+
+
+_SUITE: Final = """
+import pytest
+
+@pytest.mark.eosin(topics=["orders"])
+def test_a_committed_record_is_read(eosin):
+    eosin.produce("orders", "one", transactional_id="order-writer")
+    assert eosin.topic("orders").values() == [b"one"]
+    assert eosin.transactions("order-writer").outcomes == ["commit"]
+
+def test_another_broker_has_nothing_of_it(eosin):
+    assert eosin.topics() == []
+"""
+
+
+def _try_plugin(home: Path, python: Path) -> None:
+    """Run a suite with fixtures of pytest, which Eosin does not bring along, and with nothing else that they may want.
+    Raises NotUsable."""
+    _run(home, python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "pytest")
+    suite = home / "suite"
+    suite.mkdir()
+    (suite / "test_orders.py").write_text(_SUITE)
+    told = _run(home, python, "-W", "error", "-m", "pytest", "-q", "-p", "no:cacheprovider", suite)
+    if "2 passed" not in told:
+        raise NotUsable(f"the plugin of pytest: {told}")
 
 
 @contextmanager

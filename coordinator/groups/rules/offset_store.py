@@ -92,6 +92,11 @@ class OffsetStore:
         """Of how many partitions a producer's transaction holds offsets, by group."""
         return {group_id: len(pending) for group_id, pending in self._pending.get(producer_id, {}).items()}
 
+    def transaction_of(self, producer_id: int) -> object:
+        """The same object as long as a producer's transaction holds offsets, and another one for its next; None while
+        it holds none."""
+        return self._pending.get(producer_id)
+
     def remove(self, group_id: str, partition: TopicPartition) -> None:
         """A tombstone: neither the committed value nor any pending one survives."""
         committed = self._committed.get(group_id)

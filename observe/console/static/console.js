@@ -2,7 +2,7 @@
 
 import { Component, render } from "./vendor/preact.module.js";
 import { parted } from "./address.js";
-import { Events, Group, Groups, Overview, Partition, Partitions, Transaction, Transactions } from "./pages.js";
+import { Brokers, Events, Group, Groups, Overview, Partition, Partitions, Transaction, Transactions } from "./pages.js";
 import { Log } from "./log.js";
 import { Connections, Metrics } from "./more_pages.js";
 import { html, Time } from "./parts.js";
@@ -15,9 +15,9 @@ import { plural, TERMS } from "./words.js";
 const TICK_MS = 500;
 const ANNOUNCE_MS = 5000;
 const MENU = [["", "Overview"], ["transactions", "Transactions"], ["topics", "Topics"], ["partitions", "Partitions"], ["groups", "Groups"], ["events", "Events"], ["connections", "Connections"], ["metrics", "Metrics"]];
-const ONLY_EOSIN = new Set(["events", "connections", "metrics", "log", "records", "record"]); // pages that Kafka's protocol cannot fill
-const PAGES = { "": Overview, transactions: Transactions, topics: Topics, partitions: Partitions, groups: Groups, events: Events, connections: Connections, metrics: Metrics };
-const SINGLE = { transactions: Transaction, topics: Topic, partitions: Partition, groups: Group, log: Log, records: Records, record: OneRecord };
+const ONLY_EOSIN = new Set(["events", "connections", "metrics", "log"]); // pages that Kafka's protocol cannot fill
+const PAGES = { "": Overview, brokers: Brokers, transactions: Transactions, topics: Topics, partitions: Partitions, groups: Groups, events: Events, connections: Connections, metrics: Metrics };
+const SINGLE = { brokers: Brokers, transactions: Transaction, topics: Topic, partitions: Partition, groups: Group, log: Log, records: Records, record: OneRecord };
 const BELOW = { log: "partitions", records: "partitions", record: "partitions" }; // pages that the menu leads to by another one
 const STATES = { connecting: "connecting", live: "live", lost: "connection lost", polling: "every 5 s: many pages watch this broker", token: "a token is needed" };
 
@@ -51,11 +51,11 @@ class SignIn extends Component {
   async send(event) {
     event.preventDefault();
     const isRight = await store.signIn(event.currentTarget.elements.token.value).catch(() => false);
-    if (!isRight) this.setState({ error: "That is not the token of eosin.http.token.file." });
+    if (!isRight) this.setState({ error: `That is not ${store.tokenName}.` });
   }
 
   render(_, { error }) {
-    return html`<form class="sign-in" onSubmit=${(event) => this.send(event)}><h1>This broker asks for its token</h1>
+    return html`<form class="sign-in" onSubmit=${(event) => this.send(event)}><h1>A token is needed</h1><p class="quiet">It is ${store.tokenName}.</p>
       <label>Token <input name="token" type="password" autocomplete="off" required /></label><button>Look in</button>
       <p role="alert">${error ?? ""}</p></form>`;
   }
@@ -96,13 +96,13 @@ class Console extends Component {
     const menu = isCluster ? MENU.filter(([path]) => !ONLY_EOSIN.has(path)) : MENU;
     const Page = isNowhere ? Nowhere : isCluster && ONLY_EOSIN.has(page) ? Untold : name && SINGLE[page] ? SINGLE[page] : PAGES[page];
     const above = BELOW[page] ?? page;
-    document.title = isNowhere ? "No such page - Eosin" : `${name || MENU.find((each) => each[0] === page)[1]} - Eosin`;
+    document.title = isNowhere ? "No such page - Eosin" : `${name || (MENU.find((each) => each[0] === page)?.[1] ?? "Brokers")} - Eosin`;
     return html`<header>
         <a class="brand" href="#/">Eosin</a>
         <nav aria-label="Pages">${menu.map(([path, title]) => html`<a key=${path} href=${`#/${path}`} aria-current=${path === above && !isNowhere ? "page" : undefined}>${title}</a>`)}</nav>
         ${store.broker && html`<${Search} tables=${store.tables} />`}
         <span class=${`connection ${store.state}`} role="status" id="connection">${STATES[store.state]}</span>
-        <span class="broker">${whereabouts(store.broker)}</span>
+        <a class="broker" href="#/brokers">${whereabouts(store.broker)}</a>
         <button onClick=${() => this.turn()}>${theme() === "dark" ? "Light" : "Dark"} mode</button>
       </header>
       ${store.state === "lost" && html`<p class="away" role="alert">The broker does not answer${store.broker ? html`; what stands here is of <${Time} ms=${store.now()} />` : ""}. The page goes on trying.</p>`}

@@ -10,7 +10,7 @@ import {
   behind, chosenPartitions, chosenTransactions, endColumns, eventColumns, groupColumns, holdersOf, newest, partitionColumns,
   told, transactionColumns,
 } from "./tables.js";
-import { diskWords, DURABILITY, duration, health, number, quoted, sentenceOf, size, TERMS, urgency } from "./words.js";
+import { diskWords, DURABILITY, duration, health, number, plural, quoted, sentenceOf, size, TERMS, urgency } from "./words.js";
 
 const FEW = 8;
 const MOST_EVIDENCE = 5;
@@ -117,6 +117,28 @@ export class Partitions extends Chosen {
       <${LongTable} label="Partitions" columns=${told(partitionColumns(now, store.tables.transactions), store.broker)} rows=${rows} empty=${store.broker ? "No partition yet. Create a topic, or write to one." : "Nothing is known yet."} />
       <${Left} count=${store.broker?.partitions_left_out} what="partitions" />
       <${Command} text="eosin topics describe TOPIC" /><${Json} watch="partitions" />`;
+  }
+}
+
+/** A broker: where it is, and what it leads of what is shown here. */
+export class Brokers extends Component {
+  constructor() {
+    super();
+    this.derived = new Derived();
+  }
+
+  render({ name, store, now }) {
+    const { tables, versions, broker } = store;
+    const nodes = broker?.nodes ?? [];
+    const one = nodes.find((each) => String(each.node_id) === name);
+    const link = (each) => html`<a href=${to("brokers", each.node_id)} aria-current=${each === one ? "true" : undefined}>broker ${each.node_id}</a> at ${each.address}${each.rack ? `, rack ${each.rack}` : ""}${!broker.cluster && each.node_id === broker.node_id ? ", which shows this page" : ""}`;
+    const rows = this.derived.of(versions.partitions, [name, Boolean(one)], () => ["", "followed", "internal"].flatMap((state) => chosenPartitions(tables.partitions.values(), { state })).filter((row) => one && row.leader === one.node_id));
+    return html`<h1>${one ? `Broker ${name}` : "Brokers"}</h1>
+      ${name && broker && !one && html`<p class="health grave" role="alert">No broker ${name} is there now.</p>`}
+      <ul>${nodes.map((each) => html`<li key=${each.node_id}>${link(each)}</li>`)}</ul>
+      ${one && html`<section><h2>Partitions that it leads</h2><p class="quiet" id="count">${number(rows.length)} of ${plural(tables.partitions.size, "partition")} that ${broker.cluster ? "the cluster has" : "the broker of this page holds"}</p>
+        <${LongTable} label="Partitions" columns=${told(partitionColumns(now, tables.transactions), broker)} rows=${rows} empty="None of those that are shown here." /></section>`}
+      <${Command} text="eosin cluster describe" /><${Json} watch="broker" />`;
   }
 }
 
@@ -254,7 +276,7 @@ export class Partition extends Told {
         <dt title=${TERMS.LSO}>LSO</dt><dd>${number(row.last_stable)}</dd>
         <dt title=${TERMS.behind}>Behind</dt><dd>${number(behind(row))}</dd>
         <dt>Log start</dt><dd>${number(row.log_start)}</dd></dl>`}
-      ${!store.broker?.cluster && html`<p><a href=${to("log", name)}>The log, batch by batch</a> | <a href=${to("records", name)}>Records</a></p>`}
+      <p>${!store.broker?.cluster && html`<a href=${to("log", name)}>The log, batch by batch</a> | `}<a href=${to("records", name)}>Records</a></p>
       ${(facts.open?.length ?? 0) > 0 && html`<section><h2>Open here, the oldest first</h2><div class="wide"><table class="plain"><thead><tr><th scope="col">Transactional id</th><th scope="col">Producer</th><th scope="col" class="number">First offset</th><th scope="col">Time left</th></tr></thead>
         <tbody>${facts.open.map((each) => html`<tr><td>${each.transaction ? html`<a href=${to("transactions", each.transaction.transactional_id)}>${each.transaction.transactional_id}</a>` : "no coordinator knows it"}</td><td>${each.producer_id}/${each.producer_epoch}</td><td class="number">${number(each.first_offset)}</td><td>${each.transaction && html`<${Countdown} row=${each.transaction} now=${now} />`}</td></tr>`)}</tbody></table></div>
         ${store.broker?.has_actions && facts.open.filter((each) => !each.transaction).map((each) => html`<${AbortHanging} key=${each.first_offset} partition=${name} each=${each} />`)}</section>`}

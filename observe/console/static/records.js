@@ -71,12 +71,17 @@ class Asking extends Component {
       const answer = await told.json();
       if (ticket === this.ticket) this.setState(told.ok ? { answer, error: "" } : { error: answer.error });
     } catch {
-      if (ticket === this.ticket) this.setState({ error: "The broker does not answer." });
+      if (ticket === this.ticket) this.setState({ error: `The ${this.isOfCluster() ? "console" : "broker"} does not answer.` });
     }
   }
 
   componentWillUnmount() {
     this.ticket = -1;
+  }
+
+  /** Whether another cluster than Eosin's is shown, of which there is no page of the log. */
+  isOfCluster() {
+    return Boolean(this.props.store.broker?.cluster);
   }
 
   crumb() {
@@ -127,7 +132,7 @@ export class Records extends Asking {
     const { answer, error, back, key, value } = this.state;
     const { partition } = this;
     const rows = (answer?.records ?? []).map((row) => ({ key: row.offset, ...row }));
-    return html`${this.crumb()}<h1>Records of ${partition}</h1>
+    return html`${!this.props.isPart && html`${this.crumb()}<h1>Records of ${partition}</h1>`}
       <form class="filters tools" onSubmit=${(event) => this.filter(event)}>
         ${this.choices((name) => (name === "isolation" ? this.go(this.state.from) : this.setState({})))}
         <label>From offset <input name="offset" inputmode="numeric" autocomplete="off" /></label>
@@ -142,9 +147,27 @@ export class Records extends Asking {
           <button disabled=${!back.length && answer.first <= answer.log_start} onClick=${() => (back.length ? this.go(back.at(-1), back.slice(0, -1)) : this.go(Math.max(answer.log_start, answer.first - PER_PAGE)))}>Earlier</button>
           <button disabled=${answer.is_end} onClick=${() => this.go(answer.next, [...back, answer.first])}>Later</button><button onClick=${() => this.go(-1)}>End</button></div>
         <${LongTable} isWhole label=${`Records of ${partition}`} columns=${columns(partition, answer.producers, choice.format)} rows=${rows} empty="No record here: look elsewhere, or show everything." />`}
-      <p class="quiet"><a href=${to("log", partition)}>The log, batch by batch</a></p>
+      ${!this.isOfCluster() && html`<p class="quiet"><a href=${to("log", partition)}>The log, batch by batch</a></p>`}
       <${Command} text=${`eosin consume ${topicOf(partition)}`} />
       <p class="quiet"><a href=${`/api/v1/partitions/${encodeURIComponent(partition)}/records?isolation=${choice.isolation}`} target="_blank" rel="noreferrer">The same as JSON</a></p>`;
+  }
+}
+
+/** Records on the page of a topic: of one partition at a time, once somebody asks for them. */
+export class TopicRecords extends Component {
+  constructor() {
+    super();
+    this.state = { partition: "" };
+  }
+
+  pick(event) {
+    event.preventDefault();
+    this.setState({ partition: `${this.props.topic}-${event.currentTarget.elements.partition.valueAsNumber}` });
+  }
+
+  render({ partitions, store }, { partition }) {
+    return html`<form class="filters" onSubmit=${(event) => this.pick(event)}><label>Partition <input name="partition" type="number" min="0" max=${partitions - 1} step="1" required value="0" /></label><button>Read its newest records</button></form>
+      ${partition && html`<${Records} key=${partition} isPart name=${partition} store=${store} />`}`;
   }
 }
 
@@ -178,7 +201,7 @@ export class OneRecord extends Asking {
         <dl class="facts"><dt>What became of it</dt><dd><${Outcome} name=${row.outcome ?? "plain"} />${row.marker ? ` ${row.marker} marker` : row.is_visible ? ", committed readers get it" : ", committed readers do not get it"}</dd>
           <dt>Time</dt><dd><${Time} ms=${row.timestamp} /></dd>
           ${(row.producer_id ?? -1) >= 0 && html`<dt>Producer</dt><dd>${row.producer_id}, epoch ${row.epoch}${name && html`, <a href=${to("transactions", name)}>${name}</a>`}</dd>`}
-          <dt>Batch</dt><dd><a href=${to("log", `${this.partition}/${row.batch}`)}>from offset ${number(row.batch)}</a></dd></dl>
+          <dt>Batch</dt><dd>${this.isOfCluster() ? `from offset ${number(row.batch)}` : html`<a href=${to("log", `${this.partition}/${row.batch}`)}>from offset ${number(row.batch)}</a>`}</dd></dl>
         ${row.decoded && html`<section><h2>Decoded: ${row.decoded.kind}</h2><pre class="content" tabindex="0" aria-label="Decoded">${JSON.stringify({ key: row.decoded.key, value: row.decoded.value }, null, 2)}</pre></section>`}
         ${!row.marker && html`${this.part("Key", row.key)}${this.part("Value", row.value)}`}
         ${(row.headers?.length ?? 0) > 0 && html`<section><h2>Headers</h2><div class="wide"><table class="plain"><thead><tr><th scope="col">Name</th><th scope="col">Value</th></tr></thead><tbody>${row.headers.map((each) => html`<tr><td>${each.name}</td><td>${pieceText(each.value, choice.format, false)}</td></tr>`)}</tbody></table></div>${row.headers_left_out > 0 && html`<p class="quiet">${number(row.headers_left_out)} more are not shown.</p>`}</section>`}`}

@@ -21,6 +21,7 @@ export class Store {
     this.version = 0;
     this.versions = Object.fromEntries(TABLES.map((name) => [name, 0]));
     this.state = "connecting"; // connecting, live, lost, polling, token
+    this.tokenName = "the token"; // as it is told where one is needed
     this.skewMs = 0;
     this.lostAt = 0; // when the broker was last heard of, by this machine's clock; 0 while it is
     this.last = "";
@@ -103,8 +104,10 @@ export class Store {
     this.lose();
     try {
       const answer = await fetch("/api/v1/stream?once&watch=broker");
-      await answer.body?.cancel();
-      if (answer.status === 401) this.state = "token";
+      if (answer.status === 401) {
+        this.tokenName = (await answer.json()).token ?? this.tokenName;
+        this.state = "token";
+      } else await answer.body?.cancel();
     } catch { /* no broker there */ }
     if (this.state !== "token") this.again(1000);
     this.told();

@@ -4,6 +4,7 @@ import { ChangeSetting, CreateTopic, DeleteTopic, TestRecord } from "./actions.j
 import { Asked } from "./more_pages.js";
 import { Chosen, Derived, Left } from "./pages.js";
 import { Command, html, Json, LongTable, Time, to, topicOf } from "./parts.js";
+import { TopicRecords } from "./records.js";
 import { behind, groupLag, partitionColumns, told } from "./tables.js";
 import { number, plural, quoted, short, size } from "./words.js";
 
@@ -147,6 +148,7 @@ export class Topic extends Asked {
           ${[["partitions", number(answer.partitions)], ["replicas", number(factor)], ["offsets", number(sum((row) => row.log_end - row.log_start))], ...(store.broker?.cluster ? [] : [["size", size(sum((row) => row.size))]]), ["open transactions", number(sum((row) => row.open ?? 0))], ["producers", number(new Set(answer.producers.map((each) => each.producer_id)).size) + (answer.producers_known > answer.producers.length ? "+" : "")], ["groups", number(answer.groups.length)]].map(([what, figure]) => html`<div key=${what}><dt>${what}</dt><dd>${figure}</dd></div>`)}</dl>
         <section><h2>Partitions</h2><${LongTable} label="Partitions" columns=${told(columnsOf(answer, now, store.tables.transactions), store.broker)} rows=${rows} empty="It has none." />
           <${Left} count=${answer.partitions - answer.replicas.length} what="partitions" /></section>
+        <section><h2>Records</h2><${TopicRecords} topic=${answer.name} partitions=${answer.partitions} store=${store} /></section>
         <section><h2>Consumer groups</h2><${LongTable} isShort label="Consumer groups" columns=${topicGroupColumns} rows=${answer.groups} empty="No group has committed an offset of this topic here." />
           <${Left} count=${answer.groups_left_out} what="groups" /></section>
         <section><h2>Producers</h2><${LongTable} label="Producers" columns=${producerColumns} rows=${answer.producers} empty="No idempotent or transactional producer has written here yet. Others leave no trace." />

@@ -8,10 +8,11 @@ import pytest
 from data_broker import DataBroker, refused
 
 from eosin.broker.handlers import metadata
-from eosin.broker.handlers.metadata import API
+from eosin.broker.handlers.metadata import API, PARTITIONS_PER_STEP
 from eosin.cluster.metadata.responses import FEW_PARTITIONS
+from eosin.network.api import RequestContext
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic
+from eosin.protocol.schemas.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from eosin.protocol.wire.codec import decode_request, decode_request_header
 from eosin.settings.broker import BrokerConfig
 
@@ -205,6 +206,20 @@ async def test_an_answer_is_kept_until_a_topic_changes_or_a_partition_fails() ->
         assert len((await all_topics())["d"].partitions) == 7
         broker.log("d", 3).fail(OSError("broken"))
         assert (await all_topics())["d"].partitions[3].error_code == ErrorCode.LEADER_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_topic_that_is_deleted_while_its_partitions_are_listed_is_unknown(again: bool) -> None:
+    broker = await DataBroker.started()
+    await broker.create_topic("wide", partitions=PARTITIONS_PER_STEP + 1)
+    context = RequestContext(12, "c", "/127.0.0.1", "PLAINTEXT")
+    steps = metadata._by_name("wide", named("wide"), context, broker.cluster)
+    assert next(steps) is None
+    await broker.cluster.delete_topic("wide")
+    if again:
+        await broker.create_topic("wide", partitions=PARTITIONS_PER_STEP + 1)
+    assert next(steps) == MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name="wide")
+    assert list(steps) == []
 
 
 async def test_each_listener_has_answers_of_its_own() -> None:

@@ -90,7 +90,7 @@ async def test_beyond_the_total_no_producer_is_new_and_all_others_go_on() -> Non
         assert await append(broker, ALICE, -1, -1) is ErrorCode.NONE, "without idempotence there is nothing to remember"
         limits = broker.server.services.new_producers
         assert limits is not None
-        limits.recount(())  # they have expired
+        await limits.recount(())  # they have expired
         assert await append(broker, MALLORY, 7) is ErrorCode.NONE
 
 
@@ -109,7 +109,7 @@ def context(name: str, connection: Connection) -> RequestContext:
     return RequestContext(9, "c", "/127.0.0.1", "SASL", session=session, connection=connection)
 
 
-def test_a_producer_counts_once_for_all_its_partitions_and_the_allowance_comes_back() -> None:
+async def test_a_producer_counts_once_for_all_its_partitions_and_the_allowance_comes_back() -> None:
     clock, connection = ManualClock(), Connection()
     limits = NewProducers(clock, producer_ids_rate=1)
     for _ in range(3 * AT_ONCE_S):
@@ -124,7 +124,7 @@ def test_a_producer_counts_once_for_all_its_partitions_and_the_allowance_comes_b
     assert connection.pauses == 1 + 5
     assert limits.entries == 3 * AT_ONCE_S + AT_ONCE_S + 10
     clock.advance(4_000_000)
-    limits.recount(())
+    await limits.recount(())
     assert limits.entries == 0
     assert not limits._of_producers, "who has added nothing for an hour is forgotten"
 

@@ -1,12 +1,13 @@
 """Committing, reading and deleting offsets through the service (groups.md 8, 9, 11 and 14)."""
 
 import asyncio
+from unittest.mock import patch
 
 import pytest
 from group_fakes import Broker, subscription, turns
 
 from eosin.coordinator.groups.log.records import OffsetWritten, read
-from eosin.coordinator.groups.offset_requests import Committer, FetchedOffset
+from eosin.coordinator.groups.offset_requests import COMMITTED_PER_TURN, Committer, FetchedOffset
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.effects import JoinResult
 from eosin.coordinator.groups.rules.events import LeavingMember
@@ -15,6 +16,7 @@ from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import iter_records
+from eosin.runtime.turns import TURN_MS
 
 P0, P1, AUDIT = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("audit", 0)
 OK = ErrorCode.NONE
@@ -142,6 +144,47 @@ async def test_a_members_commit_is_fenced_by_its_generation(broker: Broker) -> N
     assert await commit(broker, OffsetToCommit(P0, 3), who=me._replace(member_id="x")) == [ErrorCode.UNKNOWN_MEMBER_ID]
     assert await commit(broker, OffsetToCommit(P0, 4), who=NOBODY) == [ErrorCode.UNKNOWN_MEMBER_ID]
     assert await fetch(broker, P0) == [1]
+
+
+def many(offset: int) -> list[OffsetToCommit]:
+    return [OffsetToCommit(TopicPartition("orders", index), offset) for index in range(2 * COMMITTED_PER_TURN + 1)]
+
+
+async def test_very_many_offsets_are_committed_in_several_batches(broker: Broker) -> None:
+    before = len(broker.log.written)
+    assert await commit(broker, *many(7)) == [OK] * len(many(7))
+    assert len(broker.log.written) - before == 3
+    error, fetched = await broker.groups.offsets.fetch("g", None, require_stable=True)
+    assert error is OK
+    assert [each.offset for each in fetched] == [7] * len(many(7))
+
+
+async def test_a_member_that_leaves_between_two_batches_of_its_commit_commits_no_more(broker: Broker) -> None:
+    joined = await broker.member()
+    broker.log.held = True
+    waiting = asyncio.ensure_future(commit(broker, *many(7), who=Committer(joined.generation_id, joined.member_id)))
+    await turns()
+    broker.groups.leave("g", [LeavingMember(joined.member_id, None)])
+    await broker.log.release()
+    gone = len(many(7)) - COMMITTED_PER_TURN
+    assert await waiting == [OK] * COMMITTED_PER_TURN + [ErrorCode.UNKNOWN_MEMBER_ID] * gone
+
+
+async def test_very_many_offsets_are_not_read_to_the_end_from_a_coordinator_that_is_none_any_more(
+    broker: Broker,
+) -> None:
+    await commit(broker, *many(7))
+    shards = broker.groups.offsets._shards
+    ticking = broker.clock.elapsed_ms
+
+    def ends_after_a_turn() -> int:
+        broker.clock.advance(TURN_MS)
+        asyncio.get_running_loop().call_soon(lambda: setattr(shards, "of_group", lambda _: ErrorCode.NOT_COORDINATOR))
+        return ticking()
+
+    with patch.object(broker.clock, "elapsed_ms", ends_after_a_turn):
+        answer = await broker.groups.offsets.fetch("g", None, require_stable=False)
+    assert answer == (ErrorCode.NOT_COORDINATOR, [])
 
 
 async def test_a_commit_without_a_group_makes_one_only_without_a_generation(broker: Broker) -> None:

@@ -1,11 +1,12 @@
 """Offsets inside of transactions: visibility, fencing, verification, crashes (groups.md 10, transactions.md 4.6)."""
 
 import asyncio
+from unittest.mock import patch
 
 import pytest
 from group_fakes import Broker, turns
 
-from eosin.coordinator.groups.offset_requests import Committer
+from eosin.coordinator.groups.offset_requests import COMMITTED_PER_TURN, Committer
 from eosin.coordinator.groups.rules.events import LeavingMember
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
@@ -127,6 +128,28 @@ async def test_the_next_transactions_offsets_do_not_mix_with_the_last_ones(broke
     broker.log.held = False
     await end(broker, commit=False)
     assert await fetch(broker) == 10
+
+
+async def test_the_rest_of_very_many_offsets_does_not_come_into_the_next_transaction(broker: Broker) -> None:
+    """The client has given this request up and has gone on with the same epoch."""
+    offsets = [OffsetToCommit(TopicPartition("orders", index), 10) for index in range(2 * COMMITTED_PER_TURN)]
+
+    async def next_transaction_begins() -> None:
+        await end(broker, commit=False)
+        assert await add(broker, 99) is OK
+
+    with patch("eosin.coordinator.groups.offset_requests.next_turn", next_transaction_begins):
+        answers = await broker.groups.offsets.commit_in_transaction(
+            "g",
+            offsets,
+            transactional_id="tx",
+            producer=ProducerIdAndEpoch(1, 0),
+            committer=NOBODY,
+            api_version=4,
+        )
+    assert answers == [OK] * COMMITTED_PER_TURN + [ErrorCode.INVALID_TXN_STATE] * COMMITTED_PER_TURN
+    await end(broker, commit=True)
+    assert (await fetch(broker), await fetch(broker, offsets[-1].partition)) == (99, -1)
 
 
 async def test_a_repeated_marker_is_harmless(broker: Broker) -> None:

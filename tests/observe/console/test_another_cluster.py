@@ -2,8 +2,9 @@
 (console.md 5)."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import msgspec
@@ -13,15 +14,20 @@ from waiting import HANG_S
 from wire_group import commit_offset
 
 from eosin.client.client import Client
+from eosin.client.errors import BadData
 from eosin.client.transactions import DescribedTransaction, ListedTransaction, OpenTransaction
+from eosin.observe.console import cluster_records
 from eosin.observe.console.cluster_console import ClusterConsole
 from eosin.observe.console.cluster_partitions import ReadersHeld, holder_of
 from eosin.observe.console.cluster_rounds import ClusterRounds
 from eosin.observe.console.cluster_transactions import transaction_row
+from eosin.observe.console.record_questions import RecordsQuestion, ShownRecords
 from eosin.observe.console.rows import TransactionRow
 from eosin.observe.console.sessions import Sessions
 from eosin.observe.console.tables import KeptRows, Table
 from eosin.observe.explain.cluster_facts import ClusterFacts
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.schemas.describe_producers import ProducerState
 from eosin.runtime.clock import SystemClock
 
@@ -107,6 +113,8 @@ async def test_a_cluster_is_read_over_kafkas_protocol_alone(broker: ObservedBrok
     whole = rows_of(rounds, "broker")["broker"]
     assert (whole["open"], whole["held"], whole["groups"], whole["brokers"]) == (1, 1, 1, 1)
     assert (whole["cluster"], whole["trouble"]) == (broker.address, "")
+    assert [each["address"] for each in whole["nodes"]] == [broker.address]
+    assert held["leader"] == whole["nodes"][0]["node_id"]
 
 
 @pytest.mark.process
@@ -163,3 +171,97 @@ async def test_the_pages_of_a_cluster_have_the_sentences_of_explain_and_one_for_
             answer = await web.get(f"/api/v1/{path}")
             assert (answer.status_code, list(answer.json())) == (404, ["error"])
     await console.stop()
+
+
+Pages = Callable[[str], Awaitable[httpx.Response]]
+
+
+@pytest.fixture
+async def pages(broker: ObservedBroker, client: Client) -> AsyncIterator[Pages]:
+    """What the console of the broker's cluster answers to a path below `/api/v1/`."""
+    clock = SystemClock()
+    facts = ClusterFacts(client, http=None, token=None, timeout_ms=5000)
+    console = ClusterConsole(client, facts, Sessions(clock, port="1"), clock, bootstrap=broker.address)
+    transport = httpx.ASGITransport(console.application())
+    async with httpx.AsyncClient(transport=transport, base_url="http://here/api/v1/", timeout=HANG_S) as web:
+        yield web.get
+    await console.stop()
+
+
+async def records(pages: Pages, partition: str = "orders-0", **asked: Any) -> Any:
+    answer = await pages(f"partitions/{partition}/records?{urlencode(asked)}")
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.process
+async def test_records_of_a_cluster_are_shown_to_each_isolation_with_what_became_of_them(
+    broker: ObservedBroker, pages: Pages
+) -> None:
+    await (await broker.wire()).append(ORDERS_0)  # 0
+    shop, other = await broker.producer("shop"), await broker.producer("other")
+    await shop.append(ORDERS_0, 2)  # 1, 2, and the marker at 3
+    await shop.commit()
+    await shop.completed()
+    await shop.append(ORDERS_0)  # 4, and the marker at 5
+    await shop.abort()
+    await shop.completed()
+    await other.append(ORDERS_0)  # 6, open
+    await shop.append(ORDERS_0)  # 7, and the marker at 8, behind what is open
+    await shop.abort()
+    await shop.completed()
+    committed = await records(pages, **{"from": 0})
+    assert [each["offset"] for each in committed["records"]] == [0, 1, 2]
+    assert (committed["is_end"], committed["last_stable"]) == (True, 6)
+    uncommitted = await records(pages, **{"from": 0, "isolation": "uncommitted"})
+    assert [each["offset"] for each in uncommitted["records"]] == [0, 1, 2, 4, 6, 7]
+    everything = await records(pages, **{"from": 0, "isolation": "everything"})
+    told = [(each["offset"], each.get("outcome", "plain"), each.get("marker", "")) for each in everything["records"]]
+    assert told == [
+        (0, "plain", ""),
+        (1, "committed", ""),
+        (2, "committed", ""),
+        (3, "control", "COMMIT"),
+        (4, "aborted", ""),
+        (5, "control", "ABORT"),
+        (6, "open", ""),
+        (7, "aborted", ""),
+        (8, "control", "ABORT"),
+    ]
+    some = await records(pages, **{"from": 1, "isolation": "everything", "limit": 2})
+    assert ([each["offset"] for each in some["records"]], some["next"], some["is_end"]) == ([1, 2], 3, False)
+    newest = await records(pages, isolation="everything", limit=2)
+    assert [each["offset"] for each in newest["records"]] == [7, 8]
+    assert (await records(pages, time=2**52))["records"] == []
+
+
+@pytest.mark.process
+async def test_what_shows_no_records_of_a_cluster_is_answered_with_a_sentence(
+    broker: ObservedBroker, pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path, status in (("orders-9", 404), ("nothing-0", 404), ("orders", 404), ("orders-0/records?from=x", 400)):
+        answer = await pages(f"partitions/{path}" if "?" in path else f"partitions/{path}/records")
+        assert (answer.status_code, list(answer.json())) == (status, ["error"]), path
+    wire = await broker.wire()
+    await wire.create_topic("large", **{"max.message.bytes": str(16 * 1024 * 1024)})
+    large = TopicPartition("large", 0)
+    await wire.produce(large, build_batch([NewRecord(b"k", bytes(3_000_000))], timestamp=1))
+    await wire.produce(large, build_batch([NewRecord(b"k", b"after")], timestamp=1))
+    first, after = (await records(pages, "large-0", **{"from": 0}))["records"]
+    assert (first["value"]["size"], first["value"]["is_cut"], after["value"]["text"]) == (3_000_000, True, "after")
+
+
+@pytest.mark.process
+async def test_a_batch_of_a_cluster_that_fills_memory_is_not_received(
+    broker: ObservedBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_records, "MOST_RESPONSE", 1_000_000)
+    wire = await broker.wire()
+    await wire.create_topic("large", **{"max.message.bytes": str(16 * 1024 * 1024)})
+    await wire.produce(TopicPartition("large", 0), build_batch([NewRecord(b"k", bytes(3_000_000))], timestamp=1))
+    found = cluster_records.ClusterRecords(client, lambda _: None, SystemClock())
+    question = RecordsQuestion(0, None, 100, ShownRecords.COMMITTED, b"", b"", 1024)
+    with pytest.raises(BadData, match="the batch at offset 0 of large-0 is larger than"):
+        await found.read(TopicPartition("large", 0), question)
+    await found.stop()
+    assert (await client.metadata("large")).leader(TopicPartition("large", 0)) == 1  # its own connections go on

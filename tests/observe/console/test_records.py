@@ -12,7 +12,7 @@ from waiting import HANG_S
 from wire import Wire
 
 from eosin.cli.serve import configured
-from eosin.observe.console import records_view
+from eosin.observe.console import record_picker, records_view
 from eosin.observe.console.record_rows import cut
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
@@ -188,7 +188,7 @@ async def test_the_records_of_internal_topics_are_decoded(broker: ObservedBroker
 async def test_a_damaged_batch_and_one_that_grows_too_large_are_told_in_their_place(
     broker: ObservedBroker, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records_view, "LARGEST_BATCH", 10_000)
+    monkeypatch.setattr(record_picker, "LARGEST_BATCH", 10_000)
     wire = await broker.wire()
     await write(wire, NewRecord(b"k", bytes(20_000)), codec=Compression.GZIP)
     await write(wire, NewRecord(b"k", b"after"))
@@ -211,6 +211,23 @@ async def test_a_record_of_ten_megabytes_is_shown_by_its_beginning(
     assert len(one.content) < 1.2 * 1024 * 1024
     many = await http.get("partitions/large-0/records", params={"from": 0, "isolation": "everything", "key": "big"})
     assert many.json()["looked_at"] == 1
+
+
+async def test_a_batch_that_would_fill_memory_is_told_of_and_never_read(
+    broker: ObservedBroker, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (record_picker, records_view):
+        monkeypatch.setattr(module, "LARGEST_BATCH", 1_000_000)
+    wire = await broker.wire()
+    await wire.create_topic("large", **{"max.message.bytes": str(16 * 1024 * 1024)})
+    large = TopicPartition("large", 0)
+    await write(wire, NewRecord(b"k", bytes(8_000_000)), NewRecord(b"k", b""), topic=large)
+    await write(wire, NewRecord(b"k", b"after"), topic=large)
+    first, second = (await look(http, "large-0", **{"from": 0}))["records"]
+    assert "offsets 0 to 1 cannot be shown: it has 8000" in first["value"]["text"]
+    assert second["value"]["text"] == "after"
+    one = await look(http, "large-0", **{"from": 0, "limit": 1})
+    assert one["next"] == 2, "the sentence is for the whole batch"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from broker_process import BrokerProcess
+from cluster_console import console_of
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as Position
 from console_browser import Watched, axe, chromium, findings
@@ -71,6 +72,42 @@ def action(page: Page, title: str) -> Locator:
     return found
 
 
+def test_one_field_finds_ids_topics_members_and_brokers_from_the_keyboard(
+    watched: Watched, broker: BrokerProcess
+) -> None:
+    held = shop(broker, "found-writer", "found-tales")
+    page = watched.page
+    field = page.get_by_label("Search everything")
+    field.wait_for()  # the page is live before it knows its broker, and the field comes with that
+    page.keyboard.press("/")
+    expect(field).to_be_focused()
+    field.fill("FOUND-")
+    hits = page.locator(".search li")
+    hits.filter(has_text="found-writer").filter(has_text="transactional id").wait_for()
+    hits.filter(has_text="found-tales-0").wait_for()
+    field.press("Escape")
+    assert hits.count() == 0
+    field.fill("found-tales")
+    hits.first.wait_for()
+    field.press("Enter")
+    page.locator("h1", has_text="found-tales").wait_for()
+    page.locator("#sentence").wait_for()
+    held.abort_transaction(HANG_S)
+    settings = {"bootstrap.servers": broker.address, "group.id": "found-desks", "client.id": "till-7", "log_level": 0}
+    reader = Consumer({**settings, "auto.offset.reset": "earliest"})
+    reader.subscribe(["found-tales"])
+    assert reader.consume(1, HANG_S)
+    field.fill("TILL-7")
+    hits.filter(has_text="till-7").filter(has_text="member of found-desks").get_by_role("link").click()
+    page.locator("h1", has_text="found-desks").wait_for()
+    reader.close()
+    field.fill("broker 1")
+    expect(hits).to_have_text([f"broker 1 at {broker.address}"])
+    field.press("Enter")
+    page.locator("h1", has_text="Broker 1").wait_for()
+    page.get_by_label("Partitions", exact=True).get_by_role("link", name="found-tales-0").wait_for()
+
+
 def test_a_topic_is_created_written_to_changed_and_deleted_on_its_pages(
     watched: Watched, broker: BrokerProcess
 ) -> None:
@@ -81,7 +118,7 @@ def test_a_topic_is_created_written_to_changed_and_deleted_on_its_pages(
     creating.get_by_label("Settings").fill("retention.ms=3600000")
     creating.get_by_role("button").click()
     expect(creating.get_by_role("status")).to_have_text("Topic books is there.")
-    page.get_by_label("Topics", exact=True).get_by_role("link", name="books").click()
+    page.get_by_label("Topics", exact=True).get_by_role("link", name="books", exact=True).click()
     expect(page.get_by_label("Partitions", exact=True).locator("tbody tr[data-index]")).to_have_count(2)
     settings = page.get_by_label("Settings", exact=True)
     expect(settings.locator("tr", has_text="retention.ms")).to_contain_text("3600000")
@@ -172,7 +209,8 @@ def test_records_are_looked_up_by_their_time_in_utc(watched: Watched, broker: Br
     for number, day in enumerate((1, 2, 3)):
         plain.produce("dated", b"day %d" % day, partition=0, timestamp=1_700_000_000_000 + number * 86_400_000)
         assert plain.flush(HANG_S) == 0
-    page = watched.open("records/dated-0")
+    page = watched.open("topics/dated")
+    page.get_by_role("button", name="Read its newest records").click()
     rows = page.get_by_label("Records of dated-0").locator("tbody tr[data-index]")
     expect(rows).to_have_count(3)
     expect(rows.first).to_contain_text("2023-11-14 22:13:20")
@@ -180,6 +218,25 @@ def test_records_are_looked_up_by_their_time_in_utc(watched: Watched, broker: Br
     page.get_by_role("button", name="Look").click()
     expect(rows).to_have_count(2)
     expect(rows.first).to_contain_text("day 2")
+
+
+@pytest.mark.full
+def test_records_of_another_cluster_are_read_on_the_page_of_a_topic(browser: Browser, broker: BrokerProcess) -> None:
+    held = shop(broker, "far-writer", "far")
+    with console_of(broker.address) as console:
+        watched = Watched(browser, console.address)
+        page = watched.open("topics/far")
+        page.get_by_role("button", name="Read its newest records").click()
+        page.get_by_label("Show").select_option("everything")
+        rows = page.get_by_label("Records of far-0").locator("tbody tr[data-index]")
+        expect(rows.locator("td").nth(2)).to_contain_text("committed")
+        expect(rows.nth(1)).to_contain_text("COMMIT marker")
+        expect(rows.nth(2).locator("td").nth(2)).to_contain_text("open")
+        rows.first.get_by_role("link").first.click()
+        expect(page.locator("h1")).to_have_text("Record 0 of far-0")
+        assert page.get_by_role("link", name="from offset").count() == 0, "it has no page of the log"
+        watched.close()
+    held.abort_transaction(HANG_S)
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.full)])
@@ -205,22 +262,3 @@ def test_the_pages_of_topics_are_accessible_and_fit_a_telephone(
     watched.complaints = [each for each in watched.complaints if "404" not in each]
     watched.close()
     assert not any(found.values()), found
-
-
-def test_one_field_finds_ids_and_topics_from_the_keyboard(watched: Watched, broker: BrokerProcess) -> None:
-    held = shop(broker, "found-writer", "found-books")
-    page = watched.page
-    page.keyboard.press("/")
-    field = page.get_by_label("Search everything")
-    field.fill("FOUND-")
-    hits = page.locator(".search li")
-    hits.filter(has_text="found-writer").filter(has_text="transactional id").wait_for()
-    hits.filter(has_text="found-books-0").wait_for()
-    field.press("Escape")
-    assert hits.count() == 0
-    field.fill("found-books")
-    hits.first.wait_for()
-    field.press("Enter")
-    page.locator("h1", has_text="found-books").wait_for()
-    page.locator("#sentence").wait_for()
-    held.abort_transaction(HANG_S)

@@ -9,6 +9,7 @@ from wire_group import RawMember
 
 from eosin.cli import explain
 from eosin.client.client import Client
+from eosin.observe.explain import troubles as rules
 from eosin.observe.explain.cluster_facts import ClusterFacts
 from eosin.observe.explain.cluster_troubles import TroubleSearch
 from eosin.observe.explain.facts import OpenProducer, PartitionFacts, TransactionFacts
@@ -25,7 +26,9 @@ from eosin.observe.explain.troubles import (
 )
 from eosin.observe.recorder.events import Cause, EventKind, Notable, TransactionSummary
 from eosin.protocol.names import TopicPartition
+from eosin.storage.log.partition_log import PartitionLog
 
+ORDERS_1 = TopicPartition("orders", 1)
 NOW_MS = 1_700_000_000_000
 
 
@@ -139,7 +142,7 @@ async def test_a_cluster_tells_its_dead_clients_fences_full_disk_and_stuck_group
     old = await broker.producer("invoicing")
     await broker.producer("invoicing", client_id="orders-2")
     await old.add(ORDERS_0)
-    await RawMember(await broker.wire(), "readers").assigned(ORDERS_0, TopicPartition("orders", 1))
+    await RawMember(await broker.wire(), "readers").assigned(ORDERS_0, ORDERS_1)
     await dead.wire.close()
 
     async def is_gone() -> bool:
@@ -152,6 +155,26 @@ async def test_a_cluster_tells_its_dead_clients_fences_full_disk_and_stuck_group
     assert found.troubles[1].what.startswith("readers of orders-0 wait since ")
     assert found.troubles[3].what.endswith("nothing for 1 partition of its members, with up to 3 offsets to read")
     assert (await broker.explain("broker")).cause == "disk_full"
+
+
+@pytest.mark.process
+async def test_a_cluster_tells_its_offline_partitions_and_readers_that_wait_for_a_live_client(
+    broker: ObservedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rules, "WAITED_MS", 0)  # any wait is long
+    await (await broker.producer("slow")).append(ORDERS_0, 3)
+    log = broker.server.services.partitions.get(ORDERS_1)
+    assert isinstance(log, PartitionLog)
+    log.failure = OSError(5, "Input/output error")
+    try:
+        found = await troubles(broker)
+    finally:
+        log.failure = None
+    assert [each.cause for each in found.troubles] == ["offline", "open_transaction"]
+    offline, waiting = lines(found)
+    assert offline.startswith("the log of orders-1 is offline ([Errno 5] Input/output error): eosin explain orders-1")
+    assert waiting.startswith("readers of orders-0 wait since ")
+    assert waiting.endswith("for the transaction of slow: eosin explain slow")
 
 
 @pytest.mark.process

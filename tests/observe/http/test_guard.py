@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from manual_clock import ManualClock
 
+from eosin.node.cluster_console import OF_THE_COMMAND
 from eosin.node.observability import own_names
 from eosin.observe.http.guard import Guard, host_is_private
 from eosin.settings.broker import BrokerConfig
@@ -179,6 +180,13 @@ async def test_without_a_token_other_machines_reach_public_metrics_alone() -> No
     assert (await ask(guard(is_private=False), "/metrics"))[0] == 403
 
 
+async def test_a_path_that_is_open_needs_no_token_and_leaves_the_others_closed() -> None:
+    opened = guard(is_private=False, open_paths=["/api/v1/advertise"])
+    assert (await ask(opened, "/api/v1/advertise"))[0] == 200
+    assert (await ask(opened, "/api/v1/advertise", host="evil.example"))[0] == 421
+    assert (await ask(opened, "/api/v1/transactions/x"))[0] == 403
+
+
 async def test_a_second_host_header_is_refused() -> None:
     asked, sent = guard(), []
     headers = [(b"host", b"127.0.0.1"), (b"host", b"evil.example")]
@@ -203,3 +211,16 @@ async def test_every_answer_says_that_nothing_may_be_made_of_it() -> None:
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["content-security-policy"].startswith("default-src 'none'")
         assert "access-control-allow-origin" not in headers
+
+
+async def test_the_console_of_another_cluster_names_what_the_command_has_printed_and_no_setting() -> None:
+    of_the_command = guard(token=TOKEN, advice=OF_THE_COMMAND)
+    status, _, body = await ask(of_the_command)
+    told = json.loads(body)
+    assert (status, told["token"]) == (401, "the token of the address that `eosin console` has printed")
+    assert told["error"] == f"send {told['token']} as Authorization: Bearer TOKEN"
+    status, _, other = await ask(of_the_command, host="kafka.example.com")
+    assert (status, "open the address that `eosin console` has printed" in other.decode()) == (421, True)
+    assert b"eosin." not in body + other
+    _, _, of_a_broker = await ask(guard(token=TOKEN))
+    assert json.loads(of_a_broker)["token"] == "the token of eosin.http.token.file"

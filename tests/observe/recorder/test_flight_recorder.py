@@ -84,7 +84,12 @@ def test_tracks_keep_to_the_limit_and_open_transactions_are_never_dropped(seed: 
     keeps_to_the_limit(seed, names, events=6_000, limit=100_000, looks=256)
 
 
+def test_fifty_thousand_events_of_many_ids_take_no_more_memory_than_the_limit() -> None:
+    keeps_to_the_limit(4, 2_500, events=50_000, limit=100_000, looks=4096)
+
+
 @pytest.mark.full
+@pytest.mark.long
 @pytest.mark.timeout(900)  # it only computes, for about half a minute of CPU: a busy machine gives it a tenth of one
 def test_a_million_events_take_no_more_memory_than_the_limit() -> None:
     keeps_to_the_limit(4, 50_000, events=1_000_000, limit=2_000_000, looks=65_536)

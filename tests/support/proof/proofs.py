@@ -59,6 +59,10 @@ PROOFS: Final[Mapping[str, Proof]] = {
         {"HYPOTHESIS_PROFILE": "many"},
     ),
     "commands": _tests("every command on every kind of broker", "tests/cli"),
+    "computations": _tests(
+        "rights by very many random sets, a recorder by a million events",
+        *(*on(CORES), "tests/security", "tests/observe/recorder"),
+    ),
     "conformance": _package("all that clients rely on", "conformance", "--workers", "auto"),
     "crash": Proof(
         "copies through kill -9 of one broker",

@@ -76,7 +76,7 @@ _SHORT: Final = "not full and not long"
 _REAL_WORKERS: Final = on(CORES + 1, "loadfile")
 """Real tests wait for disks, timers and other processes a third of their time: one more of them than cores."""
 STAGES: Final = (
-    Stage("check", TIERS, ("make", "--no-print-directory", "--keep-going", "check")),
+    Stage("check", TIERS, ("make", "--no-print-directory", "--keep-going", f"-j{CORES}", "check")),
     Stage("tidy and docs", TIERS, (*chosen(_SHORT), *on(CORES, "loadfile"), *RULES)),
     Stage("pure", ("test",), (*chosen(f"not process and not spark and {_SHORT}"), *on(CORES), *FOLDERS)),
     Stage("pure", ("gate",), (*chosen("not process and not spark and not long"), *on(CORES), *FOLDERS)),
@@ -87,8 +87,8 @@ STAGES: Final = (
     ),
     # Spark gives a Python worker ten seconds to start, so it runs beside nothing busier than clients.
     Stage("spark", ("test",), (*chosen(f"smoke and spark and {_SHORT}"), PIPELINE), beside=True),
-    # Which builds the wheel as `make wheels` does.
-    Stage("compiled", ("gate",), (*chosen("full"), *RULES)),
+    # Which builds the wheel as `make wheels` does: for minutes a compiler has one core, and nothing else to do.
+    Stage("compiled", ("gate",), (*chosen("full"), *RULES), beside=True),
     Stage("real", ("gate",), (*chosen("process and not spark and not long"), *_REAL_WORKERS, *FOLDERS)),
     Stage("clients", ("gate",), (*chosen("not long"), *on(3, "loadfile"), CLIENTS)),
     Stage("spark", ("gate",), (*chosen("spark and not long"), PIPELINE), beside=True),
