@@ -16,7 +16,7 @@ import tempfile
 import tomllib
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
@@ -101,8 +101,11 @@ PLAIN: Final = (
 """What stands in those folders and stays plain: it runs rarely, and mypyc 2.4 stumbles over a loop of the snapshot."""
 
 PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text())
-ROOMS: Final[dict[str, str]] = PROJECT["tool"]["setuptools"]["package-dir"]
+_FOLDERS: Final[dict[str, str]] = PROJECT["tool"]["setuptools"]["package-dir"]
+ROOMS: Final = {name: folder for name, folder in _FOLDERS.items() if name}
 """By the names that they are installed with."""
+OUTSIDE: Final = ("pyspark_eosin",)
+"""Modules that others find by their name alone."""
 
 
 def packages() -> list[str]:
@@ -187,15 +190,19 @@ def needed() -> list[str]:
     return [COMPILER, *types, *project["dependencies"]]
 
 
+FOUND: Final[dict[str, Any]] = {
+    "packages": packages(),
+    "py_modules": OUTSIDE,
+    "cmdclass": {"build_py": BuildWithJar},
+    # Beside this file, and not in the folder of those modules, from where it would get into the wheel.
+    "options": {"egg_info": {"egg_base": "."}},
+}
+
 if ASKED and "bdist_wheel" in sys.argv:
-    setup(
-        packages=packages(),
-        cmdclass={"build_py": BuildWithJar},
-        ext_modules=compiled(),
-        options={"build_ext": {"parallel": os.cpu_count()}},
-    )
+    FOUND["options"]["build_ext"] = {"parallel": os.cpu_count()}
+    setup(**FOUND, ext_modules=compiled())
 elif ASKED:
     # this is how a front end of pip's kind asks what it has to install first
-    setup(packages=packages(), cmdclass={"build_py": BuildWithJar}, setup_requires=needed())
+    setup(**FOUND, setup_requires=needed())
 else:
-    setup(packages=packages(), cmdclass={"build_py": BuildWithJar})
+    setup(**FOUND)

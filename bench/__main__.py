@@ -31,7 +31,8 @@ NAMES = (
     "recorder",
     "seeing",
     "page",
-    "pipeline",  # before the audit: jars are for the first session of a process
+    "spark_format",  # first, since jars are for the first session of a process
+    "pipeline",  # before the audit, for the same reason
     "realtime",
     "audit",
     "fetch",

@@ -11,8 +11,8 @@ from typing import Any
 from eosin.client.client import Client
 from eosin.client.producer import Producer
 from eosin.pipeline.common.loop_thread import LoopThread
+from eosin.pipeline.common.worker_heap import exempt_modules_from_collection
 from eosin.pipeline.sink.driver_route import DriverRoute
-from eosin.pipeline.sink.executors_route import exempt_modules_from_collection
 from eosin.pipeline.sink.row_writer import RowWriter
 
 

@@ -246,6 +246,10 @@ class Client:
         self._metadata = None
         self._coordinators.clear()
 
+    def forget_topics(self) -> None:
+        """Look topics and the leaders of their partitions up again when they are next needed."""
+        self._metadata = None
+
     # --- trying again
 
     async def retry(self, attempt: Callable[[], Awaitable[T]], *, timeout_ms: int | None = None) -> T:

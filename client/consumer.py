@@ -7,16 +7,16 @@ read_committed reader returns nothing that was aborted or is not decided yet.
 import asyncio
 import functools
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from eosin.client.client import Client
-from eosin.client.errors import ProtocolViolation, check
+from eosin.client.errors import BadData, ProtocolViolation, check
 from eosin.client.read_committed import FetchedRecords
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import IsolationLevel, TopicPartition
-from eosin.protocol.records.batch import BatchHeader, Record
+from eosin.protocol.records.batch import BatchHeader, CorruptRecords, Record
 from eosin.protocol.schemas.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from eosin.protocol.schemas.list_offsets import (
     ListOffsetsPartition,
@@ -44,6 +44,15 @@ class ConsumedRecord(msgspec.Struct, frozen=True, gc=False):
     """True if the broker set the record's timestamp, and not its producer."""
     batch: BatchHeader | None = None
     """The header of the batch around it."""
+
+
+class FetchedBatch(NamedTuple):
+    """A batch with records that a reader is given."""
+
+    partition: TopicPartition
+    header: BatchHeader
+    batch: memoryview
+    """The whole batch, its header included."""
 
 
 class Consumer:
@@ -116,6 +125,28 @@ class Consumer:
             records = await self._client.retry(functools.partial(self._fetch_all, left_ms))
             if records or loop.time() >= deadline:
                 return records
+
+    async def fetch_batches(self, timeout_ms: int = 1000) -> list[FetchedBatch]:
+        """The next batches, not decoded; otherwise as `poll`. Records of the first batch of a partition may be before
+        its position."""
+        fetched = functools.partial(self._fetch_kept, timeout_ms)
+        return await self._client.retry(fetched)
+
+    async def _fetch_kept(self, wait_ms: int) -> list[FetchedBatch]:
+        found: list[FetchedBatch] = []
+        moved: dict[TopicPartition, int] = {}
+        by_leader = await self._by_leader(self._positions)
+        fetches = [self._fetch_data(node, partitions, wait_ms) for node, partitions in by_leader.items()]
+        for answer in await asyncio.gather(*fetches):
+            for partition, data in answer:
+                records = self._records(data, self._positions[partition])
+                try:
+                    found += [FetchedBatch(partition, *each) for each in records.kept()]
+                except CorruptRecords as error:
+                    raise BadData(f"records after offset {records.next_offset} are damaged: {error}") from error
+                moved[partition] = records.next_offset
+        self._positions |= moved
+        return found
 
     async def read_to_end(self, timeout_ms: int = 10_000) -> list[ConsumedRecord]:
         """Everything from the positions to where the partitions end at the time of the call. Raises TimeoutError."""

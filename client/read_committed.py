@@ -61,20 +61,26 @@ class FetchedRecords:
     def __iter__(self) -> Iterator[Record]:
         """Data records only, unless control records were asked for, in order. Raises BadData."""
         try:
-            for position, header in batches(self._data):
-                if not verify_crc(self._data, position, header):
-                    raise BadData(f"the batch at offset {header.base_offset} has a wrong checksum")
-                batch = memoryview(self._data)[position : position + header.size]
-                if header.last_offset >= self._from_offset and not self._dropped(header, batch):
-                    self.is_log_append_time = header.is_log_append_time
-                    self.batch = header
-                    for record in iter_records(batch):
-                        if record.offset >= self._from_offset:
-                            self.next_offset = record.offset + 1
-                            yield record
-                self.next_offset = max(self.next_offset, header.next_offset)
+            for header, batch in self.kept():
+                self.is_log_append_time = header.is_log_append_time
+                self.batch = header
+                for record in iter_records(batch):
+                    if record.offset >= self._from_offset:
+                        self.next_offset = record.offset + 1
+                        yield record
         except CorruptRecords as error:
             raise BadData(f"records after offset {self.next_offset} are damaged: {error}") from error
+
+    def kept(self) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """The batches with records for this reader, in order; some records of the first one may be before the offset.
+        Raises BadData, or CorruptRecords for a batch that is cut off."""
+        for position, header in batches(self._data):
+            if not verify_crc(self._data, position, header):
+                raise BadData(f"the batch at offset {header.base_offset} has a wrong checksum")
+            batch = memoryview(self._data)[position : position + header.size]
+            if header.last_offset >= self._from_offset and not self._dropped(header, batch):
+                yield header, batch
+            self.next_offset = max(self.next_offset, header.next_offset)
 
     def count(self, end: int) -> RecordCounts:
         """Count what lies before offset `end`: by headers, and decoded only where a batch lies across a border. Raises

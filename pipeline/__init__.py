@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from eosin.pipeline.common.query_progress import recent_progress as recent_progress
     from eosin.pipeline.common.task_timeouts import TaskTimeouts as TaskTimeouts
     from eosin.pipeline.format.data_source import register as register
     from eosin.pipeline.job.pipeline import Pipeline as Pipeline
@@ -24,12 +25,23 @@ _HOMES: Final = {
     "TaskTimeouts": "eosin.pipeline.common.task_timeouts",
     "TxnSink": "eosin.pipeline.sink.sink",
     "read_stream": "eosin.pipeline.source.streams",
+    "recent_progress": "eosin.pipeline.common.query_progress",
     "register": "eosin.pipeline.format.data_source",
     "session": "eosin.pipeline.spark.session",
 }
 """Public names, and the module of each."""
 
-__all__ = ["Output", "Pipeline", "Runner", "TaskTimeouts", "TxnSink", "read_stream", "register", "session"]
+__all__ = [
+    "Output",
+    "Pipeline",
+    "Runner",
+    "TaskTimeouts",
+    "TxnSink",
+    "read_stream",
+    "recent_progress",
+    "register",
+    "session",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -16,17 +16,27 @@ from eosin.pipeline.cli.arguments import PipelineParser, fail
 from eosin.pipeline.common.errors import ConflictingSettings
 from eosin.pipeline.common.progress_marker import progress_topic, read_marker
 from eosin.pipeline.common.security import carried_settings, connection_security
+from eosin.pipeline.format.checkpoint_folder import CheckpointFolder
+from eosin.pipeline.format.write_options import pipeline_of_query
 from eosin.pipeline.realtime.positions import starting_offsets
 from eosin.pipeline.realtime.takeover import read_markers, read_positions
 from eosin.protocol.errors import ErrorCode
 
+FORMAT = 'format("eosin")'
 _TIMEOUT_MS = 10_000
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print the marker and the producer's state. Exit code 1 if there is no such pipeline."""
     parser = PipelineParser(prog="eosin pipeline progress", description=__doc__)
-    parser.add_argument("pipeline", metavar="PIPELINE", help="name of the pipeline, which is its transactional id")
+    parser.add_argument(
+        "pipeline", metavar="PIPELINE", nargs="?", help="name of the pipeline, which is its transactional id"
+    )
+    parser.add_argument(
+        "--checkpoint",
+        metavar="DIR",
+        help='in place of a name: the checkpoint of a nameless query of format("eosin")',
+    )
     parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT[,...]", help="brokers of the cluster")
     parser.add_argument(
         "--command-config", metavar="FILE", help="settings of a Kafka client: TLS and login (security.protocol, ...)"
@@ -37,17 +47,33 @@ def main(arguments: Sequence[str]) -> int:
     try:
         parse_bootstrap(options.bootstrap_server)
         settings = carried_settings(options.command_config)
+        pipeline = _pipeline(options.pipeline, options.checkpoint)
     except (ConflictingSettings, ValueError) as error:
         return fail("progress", str(error))
-    topic = options.topic or progress_topic(options.pipeline)
+    topic = options.topic or progress_topic(pipeline)
     try:
-        found = asyncio.run(_read_progress(options.bootstrap_server, options.pipeline, topic, settings))
+        found = asyncio.run(_read_progress(options.bootstrap_server, pipeline, topic, settings))
     except (ClientError, TimeoutError) as error:
         return fail("progress", str(error), code=1)
     if found is None:
-        return fail("progress", f"there is no pipeline {options.pipeline!r}: topic {topic} has no marker of it", code=1)
+        return fail("progress", f"there is no pipeline {pipeline!r}: topic {topic} has no marker of it", code=1)
     print(json.dumps(found) if options.json else text_of(found))
     return 0
+
+
+def _pipeline(name: str | None, checkpoint: str | None) -> str:
+    """The name of the pipeline. Raises ConflictingSettings unless exactly one of the two tells it."""
+    if (name is None) == (checkpoint is None):
+        raise ConflictingSettings("give either the name of the pipeline or --checkpoint DIR")
+    if name is not None:
+        return name
+    try:
+        query = CheckpointFolder(checkpoint).query_id()
+    except (OSError, ValueError, KeyError):
+        query = None
+    if query is None:
+        raise ConflictingSettings(f"{checkpoint} is no checkpoint of a query on this machine: it has no file metadata")
+    return pipeline_of_query(query)
 
 
 async def _read_progress(
@@ -89,6 +115,8 @@ async def progress_of(client: Client, pipeline: str, topic: str) -> dict[str, An
             "batch": marker.batch,
             "rows": marker.rows,
             "committed_ms": marker.committed_ms,
+            "run": marker.run or None,
+            "written_by": "TxnSink" if marker.is_noted else FORMAT,
         }
     return known | (positions or {})
 
@@ -120,6 +148,7 @@ def text_of(found: dict[str, Any]) -> str:
         lines += [
             f"batch     {found['batch']}, {found['rows']} rows, {at:%Y-%m-%d %H:%M:%S} UTC",
             f"query     {found['query']}",
+            f"written   by {found['written_by']}" + (f", run {found['run']}" if found["run"] else ""),
         ]
     producer = found["producer"]
     if producer is None:

@@ -60,7 +60,7 @@ def _run(
     from eosin.pipeline.source.streams import jvm_packages
     from eosin.pipeline.spark.session import session
 
-    if options.source == "jvm" and "spark.jars" not in conf:
+    if options.source == "jvm" and not conf.keys() & {"spark.jars", "spark.jars.packages"}:
         import pyspark
 
         conf = {**jvm_packages(pyspark.__version__), **conf}

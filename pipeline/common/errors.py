@@ -79,6 +79,10 @@ class PipelineFenced(PipelineError):
     """Another driver or runner has taken this pipeline over. This one must stop: a restart would stop the other."""
 
 
+class PipelineAtWork(PipelineError):
+    """Another driver commits batches of this pipeline at present. This one has changed nothing, and must not start."""
+
+
 class TransactionTimedOut(PipelineError):
     """A batch took longer than its transaction may stay open. The coordinator has aborted it."""
 

@@ -48,12 +48,20 @@ class ProgressMarker:
     range: str
     """A hash of the batch's input range in the checkpoint."""
     rows: int
+    run: str = ""
+    """The id of the run of the query that wrote the batch; empty where it is not known."""
+    is_noted: bool = True
+    """True if the checkpoint notes that the batch was handed over, as `TxnSink` does."""
     committed_ms: int = -1
     """The time of the record, ms since 1970; -1 before it was written."""
 
     def record(self, pipeline: str) -> NewRecord:
         """The record with this marker."""
         fields = {"v": VERSION, "query": self.query, "batch": self.batch, "range": self.range, "rows": self.rows}
+        if self.run:
+            fields["run"] = self.run
+        if not self.is_noted:
+            fields["noted"] = False
         return NewRecord(pipeline.encode(), json.dumps(fields, separators=(",", ":")).encode())
 
     @classmethod
@@ -65,7 +73,13 @@ class ProgressMarker:
             if version != VERSION:
                 raise ValueError(f"it has version {version}, and this release of Eosin knows version {VERSION}")
             return cls(
-                str(fields["query"]), int(fields["batch"]), str(fields["range"]), int(fields["rows"]), committed_ms
+                str(fields["query"]),
+                int(fields["batch"]),
+                str(fields["range"]),
+                int(fields["rows"]),
+                str(fields.get("run", "")),
+                bool(fields.get("noted", True)),
+                committed_ms,
             )
         except (KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"it is no progress marker: {value[:80]!r}") from error

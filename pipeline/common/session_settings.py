@@ -1,11 +1,11 @@
 """The settings of a Spark session that `TxnSink` needs.
 
-Always true: a wrong setting is refused with a sentence, never changed silently.
+Always true: wrong settings are refused, never changed silently, and all of them in one sentence.
 """
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from eosin.pipeline.common.errors import ConflictingSettings
@@ -42,17 +42,26 @@ def check_session(spark: "SparkSession") -> None:
         )
     context = spark.sparkContext
     settings = context.getConf()
-    for key, value in REQUIRED.items():
-        found: str | None = settings.get(key, _DEFAULTS[key])
-        if found != value:
-            raise conflict(key, str(found))
+    problems = problems_of({key: settings.get(key, _DEFAULTS[key]) or "" for key in REQUIRED})
     if WORKER_PYTHON not in os.environ:
-        raise ConflictingSettings(
+        problems.append(
             f"{WORKER_PYTHON} is not set, so workers would run {context.pythonExec!r}, which need not have PySpark and"
             f" Eosin: use eosin.pipeline.session, or set it to {sys.executable}"
         )
+    refuse(problems)
 
 
-def conflict(key: str, found: str) -> ConflictingSettings:
-    """The error for a setting of Spark with another value than the sink needs."""
-    return ConflictingSettings(f"{key} is {found} and must be {REQUIRED[key]}: {_WHY[key]}")
+def problems_of(settings: Mapping[str, str]) -> list[str]:
+    """A clause for each setting of Spark that has another value than the sink needs. Settings that are left out are
+    right."""
+    return [
+        f"{key} is {settings[key]} and must be {value}: {_WHY[key]}"
+        for key, value in REQUIRED.items()
+        if settings.get(key, value) != value
+    ]
+
+
+def refuse(problems: Sequence[str]) -> None:
+    """Raise ConflictingSettings with all problems, if there are any."""
+    if problems:
+        raise ConflictingSettings("; ".join(problems))

@@ -32,6 +32,7 @@ from eosin.pipeline.format.task_rows import unpacked
 from eosin.pipeline.format.write_options import WriteOptions
 from eosin.pipeline.sink.batch_limits import BatchLimits
 from eosin.pipeline.sink.batch_transactions import BatchTransactions
+from eosin.pipeline.sink.output_topic import OutputTopic
 from eosin.pipeline.sink.row_writer import RowWriter
 from eosin.runtime.clock import Clock, SystemClock
 
@@ -44,6 +45,8 @@ class TaskOutput:
     """The id of the query that the task works for; None in a batch write."""
     payload: bytes
     rows: int
+    run: str | None = None
+    """The id of the query's run, None like the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class _Open:
     client: RetryingClient
     transactions: BatchTransactions
     limits: BatchLimits
+    output: OutputTopic
 
 
 class StreamCommits:
@@ -71,6 +75,7 @@ class StreamCommits:
         """Write a batch exactly once; False if it was in the output already. Raises a PipelineError or a ClientError,
         and then the query must end: its restart writes the batch, or finds it."""
         query = next((each.query for each in outputs if each.query is not None), None) or self._checkpoint.query_id()
+        run = next((each.run for each in outputs if each.run is not None), None)
         pipeline = self._options.pipeline_of(query)
         if pipeline is None:
             raise ConflictingSettings(
@@ -79,7 +84,7 @@ class StreamCommits:
             )
         range_hash = self._checkpoint.range_hash(batch)
         try:
-            opened = await self._begun(pipeline, query, batch, range_hash)
+            opened = await self._begun(pipeline, query, run, batch, range_hash)
             if opened is None:
                 return False
             await self._write(opened, outputs, batch, range_hash)
@@ -98,7 +103,9 @@ class StreamCommits:
         if opened is not None:
             await opened.client.close()
 
-    async def _begun(self, pipeline: str, query: str | None, batch: int, range_hash: str) -> _Open | None:
+    async def _begun(
+        self, pipeline: str, query: str | None, run: str | None, batch: int, range_hash: str
+    ) -> _Open | None:
         """The pipeline with an open transaction for this batch; None if the batch is committed already."""
         kept = self._open
         if kept is not None and (kept.transactions.pipeline, kept.query) != (pipeline, query):
@@ -108,7 +115,7 @@ class StreamCommits:
                 return await self._begin(self._open, pipeline, batch, range_hash)
             except (PipelineFenced, MarkerMismatch):
                 await self.close()
-        self._open = await self._started(pipeline, query)
+        self._open = await self._started(pipeline, query, run)
         return await self._begin(self._open, pipeline, batch, range_hash)
 
     async def _begin(self, opened: _Open, pipeline: str, batch: int, range_hash: str) -> _Open | None:
@@ -119,10 +126,11 @@ class StreamCommits:
             range_hash = marker.range  # one of the two is not known, so the number alone tells
         if opened.transactions.is_committed(batch, range_hash, before):
             return None
+        await opened.output.refresh()
         await opened.transactions.begin()
         return opened
 
-    async def _started(self, pipeline: str, query: str | None) -> _Open:
+    async def _started(self, pipeline: str, query: str | None, run: str | None) -> _Open:
         """Both topics first, the transactional id last: a pipeline that could not write fences nobody."""
         options = self._options
         client = new_client(options, self._timeouts, self._clock)
@@ -133,22 +141,24 @@ class StreamCommits:
             transaction_timeout_ms=options.transaction_timeout_ms,
             task_timeout_ms=options.task_timeout_ms,
             adopt=self._adopt,
+            notes=False,
             compression=options.compression,
             clock=self._clock,
         )
+        limits = BatchLimits(client)
+        output = OutputTopic(client, options.topic, limits, self._clock)
         try:
-            if options.topic is not None:
-                client.tasks = (pipeline,)
-                await topic_partitions(client, [options.topic])
+            client.tasks = (pipeline,)
+            await output.refresh()
             client.tasks = ()  # no timer of a task: creating topics has its own limit
             create = functools.partial(create_topic, client, transactions.topic)
             await create_topics({transactions.topic: create}, limit_ms=MAX_POLL_INTERVAL_MS // 2, clock=self._clock)
             client.tasks = (pipeline,)
-            await transactions.start(query)
+            await transactions.start(query, run)
         except BaseException:
             await client.close()
             raise
-        return _Open(query, client, transactions, BatchLimits(client))
+        return _Open(query, client, transactions, limits, output)
 
     async def _write(self, opened: _Open, outputs: Sequence[TaskOutput], batch: int, range_hash: str) -> None:
         transactions = opened.transactions

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.pipeline.common.errors import ConflictingSettings, require_spark
 from eosin.pipeline.common.loop_thread import LoopThread
+from eosin.pipeline.common.worker_heap import exempt_modules_from_collection
 from eosin.pipeline.format.batch_commits import StreamCommits, TaskOutput, commit_once
 from eosin.pipeline.format.read_options import includes_headers, parse_read
 from eosin.pipeline.format.task_rows import packed, written_columns
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 NAME: Final = "eosin"
 _HEADERS: Final = ", headers "
 _QUERY_ID: Final = "sql.streaming.queryId"
+_JOB_GROUP: Final = "spark.jobGroup.id"
 _MOST_KEPT: Final = 16
 """The most queries whose connections one committing process keeps."""
 
@@ -72,7 +74,9 @@ class Eosin(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> "EosinStreamWriter":
         """For `frame.writeStream`; `overwrite` is output mode `complete`, which appends, as in Spark's own sink. Raises
         ConflictingSettings or BadRows."""
-        return EosinStreamWriter(self._write_options(), schema)
+        writer = EosinStreamWriter(self._write_options(), schema)
+        exempt_modules_from_collection()  # Spark plans each batch in the same process
+        return writer
 
     def _write_options(self) -> WriteOptions:
         return WriteOptions.parse(self.options)
@@ -98,8 +102,11 @@ class _Packing:
         """Pack the rows of one task."""
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(_QUERY_ID)
+        # Spark's jobs of one run of a query are a group, which has the id of the run.
+        run = None if context is None or query is None else context.getLocalProperty(_JOB_GROUP)
         payload, rows = packed(iterator, self.columns)
-        return RowsWritten(TaskOutput(query, payload, rows))
+        exempt_modules_from_collection()
+        return RowsWritten(TaskOutput(query, payload, rows, run))
 
 
 class EosinWriter(_Packing, DataSourceArrowWriter):
@@ -125,6 +132,7 @@ class EosinStreamWriter(_Packing, DataSourceStreamArrowWriter):
         if len(_kept) > _MOST_KEPT:
             _loop.run(_kept.pop(next(iter(_kept))).close())
         _loop.run(commits.commit(_outputs(messages), batchId))
+        exempt_modules_from_collection()
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Do nothing: no row was sent before `commit`."""

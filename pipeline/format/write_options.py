@@ -114,4 +114,9 @@ class WriteOptions:
 
     def pipeline_of(self, query: str | None) -> str | None:
         """The transactional id for a query with this id; None if nothing names it."""
-        return self.pipeline or self.query_name or (None if query is None else f"eosin-{query}")
+        return self.pipeline or self.query_name or (None if query is None else pipeline_of_query(query))
+
+
+def pipeline_of_query(query: str) -> str:
+    """The pipeline of a query that has no name, by its id."""
+    return f"eosin-{query}"

@@ -11,9 +11,11 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from eosin.client.errors import ClientError
 from eosin.pipeline.common import errors
 from eosin.pipeline.common.progress_reports import BatchProgress, BatchReport
 from eosin.pipeline.common.task_timeouts import GAVE_UP
+from eosin.pipeline.job.failure_text import sentence_of
 from eosin.runtime.clock import pause
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ _CHECK_S: Final = 0.2
 
 _HOPELESS: Final = (
     errors.PipelineFenced,
+    errors.PipelineAtWork,
     errors.DataLoss,
     errors.MarkerMismatch,
     errors.BadProgressTopic,
@@ -114,7 +117,7 @@ class Supervisor:
                 assert cause is not None
                 raise cause
             self._failures += 1
-            said = str(cause) if cause is not None else _first_line(error)
+            said = _said(error, cause)
             if self._failures > self._max_failures:
                 raise TooManyFailures(f"{self._failures} failures without a batch between them, the last: {said}")
             backoff_ms = min(FIRST_BACKOFF_MS << (self._failures - 1), LAST_BACKOFF_MS)
@@ -155,5 +158,8 @@ class Supervisor:
                 self._tell(BatchProgress.of(self._reports.pop(batch), known.get(batch)))
 
 
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "no message")
+def _said(error: str, cause: BaseException | None) -> str:
+    """The cause in one line: our own errors are sentences, and Spark's are not."""
+    if isinstance(cause, (errors.PipelineError, ClientError)):
+        return str(cause)
+    return sentence_of(error if cause is None else str(cause))

@@ -1,7 +1,7 @@
 """The largest batch that each topic takes (`max.message.bytes`).
 
-Always true: a topic is asked once, so a setting that was changed counts from the query's next start on; and what is too
-large for a topic is an error that names the setting.
+Always true: a topic is asked once, so a setting that was changed counts from the query's next start on, or once the
+topic was created anew; and what is too large for a topic is an error that names the setting.
 """
 
 from collections.abc import Mapping
@@ -30,6 +30,10 @@ class BatchLimits:
         if topic not in self._limits:
             self._limits[topic] = None if self._client is None else await largest_batch(self._client, topic)
         return self._limits[topic]
+
+    def forget(self, topic: str) -> None:
+        """Ask anew when the limit is next needed."""
+        self._limits.pop(topic, None)
 
     async def room(self, topic: str, at_most: int) -> int:
         """The most bytes of records in one batch, and no more than `at_most`."""

@@ -2,6 +2,7 @@
 
 Owns the pipeline's transactional id until another driver takes it over. Always true:
 
+- no start takes the pipeline over from a driver that commits batches at present;
 - the id is initialised before the progress marker is read. The other way round, a commit that is decided and not yet
   carried out would be invisible, and its batch would be written twice;
 - every batch has its own epoch, so late requests of one batch cannot reach the next;
@@ -29,6 +30,7 @@ from eosin.pipeline.common.errors import (
 )
 from eosin.pipeline.common.progress_marker import ProgressMarker, ensure_topic, progress_topic, read_marker
 from eosin.pipeline.common.task_timeouts import TASK_TIMEOUT_MS
+from eosin.pipeline.sink.present_driver import refuse_beside_another
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.compression import Compression
 from eosin.runtime.clock import Clock, SystemClock
@@ -50,13 +52,15 @@ class BatchTransactions:
         transaction_version: int | None = None,
         task_timeout_ms: int = TASK_TIMEOUT_MS,
         adopt: bool = False,
+        notes: bool = True,
         compression: Compression = Compression.NONE,
         clock: Clock | None = None,
     ) -> None:
         """`pipeline` is the transactional id. `topic` is the topic of the marker, by default `<pipeline>-progress`.
 
         `client` repeats a commit without a response as long as any request: give it a `retry_timeout_ms` of
-        `task.timeout.ms`. With `adopt`, a checkpoint that contradicts the marker replaces it.
+        `task.timeout.ms`. With `adopt`, a checkpoint that contradicts the marker replaces it. `notes` tells whether the
+        checkpoint notes the batches that are handed over.
         """
         self.pipeline: Final = pipeline
         self.topic: Final = topic or progress_topic(pipeline)
@@ -72,9 +76,11 @@ class BatchTransactions:
         self._client = client
         self._task_timeout_ms = task_timeout_ms
         self._adopt = adopt
+        self._notes = notes
         self._clock = clock or SystemClock()
         self._transaction_timeout_ms = transaction_timeout_ms
         self._query = ""
+        self._run = ""
         self._next: ProgressMarker | None = None
         self._begun_ms = 0
         self._asked_to_commit = False
@@ -84,13 +90,17 @@ class BatchTransactions:
         """True if the next batch is written although checkpoint and output do not go together."""
         return self._adopt
 
-    async def start(self, query: str | None) -> ProgressMarker | None:
+    async def start(self, query: str | None, run: str | None = None) -> ProgressMarker | None:
         """Take the pipeline over: fence any earlier driver, let its last transaction end, and read the marker. Raises a
-        ClientError, ForeignMarker, BadProgressTopic or TimeoutError.
+        ClientError, PipelineAtWork, ForeignMarker, BadProgressTopic or TimeoutError.
 
-        A `query` of None, for a batch whose query nobody knows, is the query of the marker.
+        A `query` of None, for a batch whose query nobody knows, is the query of the marker. `run` is the id of this run
+        of it; without one, and to adopt a checkpoint, the pipeline is taken over from whoever has it.
         """
         await ensure_topic(self._client, self.topic)
+        self._run = run or ""
+        if run and not self._adopt:
+            await refuse_beside_another(self._client, self.pipeline, self.topic, (run,), self._clock)
         await self.producer.init()
         self._asked_to_commit = False
         self.marker = await self._read_marker()
@@ -123,6 +133,8 @@ class BatchTransactions:
             # A checkpoint without notes may be a copy without them: then only the next batch is sure to follow.
             expected = batch - 1 if handed_over is None else handed_over
             if batch > marker.batch == expected:
+                return False
+            if batch - 1 == marker.batch and not marker.is_noted:
                 return False
         if self._adopt:
             return False
@@ -207,7 +219,7 @@ class BatchTransactions:
 
     async def prepare(self, batch: int, range_hash: str, rows: int) -> None:
         """Write the marker of the batch into its transaction, as the last step before `commit`."""
-        self._next = ProgressMarker(self._query, batch, range_hash, rows)
+        self._next = ProgressMarker(self._query, batch, range_hash, rows, self._run, self._notes)
         now_ms = self._clock.now_ms()
         await self.producer.send(TopicPartition(self.topic, 0), [self._next.record(self.pipeline)], timestamp=now_ms)
 

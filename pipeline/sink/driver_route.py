@@ -1,6 +1,7 @@
 """Route `driver`: the driver collects the rows of a micro-batch, and one producer writes them.
 
-Always true: Spark may retry a task as often as it likes, since its rows are written only after they have arrived here.
+Always true: Spark may retry a task as often as it likes, since its rows are written only after they have arrived here;
+and all rows of a batch are of one computation of its frame.
 """
 
 import logging
@@ -49,7 +50,10 @@ class DriverRoute:
         return int(table.num_rows)
 
     def _write_pieces(self, frame: "DataFrame", writer: RowWriter) -> int:
-        rows = frame.toLocalIterator(prefetchPartitions=True)
+        # Each piece is a job of its own. An executor that is lost between two of them takes its part of a shuffle with
+        # it, which the next job would compute anew: a frame that is not deterministic would come in pieces of two
+        # computations. What was computed before, and is lost, fails the batch instead.
+        rows = frame.localCheckpoint(eager=True).toLocalIterator(prefetchPartitions=True)
         count = 0
         while piece := list(islice(rows, _PIECE)):
             self._loop.run(writer.write(Rows.from_spark(piece, frame.columns)))

@@ -8,9 +8,7 @@ would take the batches of the second attempt for retries and drop them, although
 would run a task twice, the micro-batch fails instead.
 """
 
-import gc
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from eosin.pipeline.common.errors import BadRows, RowsLost
 from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.common.retrying_client import RetryingClient
 from eosin.pipeline.common.task_timeouts import TaskTimeouts
+from eosin.pipeline.common.worker_heap import exempt_modules_from_collection
 from eosin.pipeline.sink.batch_limits import BatchLimits
 from eosin.pipeline.sink.lease_client import Leases, LeasingProducer
 from eosin.pipeline.sink.lease_server import LeaseAddress, LeaseServer
@@ -37,9 +36,6 @@ if TYPE_CHECKING:
 _ONE_MACHINE: Final = re.compile(r"local(\[[^]]*])?")
 _LOOPBACK: Final = "127.0.0.1"
 _WRITTEN: Final = "task int, rows long"
-
-_modules_seen = 0
-"""The number of modules that this worker had imported when its heap was last exempt from garbage collection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,16 +215,3 @@ class TaskWriter:
         if error is not None:
             await self._writer.discard()
         await self._open.__aexit__(None if error is None else type(error), error, None)
-
-
-def exempt_modules_from_collection() -> None:
-    """Keep the modules of this worker out of later garbage collections, after one that includes them.
-
-    Spark collects garbage after every task, before the worker gets the next one. PySpark, pandas and pyarrow are some
-    hundred thousand objects that live as long as the worker: walking through them takes longer than most tasks.
-    """
-    global _modules_seen
-    if len(sys.modules) > _modules_seen:
-        _modules_seen = len(sys.modules)
-        gc.collect()
-        gc.freeze()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
+from eosin.client.client import Client
 from eosin.client.connection import REQUEST_TIMEOUT_MS
 from eosin.client.errors import ClientError
 from eosin.client.producer import TRANSACTION_TIMEOUT_MS
@@ -20,8 +21,9 @@ from eosin.pipeline.common.loop_thread import LoopThread
 from eosin.pipeline.common.progress_marker import create_topic
 from eosin.pipeline.common.progress_marker import progress_topic as default_progress_topic
 from eosin.pipeline.common.progress_reports import BatchReport
+from eosin.pipeline.common.query_progress import RowsOfBatches
 from eosin.pipeline.common.retrying_client import RetryingClient
-from eosin.pipeline.common.security import carried_settings, client_settings
+from eosin.pipeline.common.security import carried_settings, client_settings, connection_security
 from eosin.pipeline.common.session_settings import check_session
 from eosin.pipeline.common.settings import MAX_POLL_INTERVAL_MS
 from eosin.pipeline.common.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS, TaskTimeouts
@@ -37,6 +39,8 @@ from eosin.pipeline.sink.checkpoint import QueryCheckpoint
 from eosin.pipeline.sink.driver_route import DRIVER_MAX_ROWS, DriverRoute
 from eosin.pipeline.sink.executors_route import ExecutorsRoute, TaskPlan
 from eosin.pipeline.sink.handovers import Handovers
+from eosin.pipeline.sink.output_topic import OutputTopic
+from eosin.pipeline.sink.present_driver import refuse_before_planning
 from eosin.pipeline.sink.row_writer import RowWriter
 from eosin.pipeline.sink.rows import check_columns
 from eosin.runtime.clock import Clock, SystemClock
@@ -50,6 +54,7 @@ Route = Literal["driver", "executors"]
 ROUTES: Final[tuple[str, ...]] = get_args(Route)
 AVAILABLE_NOW: Final = "available-now"
 _ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
+_CHECK_MS: Final = 5_000
 _UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours"}
 
 
@@ -70,6 +75,7 @@ class _RunningQuery:
     client: RetryingClient
     transactions: BatchTransactions
     limits: BatchLimits
+    output: OutputTopic
 
 
 class TxnSink:
@@ -114,6 +120,8 @@ class TxnSink:
         self.failure: BaseException | None = None
         """The error of the last batch, since Spark passes on only its text. None after a batch that succeeded. In real
         time it is the error that has ended the query, after `close`."""
+        self.rows_of_batches: Final = RowsOfBatches()
+        """For `recent_progress`, since Spark does not count the rows of foreachBatch."""
         self._bootstrap = bootstrap
         self._security = carried_settings(command_config)
         self._topic = topic
@@ -143,6 +151,8 @@ class TxnSink:
         self._driver_route = DriverRoute(self._loop, max_rows=driver_max_rows)
         self._executors_route = ExecutorsRoute(self._loop, lease_port=lease_port)
         self._run: _QueryRun | None = None
+        self._runs: set[str] = set()
+        """The runs of queries that this sink has written for."""
         self._running: _RunningQuery | None = None
         self._real_time: RealTimeQuery | None = None
 
@@ -179,6 +189,7 @@ class TxnSink:
             writer = writer.trigger(availableNow=True)
         elif trigger is not None:
             writer = writer.trigger(processingTime=_interval(trigger))
+        self._loop.run(self._refuse_before_planning())
         return writer.start()
 
     def _start_real_time(
@@ -226,6 +237,7 @@ class TxnSink:
                 self._close_client()
                 raise
             self.failure = None
+            self.rows_of_batches.note(batch, rows)
             total_ms = self._clock.elapsed_ms() - begun_ms
             retries = self.timeouts.retries(self._task(batch))
             report = BatchReport(batch, skipped, rows, transaction_ms, total_ms, retries)
@@ -249,7 +261,7 @@ class TxnSink:
             return True, transactions.marker.rows, 0
         begun_ms = self._clock.elapsed_ms()
         running.client.tasks = (self._task(batch),)
-        self._loop.run(transactions.begin())
+        self._loop.run(_begin(running))
         try:
             rows = self._write_rows(frame, running, batch)
             self._loop.run(transactions.prepare(batch, hashed, rows))
@@ -310,6 +322,7 @@ class TxnSink:
         query = present_query(frame.sparkSession)
         if self._run is None or self._run.query != query:
             checkpoint = QueryCheckpoint(frame.sparkSession, query.checkpoint)
+            self._runs.add(query.run_id)
             self._run = _QueryRun(query, checkpoint, Handovers(checkpoint, self.pipeline, query.run_id))
         return self._run
 
@@ -332,20 +345,27 @@ class TxnSink:
             security=self._security,
         )
         transactions = self._new_transactions(client)
+        limits = BatchLimits(client)
+        output = OutputTopic(client, self._topic, limits, self._clock)
         try:
-            await self._require_output_topic(client)
+            client.tasks = (self.pipeline,)
+            await output.refresh()
             await self._create_progress_topic(client, transactions.topic)
             await self._start(client, transactions, query)
         except BaseException:
             await client.close()
             raise
-        return _RunningQuery(query, client, transactions, BatchLimits(client))
+        return _RunningQuery(query, client, transactions, limits, output)
 
-    async def _require_output_topic(self, client: RetryingClient) -> None:
-        """Raise MissingTopic if the output topic does not exist. Topics that rows name themselves come later."""
-        if self._topic is not None:
-            client.tasks = (self.pipeline,)
-            await topic_partitions(client, [self._topic])
+    async def _refuse_before_planning(self) -> None:
+        """Raise PipelineAtWork if another driver works. The first batch waits for brokers that do not answer now."""
+        security = connection_security(self._security)
+        async with Client(
+            self._bootstrap, request_timeout_ms=_CHECK_MS, retry_timeout_ms=_CHECK_MS, security=security
+        ) as client:
+            transactions = self._new_transactions(client)
+            if not transactions.adopts:
+                await refuse_before_planning(client, self.pipeline, transactions.topic, self._runs, self._clock)
 
     async def _create_progress_topic(self, client: RetryingClient, topic: str) -> None:
         client.tasks = ()  # no timer of a task: creating topics has its own limit
@@ -355,13 +375,19 @@ class TxnSink:
 
     async def _start(self, client: RetryingClient, transactions: BatchTransactions, query: BatchQuery) -> None:
         client.tasks = (self.pipeline,)
-        await transactions.start(query.id)
+        await transactions.start(query.id, query.run_id)
 
     def _close_client(self) -> None:
         """Forget the running query: the next batch takes the pipeline over again."""
         running, self._running = self._running, None
         if running is not None:
             self._loop.run(running.client.close())
+
+
+async def _begin(running: _RunningQuery) -> None:
+    """The output first: a batch that cannot be written opens no transaction."""
+    await running.output.refresh()
+    await running.transactions.begin()
 
 
 def _lacks_a_frame(pipeline: str, batch: int) -> CalledTwice:

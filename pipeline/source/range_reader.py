@@ -7,10 +7,10 @@ the partition is up, since a planned range cannot be left out.
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from eosin.client.client import Client
-from eosin.client.consumer import EARLIEST, ConsumedRecord, Consumer
+from eosin.client.consumer import EARLIEST, Consumer, FetchedBatch
 from eosin.client.errors import BrokerError, ClientError, RequestTimedOut
 from eosin.pipeline.common.errors import DataLoss
 from eosin.pipeline.common.security import connection_security
@@ -20,8 +20,17 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import ZERO_UUID, TopicPartition, uuid_text
 from eosin.runtime.clock import Clock, SystemClock
 
+_US_OF_A_MS = 1000
 _PARTITION_BYTES = 4 * 1024 * 1024
 """The most bytes of one fetch: some ten thousand small records, as many as one Arrow batch holds."""
+
+
+class RangePiece(NamedTuple):
+    """Batches of a range, of which the records from offset `first` to before `end` belong to it."""
+
+    batches: list[FetchedBatch]
+    first: int
+    end: int
 
 
 class RangeReader:
@@ -52,8 +61,8 @@ class RangeReader:
             clock=self._clock,
         )
 
-    def __iter__(self) -> Iterator[list[ConsumedRecord]]:
-        """Records in offset order, in lists. Raises DataLoss or a ClientError."""
+    def __iter__(self) -> Iterator[RangePiece]:
+        """The range piece by piece, in offset order. Raises DataLoss or a ClientError."""
         if self._position >= self._end:
             return
         with asyncio.Runner() as runner:
@@ -67,14 +76,15 @@ class RangeReader:
                 consumer = Consumer(client, isolation=self._options.isolation, partition_max_bytes=_PARTITION_BYTES)
                 consumer.assign({self._partition: self._position})
                 while self._position < self._end:
-                    records = runner.run(self._some(consumer))
-                    if records:
-                        yield records
+                    first = self._position
+                    batches = runner.run(self._some(consumer))
+                    if batches:
+                        yield RangePiece(batches, first, self._end)
             finally:
                 runner.run(client.close())
 
-    async def _some(self, consumer: Consumer) -> list[ConsumedRecord]:
-        """The records of the next fetch that moves the position."""
+    async def _some(self, consumer: Consumer) -> list[FetchedBatch]:
+        """The batches of the next fetch that moves the position."""
         task = str(self._partition)
         waits_since_ms = self._clock.elapsed_ms()
         while True:
@@ -87,7 +97,7 @@ class RangeReader:
                 before, self._position = self._position, consumer.position(self._partition)
                 if self._position != before:
                     self._timeouts.on_success(task)
-                    return [each for each in found if each.record.offset < self._end]
+                    return [each for each in found if each.header.base_offset < self._end]
                 waited_ms = self._clock.elapsed_ms() - waits_since_ms
                 if waited_ms > self._options.request_timeout_ms:
                     raise RequestTimedOut(
@@ -101,9 +111,9 @@ class RangeReader:
                 waits_since_ms = self._clock.elapsed_ms()
             await self._clock.sleep(self._timeouts.idle_backoff_ms())
 
-    async def _poll(self, consumer: Consumer) -> list[ConsumedRecord]:
+    async def _poll(self, consumer: Consumer) -> list[FetchedBatch]:
         try:
-            return await consumer.poll(0)
+            return await consumer.fetch_batches(0)
         except BrokerError as error:
             if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
@@ -136,19 +146,37 @@ class RangeReader:
         consumer.assign({self._partition: min(earliest, self._end)})
 
 
-def to_arrow(records: list[ConsumedRecord], schema: Any) -> Any:
-    """Records as a pyarrow.RecordBatch with the columns of Spark's own Kafka source."""
+def to_arrow(piece: RangePiece, schema: Any) -> Any:
+    """The records of a piece as a pyarrow.RecordBatch with the columns of Spark's own Kafka source. Raises
+    CorruptRecords."""
     import pyarrow
 
-    columns = {
-        "key": [each.record.key for each in records],
-        "value": [each.record.value for each in records],
-        "topic": [each.partition.topic for each in records],
-        "partition": [each.partition.partition for each in records],
-        "offset": [each.record.offset for each in records],
-        "timestamp": [each.record.timestamp * 1000 for each in records],
-        "timestampType": [int(each.is_log_append_time) for each in records],
-        "headers": [[{"key": name, "value": value} for name, value in each.record.headers] or None for each in records],
-    }
-    arrays = [pyarrow.array(columns[field.name], type=field.type) for field in schema]
+    from eosin.pipeline.source.columnar_records import decode_columns
+
+    found = decode_columns(piece.batches, piece.first, piece.end, with_headers="headers" in schema.names)
+    partition, count = piece.batches[0].partition, len(found.offsets)
+
+    def array(name: str, kind: Any) -> Any:
+        match name:
+            case "key":
+                return found.keys
+            case "value":
+                return found.values
+            case "topic":
+                return pyarrow.repeat(pyarrow.scalar(partition.topic, kind), count)
+            case "partition":
+                return pyarrow.repeat(pyarrow.scalar(partition.partition, kind), count)
+            case "offset":
+                return pyarrow.array(found.offsets, kind)
+            case "timestamp":
+                return pyarrow.array(found.timestamps * _US_OF_A_MS).view(kind)
+            case "timestampType":
+                return pyarrow.array(found.timestamp_types, kind)
+        if found.headers is None:
+            return pyarrow.nulls(count, kind)
+        return pyarrow.array(
+            [[{"key": key, "value": value} for key, value in each] or None for each in found.headers], kind
+        )
+
+    arrays = [array(field.name, field.type) for field in schema]
     return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)

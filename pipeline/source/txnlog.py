@@ -216,8 +216,8 @@ class _LogReading:
             topic_id=piece.topic_id,
             task_timeout_ms=piece.task_timeout_ms,
         )
-        for records in reader:
-            yield to_arrow(records, schema)
+        for part in reader:
+            yield to_arrow(part, schema)
 
 
 class TxnLogReader(DataSourceReader):

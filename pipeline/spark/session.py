@@ -16,7 +16,13 @@ require_spark()
 from pyspark.sql import SparkSession  # noqa: E402
 
 from eosin.pipeline.audit.source import TxnSegments  # noqa: E402
-from eosin.pipeline.common.session_settings import REQUIRED, WORKER_PYTHON, check_session, conflict  # noqa: E402
+from eosin.pipeline.common.session_settings import (  # noqa: E402
+    REQUIRED,
+    WORKER_PYTHON,
+    check_session,
+    problems_of,
+    refuse,
+)
 from eosin.pipeline.format.data_source import register  # noqa: E402
 from eosin.pipeline.source.txnlog import TxnLog  # noqa: E402
 
@@ -28,9 +34,7 @@ def session(name: str, master: str = "local[2]", conf: Mapping[str, str] | None 
     `conf`, or of the running session, that would break exactly-once, and MissingDependency if there is no Java.
     """
     wanted = dict(conf or {})
-    for key, value in REQUIRED.items():
-        if wanted.get(key, value) != value:
-            raise conflict(key, wanted[key])
+    refuse(problems_of(wanted))
     running = SparkSession.getActiveSession()
     if running is None:
         require_java()

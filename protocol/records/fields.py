@@ -159,7 +159,7 @@ def decode_record(
     offset_delta, position = read_varint(data, position)
     key, position = _read_bytes(data, position)
     value, position = _read_bytes(data, position)
-    headers, position = _read_headers(data, position, budget)
+    headers, position = read_headers(data, position, budget)
     if position != end:
         raise CorruptRecords(f"a record of {length} bytes holds fields of {length + position - end}")
     return Record(base_offset + offset_delta, base_timestamp + timestamp_delta, key, value, headers), end
@@ -177,7 +177,8 @@ def _read_bytes(data: bytes, position: int) -> tuple[bytes | None, int]:
     return data[position:end], end
 
 
-def _read_headers(data: bytes, position: int, budget: Budget | None) -> tuple[tuple[Header, ...], int]:
+def read_headers(data: bytes, position: int, budget: Budget | None = None) -> tuple[tuple[Header, ...], int]:
+    """The headers of a record, with their number in front at `position`, and the position after them."""
     count, position = read_varint(data, position)
     if not count:
         return (), position

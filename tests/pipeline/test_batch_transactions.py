@@ -329,6 +329,17 @@ async def test_a_checkpoint_whose_pipeline_has_no_marker_is_refused(broker: Runn
         assert not transactions.is_committed(0, "range-0", None)
 
 
+async def test_the_sink_goes_on_after_batches_that_the_format_has_written_and_not_noted(broker: RunningNode) -> None:
+    job = await Job(broker.addresses[0]).create()
+    for batch, notes, handed_over in ((0, True, None), (1, False, 0), (2, True, 0), (3, True, 2)):
+        async with job.client() as client:
+            transactions = job.driver(client, notes=notes)
+            await transactions.start("q")
+            write = functools.partial(job.write, batch=batch)
+            assert await transactions.run(batch, f"range-{batch}", write, handed_over=handed_over), batch
+    assert await job.visible() == rows(0, 1, 2, 3)
+
+
 async def test_batches_that_were_not_handed_over_are_no_gap(broker: RunningNode) -> None:
     job = await Job(broker.addresses[0]).create()
     handed_over = None

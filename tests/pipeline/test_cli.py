@@ -83,6 +83,11 @@ RUN = ["pipeline", "run", "--bootstrap-server", "127.0.0.1:1", "--checkpoint", "
         ([*RUN, "json:loads", "--conf", "spark.speculation=true"], "spark.speculation is true and must be false"),
         (["pipeline", "example", "tetris"], "argument example: invalid choice: 'tetris'"),
         (["pipeline", "progress", "p", "--bootstrap-server", "x:y"], "'x:y' is not an address"),
+        (["pipeline", "progress", "--bootstrap-server", "x:1"], "give either the name of the pipeline or --checkpoint"),
+        (
+            ["pipeline", "progress", "--bootstrap-server", "x:1", "--checkpoint", "/nowhere"],
+            "/nowhere is no checkpoint of a query on this machine",
+        ),
     ],
 )
 def test_an_invalid_option_is_refused_in_one_sentence(
@@ -125,10 +130,10 @@ def test_a_topic_that_does_not_exist_is_one_sentence(tmp_path: Path, capfd: pyte
 
 @pytest.mark.slow
 def test_progress_shows_the_marker_and_the_producer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    async def one_batch(bootstrap: str) -> None:
+    async def one_batch(bootstrap: str, pipeline: str) -> None:
         async with Client(bootstrap) as client:
-            transactions = BatchTransactions(client, "totals")
-            await transactions.start("query-1")
+            transactions = BatchTransactions(client, pipeline, notes=pipeline == "totals")
+            await transactions.start("query-1", "run-1")
 
             async def nothing(_: object) -> int:
                 return 7
@@ -141,7 +146,7 @@ def test_progress_shows_the_marker_and_the_producer(tmp_path: Path, capsys: pyte
         assert capsys.readouterr().err == (
             "eosin pipeline progress: there is no pipeline 'totals': topic totals-progress has no marker of it\n"
         )
-        asyncio.run(one_batch(broker.address))
+        asyncio.run(one_batch(broker.address, "totals"))
         assert main([*asked, "--json"]) == 0
         told = json.loads(capsys.readouterr().out)
         assert (told["query"], told["batch"], told["rows"]) == ("query-1", 0, 7)
@@ -149,4 +154,11 @@ def test_progress_shows_the_marker_and_the_producer(tmp_path: Path, capsys: pyte
         assert main(asked) == 0
         said = capsys.readouterr().out
         assert "batch     0, 7 rows, 20" in said
-        assert "query     query-1" in said
+        assert "query     query-1\nwritten   by TxnSink, run run-1\n" in said
+        # A query of the format without a name is found by its checkpoint.
+        asyncio.run(one_batch(broker.address, "eosin-query-1"))
+        (tmp_path / "metadata").write_text('{"id":"query-1"}')
+        assert main(["pipeline", "progress", "--checkpoint", str(tmp_path), *asked[3:]]) == 0
+        said = capsys.readouterr().out
+        assert said.startswith("pipeline  eosin-query-1\n")
+        assert 'written   by format("eosin"), run run-1\n' in said

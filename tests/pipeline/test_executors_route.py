@@ -12,7 +12,8 @@ from eosin.client.client import Client
 from eosin.client.consumer import Consumer
 from eosin.client.producer import Producer
 from eosin.pipeline.common.security import PLAIN
-from eosin.pipeline.sink.executors_route import TaskPlan, TaskWriter, exempt_modules_from_collection
+from eosin.pipeline.common.worker_heap import exempt_modules_from_collection
+from eosin.pipeline.sink.executors_route import TaskPlan, TaskWriter
 from eosin.pipeline.sink.lease_client import Leases
 from eosin.pipeline.sink.lease_server import LeaseServer
 from eosin.protocol.names import TopicPartition
@@ -64,7 +65,7 @@ def test_the_modules_of_a_worker_are_exempt_from_garbage_collection(monkeypatch:
     gc.unfreeze()
     try:
         monkeypatch.setitem(sys.modules, "a_module_that_is_new", ModuleType("a_module_that_is_new"))
-        monkeypatch.setattr("eosin.pipeline.sink.executors_route._modules_seen", 0)
+        monkeypatch.setattr("eosin.pipeline.common.worker_heap._modules_seen", 0)
         exempt_modules_from_collection()
         exempt = gc.get_freeze_count()
         assert exempt > 1000

@@ -11,6 +11,9 @@ from local_broker import SOCKET, local_broker
 from pipeline_broker import UNLIKE, Faults, Seen
 from pipeline_job import Job, rows
 
+from eosin.client.admin import Admin
+from eosin.client.client import Client
+from eosin.client.consumer import Consumer
 from eosin.client.errors import ClientError
 from eosin.network.api import Api, RequestContext
 from eosin.node.running import RunningNode
@@ -28,6 +31,7 @@ from eosin.pipeline.format import batch_commits
 from eosin.pipeline.format.batch_commits import StreamCommits, TaskOutput, commit_once
 from eosin.pipeline.format.task_rows import packed
 from eosin.pipeline.format.write_options import WriteOptions
+from eosin.protocol.names import TopicPartition
 
 pyarrow = pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.virtual
@@ -232,6 +236,27 @@ async def test_a_topic_that_is_missing_is_named_before_anything_is_written(broke
         await missing.commit(query.outputs(0), 0)
     with pytest.raises(MissingTopic, match="topic nowhere does not exist"):
         await commit_once(WriteOptions(job.address, topic="nowhere"), query.outputs(0))
+
+
+async def test_an_output_that_is_made_anew_with_fewer_partitions_is_written_to_at_once(
+    broker: RunningNode, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = await Job(broker.addresses[0]).create()
+    query = Query(job, tmp_path)
+    process = query.process()
+    await query.commit(process, 0)
+    async with Client(job.address) as client:
+        await Admin(client).delete_topics([job.name])
+        await Admin(client).create_topic(job.name, 1, configs={"retention.ms": "-1"})
+        await query.commit(process, 1)
+        partition = TopicPartition(job.name, 0)
+        consumer = Consumer(client)
+        await consumer.assign_from([partition])
+        assert [each.record.value for each in await consumer.read_to_end()] == rows(1)
+        assert f"topic {job.name} was deleted and created anew, with 1 partitions in place of 2" in caplog.text
+        await Admin(client).delete_topics([job.name])
+    with pytest.raises(MissingTopic, match=f"topic {job.name} does not exist any more"):
+        await query.commit(process, 2)
 
 
 async def test_a_batch_write_is_visible_as_a_whole_or_not_at_all(

@@ -167,3 +167,13 @@ def test_a_checkpoint_on_another_machine_tells_nothing_and_one_here_must_be_whol
         assert near.range_hash(0) not in (UNKNOWN_RANGE, "")
         with pytest.raises(ConflictingSettings, match="the checkpoint has no"):
             near.range_hash(1)
+
+
+def test_a_topic_is_not_overwritten() -> None:
+    pytest.importorskip("pyspark")
+    from pyspark.sql.types import StructType
+
+    from eosin.pipeline.format.data_source import Eosin
+
+    with pytest.raises(ConflictingSettings, match="a topic cannot be overwritten"):
+        Eosin({**WRITE, "topic": "t"}).writer(StructType(), overwrite=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from broker_process import BrokerProcess
+from read_ranges import records_of
 from topic_load import TopicLoad
 
 from eosin.pipeline.common.errors import ConflictingSettings, DataLoss
@@ -103,7 +104,7 @@ def load(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TopicLoad]:
 
 def read(load: TopicLoad, start: int, end: int, **options: Any) -> list[tuple[int, bytes | None]]:
     reader = RangeReader(SourceOptions(load.bootstrap, ("t",), **options), A, start, end)
-    return [(each.record.offset, each.record.value) for some in reader for each in some]
+    return [(each.offset, each.value) for each in records_of(reader)]
 
 
 @pytest.mark.process
@@ -131,7 +132,7 @@ def test_a_range_whose_beginning_was_deleted_is_data_loss_unless_that_is_accepte
 
     def read_short(**options: Any) -> list[bytes | None]:
         reader = RangeReader(SourceOptions(load.bootstrap, ("short",), **options), partition, 0, 5)
-        return [each.record.value for some in reader for each in some]
+        return [each.value for each in records_of(reader)]
 
     with pytest.raises(DataLoss, match="records from offset 0 on are gone, it begins at 2"):
         read_short()
@@ -154,7 +155,7 @@ def test_a_range_of_a_recreated_topic_is_data_loss_unless_that_is_accepted(load:
 
     def read_anew(topic_id: str | None, **options: Any) -> list[bytes | None]:
         reader = RangeReader(SourceOptions(load.bootstrap, (name,), **options), partition, 2, 5, topic_id=topic_id)
-        return [each.record.value for some in reader for each in some]
+        return [each.value for each in records_of(reader)]
 
     with pytest.raises(DataLoss, match=f"topic {name} was deleted and created anew before {name}-0 was read from"):
         read_anew(planned)

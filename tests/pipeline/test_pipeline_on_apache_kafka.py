@@ -4,9 +4,10 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import pipeline_driver
 import pytest
 from apache_kafka import ApacheKafka
-from pipeline_copier import Copier, Killer
+from pipeline_copier import Copier, Killer, expected
 from toolchains import skipped_without
 from waiting import wait_until
 
@@ -33,3 +34,18 @@ def test_a_pipeline_that_is_killed_after_a_commit_has_each_row_once(
     assert code == 0, copier.log
     assert [each["skipped"] for each in batches[:2]] == [True, False]
     wait_until(copier.is_complete)
+
+
+def test_the_sink_and_the_format_go_on_with_each_others_checkpoint(kafka: ApacheKafka, tmp_path: Path) -> None:
+    copier = Copier(tmp_path, Killer(), kafka)
+    code, _ = copier.run("driver", "--die-after-batch")
+    assert code == -signal.SIGKILL, copier.log
+    # Batch 0 is committed, and Spark has not noted it: the format finds the sink's marker.
+    code, _ = copier.run(pipeline_driver.FORMAT)
+    assert code == 0, copier.log
+    wait_until(copier.is_complete)
+    copier.load.transaction(pipeline_driver.INPUT, [(0, "more")])
+    code, batches = copier.run("driver")
+    assert code == 0, copier.log
+    assert not any(each["skipped"] for each in batches)
+    wait_until(lambda: copier.copied() == [*expected(), b"more"])

@@ -41,6 +41,8 @@ FOUND: dict[str, Any] = {
     "query": "2c1d2c3c-7a51-4a3e-9d1b-3b7c5f0f8c8e",
     "rows": 812,
     "committed_ms": 1_772_366_407_000,
+    "run": "8f14e45f-ceea-467f-a0e6-c3b9e6d1b0a1",
+    "written_by": "TxnSink",
 }
 
 

@@ -69,3 +69,32 @@ def test_a_missing_java_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(MissingDependency, match="no java on the PATH"):
         require_java()
+
+
+def test_all_wrong_settings_are_told_at_once() -> None:
+    from eosin.pipeline.spark.session import session
+
+    with pytest.raises(ConflictingSettings) as refused:
+        session("refused", conf={"spark.speculation": "true", "spark.stage.maxConsecutiveAttempts": "4"})
+    assert "spark.speculation is true and must be false" in str(refused.value)
+    assert "; spark.stage.maxConsecutiveAttempts is 4 and must be 1" in str(refused.value)
+
+
+def test_a_foreign_session_is_told_of_its_settings_and_its_interpreter_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from eosin.pipeline.common.session_settings import check_session
+
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    context = type("Context", (), {"getConf": dict, "pythonExec": "python3"})()
+    with pytest.raises(ConflictingSettings, match=r"Attempts is 4 \(the default\) and must be 1: .*; PYSPARK_PYTHON"):
+        check_session(type("SparkSession", (), {"sparkContext": context})())
+
+
+@pytest.mark.parametrize(
+    ("spark_version", "release"),
+    [("4.3.0", "4.2.0"), ("4.2.0", "4.2.0"), ("4.0.1", "4.0.1"), ("5.0.0.dev1", "4.2.0")],
+)
+def test_the_connector_of_a_newer_spark_is_the_newest_that_is_published(spark_version: str, release: str) -> None:
+    from eosin.pipeline.source.streams import jvm_packages
+
+    packages = {"spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{release}"}
+    assert jvm_packages(spark_version) == packages

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from read_ranges import records_of
 from stalling_leader import TwoBrokers
 from topic_load import TopicLoad
 from waiting import wait_until
@@ -121,7 +122,7 @@ def test_a_planned_range_is_waited_for(brokers: TwoBrokers) -> None:
     def read(**changed: str) -> list[bytes | None]:
         source = SourceOptions.parse(options(brokers, **changed))
         pieces = RangeReader(source, TopicPartition("orders", 2), 0, 2)
-        return [each.record.value for some in pieces for each in some]
+        return [each.value for each in records_of(pieces)]
 
     assert read() == [b"c"]
     brokers.relay.stall()

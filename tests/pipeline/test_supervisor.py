@@ -205,3 +205,14 @@ def test_the_offsets_of_sparks_own_source_are_understood() -> None:
 def test_a_batch_that_was_committed_before_is_reported_as_such() -> None:
     line = BatchProgress.of(BatchReport(3, True, 5, 0, 2), None).line()
     assert line == "batch 3 rows-in - rows-out 5 txn 0ms batch 2ms lag - (committed before)"
+
+
+def test_a_restart_tells_that_an_executor_was_lost_and_not_which_method_of_java_was_called(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    text = (
+        "An error occurred while calling o784.collectToPython.\n: org.apache.spark.SparkException: Job aborted:"
+        " ExecutorLostFailure (executor 0 exited caused by one of the running tasks) Reason: code 137\n\tat x"
+    )
+    Play(([], text, RuntimeError(text)), ([0], None, None)).supervisor.run()
+    assert caplog.messages == ["the query failed and restarts in 1 s: executor 0 was lost: code 137"]

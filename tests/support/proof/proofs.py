@@ -79,6 +79,10 @@ PROOFS: Final[Mapping[str, Proof]] = {
         "a group's coordinator moves under librdkafka",
         *("coordinator_moves", "--from", "eosin", "--to", "eosin", "--repeats", "50"),
     ),
+    "pipeline": _program(
+        'a query of format("eosin") through kills of driver, workers, executors and broker',
+        *("pipeline_kills", "--kills", "100"),
+    ),
     "realtime": _program(
         "rows of Real-time Mode, once each, through kills of drivers, executors and brokers",
         *("realtime_kills", "--kills", "100"),

@@ -1,0 +1,111 @@
+"""Kills of a query of `format("eosin")` at random steps of its protocol: `make proof-pipeline`.
+
+    python tests/support/pipeline_kills.py --kills 100 [--seed 7]
+
+Each round has a topic to copy, and a query that is started again after each kill until it has ended by itself: then
+each row must be in the output once. Killed are, in turn, the driver alone, the driver with its Python workers, one of
+two executors, and the broker. Ends with 1 for the first round with a row too many or too few, whose folder is kept.
+"""
+
+import argparse
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import pipeline_driver
+from local_broker import ThreadedBroker
+from outage import BrokerWithOutages, Outage
+from pipeline_copier import ROWS, Copier, Killer, Step
+from proof.proofs import FIGURES
+from waiting import wait_until
+
+from eosin.protocol.keys import ApiKey
+
+VICTIMS: Final = ("driver", "driver and workers", "executor", "broker")
+STEPS: Final = (ApiKey.INIT_PRODUCER_ID, ApiKey.PRODUCE, ApiKey.END_TXN)
+WHEN: Final = ("before", "after")
+_KILLS_OF_A_ROUND: Final = 3
+_CLUSTER: Final = ("--master", "local-cluster[2,1,700]")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Kill a query, its executors and its broker.")
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    chance, killed, rows, began = random.Random(options.seed), Counter[str](), 0, time.monotonic()
+    round_number = 0
+    while killed.total() < options.kills:
+        victim = VICTIMS[round_number % len(VICTIMS)]
+        folder = Path(tempfile.mkdtemp(prefix="eosin-pipeline-kills-"))
+        happened = broker_round(folder, chance) if victim == "broker" else driver_round(folder, victim, chance)
+        if happened is None:
+            print(f"round {round_number} ({victim}, seed {options.seed}) is not exact: {folder}")
+            return 1
+        killed[victim] += happened
+        rows += ROWS
+        round_number += 1
+        took = time.monotonic() - began
+        print(f"round {round_number}: {happened} kills ({victim}), {killed.total()} in all, {took:.0f} s", flush=True)
+    figures = {"kills": dict(killed), "rounds": round_number, "rows": rows, "lost": 0, "doubled": 0}
+    print(json.dumps(figures))
+    if FIGURES in os.environ:
+        Path(os.environ[FIGURES]).write_text(json.dumps(figures))
+    return 0
+
+
+def driver_round(folder: Path, victim: str, chance: random.Random) -> int | None:
+    """Kill a driver or an executor some times; returns how often, None if a row is missing or twice."""
+    killer = Killer()
+    killer.workers_too = victim == "driver and workers"
+    killer.executor_only = victim == "executor"
+    with ThreadedBroker(hooks=killer) as broker:
+        copier = Copier(folder, killer, broker)
+        for _ in range(_KILLS_OF_A_ROUND):
+            setattr(killer, chance.choice(WHEN), step(chance.choice(STEPS)))
+            copier.run(pipeline_driver.FORMAT, *(_CLUSTER if killer.executor_only else ()))
+        killer.before = killer.after = None
+        code, _ = copier.run(pipeline_driver.FORMAT)
+        return killer.happened if is_exact(copier, code) else None
+
+
+def broker_round(folder: Path, chance: random.Random) -> int | None:
+    """Kill the broker some times during one run of the query, which goes on."""
+    with BrokerWithOutages(folder) as broker:
+        copier = Copier(folder, Killer(), broker)
+        outages = [Outage(chance.choice(WHEN), chance.choice(STEPS[1:])) for _ in range(_KILLS_OF_A_ROUND)]
+        broker.plan(pipeline_driver.PIPELINE, outages)
+        code, _ = copier.run(pipeline_driver.FORMAT)
+        return len(broker.states) if is_exact(copier, code) else None
+
+
+def step(key: ApiKey) -> Step:
+    """The requests of the pipeline to an API; a commit, not an abort."""
+    return lambda seen, request: (
+        seen is key
+        and request.transactional_id == pipeline_driver.PIPELINE
+        and (key is not ApiKey.END_TXN or request.committed)
+    )
+
+
+def is_exact(copier: Copier, code: int) -> bool:
+    """True if the query has ended by itself and each row is there once."""
+    if code == 0:
+        try:
+            wait_until(copier.is_complete)
+        except AssertionError:
+            pass
+        else:
+            return True
+    print(copier.log, file=sys.stderr)
+    return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())
