@@ -28,7 +28,6 @@ from eosin.pipeline.common.session_settings import check_session
 from eosin.pipeline.common.settings import MAX_POLL_INTERVAL_MS
 from eosin.pipeline.common.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS, TaskTimeouts
 from eosin.pipeline.common.topic_creation import create_topics
-from eosin.pipeline.common.topic_partitions import topic_partitions
 from eosin.pipeline.realtime.plan import without_source
 from eosin.pipeline.realtime.query import BATCH, COMMIT_INTERVAL_MS, RealTimeQuery, RealTimeSettings
 from eosin.pipeline.realtime.query import TRIGGER as REAL_TIME
@@ -112,10 +111,7 @@ class TxnSink:
 
         Raises ConflictingSettings for an unknown route, and for route `executors` without a topic.
         """
-        if route not in ROUTES:
-            raise ConflictingSettings(f"there is no route {route!r}: there are {' and '.join(ROUTES)}")
-        if route == "executors" and topic is None:
-            raise ConflictingSettings("route executors writes to one topic, and none was given")
+        _check_route(route, topic)
         self.pipeline: Final = pipeline
         self.failure: BaseException | None = None
         """The error of the last batch, since Spark passes on only its text. None after a batch that succeeded. In real
@@ -151,8 +147,7 @@ class TxnSink:
         self._driver_route = DriverRoute(self._loop, max_rows=driver_max_rows)
         self._executors_route = ExecutorsRoute(self._loop, lease_port=lease_port)
         self._run: _QueryRun | None = None
-        self._runs: set[str] = set()
-        """The runs of queries that this sink has written for."""
+        self._runs: set[str] = set()  # of queries that this sink has written for
         self._running: _RunningQuery | None = None
         self._real_time: RealTimeQuery | None = None
 
@@ -388,6 +383,14 @@ async def _begin(running: _RunningQuery) -> None:
     """The output first: a batch that cannot be written opens no transaction."""
     await running.output.refresh()
     await running.transactions.begin()
+
+
+def _check_route(route: str, topic: str | None) -> None:
+    """Raises ConflictingSettings for an unknown route, and for route `executors` without a topic."""
+    if route not in ROUTES:
+        raise ConflictingSettings(f"there is no route {route!r}: there are {' and '.join(ROUTES)}")
+    if route == "executors" and topic is None:
+        raise ConflictingSettings("route executors writes to one topic, and none was given")
 
 
 def _lacks_a_frame(pipeline: str, batch: int) -> CalledTwice:
