@@ -21,6 +21,9 @@ _RAW: Final = 0
 _SMALL: Final = (1, 2)
 """Numbers of the interpreter's domains of memory: malloc's, and the two that use arenas."""
 
+_M_MXFAST: Final = 1
+"""Number of glibc's option for the longest block that its fast bins take."""
+
 
 class SmallObjects:
     """Switches between arenas and malloc. Without `enable` nothing changes; `from_malloc` may be entered again within
@@ -101,6 +104,8 @@ def _switch_of_this_interpreter() -> Callable[[bool], None]:
         return lambda _: None
     malloc = {domain: Allocator(None, raw.malloc, raw.calloc, of.realloc, of.free) for domain, of in arenas.items()}
 
+    _keep_no_fast_bins(ctypes.CDLL(None))
+
     def switch(to_malloc: bool) -> None:
         before, after = (arenas, malloc) if to_malloc else (malloc, arenas)
         for domain in _SMALL:
@@ -108,6 +113,14 @@ def _switch_of_this_interpreter() -> Callable[[bool], None]:
                 interpreter.PyMem_SetAllocator(ctypes.c_int(domain), ctypes.byref(after[domain]))
 
     return switch
+
+
+def _keep_no_fast_bins(libc: Any) -> None:
+    """Let glibc join freed neighbours at once: else hundreds of thousands wait in its fast bins, and the next large
+    block that anybody frees joins all of them, for 80 ms in one step."""
+    mallopt = getattr(libc, "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MXFAST, 0)
 
 
 SMALL_OBJECTS: Final = SmallObjects()
