@@ -17,7 +17,7 @@ from eosin.observe.console.rows import NO_NODE, PartitionRow, end_row, event_row
 from eosin.observe.console.tables import Table
 from eosin.observe.recorder.recorder import FlightRecorder
 from eosin.observe.survey.group_positions import GroupPositions
-from eosin.observe.survey.slices import LOG, ROW, Slices, in_slices
+from eosin.observe.survey.slices import PARTITION, ROW, Slices, in_slices
 from eosin.observe.survey.survey import LogSeen, Survey, TransactionCounts
 from eosin.protocol.names import INTERNAL_TOPICS, TopicPartition
 from eosin.storage.log.partition_log import PartitionLog
@@ -202,7 +202,7 @@ class Rounds:
     async def _all_partitions(self, version: int) -> _Hosted:
         hosted, known, slices, held, offline, size = self._survey.hosted(), self._partitions, Slices(), 0, 0, 0
         there: set[TopicPartition] = set()
-        async for logs in in_slices(hosted[:MOST_PARTITIONS], LOG):
+        async for logs in in_slices(hosted[:MOST_PARTITIONS], PARTITION):
             for log in logs:
                 partition = log.topic_partition
                 there.add(partition)

@@ -15,6 +15,8 @@ SLICE: Final = 800
 microsecond."""
 LOG: Final = 4
 """Units of a look at a partition's log, or at the counters of a topic."""
+PARTITION: Final = 5
+"""Units of a look at a partition: its log, its leader and who holds it back."""
 ROW: Final = 16
 """Units of a row, or of an answer's part, that is built."""
 GROUP: Final = 160
