@@ -12,7 +12,6 @@ arena, since it has to do so with each object of more than 512 bytes; so it does
 
 import os
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -81,10 +80,12 @@ class SmallObjects:
 def _switch_of_this_interpreter() -> Callable[[bool], None]:
     """The function that takes small objects from malloc, or from arenas again; one that does nothing in an interpreter
     without arenas, with checks of its memory, or while its allocations are traced."""
+    import sysconfig  # most processes need neither this nor ctypes
+
     has_arenas = sys.implementation.name == "cpython" and sys.platform == "linux"
     if not has_arenas or "PYTHONMALLOC" in os.environ or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return lambda _: None
-    import ctypes  # most processes never need it
+    import ctypes
 
     class Allocator(ctypes.Structure):
         _fields_ = [(name, ctypes.c_void_p) for name in ("context", "malloc", "calloc", "realloc", "free")]
