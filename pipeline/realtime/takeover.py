@@ -96,15 +96,17 @@ class PartitionTakeover:
     async def _refresh(self, partition: TopicPartition, owned: _Owned) -> None:
         producer, position = owned.producer, owned.position
         try:
+            if producer.in_transaction:  # the last refresh failed, and nobody knows how far it came
+                await producer.abort()
             producer.begin()
             metadata = {partition.topic: position.metadata()}
             await producer.send_offsets({partition: position.committed}, self._pipeline, metadata=metadata)
             await producer.commit()
         except BrokerError as error:
-            self._owned.pop(partition, None)
             if error.code not in OVER:
                 await abort_as_courtesy(producer, asked_to_commit=False)
                 raise
+            self._owned.pop(partition, None)
             log.debug("%s has another owner now (%s)", partition, error)
 
     def _producer(self, partition: TopicPartition) -> Producer:

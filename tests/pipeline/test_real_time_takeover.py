@@ -8,7 +8,7 @@ from local_broker import SOCKET, local_broker
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
-from eosin.client.errors import BrokerError
+from eosin.client.errors import BrokerError, RequestTimedOut
 from eosin.client.producer import Producer
 from eosin.pipeline.common.errors import BadProgressTopic, MissingOffsets
 from eosin.pipeline.common.progress_marker import ensure_topic
@@ -96,6 +96,31 @@ async def test_the_driver_commits_positions_again_until_a_task_has_the_partition
     assert begun.owned == {SECOND}, "the other one has an owner who fenced the driver"
     found = await read_positions(client, PIPELINE, [FIRST, SECOND])
     assert {each: position.offset for each, position in found.items()} == {FIRST: 7, SECOND: 4}
+
+
+async def test_a_refresh_that_failed_in_the_middle_does_not_keep_the_next_one_from_its_work(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers were away for longer than a step is repeated."""
+    await ensure_topic(client, PROGRESS)
+    await Task(client, FIRST).write(4)
+    begun = takeover(client)
+    await begun.start()
+
+    async def gives_up(*_: object, **__: object) -> None:
+        raise RequestTimedOut("nobody has answered")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Producer, "commit", gives_up)
+        with pytest.raises(RequestTimedOut):
+            await begun.refresh()
+    await begun.refresh()
+    assert begun.owned == {FIRST}
+    found = await read_positions(client, PIPELINE, [FIRST])
+    assert {each: position.offset for each, position in found.items()} == {FIRST: 4}
+    await Task(client, FIRST).write(7)
+    await begun.refresh()
+    assert begun.owned == frozenset()
 
 
 async def test_an_idle_position_outlives_the_retention_of_offsets_while_the_query_runs() -> None:
