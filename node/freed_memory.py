@@ -19,8 +19,8 @@ STEP_BYTES: Final = 16 << 20
 _WORTH_BYTES: Final = 1 << 20
 """Number of freed bytes after which the next check asks again."""
 MOST_ROUNDS: Final = 1
-"""Looks between two questions, at most: what a flood has left is asked for within 30 s of its end, and a question that
-finds nothing takes a millisecond."""
+"""Looks between two questions where the last one found little: what is left of a flood is asked for within 30 s of its
+end, and a question that finds nothing takes a millisecond."""
 _STATM: Final = Path("/proc/self/statm")
 
 
@@ -33,10 +33,8 @@ class FreedMemory:
         self._give_back = give_back
         self._least = self._last = resident_bytes()
         """Resident memory at its least, and after the last question."""
-        self._rounds = 0
-        """Looks from the last question to the next one."""
         self._left = 0
-        """Of those, still to come."""
+        """Looks that come before the next question."""
 
     @classmethod
     def of_this_process(cls) -> Self | None:
@@ -56,7 +54,7 @@ class FreedMemory:
         now = self.resident_bytes()
         self._least = min(self._least, now)
         if now <= self._least + STEP_BYTES:
-            self._rounds = self._left = 0
+            self._left = 0
             return False
         if self._left and abs(now - self._last) < STEP_BYTES:
             self._left -= 1
@@ -70,7 +68,7 @@ class FreedMemory:
         self._last = self.resident_bytes()
         self._least = min(self._least, self._last)
         got_much = before - self._last >= _WORTH_BYTES
-        self._rounds = self._left = 0 if got_much else min(MOST_ROUNDS, 2 * self._rounds + 1)
+        self._left = 0 if got_much else MOST_ROUNDS
 
 
 def _trim() -> None:

@@ -73,9 +73,8 @@ async def _wanted(request: DescribeLogDirsRequest, services: Services) -> set[To
     wanted: set[TopicPartition] = set()
 
     def add(partition: TopicPartition) -> None:
-        if (
-            services.partitions.hosted_log(partition) is not None
-        ):  # there may be 250,000 others, to be let go of one by one
+        # There may be 250,000 others, to be let go of one by one.
+        if services.partitions.hosted_log(partition) is not None:
             wanted.add(partition)
 
     named = (TopicPartition(each.topic, index) for each in request.topics for index in each.partitions)

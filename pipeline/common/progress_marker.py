@@ -5,10 +5,12 @@ exactly when the batch does; it is read after the transactional id was initialis
 transaction; and a reader waits until every earlier record of the topic is decided, also those of other pipelines.
 """
 
+import contextlib
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
@@ -67,11 +69,7 @@ class ProgressMarker:
     @classmethod
     def parse(cls, value: bytes, *, committed_ms: int = -1) -> Self:
         """The marker in the value of a record. Raises ValueError with a sentence."""
-        try:
-            fields = json.loads(value)
-            version = fields["v"]
-            if version != VERSION:
-                raise ValueError(f"it has version {version}, and this release of Eosin knows version {VERSION}")
+        with marker_fields(value, VERSION, kind="progress marker") as fields:
             return cls(
                 str(fields["query"]),
                 int(fields["batch"]),
@@ -81,8 +79,19 @@ class ProgressMarker:
                 bool(fields.get("noted", True)),
                 committed_ms,
             )
-        except (KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"it is no progress marker: {value[:80]!r}") from error
+
+
+@contextlib.contextmanager
+def marker_fields(value: bytes, version: int, *, kind: str) -> Iterator[dict[str, Any]]:
+    """The fields of a marker in the value of a record, for as long as they are read: those of another version, and
+    missing or wrong ones, are a ValueError with a sentence."""
+    try:
+        fields = json.loads(value)
+        if fields["v"] != version:
+            raise ValueError(f"it has version {fields['v']}, and this release of Eosin knows version {version}")
+        yield fields
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"it is no {kind}: {value[:80]!r}") from error
 
 
 def progress_topic(pipeline: str) -> str:

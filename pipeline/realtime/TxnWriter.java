@@ -210,7 +210,6 @@ public final class TxnWriter extends ForeachWriter<Row> {
     final Map<TopicPartition, Partition> partitions = new ConcurrentHashMap<>();
     private int tasks;
     private long idleSince;
-    private boolean closed;
 
     private Run(Settings settings) {
       this.settings = settings;
@@ -251,7 +250,6 @@ public final class TxnWriter extends ForeachWriter<Row> {
         synchronized (RUNS) {
           synchronized (this) {
             if (tasks > 0 || System.nanoTime() - idleSince < KEPT_NANOS) continue;
-            closed = true;
             RUNS.remove(settings.run, this);
           }
         }

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
+from eosin.pipeline.common.progress_marker import marker_fields
 from eosin.protocol.names import TopicPartition
 
 VERSION: Final = 1
@@ -69,13 +70,8 @@ class PartitionMarker:
     @classmethod
     def parse(cls, value: bytes) -> Self:
         """The marker in the value of a record. Raises ValueError with a sentence."""
-        try:
-            fields = json.loads(value)
-            if fields["v"] != VERSION:
-                raise ValueError(f"it has version {fields['v']}, and this release of Eosin knows version {VERSION}")
+        with marker_fields(value, VERSION, kind="marker of a partition") as fields:
             return cls(TopicPartition(str(fields["topic"]), int(fields["partition"])), str(fields["topic_id"]))
-        except (KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"it is no marker of a partition: {value[:80]!r}") from error
 
 
 def transactional_id(pipeline: str, partition: TopicPartition) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.pipeline.common.errors import MissingDependency
+from eosin.pipeline.common.kafka_connector import connector
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +25,6 @@ RELEASE: Final = "17"
 """The oldest Java that Spark 4 runs on."""
 _KAFKA_CLASS: Final = "org.apache.kafka.clients.producer.KafkaProducer"
 _SOURCE_CLASS: Final = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
-CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 _DIGITS: Final = 16
 
 
@@ -47,7 +47,7 @@ def writer_class(spark: "SparkSession") -> Any:
         if not _has(loader, needed):
             raise MissingDependency(
                 "this session lacks Spark's Kafka source, which Real-time Mode reads from: start it with"
-                f" spark.jars.packages={CONNECTOR}:{spark.version}, or the newest release of it that there is"
+                f" spark.jars.packages={connector(spark.version)}"
             )
     if not _has(loader, CLASS):
         jar = SHIPPED if SHIPPED.exists() else compiled(jvm, loader)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from eosin.client.client import Client
-from eosin.pipeline.common.progress_marker import last_record, progress_topic, unreadable
+from eosin.pipeline.common.progress_marker import last_record, marker_fields, progress_topic, unreadable
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord
 from eosin.runtime.clock import Clock
@@ -56,16 +56,11 @@ class InputMarker:
     @classmethod
     def parse(cls, value: bytes) -> Self:
         """The marker in the value of a record. Raises ValueError with a sentence."""
-        try:
-            fields = json.loads(value)
-            if fields["v"] != VERSION:
-                raise ValueError(f"it has version {fields['v']}, and this release of Eosin knows version {VERSION}")
+        with marker_fields(value, VERSION, kind="marker of a runner") as fields:
             topics = {
                 str(name): ReadTopic(str(each["id"]), int(each["partitions"])) for name, each in fields["read"].items()
             }
             return cls(str(fields["run"]), topics)
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"it is no marker of a runner: {value[:80]!r}") from error
 
 
 def marker_topic(application: str) -> str:

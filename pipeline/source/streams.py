@@ -4,11 +4,11 @@ Always true: both have the same columns and read only committed records by defau
 Their checkpoints differ, so the change needs a new checkpoint.
 """
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from eosin.pipeline.common.errors import ConflictingSettings, MissingDependency
+from eosin.pipeline.common.kafka_connector import connector
 from eosin.pipeline.source.txnlog import NAME
 
 if TYPE_CHECKING:
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 Source = Literal["python", "jvm"]
 SOURCES: Final[tuple[str, ...]] = get_args(Source)
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-_CONNECTOR: Final = "org.apache.spark:spark-sql-kafka-0-10_2.13"
-_NEWEST_CONNECTOR: Final = (4, 2, 0)
-"""The newest release on Maven Central, which runs on Spark 4.3 as well."""
 _JVM_CLASS: Final = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 _JVM_NAMES: Final[Mapping[str, str]] = {
     "bootstrap.servers": "kafka.bootstrap.servers",
@@ -32,17 +29,8 @@ def jvm_packages(spark_version: str) -> dict[str, str]:
     """The setting that makes a session fetch Spark's own Kafka source, which is not part of PySpark. It must be set
     before the session starts: `session(name, conf=jvm_packages(pyspark.__version__))`.
 
-    Spark publishes the source later than itself: a newer Spark gets the newest release that is known to exist. Set
-    spark.jars.packages yourself for another one."""
+    Set spark.jars.packages yourself for another release than `connector` names."""
     return {"spark.jars.packages": connector(spark_version)}
-
-
-def connector(spark_version: str) -> str:
-    """The Maven coordinates of Spark's own Kafka source for a version of Spark."""
-    found = re.match(r"(\d+)\.(\d+)\.(\d+)", spark_version)
-    wanted = tuple(int(each) for each in found.groups()) if found else _NEWEST_CONNECTOR
-    release = spark_version if wanted <= _NEWEST_CONNECTOR else ".".join(map(str, _NEWEST_CONNECTOR))
-    return f"{_CONNECTOR}:{release}"
 
 
 def read_stream(
