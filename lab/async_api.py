@@ -1,12 +1,17 @@
 """`AsyncBrokerApi`: the names of `BrokerApi`, to be awaited: properties that ask the broker too."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from eosin.lab import client_settings
 from eosin.lab.broker_api import READ_COMMITTED, WAIT_S, still_open, topic_configs
+from eosin.lab.crash.instances import LabInstance
+from eosin.lab.crash.life import snapshot_of
+from eosin.lab.crash.snapshot import Snapshot
+from eosin.lab.disk.disk_face import LabDiskFace
 from eosin.lab.operations import Operations, Text
+from eosin.lab.options import texts_of
 from eosin.lab.values import (
     AbortedRange,
     ConnectionInWork,
@@ -92,6 +97,48 @@ class AsyncBrokerApi:
     async def connections(self) -> list[ConnectionInWork]:
         """The connections of clients, and the requests that each waits for."""
         return await self.call(Operations.connections)
+
+    # Ends and beginnings
+
+    @property
+    def disk(self) -> LabDiskFace[Awaitable[None], Awaitable[int]]:
+        """The disk, and its faults."""
+        return LabDiskFace(self.call)
+
+    async def crash(self, *, power: bool = False, restart: bool = True) -> None:
+        """End as `kill -9` ends a broker; with `power` as a machine that loses its power: what was not synced may be
+        lost, or torn. Then start on what is left, at the same address, unless `restart` is False."""
+        await self.call(Operations.crash, power, restart)
+
+    async def restart(self, *, clean: bool = True, settings: Mapping[str, object] | None = None) -> None:
+        """Stop in order and start again, with these settings beside those that it had; `clean` False is a crash."""
+        await self.call(Operations.restart, clean, texts_of(settings))
+
+    async def stop(self) -> None:
+        """Stop in order. Until `start` nobody listens at its address."""
+        await self.call(Operations.stop)
+
+    async def start(self, *, settings: Mapping[str, object] | None = None) -> Self:
+        """Start after a stop, or after a crash without a restart."""
+        await self.call(Operations.start, texts_of(settings))
+        return self
+
+    async def snapshot(self) -> Snapshot:
+        """All that is on its disk, once markers under way are written: `restore`, `fork` and `snapshot=` go on from
+        it."""
+        return Snapshot.decode(await self.call(Operations.snapshot))
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot. Connections are reset, as by a crash."""
+        await self.call(Operations.restore, snapshot_of(snapshot).encoded())
+
+    async def zombie(self, transactional_id: str) -> LabInstance[Awaitable[str]]:
+        """One more instance with the identity of the present one, which does as it is told whatever has come since."""
+        return LabInstance(self.call, transactional_id, await self.call(Operations.open_zombie, transactional_id))
+
+    async def successor(self, transactional_id: str) -> LabInstance[Awaitable[str]]:
+        """A new instance, which fences the present one."""
+        return LabInstance(self.call, transactional_id, await self.call(Operations.open_successor, transactional_id))
 
     # Records
 

@@ -6,9 +6,13 @@ from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from eosin.lab import client_settings
+from eosin.lab.crash.instances import LabInstance
+from eosin.lab.crash.life import snapshot_of
+from eosin.lab.crash.snapshot import Snapshot
+from eosin.lab.disk.disk_face import LabDiskFace
 from eosin.lab.errors import LabError
 from eosin.lab.operations import Operations, Text
-from eosin.lab.options import text_of
+from eosin.lab.options import text_of, texts_of
 from eosin.lab.values import (
     AbortedRange,
     ConnectionInWork,
@@ -100,6 +104,48 @@ class BrokerApi:
     def connections(self) -> list[ConnectionInWork]:
         """The connections of clients, and the requests that each waits for."""
         return self.call(Operations.connections)
+
+    # Ends and beginnings
+
+    @property
+    def disk(self) -> LabDiskFace[None, int]:
+        """The disk, and its faults."""
+        return LabDiskFace(self.call)
+
+    def crash(self, *, power: bool = False, restart: bool = True) -> None:
+        """End as `kill -9` ends a broker; with `power` as a machine that loses its power: what was not synced may be
+        lost, or torn. Then start on what is left, at the same address, unless `restart` is False."""
+        self.call(Operations.crash, power, restart)
+
+    def restart(self, *, clean: bool = True, settings: Mapping[str, object] | None = None) -> None:
+        """Stop in order and start again, with these settings beside those that it had; `clean` False is a crash."""
+        self.call(Operations.restart, clean, texts_of(settings))
+
+    def stop(self) -> None:
+        """Stop in order. Until `start` nobody listens at its address."""
+        self.call(Operations.stop)
+
+    def start(self, *, settings: Mapping[str, object] | None = None) -> Self:
+        """Start after a stop, or after a crash without a restart."""
+        self.call(Operations.start, texts_of(settings))
+        return self
+
+    def snapshot(self) -> Snapshot:
+        """All that is on its disk, once markers under way are written: `restore`, `fork` and `snapshot=` go on from
+        it."""
+        return Snapshot.decode(self.call(Operations.snapshot))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot. Connections are reset, as by a crash."""
+        self.call(Operations.restore, snapshot_of(snapshot).encoded())
+
+    def zombie(self, transactional_id: str) -> LabInstance[str]:
+        """One more instance with the identity of the present one, which does as it is told whatever has come since."""
+        return LabInstance(self.call, transactional_id, self.call(Operations.open_zombie, transactional_id))
+
+    def successor(self, transactional_id: str) -> LabInstance[str]:
+        """A new instance, which fences the present one."""
+        return LabInstance(self.call, transactional_id, self.call(Operations.open_successor, transactional_id))
 
     # Records
 

@@ -32,9 +32,12 @@ class Inside:
 
     markers_ms: Final = MARKERS_MS
 
-    def __init__(self, node: RunningNode) -> None:
+    def __init__(self, node: RunningNode, before: "Inside | None" = None) -> None:
+        """`before` is that of the broker's life before this one: outcomes go on where they were."""
         self._node: Final = node
-        self._ended: defaultdict[str, deque[str]] = defaultdict(lambda: deque(maxlen=MOST_OUTCOMES))
+        self._ended: defaultdict[str, deque[str]] = (
+            defaultdict(lambda: deque(maxlen=MOST_OUTCOMES)) if before is None else before._ended
+        )
         recorder = self._recorder
         if recorder is None:
             return

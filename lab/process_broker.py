@@ -10,14 +10,18 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from eosin.lab import control
 from eosin.lab.broker_api import BrokerApi, closed
 from eosin.lab.errors import LabError
 from eosin.lab.lab_thread import acquire_thread, release_thread
 from eosin.lab.operations import Operations
-from eosin.lab.options import MEMORY, BrokerOptions, Topics, options_of
+from eosin.lab.options import LAB, BrokerOptions, Topics, checked_snapshot, options_of
+
+if TYPE_CHECKING:
+    from eosin.lab.crash.snapshot import Snapshot
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,10 +38,13 @@ class ProcessBroker(BrokerApi):
         *,
         topics: Topics = (),
         settings: Mapping[str, object] | None = None,
-        durability: str = MEMORY,
+        durability: str | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
         strict_clients: bool = False,
+        disk: str | Path = LAB,
+        seed: int | None = None,
+        snapshot: "Snapshot | str | None" = None,
     ) -> None:
         """The options are those of `Broker`. Raises LabError."""
         self._options: Final = options_of(
@@ -47,7 +54,11 @@ class ProcessBroker(BrokerApi):
             host=host,
             port=port,
             strict_clients=strict_clients,
+            disk=disk,
+            seed=seed,
         )
+        chosen = checked_snapshot(snapshot)
+        self._ready_made: Final = chosen if isinstance(chosen, str) else None
         self._pid: Final = os.getpid()
         self._lock: Final = threading.RLock()
         self._is_paused = False
@@ -58,13 +69,15 @@ class ProcessBroker(BrokerApi):
         _OPEN[self] = None
         try:
             self._bootstrap: Final[str] = self._started()
+            if chosen is not None and not isinstance(chosen, str):
+                self.restore(chosen)
         except BaseException:
             self.close()
             raise
 
     def _child(self) -> "subprocess.Popen[bytes]":
         try:
-            return self._thread.call(_spawned(self._options))
+            return self._thread.call(_spawned(self._options, self._ready_made))
         except OSError as error:
             release_thread(self._thread)
             raise LabError(
@@ -78,6 +91,11 @@ class ProcessBroker(BrokerApi):
     def bootstrap(self) -> str:
         """HOST:PORT, for `bootstrap.servers`."""
         return self._bootstrap
+
+    def fork(self) -> "ProcessBroker":
+        """A second broker that goes on from what this one has now, in a process of its own. Raises LabError."""
+        snapshot = self.snapshot()
+        return ProcessBroker(**self._options.again, snapshot=snapshot)
 
     @property
     def pid(self) -> int:
@@ -169,17 +187,21 @@ class ProcessBroker(BrokerApi):
         return LabError(f"the process of this broker has ended with code {self._process.wait()}")
 
 
-async def _spawned(options: BrokerOptions) -> "subprocess.Popen[bytes]":
+async def _spawned(options: BrokerOptions, snapshot: str | None) -> "subprocess.Popen[bytes]":
     """The child, made by the thread that runs this."""
-    return _spawn(options)
+    return _spawn(options, snapshot)
 
 
-def _spawn(options: BrokerOptions) -> "subprocess.Popen[bytes]":
+def _spawn(options: BrokerOptions, snapshot: str | None) -> "subprocess.Popen[bytes]":
     topics = ",".join(f"{name}:{partitions}" for name, partitions in options.topics.items())
     settings = [word for name, value in options.settings.items() for word in ("--set", f"{name}={value}")]
     where = f"{options.host}:{options.port}"
     command = [sys.executable, "-P", "-m", "eosin.lab.command", "--control", "--listen", where, "--topics", topics]
-    command += ["--durability", options.durability, *settings]
+    command += ["--durability", options.durability, "--disk", options.disk, *settings]
+    if options.seed is not None:
+        command += ["--seed", str(options.seed)]
+    if snapshot is not None:
+        command += ["--snapshot", snapshot]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 

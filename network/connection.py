@@ -311,6 +311,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         return self._transport is None
 
     @property
+    def transport(self) -> asyncio.Transport | None:
+        """The way of its bytes: a socket's, or a layer of TLS; None once its socket is closed."""
+        return self._transport
+
+    @property
     def has_received(self) -> bool:
         """True if a byte came."""
         return bool(self._decoder.finished or self._decoder.begun_bytes)
