@@ -6,8 +6,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from eosin.lab import client_settings
 from eosin.lab.broker_api import READ_COMMITTED, WAIT_S, still_open, topic_configs
-from eosin.lab.operations import Operations, Text
-from eosin.lab.values import (
+from eosin.lab.common.values import (
     AbortedRange,
     ConnectionInWork,
     LabMember,
@@ -18,6 +17,7 @@ from eosin.lab.values import (
     TransactionSeen,
     TransactionStep,
 )
+from eosin.lab.operations import Operations, Text
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 from eosin.client.errors import ClientError
 from eosin.lab.async_api import AsyncBrokerApi
 from eosin.lab.broker import ThreadedBroker
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
 from eosin.lab.operations import Operations
 from eosin.lab.options import MEMORY, Topics, options_of
 

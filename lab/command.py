@@ -16,7 +16,7 @@ from typing import Final
 from eosin.cli.common.arguments import Parser, fail
 from eosin.cli.serve import loop_factory, stop_on_signals
 from eosin.lab import control
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
 from eosin.lab.lab_broker import LabBroker
 from eosin.lab.options import MEMORY, BrokerOptions, options_of
 from eosin.runtime.logging_format import setup_logging

@@ -11,12 +11,12 @@ import shutil
 import tempfile
 from typing import Final, Self
 
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
+from eosin.lab.common.values import ConnectionInWork
 from eosin.lab.inside import Inside
 from eosin.lab.inside_client import InsideClient
 from eosin.lab.operations import Operations
 from eosin.lab.options import MEMORY, BrokerOptions
-from eosin.lab.values import ConnectionInWork
 from eosin.node.node import Node
 from eosin.node.running import RunningNode
 from eosin.settings.start_error import StartError

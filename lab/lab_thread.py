@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
 from typing import Any, Final, TypeVar
 
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
 
 END_S: Final = 2.0
 """Longest wait for a thread that ends."""

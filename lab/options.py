@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
 from eosin.node.configuration import load_config
 from eosin.settings.broker import DURABILITIES, BrokerConfig
 from eosin.settings.first_topics import FirstTopic

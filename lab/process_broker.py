@@ -14,7 +14,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from eosin.lab import control
 from eosin.lab.broker_api import BrokerApi, closed
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
 from eosin.lab.lab_thread import acquire_thread, release_thread
 from eosin.lab.operations import Operations
 from eosin.lab.options import MEMORY, BrokerOptions, Topics, options_of
