@@ -6,13 +6,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from eosin.lab import client_settings
 from eosin.lab.broker_api import READ_COMMITTED, WAIT_S, still_open, topic_configs
-from eosin.lab.crash.instances import LabInstance
-from eosin.lab.crash.life import snapshot_of
-from eosin.lab.crash.snapshot import Snapshot
-from eosin.lab.disk.disk_face import LabDiskFace
-from eosin.lab.operations import Operations, Text
-from eosin.lab.options import texts_of
-from eosin.lab.values import (
+from eosin.lab.common.values import (
     AbortedRange,
     ConnectionInWork,
     LabMember,
@@ -23,6 +17,12 @@ from eosin.lab.values import (
     TransactionSeen,
     TransactionStep,
 )
+from eosin.lab.crash.instances import LabInstance
+from eosin.lab.crash.life import snapshot_of
+from eosin.lab.crash.snapshot import Snapshot
+from eosin.lab.disk.disk_face import LabDiskFace
+from eosin.lab.operations import Operations, Text
+from eosin.lab.options import texts_of
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, Type
 from eosin.client.errors import ClientError
 from eosin.lab.async_api import AsyncBrokerApi
 from eosin.lab.broker import ThreadedBroker
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
 from eosin.lab.operations import Operations
 from eosin.lab.options import LAB, Topics, checked_snapshot, options_of
 

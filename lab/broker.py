@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, Type
 
 from eosin.client.errors import ClientError
 from eosin.lab.broker_api import BrokerApi, closed
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
+from eosin.lab.common.values import ConnectionInWork
 from eosin.lab.lab_broker import CLOSE_S, LabBroker
 from eosin.lab.lab_thread import acquire_thread, release_thread
 from eosin.lab.operations import Operations
 from eosin.lab.options import LAB, BrokerOptions, Topics, checked_snapshot, options_of
-from eosin.lab.values import ConnectionInWork
 
 if TYPE_CHECKING:
     from eosin.lab.crash.snapshot import Snapshot

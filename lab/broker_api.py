@@ -6,14 +6,8 @@ from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from eosin.lab import client_settings
-from eosin.lab.crash.instances import LabInstance
-from eosin.lab.crash.life import snapshot_of
-from eosin.lab.crash.snapshot import Snapshot
-from eosin.lab.disk.disk_face import LabDiskFace
-from eosin.lab.errors import LabError
-from eosin.lab.operations import Operations, Text
-from eosin.lab.options import text_of, texts_of
-from eosin.lab.values import (
+from eosin.lab.common.errors import LabError
+from eosin.lab.common.values import (
     AbortedRange,
     ConnectionInWork,
     LabMember,
@@ -24,6 +18,12 @@ from eosin.lab.values import (
     TransactionSeen,
     TransactionStep,
 )
+from eosin.lab.crash.instances import LabInstance
+from eosin.lab.crash.life import snapshot_of
+from eosin.lab.crash.snapshot import Snapshot
+from eosin.lab.disk.disk_face import LabDiskFace
+from eosin.lab.operations import Operations, Text
+from eosin.lab.options import text_of, texts_of
 from eosin.runtime.clock import SystemClock, pause
 
 P = ParamSpec("P")

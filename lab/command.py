@@ -15,7 +15,7 @@ from typing import Final
 from eosin.cli.common.arguments import Parser, fail
 from eosin.lab import control
 from eosin.lab.broker import ThreadedBroker
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
 from eosin.lab.options import LAB, READY_MADE, BrokerOptions, checked_snapshot, options_of
 from eosin.runtime.logging_format import setup_logging
 from eosin.runtime.version import VERSION

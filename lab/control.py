@@ -10,7 +10,7 @@ from typing import Any, Final, get_type_hints
 import msgspec
 
 from eosin.client.errors import ClientError
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
 from eosin.lab.operations import Operations
 
 SIZE_BYTES: Final = 4

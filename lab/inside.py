@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from eosin.client.client import Client
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
+from eosin.lab.common.values import ConnectionInWork
 from eosin.lab.inside_facts import InsideFacts
-from eosin.lab.values import ConnectionInWork
 from eosin.node.running import RunningNode
 from eosin.observe.recorder.events import EventKind, Notable, TransactionSummary
 from eosin.protocol.errors import ErrorCode

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 import msgspec
 
+from eosin.lab.common.errors import LabError
+from eosin.lab.common.values import ConnectionInWork
 from eosin.lab.crash.endpoints import LabEndpoints, Ports
 from eosin.lab.disk.lab_disk import LabDisk
 from eosin.lab.disk.lab_flusher import LabFlusher
 from eosin.lab.disk.lying_files import Stopped
-from eosin.lab.errors import LabError
 from eosin.lab.inside import Inside
 from eosin.lab.inside_client import InsideClient
 from eosin.lab.operations import Operations
 from eosin.lab.options import FSYNC, LAB, LAB_DIR, MEMORY, BrokerOptions, text_of
-from eosin.lab.values import ConnectionInWork
 from eosin.node.node import Given, Node
 from eosin.node.running import RunningNode
 from eosin.runtime.clock import Clock, SystemClock

@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
 
 END_S: Final = 2.0
 """Longest wait for a thread that ends."""

@@ -19,12 +19,8 @@ from eosin.client.partitioning import partition_of_key
 from eosin.client.pending_offsets import pending_offsets
 from eosin.client.producer import Producer
 from eosin.client.transactions import DescribedTransaction, TransactionAdmin
-from eosin.lab.crash.instances import InstanceOperations
-from eosin.lab.crash.life import Life, LifeOperations
-from eosin.lab.disk.disk_operations import DiskOperations, HasDisk
-from eosin.lab.errors import LabError, NotToldError, unknown
-from eosin.lab.inside import Inside
-from eosin.lab.values import (
+from eosin.lab.common.errors import LabError, NotToldError, unknown
+from eosin.lab.common.values import (
     AbortedRange,
     ConnectionInWork,
     LabMember,
@@ -35,6 +31,10 @@ from eosin.lab.values import (
     TransactionSeen,
     TransactionStep,
 )
+from eosin.lab.crash.instances import InstanceOperations
+from eosin.lab.crash.life import Life, LifeOperations
+from eosin.lab.disk.disk_operations import DiskOperations, HasDisk
+from eosin.lab.inside import Inside
 from eosin.observe.explain.cluster_facts import ClusterFacts
 from eosin.observe.explain.subjects import find
 from eosin.protocol.errors import ErrorCode

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from eosin.lab import control
 from eosin.lab.broker_api import BrokerApi, closed
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
 from eosin.lab.lab_thread import acquire_thread, release_thread
 from eosin.lab.operations import Operations
 from eosin.lab.options import LAB, BrokerOptions, Topics, checked_snapshot, options_of

@@ -77,7 +77,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 def _report_of(brokers: "list[BrokerApi]") -> str:
     """The report; one sentence where it fails, as it may with whatever has failed the test: the run goes on."""
-    from eosin.lab.errors import LabError  # there since there were brokers
+    from eosin.lab.common.errors import LabError  # there since there were brokers
 
     try:
         from eosin.lab.report import report_of
@@ -165,7 +165,7 @@ def _served(request: pytest.FixtureRequest) -> "Iterator[BrokerApi]":
 
 def _broker(config: pytest.Config, options: dict[str, Any]) -> "BrokerApi":
     """A broker as the marker, the command line and the configuration want it."""
-    from eosin.lab.errors import LabError, unknown
+    from eosin.lab.common.errors import LabError, unknown
     from eosin.lab.options import partitions_by_topic
 
     for name in options:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from eosin.lab.broker_api import BrokerApi
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
 
 MOST: Final = 10
 """Brokers, and lines of a kind for each."""

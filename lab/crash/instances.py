@@ -14,8 +14,8 @@ from eosin.client.client import Client, CoordinatorType
 from eosin.client.errors import BrokerError, check
 from eosin.client.producer import TV2, Producer
 from eosin.client.transactions import TransactionAdmin
-from eosin.lab.errors import LabError
-from eosin.lab.values import PartitionName
+from eosin.lab.common.errors import LabError
+from eosin.lab.common.values import PartitionName
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition

@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
+from eosin.lab.common.errors import LabError, NotToldError
 from eosin.lab.crash.snapshot import Snapshot
-from eosin.lab.errors import LabError, NotToldError
 
 
 class Life(Protocol):

@@ -9,8 +9,8 @@ from typing import Final, Self
 
 import msgspec
 
+from eosin.lab.common.errors import LabError
 from eosin.lab.disk.lying_disk import LyingDisk
-from eosin.lab.errors import LabError
 from eosin.storage.disk.data_directory import LOCK
 from eosin.storage.disk.meta_properties import FILE_NAME, as_lab_directory
 

@@ -3,9 +3,9 @@
 import errno
 from typing import Final, Protocol
 
+from eosin.lab.common.errors import LabError, unknown
 from eosin.lab.disk.faults import LASTING, Fault
 from eosin.lab.disk.lab_disk import LabDisk
-from eosin.lab.errors import LabError, unknown
 
 FAILING: Final = {
     "sync": ("sync", "sync_file"),

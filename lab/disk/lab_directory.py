@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
 from eosin.protocol.names import uuid_text
 from eosin.runtime.chance import SystemChance
 from eosin.settings.broker import BrokerConfig

@@ -16,7 +16,7 @@ import pytest
 from waiting import HANG_S
 
 from eosin.lab.broker import Broker
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
 from eosin.lab.lab_thread import LabThread, end_idle_threads
 
 pytestmark = pytest.mark.process
