@@ -9,7 +9,7 @@ from eosin.lab.async_api import AsyncBrokerApi
 from eosin.lab.broker import ThreadedBroker
 from eosin.lab.errors import LabError
 from eosin.lab.operations import Operations
-from eosin.lab.options import MEMORY, Topics, options_of
+from eosin.lab.options import FLOWING, MEMORY, Topics, options_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,6 +27,8 @@ class AsyncBroker(AsyncBrokerApi):
         host: str = "127.0.0.1",
         port: int = 0,
         strict_clients: bool = False,
+        clock: str = FLOWING,
+        clock_at: int | None = None,
     ) -> None:
         """Check the options. Raises LabError."""
         self._options: Final = options_of(
@@ -36,6 +38,8 @@ class AsyncBroker(AsyncBrokerApi):
             host=host,
             port=port,
             strict_clients=strict_clients,
+            clock=clock,
+            clock_at=clock_at,
         )
         self._held: ThreadedBroker | None = None
 

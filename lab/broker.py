@@ -20,7 +20,7 @@ from eosin.lab.errors import LabError
 from eosin.lab.lab_broker import CLOSE_S, LabBroker
 from eosin.lab.lab_thread import acquire_thread, release_thread
 from eosin.lab.operations import Operations
-from eosin.lab.options import MEMORY, BrokerOptions, Topics, options_of
+from eosin.lab.options import FLOWING, MEMORY, BrokerOptions, Topics, options_of
 from eosin.lab.values import ConnectionInWork
 
 log = logging.getLogger(__name__)
@@ -182,10 +182,13 @@ class Broker(BrokerApi):
         host: str = "127.0.0.1",
         port: int = 0,
         strict_clients: bool = False,
+        clock: str = FLOWING,
+        clock_at: int | None = None,
     ) -> None:
         """`topics` are names, or the number of partitions by name; `settings` are the broker's own, by Kafka's names.
         `durability` is `memory`, or `os` or `fsync` in a directory that goes with the broker. `port` 0 is a free one.
-        With `strict_clients`, `close` raises LabError for a client that waits for a response. Raises LabError."""
+        With `strict_clients`, `close` raises LabError for a client that waits for a response. Its `clock` is `flowing`
+        or `frozen`, and begins at `clock_at`, in ms since the epoch: now or later. Raises LabError."""
         self._held: Final = ThreadedBroker(
             options_of(
                 topics=topics,
@@ -194,6 +197,8 @@ class Broker(BrokerApi):
                 host=host,
                 port=port,
                 strict_clients=strict_clients,
+                clock=clock,
+                clock_at=clock_at,
             )
         ).start()
 

@@ -18,7 +18,7 @@ from eosin.cli.serve import loop_factory, stop_on_signals
 from eosin.lab import control
 from eosin.lab.errors import LabError
 from eosin.lab.lab_broker import LabBroker
-from eosin.lab.options import MEMORY, BrokerOptions, options_of
+from eosin.lab.options import FLOWING, MEMORY, BrokerOptions, options_of
 from eosin.runtime.logging_format import setup_logging
 from eosin.runtime.version import VERSION
 from eosin.settings.broker import DURABILITIES
@@ -76,7 +76,10 @@ def parser() -> Parser:
     options.add_argument(
         "--until-stdin-ends", action="store_true", help="end with the program at the other end of standard input"
     )
-    ready.add_argument("--control", action="store_true", help=argparse.SUPPRESS)  # ProcessBroker's own
+    # ProcessBroker's own
+    ready.add_argument("--control", action="store_true", help=argparse.SUPPRESS)
+    options.add_argument("--clock", default=FLOWING, help=argparse.SUPPRESS)
+    options.add_argument("--clock-at", type=int, help=argparse.SUPPRESS)
     return options
 
 
@@ -96,6 +99,8 @@ def _options(chosen: argparse.Namespace) -> BrokerOptions:
         durability=chosen.durability,
         host=host if colon else "127.0.0.1",
         port=int(port),
+        clock=chosen.clock,
+        clock_at=chosen.clock_at,
     )
 
 

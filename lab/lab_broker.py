@@ -11,11 +11,12 @@ import shutil
 import tempfile
 from typing import Final, Self
 
+from eosin.lab.clock.lab_clock import ClockError, LabClock
 from eosin.lab.errors import LabError
 from eosin.lab.inside import Inside
 from eosin.lab.inside_client import InsideClient
 from eosin.lab.operations import Operations
-from eosin.lab.options import MEMORY, BrokerOptions
+from eosin.lab.options import FROZEN, MEMORY, BrokerOptions
 from eosin.lab.values import ConnectionInWork
 from eosin.node.node import Node
 from eosin.node.running import RunningNode
@@ -30,30 +31,36 @@ CLOSE_S: Final = 2.0
 class LabBroker:
     """A broker that serves."""
 
-    def __init__(self, node: RunningNode, options: BrokerOptions, folder: str | None) -> None:
+    def __init__(self, node: RunningNode, options: BrokerOptions, folder: str | None, clock: LabClock) -> None:
         """Use `start`."""
         self._node: Final = node
         self._options: Final = options
         self._folder: Final = folder
         self.bootstrap: Final = node.addresses[0]
         """HOST:PORT for clients."""
-        self.operations: Final = Operations(InsideClient(node), Inside(node))
+        self.operations: Final = Operations(InsideClient(node), Inside(node, clock))
 
     @classmethod
     async def start(cls, options: BrokerOptions) -> Self:
         """Start it, with its topics. Raises LabError."""
-        folder = None
+        folder, clock = None, _clock_of(options)
         if options.durability != MEMORY and "log.dirs" not in options.settings:
             folder = _new_folder()
         try:
-            node = await Node.alone(options.config(folder), first_topics=options.first_topics).start()
+            node = await Node.alone(
+                options.config(folder),
+                first_topics=options.first_topics,
+                clock=clock,
+                session_clock=clock.sessions,
+                wire_clock=clock.wire,
+            ).start()
         except StartError as refused:
             _remove(folder)
             raise LabError(str(refused)) from None
         except BaseException:
             _remove(folder)
             raise
-        return cls(node, options, folder)
+        return cls(node, options, folder, clock)
 
     async def close(self) -> list[ConnectionInWork]:
         """Stop it. Returns the connections whose requests it has not answered, after a warning in the log."""
@@ -71,6 +78,14 @@ class LabBroker:
         finally:
             _remove(self._folder)
         return left
+
+
+def _clock_of(options: BrokerOptions) -> LabClock:
+    """Raises LabError."""
+    try:
+        return LabClock(at_ms=options.clock_at, is_frozen=options.clock == FROZEN)
+    except ClockError as error:
+        raise LabError(str(error)) from None
 
 
 def _new_folder() -> str:

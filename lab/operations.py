@@ -19,6 +19,7 @@ from eosin.client.partitioning import partition_of_key
 from eosin.client.pending_offsets import pending_offsets
 from eosin.client.producer import Producer
 from eosin.client.transactions import DescribedTransaction, TransactionAdmin
+from eosin.lab.clock_operations import ClockOperations
 from eosin.lab.errors import LabError, NotToldError, unknown
 from eosin.lab.inside import Inside
 from eosin.lab.values import (
@@ -58,7 +59,7 @@ _LEAVING_BY_MEMBER: Final = 3
 _AT_REST: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead", "PrepareCommit", "PrepareAbort"})
 
 
-class Operations:
+class Operations(ClockOperations):
     """The requests that tests make of one broker."""
 
     def __init__(self, client: Client, inside: Inside | None = None, *, timeout_ms: int = 10_000) -> None:

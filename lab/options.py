@@ -20,6 +20,8 @@ Topics = Iterable[str] | Mapping[str, int]
 """Names, each of one partition, or the number of partitions by name."""
 
 MEMORY: Final = "memory"
+FLOWING: Final = "flowing"
+FROZEN: Final = "frozen"
 LAB_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "transaction.state.log.num.partitions": "2",
@@ -42,6 +44,9 @@ class BrokerOptions(msgspec.Struct, frozen=True):
     host: str = "127.0.0.1"
     port: int = 0
     strict_clients: bool = False
+    clock: str = FLOWING
+    clock_at: int | None = None
+    """The time of its clock at the beginning, in ms since the epoch; None is now."""
 
     @property
     def first_topics(self) -> tuple[FirstTopic, ...]:
@@ -68,8 +73,14 @@ def options_of(
     host: str = "127.0.0.1",
     port: int = 0,
     strict_clients: bool = False,
+    clock: str = FLOWING,
+    clock_at: int | None = None,
 ) -> BrokerOptions:
     """The checked options. Raises LabError."""
+    if clock not in (FLOWING, FROZEN):
+        raise LabError(f"clock is {FLOWING} or {FROZEN}, not {clock!r}")
+    if clock_at is not None and not isinstance(clock_at, int):
+        raise LabError(f"clock_at is a time in ms since the epoch, as {1000 * 2**31}, not {clock_at!r}")
     if durability not in DURABILITIES:
         raise LabError(f"durability is one of {', '.join(DURABILITIES)}, not {durability!r}")
     options = BrokerOptions(
@@ -79,6 +90,8 @@ def options_of(
         host,
         port,
         strict_clients,
+        clock,
+        clock_at,
     )
     if options.config(None if durability == MEMORY else "unused").is_joined:
         raise LabError("a broker of the lab runs alone: leave out the settings that name controllers")

@@ -17,7 +17,7 @@ from eosin.lab.broker_api import BrokerApi, closed
 from eosin.lab.errors import LabError
 from eosin.lab.lab_thread import acquire_thread, release_thread
 from eosin.lab.operations import Operations
-from eosin.lab.options import MEMORY, BrokerOptions, Topics, options_of
+from eosin.lab.options import FLOWING, MEMORY, BrokerOptions, Topics, options_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,6 +38,8 @@ class ProcessBroker(BrokerApi):
         host: str = "127.0.0.1",
         port: int = 0,
         strict_clients: bool = False,
+        clock: str = FLOWING,
+        clock_at: int | None = None,
     ) -> None:
         """The options are those of `Broker`. Raises LabError."""
         self._options: Final = options_of(
@@ -47,6 +49,8 @@ class ProcessBroker(BrokerApi):
             host=host,
             port=port,
             strict_clients=strict_clients,
+            clock=clock,
+            clock_at=clock_at,
         )
         self._pid: Final = os.getpid()
         self._lock: Final = threading.RLock()
@@ -179,7 +183,9 @@ def _spawn(options: BrokerOptions) -> "subprocess.Popen[bytes]":
     settings = [word for name, value in options.settings.items() for word in ("--set", f"{name}={value}")]
     where = f"{options.host}:{options.port}"
     command = [sys.executable, "-P", "-m", "eosin.lab.command", "--control", "--listen", where, "--topics", topics]
-    command += ["--durability", options.durability, *settings]
+    command += ["--durability", options.durability, "--clock", options.clock, *settings]
+    if options.clock_at is not None:
+        command += ["--clock-at", str(options.clock_at)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
