@@ -1,69 +1,13 @@
 """Virtual time of a whole broker: what a jump of its clock does to transactions, members, records and peers."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
-
 import pytest
-from local_broker import SOCKET, config_of, running
+from lab_broker_in_loop import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Lab, lab
 from virtual_time import now_ms as real_now_ms
 
-from eosin.coordinator.groups.rules.effects import JoinResult
-from eosin.lab.clock.lab_clock import LabClock
 from eosin.lab.errors import LabError
-from eosin.lab.inside import Inside
-from eosin.lab.inside_client import InsideClient
-from eosin.lab.operations import Operations
-from eosin.node.running import RunningNode
 from eosin.protocol.errors import ErrorCode
 
 pytestmark = pytest.mark.virtual
-
-SECOND_MS = 1000
-MINUTE_MS = 60 * SECOND_MS
-HOUR_MS = 60 * MINUTE_MS
-DAY_MS = 24 * HOUR_MS
-
-
-@dataclass
-class Lab:
-    """A broker in the loop of the test, with its operations."""
-
-    node: RunningNode
-    clock: LabClock
-    operations: Operations
-
-    async def write(self, *values: str, topic: str = "orders", **more: Any) -> list[int]:
-        timestamp = more.get("timestamp")
-        transactional_id, commit = more.get("transactional_id"), more.get("commit", True)
-        return await self.operations.produce(topic, values, None, {}, timestamp, None, transactional_id, commit)
-
-    async def values(self, topic: str = "orders") -> list[bytes | None]:
-        return [each.value for each in await self.operations.read(topic, "read_committed", None)]
-
-    async def join(self, group_id: str = "readers", *, session_timeout_ms: int = 45 * SECOND_MS) -> JoinResult:
-        return await self.node.services.groups.join(
-            group_id,
-            member_id="",
-            instance_id=None,
-            protocol_type="consumer",
-            protocols=(("range", b""),),
-            session_timeout_ms=session_timeout_ms,
-            rebalance_timeout_ms=MINUTE_MS,
-            client_id="c",
-            client_host="/127.0.0.1",
-            api_version=3,
-        )
-
-
-@asynccontextmanager
-async def lab(*, is_frozen: bool = False, **settings: Any) -> AsyncIterator[Lab]:
-    clock = LabClock(is_frozen=is_frozen)
-    config = config_of(listeners=SOCKET, eosin_recorder_max_bytes=1 << 20, group_initial_rebalance_delay_ms=0, **settings)
-    async with running(config, clock=clock, session_clock=clock.sessions, wire_clock=clock.wire) as node:
-        yield Lab(node, clock, Operations(InsideClient(node), Inside(node, clock)))
-
 
 # Transactions
 

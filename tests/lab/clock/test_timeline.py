@@ -16,9 +16,7 @@ def called() -> list[str]:
     return []
 
 
-def test_timers_of_a_time_that_flows_are_called_in_order_at_their_moments(
-    real: ManualClock, called: list[str]
-) -> None:
+def test_timers_of_a_time_that_flows_are_called_in_order_at_their_moments(real: ManualClock, called: list[str]) -> None:
     line = Timeline(real)
     line.call_later(30, lambda: called.append("round"), periodic=True)
     line.start_deadline(20, lambda: called.append("deadline"))
