@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from eosin.lab import client_settings
 from eosin.lab.broker_api import READ_COMMITTED, WAIT_S, still_open, topic_configs
@@ -23,6 +24,9 @@ from eosin.lab.crash.snapshot import Snapshot
 from eosin.lab.disk.disk_face import LabDiskFace
 from eosin.lab.operations import Operations, Text
 from eosin.lab.options import texts_of
+
+if TYPE_CHECKING:
+    from eosin.lab.clock_api import AsyncBrokerClock
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -180,6 +184,21 @@ class AsyncBrokerApi:
         """The first `count` records of a topic, or more, as soon as they can be read. After `timeout` seconds LabError
         says why they cannot."""
         return await self.call(Operations.read_some, topic, count, isolation, partition, round(timeout * 1000))
+
+    # Time
+
+    @cached_property
+    def clock(self) -> "AsyncBrokerClock":
+        """Its clock, which a test moves."""
+        from eosin.lab.clock_api import AsyncBrokerClock
+
+        return AsyncBrokerClock(self)
+
+    async def settle(self, *, quiet_ms: float = 0, timeout: float = WAIT_S) -> None:
+        """Wait until the broker has nothing to do. It cannot see into clients: with `quiet_ms`, wait until for so long
+        none has sent anything but what it sends in the background, so that they have probably finished, too. Raises
+        LabError after `timeout` seconds."""
+        await self.call(Operations.settle, quiet_ms, timeout * 1000)
 
     # Reasons and waits
 

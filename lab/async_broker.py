@@ -10,7 +10,7 @@ from eosin.lab.async_api import AsyncBrokerApi
 from eosin.lab.broker import ThreadedBroker
 from eosin.lab.common.errors import LabError
 from eosin.lab.operations import Operations
-from eosin.lab.options import LAB, Topics, checked_snapshot, options_of
+from eosin.lab.options import FLOWING, LAB, Topics, checked_snapshot, options_of
 
 if TYPE_CHECKING:
     from eosin.lab.crash.snapshot import Snapshot
@@ -34,6 +34,8 @@ class AsyncBroker(AsyncBrokerApi):
         disk: str | Path = LAB,
         seed: int | None = None,
         snapshot: "Snapshot | str | None" = None,
+        clock: str = FLOWING,
+        clock_at: int | None = None,
     ) -> None:
         """Check the options. Raises LabError."""
         self._options: Final = options_of(
@@ -45,6 +47,8 @@ class AsyncBroker(AsyncBrokerApi):
             strict_clients=strict_clients,
             disk=disk,
             seed=seed,
+            clock=clock,
+            clock_at=clock_at,
         )
         self._snapshot: Final = checked_snapshot(snapshot)
         self._held: ThreadedBroker | None = None

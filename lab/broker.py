@@ -22,7 +22,7 @@ from eosin.lab.common.values import ConnectionInWork
 from eosin.lab.lab_broker import CLOSE_S, LabBroker
 from eosin.lab.lab_thread import acquire_thread, release_thread
 from eosin.lab.operations import Operations
-from eosin.lab.options import LAB, BrokerOptions, Topics, checked_snapshot, options_of
+from eosin.lab.options import FLOWING, LAB, BrokerOptions, Topics, checked_snapshot, options_of
 
 if TYPE_CHECKING:
     from eosin.lab.crash.snapshot import Snapshot
@@ -198,12 +198,15 @@ class Broker(BrokerApi):
         disk: str | Path = LAB,
         seed: int | None = None,
         snapshot: "Snapshot | str | None" = None,
+        clock: str = FLOWING,
+        clock_at: int | None = None,
     ) -> None:
         """`topics` are names, or the number of partitions by name; `settings` are the broker's own, by Kafka's names.
         `disk` is `lab`, which lies as a test says and goes with the broker, `memory`, or the path of a directory;
         `durability` is `fsync`, `os` or `memory`. `port` 0 is a free one. `seed` is that of torn writes. It starts from
         `snapshot`, which may be the name of a ready-made one. With `strict_clients`, `close` raises LabError for a
-        client that waits for a response. Raises LabError."""
+        client that waits for a response. Its `clock` is `flowing` or `frozen`, and begins at `clock_at`, in ms since
+        the epoch: now or later. Raises LabError."""
         self._held: Final = ThreadedBroker(
             options_of(
                 topics=topics,
@@ -214,6 +217,8 @@ class Broker(BrokerApi):
                 strict_clients=strict_clients,
                 disk=disk,
                 seed=seed,
+                clock=clock,
+                clock_at=clock_at,
             ),
             checked_snapshot(snapshot),
         ).start()

@@ -2,8 +2,9 @@
 happened. The same names, to be awaited, are in `async_api`."""
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import cached_property
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from eosin.lab import client_settings
 from eosin.lab.common.errors import LabError
@@ -25,6 +26,9 @@ from eosin.lab.disk.disk_face import LabDiskFace
 from eosin.lab.operations import Operations, Text
 from eosin.lab.options import text_of, texts_of
 from eosin.runtime.clock import SystemClock, pause
+
+if TYPE_CHECKING:
+    from eosin.lab.clock_api import BrokerClock
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -187,6 +191,21 @@ class BrokerApi:
         """The first `count` records of a topic, or more, as soon as they can be read. After `timeout` seconds LabError
         says why they cannot."""
         return self.call(Operations.read_some, topic, count, isolation, partition, round(timeout * 1000))
+
+    # Time
+
+    @cached_property
+    def clock(self) -> "BrokerClock":
+        """Its clock, which a test moves."""
+        from eosin.lab.clock_api import BrokerClock
+
+        return BrokerClock(self)
+
+    def settle(self, *, quiet_ms: float = 0, timeout: float = WAIT_S) -> None:
+        """Wait until the broker has nothing to do. It cannot see into clients: with `quiet_ms`, wait until for so long
+        none has sent anything but what it sends in the background, so that they have probably finished, too. Raises
+        LabError after `timeout` seconds."""
+        self.call(Operations.settle, quiet_ms, timeout * 1000)
 
     # Reasons and waits
 

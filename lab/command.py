@@ -16,7 +16,7 @@ from eosin.cli.common.arguments import Parser, fail
 from eosin.lab import control
 from eosin.lab.broker import ThreadedBroker
 from eosin.lab.common.errors import LabError
-from eosin.lab.options import LAB, READY_MADE, BrokerOptions, checked_snapshot, options_of
+from eosin.lab.options import FLOWING, LAB, READY_MADE, BrokerOptions, checked_snapshot, options_of
 from eosin.runtime.logging_format import setup_logging
 from eosin.runtime.version import VERSION
 from eosin.settings.broker import DURABILITIES
@@ -80,7 +80,10 @@ def parser() -> Parser:
     options.add_argument(
         "--until-stdin-ends", action="store_true", help="end with the program at the other end of standard input"
     )
-    ready.add_argument("--control", action="store_true", help=argparse.SUPPRESS)  # ProcessBroker's own
+    # ProcessBroker's own
+    ready.add_argument("--control", action="store_true", help=argparse.SUPPRESS)
+    options.add_argument("--clock", default=FLOWING, help=argparse.SUPPRESS)
+    options.add_argument("--clock-at", type=int, help=argparse.SUPPRESS)
     return options
 
 
@@ -102,6 +105,8 @@ def _options(chosen: argparse.Namespace) -> BrokerOptions:
         port=int(port),
         disk=chosen.disk,
         seed=chosen.seed,
+        clock=chosen.clock,
+        clock_at=chosen.clock_at,
     )
 
 

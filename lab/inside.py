@@ -4,10 +4,13 @@ Always true: outcomes are the coordinator's own decisions, in their order, at mo
 """
 
 from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from eosin.client.client import Client
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
+from eosin.lab.clock.lab_clock import LabClock
 from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ConnectionInWork
 from eosin.lab.inside_facts import InsideFacts
@@ -19,6 +22,7 @@ from eosin.protocol.names import TopicPartition
 
 if TYPE_CHECKING:
     from eosin.coordinator.groups.rules.group import Group
+    from eosin.lab.clock.quiet import Quiet
     from eosin.observe.recorder.recorder import FlightRecorder
 
 MOST_OUTCOMES: Final = 10_000
@@ -32,9 +36,13 @@ class Inside:
 
     markers_ms: Final = MARKERS_MS
 
-    def __init__(self, node: RunningNode, before: "Inside | None" = None) -> None:
+    def __init__(self, node: RunningNode, clock: LabClock, before: "Inside | None" = None) -> None:
         """`before` is that of the broker's life before this one: outcomes go on where they were."""
         self._node: Final = node
+        self.clock: Final = clock
+        """The broker's."""
+        self.on_outcome: Callable[[str, str], None] | None = None
+        """Called with an id and the outcome of its transaction, or `expired`."""
         self._ended: defaultdict[str, deque[str]] = (
             defaultdict(lambda: deque(maxlen=MOST_OUTCOMES)) if before is None else before._ended
         )
@@ -54,7 +62,24 @@ class Inside:
         """The facts behind explanations."""
         return InsideFacts(client, self._node)
 
+    # Time
+
+    @cached_property
+    def quiet(self) -> "Quiet":
+        """Tells when the broker has nothing to do."""
+        from eosin.lab.clock.quiet import Quiet
+
+        return Quiet(self._node, self.clock)
+
+    def log_starts(self) -> dict[TopicPartition, int]:
+        """The first offset of each log."""
+        return {partition: log.log_start_offset for partition, log in self._node.logs.logs.items()}
+
     # Transactions
+
+    def txns(self) -> Iterator[Txn]:
+        """All transactional ids as the coordinator has them."""
+        return (txn for some in self._node.services.transactions.txns() for txn in some)
 
     def txn(self, transactional_id: str) -> Txn | None:
         """A transactional id as the coordinator has it; None for one that it does not know."""
@@ -78,14 +103,19 @@ class Inside:
 
     def has_markers_to_write(self) -> bool:
         """True if a transaction is decided, and not written to all of its partitions."""
-        return any(txn.is_preparing for some in self._node.services.transactions.txns() for txn in some)
+        return any(txn.is_preparing for txn in self.txns())
 
     def _record_end(self, transactional_id: str, summary: TransactionSummary) -> None:
-        self._ended[transactional_id].append(summary.outcome)
+        self._note(transactional_id, summary.outcome)
+
+    def _note(self, transactional_id: str, outcome: str) -> None:
+        self._ended[transactional_id].append(outcome)
+        if self.on_outcome is not None:
+            self.on_outcome(transactional_id, outcome)
 
     def _record_notable(self, transactional_id: str, notable: Notable) -> None:
         if notable.kind is EventKind.EXPIRED:
-            self._ended[transactional_id].append("expired")
+            self._note(transactional_id, "expired")
         if self._forward is not None:
             self._forward(transactional_id, notable)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 import msgspec
 
+from eosin.lab.clock.lab_clock import ClockError, LabClock
 from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ConnectionInWork
 from eosin.lab.crash.endpoints import LabEndpoints, Ports
@@ -22,10 +23,9 @@ from eosin.lab.disk.lying_files import Stopped
 from eosin.lab.inside import Inside
 from eosin.lab.inside_client import InsideClient
 from eosin.lab.operations import Operations
-from eosin.lab.options import FSYNC, LAB, LAB_DIR, MEMORY, BrokerOptions, text_of
+from eosin.lab.options import FROZEN, FSYNC, LAB, LAB_DIR, MEMORY, BrokerOptions, text_of
 from eosin.node.node import Given, Node
 from eosin.node.running import RunningNode
-from eosin.runtime.clock import Clock, SystemClock
 from eosin.settings.start_error import StartError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class LabBroker:
         self._options = options
         self._leave_loop: Final = leave_loop
         self._ports: Final = Ports()
-        self._clock: Final[Clock] = SystemClock()
+        self._clock: Final = _clock_of(options)
         self._points: Final[Points | None] = None
         self._disk: LabDisk | None = self._new_disk() if options.disk == LAB else None
         self._endpoints: LabEndpoints | None = None
@@ -110,7 +110,13 @@ class LabBroker:
         options, disk = self._options, self._disk
         config = options.config()
         self._endpoints = LabEndpoints(config, self._ports)
-        given: Given = {"endpoints": self._endpoints, "first_topics": options.first_topics}
+        given: Given = {
+            "endpoints": self._endpoints,
+            "first_topics": options.first_topics,
+            "clock": self._clock,
+            "session_clock": self._clock.sessions,
+            "wire_clock": self._clock.wire,
+        }
         if disk is not None:
             disk.on_stop = self._stopped_by_disk
             given["disk"] = disk
@@ -128,7 +134,7 @@ class LabBroker:
             raise LabError(str(refused)) from None
         self._node = node
         self.bootstrap = self.bootstrap or node.addresses[0]
-        self._inside = Inside(node, self._inside)
+        self._inside = Inside(node, self._clock, self._inside)
         if self._operations is None or self._client is None:
             self._client = InsideClient(node)
             self._operations = Operations(self._client, self._inside, life=self)
@@ -166,8 +172,9 @@ class LabBroker:
         """End without a stop, as `kill -9` does, or with `power` as a loss of power does; then start again. Raises
         LabError."""
         self._check_up()
-        self.disk.stop()
+        disk = self.disk
         self._change(settings)
+        disk.stop()
         self._die(power=power, restart=restart)
         await asyncio.Future()  # until the loop is left
 
@@ -213,6 +220,7 @@ class LabBroker:
     ) -> None:
         """The next process, on what is left of the disk."""
         self._node = None
+        self._clock.forget_timers()
         disk = self.disk
         if snapshot is not None:
             self._disk = self._disk_from(snapshot)
@@ -301,6 +309,14 @@ class LabBroker:
         disk = self._new_disk()
         snapshot.put_on(disk, LAB_DIR)
         return disk
+
+
+def _clock_of(options: BrokerOptions) -> LabClock:
+    """Raises LabError."""
+    try:
+        return LabClock(at_ms=options.clock_at, is_frozen=options.clock == FROZEN)
+    except ClockError as error:
+        raise LabError(str(error)) from None
 
 
 def _transports_of(node: RunningNode) -> list[asyncio.Transport]:

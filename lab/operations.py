@@ -19,6 +19,7 @@ from eosin.client.partitioning import partition_of_key
 from eosin.client.pending_offsets import pending_offsets
 from eosin.client.producer import Producer
 from eosin.client.transactions import DescribedTransaction, TransactionAdmin
+from eosin.lab.clock_operations import ClockOperations
 from eosin.lab.common.errors import LabError, NotToldError, unknown
 from eosin.lab.common.values import (
     AbortedRange,
@@ -65,7 +66,7 @@ class WholeBroker(Life, HasDisk, Protocol):
     """A broker of the lab, from its start to its close."""
 
 
-class Operations(LifeOperations, DiskOperations, InstanceOperations):
+class Operations(ClockOperations, LifeOperations, DiskOperations, InstanceOperations):
     """The requests that tests make of one broker."""
 
     def __init__(

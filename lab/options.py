@@ -38,6 +38,8 @@ READY_MADE: Final = (
     "aborted-tail",
 )
 """Names of ready-made snapshots (docs/testing-applications.md)."""
+FLOWING: Final = "flowing"
+FROZEN: Final = "frozen"
 LAB_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "transaction.state.log.num.partitions": "2",
@@ -64,6 +66,9 @@ class BrokerOptions(msgspec.Struct, frozen=True):
     """`lab`, `memory`, or the path of a data directory."""
     seed: int | None = None
     """Of the luck that torn writes have; None for one of its own."""
+    clock: str = FLOWING
+    clock_at: int | None = None
+    """The time of its clock at the beginning, in ms since the epoch; None is now."""
 
     @property
     def again(self) -> dict[str, Any]:
@@ -76,6 +81,8 @@ class BrokerOptions(msgspec.Struct, frozen=True):
             "strict_clients": self.strict_clients,
             "disk": self.disk,
             "seed": self.seed,
+            "clock": self.clock,
+            "clock_at": self.clock_at,
         }
 
     @property
@@ -111,8 +118,14 @@ def options_of(
     strict_clients: bool = False,
     disk: str | Path = LAB,
     seed: int | None = None,
+    clock: str = FLOWING,
+    clock_at: int | None = None,
 ) -> BrokerOptions:
     """The checked options. Raises LabError."""
+    if clock not in (FLOWING, FROZEN):
+        raise LabError(f"clock is {FLOWING} or {FROZEN}, not {clock!r}")
+    if clock_at is not None and not isinstance(clock_at, int):
+        raise LabError(f"clock_at is a time in ms since the epoch, as {1000 * 2**31}, not {clock_at!r}")
     words = texts_of(settings)
     durability, disk = _disk_of(durability, words.get("log.dirs", disk))
     options = BrokerOptions(
@@ -124,6 +137,8 @@ def options_of(
         strict_clients,
         disk,
         seed,
+        clock,
+        clock_at,
     )
     if options.config().is_joined:
         raise LabError("a broker of the lab runs alone: leave out the settings that name controllers")

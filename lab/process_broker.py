@@ -18,7 +18,7 @@ from eosin.lab.broker_api import BrokerApi, closed
 from eosin.lab.common.errors import LabError
 from eosin.lab.lab_thread import acquire_thread, release_thread
 from eosin.lab.operations import Operations
-from eosin.lab.options import LAB, BrokerOptions, Topics, checked_snapshot, options_of
+from eosin.lab.options import FLOWING, LAB, BrokerOptions, Topics, checked_snapshot, options_of
 
 if TYPE_CHECKING:
     from eosin.lab.crash.snapshot import Snapshot
@@ -45,6 +45,8 @@ class ProcessBroker(BrokerApi):
         disk: str | Path = LAB,
         seed: int | None = None,
         snapshot: "Snapshot | str | None" = None,
+        clock: str = FLOWING,
+        clock_at: int | None = None,
     ) -> None:
         """The options are those of `Broker`. Raises LabError."""
         self._options: Final = options_of(
@@ -56,6 +58,8 @@ class ProcessBroker(BrokerApi):
             strict_clients=strict_clients,
             disk=disk,
             seed=seed,
+            clock=clock,
+            clock_at=clock_at,
         )
         chosen = checked_snapshot(snapshot)
         self._ready_made: Final = chosen if isinstance(chosen, str) else None
@@ -197,11 +201,13 @@ def _spawn(options: BrokerOptions, snapshot: str | None) -> "subprocess.Popen[by
     settings = [word for name, value in options.settings.items() for word in ("--set", f"{name}={value}")]
     where = f"{options.host}:{options.port}"
     command = [sys.executable, "-P", "-m", "eosin.lab.command", "--control", "--listen", where, "--topics", topics]
-    command += ["--durability", options.durability, "--disk", options.disk, *settings]
+    command += ["--durability", options.durability, "--disk", options.disk, "--clock", options.clock, *settings]
     if options.seed is not None:
         command += ["--seed", str(options.seed)]
     if snapshot is not None:
         command += ["--snapshot", snapshot]
+    if options.clock_at is not None:
+        command += ["--clock-at", str(options.clock_at)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
