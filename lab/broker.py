@@ -26,6 +26,7 @@ from eosin.lab.options import FLOWING, LAB, BrokerOptions, Topics, checked_snaps
 
 if TYPE_CHECKING:
     from eosin.lab.crash.snapshot import Snapshot
+    from eosin.lab.disk.points import Points
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +41,12 @@ _SPARE_S: Final = 1.0
 class ThreadedBroker:
     """A broker and its thread: what `Broker` and `AsyncBroker` have in common."""
 
-    def __init__(self, options: BrokerOptions, snapshot: "Snapshot | str | None" = None) -> None:
+    def __init__(
+        self, options: BrokerOptions, snapshot: "Snapshot | str | None" = None, points: "Points | None" = None
+    ) -> None:
+        """It starts from `snapshot`, which may be the name of a ready-made one; at `points` rules fire."""
         self._snapshot = snapshot
+        self._points: Final = points
         self._pid: Final = os.getpid()
         self._options: Final = options
         self.thread: Final = acquire_thread()
@@ -101,7 +106,9 @@ class ThreadedBroker:
             from eosin.lab.ready_made import ready_made
 
             snapshot = await ready_made(snapshot)
-        return await LabBroker.start(self._options, leave_loop=self.thread.leave_loop, snapshot=snapshot)
+        return await LabBroker.start(
+            self._options, leave_loop=self.thread.leave_loop, snapshot=snapshot, points=self._points
+        )
 
     def close(self) -> None:
         """Stop it; a forked child's copy is left alone. Raises LabError with `strict_clients` for clients that wait."""

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
 MOST_OUTCOMES: Final = 10_000
 """Of an id; a test that looks at more of them has lost the first ones."""
+_ENDING: Final = {
+    TransactionState.PREPARE_COMMIT: "commit",
+    TransactionState.COMPLETE_COMMIT: "commit",
+    TransactionState.PREPARE_ABORT: "abort",
+    TransactionState.COMPLETE_ABORT: "abort",
+}
 MARKERS_MS: Final = 2000
 """Longest wait of a reader for markers: those that cannot be written are what a test may be about."""
 
@@ -46,12 +52,30 @@ class Inside:
         self._ended: defaultdict[str, deque[str]] = (
             defaultdict(lambda: deque(maxlen=MOST_OUTCOMES)) if before is None else before._ended
         )
+        self._rolled: Final[dict[str, str]] = {}
+        """Outcomes that the start has decided, and that are not among the others yet."""
+        if before is not None:
+            self._take_over(before)
         recorder = self._recorder
         if recorder is None:
             return
         self._forward = recorder.on_notable
         recorder.on_ended = self._record_end
         recorder.on_notable = self._record_notable
+
+    def _take_over(self, before: "Inside") -> None:
+        """Remember the transactions that were under way when the broker ended, and that its start ends."""
+        for txns in before._node.services.transactions.txns():
+            for old in txns:
+                now = self.txn(old.transactional_id)
+                if not (old.is_fresh or old.is_at_rest) and now is not None and now.state in _ENDING:
+                    self._rolled[old.transactional_id] = _ENDING[now.state]
+
+    def _roll_forward(self, transactional_id: str) -> None:
+        """Record the end that a start has decided, if there is one."""
+        outcome = self._rolled.pop(transactional_id, None)
+        if outcome is not None:
+            self._ended[transactional_id].append(outcome)
 
     @property
     def _recorder(self) -> "FlightRecorder | None":
@@ -89,6 +113,9 @@ class Inside:
         """The outcomes of the transactions that are over. Raises LabError without a recorder."""
         if self._recorder is None:
             raise LabError("outcomes are not recorded, since eosin.recorder.max.bytes is 0")
+        txn = self.txn(transactional_id)
+        if txn is None or not txn.is_preparing:
+            self._roll_forward(transactional_id)
         return list(self._ended.get(transactional_id, ()))
 
     def decided(self, transactional_id: str) -> str:
@@ -106,6 +133,7 @@ class Inside:
         return any(txn.is_preparing for txn in self.txns())
 
     def _record_end(self, transactional_id: str, summary: TransactionSummary) -> None:
+        self._roll_forward(transactional_id)
         self._note(transactional_id, summary.outcome)
 
     def _note(self, transactional_id: str, outcome: str) -> None:

@@ -9,7 +9,7 @@ import logging
 import random
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, Self
 
 import msgspec
 
@@ -39,20 +39,29 @@ CLOSE_S: Final = 2.0
 _TURNS: Final = 100
 """Turns of the event loop in which what is under way comes to rest, unless a rule holds it."""
 
-LeaveLoop = Callable[[Callable[[], Coroutine[Any, Any, None]], list[asyncio.Transport]], None]
-"""Has the event loop left, with these connections in it, and another one begin with a coroutine."""
+
+class LeaveLoop(Protocol):
+    """Has the event loop left, and another one begin."""
+
+    def __call__(
+        self, then: Callable[[], Coroutine[Any, Any, None]], transports: list[asyncio.Transport], *, is_asked: bool
+    ) -> None:
+        """Begin with `then`; the loop that is left has these transports. `is_asked` if the call in progress wants
+        it."""
 
 
 class LabBroker:
     """A broker that serves, or is down between two lives (`Life`)."""
 
-    def __init__(self, options: BrokerOptions, leave_loop: LeaveLoop | None) -> None:
+    def __init__(
+        self, options: BrokerOptions, leave_loop: LeaveLoop | None = None, points: "Points | None" = None
+    ) -> None:
         """Use `start`."""
         self._options = options
         self._leave_loop: Final = leave_loop
         self._ports: Final = Ports()
         self._clock: Final = _clock_of(options)
-        self._points: Final[Points | None] = None
+        self._points: Final = points
         self._disk: LabDisk | None = self._new_disk() if options.disk == LAB else None
         self._endpoints: LabEndpoints | None = None
         self._node: RunningNode | None = None
@@ -67,10 +76,15 @@ class LabBroker:
 
     @classmethod
     async def start(
-        cls, options: BrokerOptions, *, leave_loop: LeaveLoop | None = None, snapshot: "Snapshot | None" = None
+        cls,
+        options: BrokerOptions,
+        *,
+        leave_loop: LeaveLoop | None = None,
+        snapshot: "Snapshot | None" = None,
+        points: "Points | None" = None,
     ) -> Self:
-        """Start it, with its topics. Without `leave_loop` it cannot crash. Raises LabError."""
-        broker = cls(options, leave_loop)
+        """Start it, with its topics. Without `leave_loop` it cannot crash. At `points` rules fire. Raises LabError."""
+        broker = cls(options, leave_loop, points)
         if snapshot is not None:
             broker._disk = broker._disk_from(snapshot)
         await broker._begin()
@@ -86,6 +100,18 @@ class LabBroker:
         """All that a test may ask of it, in all of its lives."""
         assert self._operations is not None, "it has started"
         return self._operations
+
+    @property
+    def node(self) -> RunningNode:
+        """The broker of its present life."""
+        assert self._node is not None, "it runs"
+        return self._node
+
+    @property
+    def inside(self) -> Inside:
+        """What only it knows."""
+        assert self._inside is not None, "it has started"
+        return self._inside
 
     @property
     def disk(self) -> LabDisk:
@@ -122,10 +148,16 @@ class LabBroker:
             given["disk"] = disk
             if options.durability == FSYNC:
                 given["flusher"] = LabFlusher(self._points, disk.sync_ms)
+            if self._points is not None:
+                disk.watch = partial(_reach_disk, self._points)
         elif options.data_dir is not None:
             from eosin.lab.disk.lab_directory import prepare_directory
 
             prepare_directory(options.data_dir, config)
+        if self._points is not None:
+            from eosin.lab.crash.lab_markers import LabMarkers
+
+            given["markers"] = partial(LabMarkers, points=self._points, find_id=self._find_id)
         self.is_up = True
         try:
             node = await Node.alone(config, **given).start()
@@ -166,6 +198,14 @@ class LabBroker:
         except TimeoutError:
             log.warning("the broker was not closed within %g s", CLOSE_S)
 
+    def _find_id(self, producer_id: int) -> str | None:
+        """The transactional id of a producer."""
+        for txns in self.node.services.transactions.txns():
+            for txn in txns:
+                if producer_id in (txn.producer_id, txn.previous_producer_id):
+                    return txn.transactional_id
+        return None
+
     # From life to life ----------------------------------------------------------------------------------------------
 
     async def crash(self, *, power: bool, restart: bool, settings: dict[str, str] | None = None) -> None:
@@ -175,7 +215,7 @@ class LabBroker:
         disk = self.disk
         self._change(settings)
         disk.stop()
-        self._die(power=power, restart=restart)
+        self._die(power=power, restart=restart, is_asked=True)
         await asyncio.Future()  # until the loop is left
 
     def crash_here(self, *, power: bool = False, restart_after_ms: float = 0) -> NoReturn:
@@ -196,6 +236,7 @@ class LabBroker:
         restart: bool = True,
         restart_after_ms: float = 0,
         snapshot: "Snapshot | None" = None,
+        is_asked: bool = False,
     ) -> None:
         if not self.is_up:
             return
@@ -213,7 +254,7 @@ class LabBroker:
             self._endpoints.abandon()
         hang_up(transports)
         after = partial(self._come_back, power=power, restart=restart, after_ms=restart_after_ms, snapshot=snapshot)
-        self._leave_loop(after, transports)
+        self._leave_loop(after, transports, is_asked=is_asked)
 
     async def _come_back(
         self, *, power: bool, restart: bool, after_ms: float, snapshot: "Snapshot | None" = None
@@ -289,7 +330,7 @@ class LabBroker:
             await self._begin()
             return
         disk.stop()
-        self._die(snapshot=snapshot)
+        self._die(snapshot=snapshot, is_asked=True)
         await asyncio.Future()  # until the loop is left
 
     async def _rest(self) -> None:
@@ -309,6 +350,13 @@ class LabBroker:
         disk = self._new_disk()
         snapshot.put_on(disk, LAB_DIR)
         return disk
+
+
+def _reach_disk(points: "Points", call: str, path: str) -> None:
+    from eosin.lab.disk.points import DISK, Moment
+
+    if points.watches(DISK):
+        points.reached(Moment(DISK, call=call, path=path))
 
 
 def _clock_of(options: BrokerOptions) -> LabClock:

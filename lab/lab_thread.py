@@ -95,14 +95,14 @@ class LabThread:
                 raise LabError(f"the broker has not answered for {timeout_s:g} s") from None
             raise
 
-    def leave_loop(self, then: Callable[[], Work], transports: Sequence[asyncio.Transport]) -> None:
+    def leave_loop(self, then: Callable[[], Work], transports: Sequence[asyncio.Transport], *, is_asked: bool) -> None:
         """Run this loop, which has these transports, no more, and begin `then` in a new one. In the loop, in the middle
-        of a callback: what else it does in this turn must reach nobody. A call in progress that leaves the loop returns
-        what `then` does."""
+        of a callback: what else it does in this turn must reach nobody. If that is what the call in progress was for
+        (`is_asked`), it returns when `then` does."""
         with self._lock:
             self._next = then
         self._transports = transports
-        task = asyncio.current_task(self._loop)
+        task = asyncio.current_task(self._loop) if is_asked else None
         self._carried = None if task is None else self._begun.pop(task, None)
         self._loop.set_exception_handler(lambda _loop, _context: None)
         self._loop.stop()

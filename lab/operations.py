@@ -83,6 +83,11 @@ class Operations(ClockOperations, LifeOperations, DiskOperations, InstanceOperat
         self._life = self._has_disk = life
         self._instances = []
 
+    @property
+    def client(self) -> Client:
+        """The client that asks."""
+        return self._client
+
     def follow(self, inside: Inside) -> None:
         """The broker has begun another life, and the client has followed."""
         self._inside = inside
