@@ -18,6 +18,8 @@ FAILING: Final = {
     "unlink": ("unlink",),
 }
 """The calls that can fail, by the word for them."""
+ERRORS: Final = ("EIO", "ENOSPC", "EDQUOT", "EROFS", "EACCES", "EMFILE", "ENFILE")
+"""The errors that they can fail with."""
 SLOW: Final = ("sync",)
 """The calls that can be slow."""
 
@@ -61,13 +63,12 @@ class DiskOperations:
         disk = self._its.disk
         if call not in FAILING:
             raise unknown("call of a disk", call, FAILING)
-        number = getattr(errno, error, None)
-        if not isinstance(number, int):
-            raise unknown("error of a disk", error, [name for name in vars(errno) if name.startswith("E")])
+        if error not in ERRORS:
+            raise unknown("error of a disk", error, ERRORS)
         if times is not None and times < 1:
             raise LabError(f"times is 1 or more, not {times}")
         for each in FAILING[call]:
-            disk.faults.append(Fault(each, number, path, LASTING if times is None else times))
+            disk.faults.append(Fault(each, getattr(errno, error), path, LASTING if times is None else times))
 
     async def disk_tear(self, path: str, keep: int) -> None:
         """Have the next append to a file leave `keep` bytes of it."""
