@@ -8,6 +8,7 @@ from eosin.client.errors import ClientError
 from eosin.lab.async_api import AsyncBrokerApi
 from eosin.lab.broker import ThreadedBroker
 from eosin.lab.common.errors import LabError
+from eosin.lab.history.recording import PROTOCOL
 from eosin.lab.operations import Operations
 from eosin.lab.options import MEMORY, Topics, options_of
 
@@ -27,6 +28,7 @@ class AsyncBroker(AsyncBrokerApi):
         host: str = "127.0.0.1",
         port: int = 0,
         strict_clients: bool = False,
+        record: str = PROTOCOL,
     ) -> None:
         """Check the options. Raises LabError."""
         self._options: Final = options_of(
@@ -36,6 +38,7 @@ class AsyncBroker(AsyncBrokerApi):
             host=host,
             port=port,
             strict_clients=strict_clients,
+            record=record,
         )
         self._held: ThreadedBroker | None = None
 

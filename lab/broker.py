@@ -18,6 +18,7 @@ from eosin.client.errors import ClientError
 from eosin.lab.broker_api import BrokerApi, closed
 from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ConnectionInWork
+from eosin.lab.history.recording import PROTOCOL
 from eosin.lab.lab_broker import CLOSE_S, LabBroker
 from eosin.lab.lab_thread import acquire_thread, release_thread
 from eosin.lab.operations import Operations
@@ -182,10 +183,12 @@ class Broker(BrokerApi):
         host: str = "127.0.0.1",
         port: int = 0,
         strict_clients: bool = False,
+        record: str = PROTOCOL,
     ) -> None:
         """`topics` are names, or the number of partitions by name; `settings` are the broker's own, by Kafka's names.
         `durability` is `memory`, or `os` or `fsync` in a directory that goes with the broker. `port` 0 is a free one.
-        With `strict_clients`, `close` raises LabError for a client that waits for a response. Raises LabError."""
+        With `strict_clients`, `close` raises LabError for a client that waits for a response. `record` is how much of a
+        history is kept: `off`, `protocol`, or `full` with the values of records. Raises LabError."""
         self._held: Final = ThreadedBroker(
             options_of(
                 topics=topics,
@@ -194,6 +197,7 @@ class Broker(BrokerApi):
                 host=host,
                 port=port,
                 strict_clients=strict_clients,
+                record=record,
             )
         ).start()
 

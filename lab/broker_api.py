@@ -1,12 +1,13 @@
 """`BrokerApi`: a broker as a test sees it, whatever thread or process it runs in; each call returns when it has
 happened. The same names, to be awaited, are in `async_api`."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from eosin.lab import client_settings
 from eosin.lab.common.errors import LabError
+from eosin.lab.common.limits import WAIT_S, Limit
 from eosin.lab.common.values import (
     AbortedRange,
     ConnectionInWork,
@@ -18,20 +19,18 @@ from eosin.lab.common.values import (
     TransactionSeen,
     TransactionStep,
 )
+from eosin.lab.history.faces import LabHistory
 from eosin.lab.operations import Operations, Text
 from eosin.lab.options import text_of
-from eosin.runtime.clock import SystemClock, pause
+from eosin.lab.verdict.faces import Verdicts
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 READ_COMMITTED: Final = "read_committed"
-WAIT_S: Final = 10.0
-"""Longest wait, unless a test names another."""
-_POLL_MS: Final = 5
 
 
-class BrokerApi:
+class BrokerApi(Verdicts):
     """The abilities of all brokers for tests. Used as a context manager, it closes at the end."""
 
     @property
@@ -140,28 +139,18 @@ class BrokerApi:
     ) -> list[ReadRecord]:
         """The first `count` records of a topic, or more, as soon as they can be read. After `timeout` seconds LabError
         says why they cannot."""
-        return self.call(Operations.read_some, topic, count, isolation, partition, round(timeout * 1000))
+        return self.call(Operations.read_some, topic, count, isolation, partition, Limit(timeout).left_ms())
 
-    # Reasons and waits
+    # Reasons and the past; waits and assertions are those of `Verdicts`
+
+    @property
+    def history(self) -> LabHistory:
+        """All that has happened in it."""
+        return LabHistory(self)
 
     def explain(self, subject: str) -> str:
         """Explain in a sentence or two why a transactional id, a partition, a topic or a group is as it is."""
         return self.call(Operations.explain, subject)
-
-    def wait_until(self, condition: Callable[[], object], *, timeout: float = WAIT_S, what: str = "") -> None:
-        """Wait until `condition` is true. Raises AssertionError after `timeout` seconds; `what` names it there."""
-        clock = SystemClock()
-        deadline = clock.elapsed_ms() + timeout * 1000
-        while not condition():
-            if clock.elapsed_ms() >= deadline:
-                raise AssertionError(f"{what or 'what was waited for'} has not happened within {timeout:g} s")
-            pause(_POLL_MS)
-
-    def assert_no_open_transactions(self) -> None:
-        """Raise AssertionError with the explanation of each transaction that is open."""
-        found = self.open_transactions()
-        if found:
-            raise AssertionError(still_open([self.explain(each.transactional_id) for each in found]))
 
 
 class LabTopic:
@@ -315,12 +304,6 @@ class LabGroup:
 def topic_configs(configs: Mapping[str, object]) -> dict[str, str]:
     """Configs of a topic by Kafka's names."""
     return {name.replace("_", "."): text_of(value) for name, value in configs.items()}
-
-
-def still_open(explanations: Sequence[str]) -> str:
-    """The message for transactions that are open and should not be."""
-    number = f"{len(explanations)} transactions are" if len(explanations) > 1 else "a transaction is"
-    return "\n".join([f"{number} still open:", *explanations])
 
 
 def closed(name: str) -> LabError:

@@ -17,6 +17,7 @@ from eosin.cli.common.arguments import Parser, fail
 from eosin.cli.serve import loop_factory, stop_on_signals
 from eosin.lab import control
 from eosin.lab.common.errors import LabError
+from eosin.lab.history.recording import LEVELS, OFF
 from eosin.lab.lab_broker import LabBroker
 from eosin.lab.options import MEMORY, BrokerOptions, options_of
 from eosin.runtime.logging_format import setup_logging
@@ -67,6 +68,7 @@ def parser() -> Parser:
         default=MEMORY,
         help="what an acknowledged write has survived (memory); files are deleted at the end",
     )
+    options.add_argument("--record", choices=LEVELS, default=OFF, help=argparse.SUPPRESS)  # ProcessBroker's own
     ready = options.add_mutually_exclusive_group()
     ready.add_argument(
         "--ready-fd", type=int, metavar="N", help="write HOST:PORT to this descriptor when ready, and close it"
@@ -96,6 +98,7 @@ def _options(chosen: argparse.Namespace) -> BrokerOptions:
         durability=chosen.durability,
         host=host if colon else "127.0.0.1",
         port=int(port),
+        record=chosen.record,
     )
 
 

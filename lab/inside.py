@@ -10,6 +10,8 @@ from eosin.client.client import Client
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ConnectionInWork
+from eosin.lab.history.decisions import record_decisions
+from eosin.lab.history.recording import Recording
 from eosin.lab.inside_facts import InsideFacts
 from eosin.node.running import RunningNode
 from eosin.observe.recorder.events import EventKind, Notable, TransactionSummary
@@ -32,8 +34,10 @@ class Inside:
 
     markers_ms: Final = MARKERS_MS
 
-    def __init__(self, node: RunningNode) -> None:
+    def __init__(self, node: RunningNode, recording: Recording | None = None) -> None:
         self._node: Final = node
+        self.recording: Final = recording
+        """The history of the broker, if one is kept."""
         self._ended: defaultdict[str, deque[str]] = defaultdict(lambda: deque(maxlen=MOST_OUTCOMES))
         recorder = self._recorder
         if recorder is None:
@@ -41,6 +45,8 @@ class Inside:
         self._forward = recorder.on_notable
         recorder.on_ended = self._record_end
         recorder.on_notable = self._record_notable
+        if recording is not None:
+            record_decisions(node, recording)
 
     @property
     def _recorder(self) -> "FlightRecorder | None":
@@ -72,6 +78,15 @@ class Inside:
                 return event.what
         txn = self.txn(transactional_id)
         return "commit" if txn is not None and txn.state is TransactionState.PREPARE_COMMIT else "abort"
+
+    def fences(self, transactional_id: str) -> list[str]:
+        """The causes for which producers of an id were fenced, oldest first, as far as they are remembered."""
+        track = None if self._recorder is None else self._recorder.history(transactional_id)
+        if track is None:
+            return []
+        by_operator = [(each.at_ms, "operator") for each in track.notable if each.kind is EventKind.OPERATOR]
+        found = [*((each.at_ms, each.cause.value) for each in track.takeovers), *by_operator]
+        return [cause for _, cause in sorted(found)]
 
     def has_markers_to_write(self) -> bool:
         """True if a transaction is decided, and not written to all of its partitions."""

@@ -13,12 +13,15 @@ from typing import Final, Self
 
 from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ConnectionInWork
+from eosin.lab.history.hooks import RecordingHooks
+from eosin.lab.history.recording import OFF, Recording
 from eosin.lab.inside import Inside
 from eosin.lab.inside_client import InsideClient
 from eosin.lab.operations import Operations
 from eosin.lab.options import MEMORY, BrokerOptions
 from eosin.node.node import Node
 from eosin.node.running import RunningNode
+from eosin.runtime.clock import SystemClock
 from eosin.settings.start_error import StartError
 
 log = logging.getLogger(__name__)
@@ -30,14 +33,16 @@ CLOSE_S: Final = 2.0
 class LabBroker:
     """A broker that serves."""
 
-    def __init__(self, node: RunningNode, options: BrokerOptions, folder: str | None) -> None:
+    def __init__(
+        self, node: RunningNode, options: BrokerOptions, folder: str | None, recording: Recording | None = None
+    ) -> None:
         """Use `start`."""
         self._node: Final = node
         self._options: Final = options
         self._folder: Final = folder
         self.bootstrap: Final = node.addresses[0]
         """HOST:PORT for clients."""
-        self.operations: Final = Operations(InsideClient(node), Inside(node))
+        self.operations: Final = Operations(InsideClient(node), Inside(node, recording))
 
     @classmethod
     async def start(cls, options: BrokerOptions) -> Self:
@@ -45,15 +50,17 @@ class LabBroker:
         folder = None
         if options.durability != MEMORY and "log.dirs" not in options.settings:
             folder = _new_folder()
+        recording = None if options.record == OFF else Recording(SystemClock(), level=options.record)
+        hooks = None if recording is None else RecordingHooks(recording)
         try:
-            node = await Node.alone(options.config(folder), first_topics=options.first_topics).start()
+            node = await Node.alone(options.config(folder), first_topics=options.first_topics, hooks=hooks).start()
         except StartError as refused:
             _remove(folder)
             raise LabError(str(refused)) from None
         except BaseException:
             _remove(folder)
             raise
-        return cls(node, options, folder)
+        return cls(node, options, folder, recording)
 
     async def close(self) -> list[ConnectionInWork]:
         """Stop it. Returns the connections whose requests it has not answered, after a warning in the log."""

@@ -31,7 +31,9 @@ from eosin.lab.common.values import (
     TransactionSeen,
     TransactionStep,
 )
+from eosin.lab.history.operations import HistoryOperations
 from eosin.lab.inside import Inside
+from eosin.lab.verdict.operations import VerdictOperations
 from eosin.observe.explain.cluster_facts import ClusterFacts
 from eosin.observe.explain.subjects import find
 from eosin.protocol.errors import ErrorCode
@@ -58,12 +60,13 @@ _LEAVING_BY_MEMBER: Final = 3
 _AT_REST: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead", "PrepareCommit", "PrepareAbort"})
 
 
-class Operations:
+class Operations(HistoryOperations, VerdictOperations):
     """The requests that tests make of one broker."""
 
     def __init__(self, client: Client, inside: Inside | None = None, *, timeout_ms: int = 10_000) -> None:
         self._client = client
         self._inside = inside
+        self.recording = None if inside is None else inside.recording
         self._timeout_ms = timeout_ms
 
     async def close(self) -> None:
@@ -397,6 +400,10 @@ class Operations:
             else self._inside.facts(self._client)
         )
         return (await find(facts, subject, None)).text
+
+    async def fences(self, transactional_id: str) -> list[str]:
+        """The causes for which producers of an id were fenced, as the coordinator's recorder names them."""
+        return self._inside_for("why a producer was fenced").fences(transactional_id)
 
     async def connections(self) -> list[ConnectionInWork]:
         """The connections of clients, and the requests that each waits for."""

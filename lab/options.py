@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from eosin.lab.common.errors import LabError
+from eosin.lab.history.recording import LEVELS, PROTOCOL
 from eosin.node.configuration import load_config
 from eosin.settings.broker import DURABILITIES, BrokerConfig
 from eosin.settings.first_topics import FirstTopic
@@ -42,6 +43,8 @@ class BrokerOptions(msgspec.Struct, frozen=True):
     host: str = "127.0.0.1"
     port: int = 0
     strict_clients: bool = False
+    record: str = PROTOCOL
+    """How much of a history is kept: one of `LEVELS`."""
 
     @property
     def first_topics(self) -> tuple[FirstTopic, ...]:
@@ -68,10 +71,13 @@ def options_of(
     host: str = "127.0.0.1",
     port: int = 0,
     strict_clients: bool = False,
+    record: str = PROTOCOL,
 ) -> BrokerOptions:
     """The checked options. Raises LabError."""
     if durability not in DURABILITIES:
         raise LabError(f"durability is one of {', '.join(DURABILITIES)}, not {durability!r}")
+    if record not in LEVELS:
+        raise LabError(f"record is one of {', '.join(LEVELS)}, not {record!r}")
     options = BrokerOptions(
         partitions_by_topic(topics),
         {name: text_of(value) for name, value in (settings or {}).items()},
@@ -79,6 +85,7 @@ def options_of(
         host,
         port,
         strict_clients,
+        record,
     )
     if options.config(None if durability == MEMORY else "unused").is_joined:
         raise LabError("a broker of the lab runs alone: leave out the settings that name controllers")

@@ -15,6 +15,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from eosin.lab import control
 from eosin.lab.broker_api import BrokerApi, closed
 from eosin.lab.common.errors import LabError
+from eosin.lab.history.recording import PROTOCOL
 from eosin.lab.lab_thread import acquire_thread, release_thread
 from eosin.lab.operations import Operations
 from eosin.lab.options import MEMORY, BrokerOptions, Topics, options_of
@@ -38,6 +39,7 @@ class ProcessBroker(BrokerApi):
         host: str = "127.0.0.1",
         port: int = 0,
         strict_clients: bool = False,
+        record: str = PROTOCOL,
     ) -> None:
         """The options are those of `Broker`. Raises LabError."""
         self._options: Final = options_of(
@@ -47,6 +49,7 @@ class ProcessBroker(BrokerApi):
             host=host,
             port=port,
             strict_clients=strict_clients,
+            record=record,
         )
         self._pid: Final = os.getpid()
         self._lock: Final = threading.RLock()
@@ -179,7 +182,7 @@ def _spawn(options: BrokerOptions) -> "subprocess.Popen[bytes]":
     settings = [word for name, value in options.settings.items() for word in ("--set", f"{name}={value}")]
     where = f"{options.host}:{options.port}"
     command = [sys.executable, "-P", "-m", "eosin.lab.command", "--control", "--listen", where, "--topics", topics]
-    command += ["--durability", options.durability, *settings]
+    command += ["--durability", options.durability, "--record", options.record, *settings]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 

@@ -1,4 +1,4 @@
-"""`Finding`, `Verdict` and `EosinAssertion`: the results of a judgement, in sentences with their evidence."""
+"""`Finding` and `Verdict`: the results of a judgement, in sentences with their evidence."""
 
 from typing import Final
 
@@ -64,15 +64,6 @@ class Verdict(msgspec.Struct, frozen=True):
         if self.is_moving:
             lines.append("somebody still wrote while this was read: wait_until_consumed comes before the verdict")
         return "\n".join(lines)
-
-
-class EosinAssertion(AssertionError):
-    """A broker is not as a test says; the message has the evidence."""
-
-    def __init__(self, message: str, findings: tuple[Finding, ...] = ()) -> None:
-        super().__init__(message)
-        self.findings: Final = findings
-        """The reasons, where a verdict has several."""
 
 
 def _number(count: int, noun: str) -> str:

@@ -37,6 +37,10 @@ class LoggedTransaction(NamedTuple):
         marker = self.marker
         return marker is not None and marker.marker == COMMIT and marker.producer_epoch > self.producer_epoch
 
+    def holds(self, offset: int) -> bool:
+        """True if the record at `offset` is one of its own."""
+        return any(each.base_offset <= offset <= each.last_offset for each in self.batches)
+
     def __str__(self) -> str:
         return f"{self.place}:{self.batches[0].base_offset} to {self.batches[-1].last_offset}, {self.outcome}"
 
