@@ -25,9 +25,7 @@ LEVELS: Final = (OFF, PROTOCOL, FULL)
 MOST_TEXT: Final = 2000
 """Characters of a request at the level `full`."""
 
-_Raw = tuple[
-    int, int, int, str, int, int, ApiKey | None, int, str | None, str | None, tuple[RawPartition, ...], str, Any, str
-]
+_Raw = tuple[int, int, int, str, int, int, str, int, str | None, str | None, tuple[RawPartition, ...], str, Any, str]
 """An `Occurrence` as it is kept: its fields in their order, the link as a number, the code as it is or as the response
 that has it."""
 
@@ -81,7 +79,19 @@ class Recording:
     ) -> int:
         """Add an event; its number. `request` is that of the event with which its request began."""
         some = tuple(islice(partitions, MOST_PARTITIONS))
-        return self._add(what, request, link, api, -1, transactional_id, group, some, detail, code, rule)
+        return self._add(
+            what,
+            request,
+            link,
+            "" if api is None else spelled(api),
+            -1,
+            transactional_id,
+            group,
+            some,
+            detail,
+            code,
+            rule,
+        )
 
     def began(self, key: ApiKey, version: int, request: Any, link: LinkSeen) -> int:
         """Add the beginning of a request; its number. `link` is kept as the newest of its number."""
@@ -94,23 +104,23 @@ class Recording:
         if self._links.get(number) is not link:
             self._keep_link(link)
         return self._add(
-            ASKED, self.last + 1, number, key, version, transactional_id, group, partitions, detail, "", ""
+            ASKED, self.last + 1, number, spelled(key), version, transactional_id, group, partitions, detail, "", ""
         )
 
     def ended(
         self, request: int, link: int, key: ApiKey, response: Any, *, rule: str = "", what: str = ANSWERED
     ) -> int:
         """Add the end of a request; the number of that event."""
-        return self._add(what, request, link, key, -1, None, None, (), "", first_error(response), rule)
+        return self._add(what, request, link, spelled(key), -1, None, None, (), "", first_error(response), rule)
 
     def connected(self, link: LinkSeen) -> int:
         """Add a connection."""
         self._keep_link(link)
-        return self._add(CONNECTED, 0, link.link, None, -1, None, None, (), "", "", "")
+        return self._add(CONNECTED, 0, link.link, "", -1, None, None, (), "", "", "")
 
     def disconnected(self, link: int) -> int:
         """Add the end of a connection."""
-        return self._add(CLOSED, 0, link, None, -1, None, None, (), "", "", "")
+        return self._add(CLOSED, 0, link, "", -1, None, None, (), "", "", "")
 
     def _keep_link(self, link: LinkSeen) -> None:
         self._links[link.link] = link
@@ -122,7 +132,7 @@ class Recording:
         what: str,
         request: int,
         link: int,
-        key: ApiKey | None,
+        api: str,
         version: int,
         transactional_id: str | None,
         group: str | None,
@@ -133,7 +143,7 @@ class Recording:
     ) -> int:
         self.last = number = self.last + 1
         at_ns = stopwatch_ns() - self._began_ns
-        happened = (number, at_ns, self.clock.now_ms(), what, request, link, key, version)
+        happened = (number, at_ns, self.clock.now_ms(), what, request, link, api, version)
         events = self._events
         events.append((*happened, transactional_id, group, partitions, detail, code, rule))
         if len(events) > self._most:
@@ -161,7 +171,7 @@ class Recording:
         return islice(events, skipped, None)
 
     def _told_as(self, raw: _Raw) -> Occurrence:
-        number, at_ns, now_ms, what, request, link, key, version, transactional_id, group, partitions, detail = raw[:12]
+        number, at_ns, now_ms, what, request, link, api, version, transactional_id, group, partitions, detail = raw[:12]
         code, rule = raw[12:]
         return Occurrence(
             number,
@@ -170,7 +180,7 @@ class Recording:
             what,
             request,
             None if not link else self._links.get(link) or LinkSeen(link),
-            "" if key is None else spelled(key),
+            api,
             version,
             transactional_id or "",
             group or "",

@@ -6,11 +6,16 @@ Always true: what a client sends decides how large a message is, so at most `MOS
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import islice
-from typing import Any, Final, NamedTuple, get_args, get_type_hints
+from typing import Any, Final, get_args, get_type_hints
 
 from eosin.observe.recorder.stats import api_name
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.end_txn import EndTxnResponse
+from eosin.protocol.schemas.fetch import FetchResponse, FetchTopic
+from eosin.protocol.schemas.heartbeat import HeartbeatResponse
+from eosin.protocol.schemas.init_producer_id import InitProducerIdResponse
+from eosin.protocol.schemas.produce import ProduceResponse
 from eosin.protocol.types import Message
 
 MOST_ITEMS: Final = 100
@@ -20,13 +25,9 @@ RawPartition = tuple[Any, int]
 """A topic by name, or by id where a request has no name."""
 
 
-class RequestFacts(NamedTuple):
-    """What a request is about."""
-
-    transactional_id: str | None = None
-    group: str | None = None
-    partitions: tuple[RawPartition, ...] = ()
-    detail: str = ""
+RequestFacts = tuple[str | None, str | None, tuple[RawPartition, ...], str]
+"""What a request is about: transactional id, group, partitions, and further words. A plain tuple, since every request
+makes one."""
 
 
 def facts_of(key: ApiKey, request: Any) -> RequestFacts:
@@ -34,34 +35,34 @@ def facts_of(key: ApiKey, request: Any) -> RequestFacts:
     find = _FACTS.get(key)
     if find is not None:
         return find(request)
-    return RequestFacts(getattr(request, "transactional_id", None), getattr(request, "group_id", None))
+    return getattr(request, "transactional_id", None), getattr(request, "group_id", None), (), ""
 
 
 def _produce(request: Any) -> RequestFacts:
-    return RequestFacts(request.transactional_id, None, _partitions(request.topic_data, "partition_data", "index"))
+    return request.transactional_id, None, _partitions(request.topic_data, "partition_data", "index"), ""
 
 
 def _fetch(request: Any) -> RequestFacts:
-    return RequestFacts(None, None, _partitions(request.topics, "partitions", "partition"))
+    return None, None, _partitions(request.topics, "partitions", "partition"), ""
 
 
 def _end_txn(request: Any) -> RequestFacts:
     outcome = "commit" if request.committed else "abort"
-    return RequestFacts(request.transactional_id, None, (), f"{outcome} epoch {request.producer_epoch}")
+    return request.transactional_id, None, (), f"{outcome} epoch {request.producer_epoch}"
 
 
 def _add_partitions(request: Any) -> RequestFacts:
     several = request.transactions
     if not several:
-        return RequestFacts(request.v3_and_below_transactional_id, None, _indexes(request.v3_and_below_topics))
+        return request.v3_and_below_transactional_id, None, _indexes(request.v3_and_below_topics), ""
     first = several[0]
-    return RequestFacts(first.transactional_id, None, _indexes(first.topics), f"epoch {first.producer_epoch}")
+    return first.transactional_id, None, _indexes(first.topics), f"epoch {first.producer_epoch}"
 
 
 def _offsets(request: Any) -> RequestFacts:
     every = ((_topic(t), p.partition_index, p.committed_offset) for t in request.topics for p in t.partitions)
     found = tuple(islice(every, MOST_PARTITIONS))
-    return RequestFacts(
+    return (
         getattr(request, "transactional_id", None),  # of TxnOffsetCommit
         request.group_id,
         tuple((topic, index) for topic, index, _ in found),
@@ -71,7 +72,7 @@ def _offsets(request: Any) -> RequestFacts:
 
 def _init(request: Any) -> RequestFacts:
     pair = f"has {request.producer_id} epoch {request.producer_epoch}" if request.producer_id >= 0 else ""
-    return RequestFacts(request.transactional_id, None, (), pair)
+    return request.transactional_id, None, (), pair
 
 
 _FACTS: Final[dict[ApiKey, Callable[[Any], RequestFacts]]] = {
@@ -93,7 +94,8 @@ def _partitions(topics: Any, lists: str, index: str) -> tuple[RawPartition, ...]
 
 
 def _topic(topic: Any) -> Any:
-    return getattr(topic, "name", "") or getattr(topic, "topic", "") or topic.topic_id
+    name = topic.topic if type(topic) is FetchTopic else topic.name
+    return name or getattr(topic, "topic_id", "")
 
 
 def _indexes(topics: Any) -> tuple[RawPartition, ...]:
@@ -110,13 +112,49 @@ def first_error(response: Any) -> str:
     """The name of the first error in a response, `NONE` if there is none; empty without a response."""
     if response is None:
         return ""
-    for code in islice(_codes(response), MOST_ITEMS):
-        if code:
-            try:
-                return ErrorCode(code).name
-            except ValueError:
-                return str(code)
-    return "NONE"
+    find = _CODES.get(type(response))
+    if find is not None:
+        code = find(response)
+    else:
+        code = next(filter(None, islice(_codes(response), MOST_ITEMS)), 0)
+    if not code:
+        return "NONE"
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
+
+
+def _own_code(response: Any) -> int:
+    return int(response.error_code)
+
+
+def _produce_code(response: Any) -> int:
+    for topic in response.responses:
+        for each in topic.partition_responses:
+            if each.error_code:
+                return int(each.error_code)
+    return 0
+
+
+def _fetch_code(response: Any) -> int:
+    if response.error_code:
+        return int(response.error_code)
+    for topic in response.responses:
+        for each in topic.partitions:
+            if each.error_code:
+                return int(each.error_code)
+    return 0
+
+
+_CODES: Final[dict[type[Message], Callable[[Any], int]]] = {
+    EndTxnResponse: _own_code,
+    InitProducerIdResponse: _own_code,
+    HeartbeatResponse: _own_code,
+    ProduceResponse: _produce_code,
+    FetchResponse: _fetch_code,
+}
+"""The quick way to the first error, for responses that are many."""
 
 
 def _codes(message: Message) -> Iterator[int]:
