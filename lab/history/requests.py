@@ -113,10 +113,7 @@ def first_error(response: Any) -> str:
     if response is None:
         return ""
     find = _CODES.get(type(response))
-    if find is not None:
-        code = find(response)
-    else:
-        code = next(filter(None, islice(_codes(response), MOST_ITEMS)), 0)
+    code = find(response) if find is not None else next(filter(None, islice(_codes(response), MOST_ITEMS)), 0)
     if not code:
         return "NONE"
     try:
