@@ -44,7 +44,7 @@ class BrokerOptions(msgspec.Struct, frozen=True):
     port: int = 0
     strict_clients: bool = False
     record: str = PROTOCOL
-    """How much of a history is kept: one of `LEVELS`."""
+    """The level of the history that is kept: one of `LEVELS`."""
 
     @property
     def first_topics(self) -> tuple[FirstTopic, ...]:

@@ -21,37 +21,37 @@ class RecordingHooks(RequestHooks):
         """`inner`: other hooks, which see each request after it was recorded."""
         self._recording: Final = recording
         self._inner: Final = inner
-        self._links: dict[int, LinkSeen] = {}
-        """The open connections."""
-        self._begun: dict[int, dict[int, int]] = {}
-        """Of each: the requests without an end, and the number of the event with which each began."""
+        self._open: dict[int, _OpenLink] = {}
+        """The connections, by their number in this life of the broker."""
 
     def connected(self, link: "Link") -> None:
         """Record a connection."""
-        seen = self._links[link.id] = LinkSeen(link.id, link.peer)
-        self._begun[link.id] = {}
+        self._recording.links += 1
+        seen = LinkSeen(self._recording.links, link.peer)
+        self._open[link.id] = _OpenLink(seen)
         self._recording.connected(seen)
         if self._inner is not None:
             self._inner.connected(link)
 
     def lost(self, link: "Link") -> None:
         """Record the end of a connection, and that of its requests: nobody reads their responses."""
-        for number in self._begun.pop(link.id, {}).values():
-            self._recording.record(LOST, request=number, link=link.id)
-        self._links.pop(link.id, None)
-        self._recording.disconnected(link.id)
+        ended = self._open.pop(link.id, None)
+        if ended is not None:
+            for number in ended.begun.values():
+                self._recording.record(LOST, request=number, link=ended.seen.link)
+            self._recording.disconnected(ended.seen.link)
         if self._inner is not None:
             self._inner.lost(link)
 
     async def begun(self, observed: ObservedRequest) -> RequestVerdict | None:
         """Record its beginning."""
-        link = observed.link
-        number = self._recording.began(
-            observed.api.key, observed.context.api_version, observed.request, self._seen(observed)
-        )
-        open_requests = self._begun.get(link.id)
-        if open_requests is not None:  # it is connected
-            open_requests[observed.number] = number
+        key, version = observed.api.key, observed.context.api_version
+        link = self._open.get(observed.link.id)
+        if link is None:  # the client was gone before its request began
+            self._recording.began(key, version, observed.request, LinkSeen(0, observed.peer))
+        else:
+            seen = link.current(observed)
+            link.begun[observed.number] = self._recording.began(key, version, observed.request, seen)
         return None if self._inner is None else await self._inner.begun(observed)
 
     def waits(self, observed: ObservedRequest) -> None:
@@ -67,24 +67,33 @@ class RecordingHooks(RequestHooks):
         """Record its end: its response goes to its client, unless a fault keeps it."""
         if self._inner is not None:
             self._inner.responded(observed)
-        link = observed.link
-        number = self._begun.get(link.id, {}).pop(observed.number, 0)
-        if not number:
+        link = self._open.get(observed.link.id)
+        number = 0 if link is None else link.begun.pop(observed.number, 0)
+        if link is None or not number:
             return  # its connection is gone
         key, response = observed.api.key, observed.response
-        if link.is_stalled:
-            self._recording.ended(number, link.id, key, response, what="executed")
-            self._recording.record(LOST, request=number, link=link.id, api=key, rule=observed.rule)
+        if observed.link.is_stalled:
+            self._recording.ended(number, link.seen.link, key, response, what="executed")
+            self._recording.record(LOST, request=number, link=link.seen.link, api=key, rule=observed.rule)
         else:
-            self._recording.ended(number, link.id, key, response, rule=observed.rule)
+            self._recording.ended(number, link.seen.link, key, response, rule=observed.rule)
 
-    def _seen(self, observed: ObservedRequest) -> LinkSeen:
+
+class _OpenLink:
+    """A connection that is open."""
+
+    __slots__ = ("begun", "seen")
+
+    def __init__(self, seen: LinkSeen) -> None:
+        self.seen = seen
+        self.begun: dict[int, int] = {}
+        """The requests without an end, and the number of the event with which each began."""
+
+    def current(self, observed: ObservedRequest) -> LinkSeen:
         """The connection as it is known now: a client tells its library's name only after a while."""
-        link, client_id = observed.link, observed.context.client_id or ""
-        seen = self._links.get(link.id)
-        if seen is not None and seen.client_id == client_id and (seen.software or not link.software[0]):
+        seen, client_id = self.seen, observed.context.client_id or ""
+        if seen.client_id == client_id and (seen.software or not observed.link.software[0]):
             return seen
-        now = LinkSeen(link.id, link.peer, client_id, " ".join(filter(None, link.software)))
-        if seen is not None:  # it is connected
-            self._links[link.id] = now
-        return now
+        software = " ".join(filter(None, observed.link.software))
+        self.seen = LinkSeen(seen.link, seen.peer, client_id, software)
+        return self.seen

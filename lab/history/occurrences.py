@@ -97,7 +97,7 @@ class SeenRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """Other events of it, such as `held` and `released`."""
 
     @property
-    def took_us(self) -> int | None:
+    def duration_us(self) -> int | None:
         """Microseconds from its beginning to its end; None while it is under way."""
         return (self.ended_ns - self.asked_ns) // NS_PER_US if self.ended else None
 

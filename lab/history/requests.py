@@ -26,8 +26,8 @@ RawPartition = tuple[Any, int]
 
 
 RequestFacts = tuple[str | None, str | None, tuple[RawPartition, ...], str]
-"""What a request is about: transactional id, group, partitions, and further words. A plain tuple, since every request
-makes one."""
+"""The transactional id, the group and the partitions of a request, and further words. A plain tuple, since every
+request makes one."""
 
 
 def facts_of(key: ApiKey, request: Any) -> RequestFacts:
