@@ -12,12 +12,14 @@ from eosin.lab.common.values import PartitionName
 ASKED: Final = "asked"
 ANSWERED: Final = "answered"
 LOST: Final = "lost"
+EXECUTED: Final = "executed"
+FIRED: Final = "fired"
 CONNECTED: Final = "connected"
 CLOSED: Final = "closed"
 ENDS: Final = frozenset({ANSWERED, LOST})
 """The events that end a request."""
 KINDS: Final = (
-    *(ASKED, ANSWERED, "held", "released", LOST, "refused", "executed"),
+    *(ASKED, ANSWERED, "held", "released", LOST, "refused", EXECUTED, FIRED),
     *(CONNECTED, CLOSED),
     *("crash", "start", "advance", "timeout", "fenced", "operator", "prepared", "marker", "complete", "expired"),
     "rebalance",
