@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, Type
 from eosin.lab import client_settings
 from eosin.lab.broker_api import READ_COMMITTED, topic_configs
 from eosin.lab.common.errors import LabError
-from eosin.lab.common.limits import WAIT_S, Limit
+from eosin.lab.common.limits import WAIT_S, WaitLimit
 from eosin.lab.common.values import (
     AbortedRange,
     ConnectionInWork,
@@ -144,7 +144,7 @@ class AsyncBrokerApi(AsyncVerdicts):
     ) -> list[ReadRecord]:
         """The first `count` records of a topic, or more, as soon as they can be read. After `timeout` seconds LabError
         says why they cannot."""
-        return await self.call(Operations.read_some, topic, count, isolation, partition, Limit(timeout).left_ms())
+        return await self.call(Operations.read_some, topic, count, isolation, partition, WaitLimit(timeout).left_ms())
 
     @property
     def faults(self) -> "AsyncFaults":

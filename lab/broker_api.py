@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, Type
 
 from eosin.lab import client_settings
 from eosin.lab.common.errors import LabError
-from eosin.lab.common.limits import WAIT_S, Limit
+from eosin.lab.common.limits import WAIT_S, WaitLimit
 from eosin.lab.common.values import (
     AbortedRange,
     ConnectionInWork,
@@ -147,7 +147,7 @@ class BrokerApi(Verdicts):
     ) -> list[ReadRecord]:
         """The first `count` records of a topic, or more, as soon as they can be read. After `timeout` seconds LabError
         says why they cannot."""
-        return self.call(Operations.read_some, topic, count, isolation, partition, Limit(timeout).left_ms())
+        return self.call(Operations.read_some, topic, count, isolation, partition, WaitLimit(timeout).left_ms())
 
     @property
     def faults(self) -> "Faults":

@@ -20,7 +20,7 @@ from eosin.lab.inside import Inside
 from eosin.lab.inside_client import InsideClient
 from eosin.lab.operations import Operations
 from eosin.lab.options import MEMORY, BrokerOptions
-from eosin.network.request_hooks import HookChain, RequestHooks
+from eosin.network.request_hooks import RequestHooks
 from eosin.node.node import Node
 from eosin.node.running import RunningNode
 from eosin.runtime.chance import SystemChance
@@ -64,7 +64,8 @@ class LabBroker:
         rules = ArmedRules(seed=_seed_of(options), wire=SystemClock())
         hooks: RequestHooks = FaultHooks(rules)
         if recording is not None:
-            hooks = HookChain((RecordingHooks(recording), hooks))
+            hooks = recorder = RecordingHooks(recording, hooks)
+            rules.on_event = recorder.fired
         try:
             node = await Node.alone(options.config(folder), first_topics=options.first_topics, hooks=hooks).start()
         except StartError as refused:

@@ -46,7 +46,7 @@ class BrokerOptions(msgspec.Struct, frozen=True):
     seed: int | None = None
     """Of what happens by chance; None is any."""
     record: str = PROTOCOL
-    """How much of a history is kept: one of `LEVELS`."""
+    """The level of the history that is kept: one of `LEVELS`."""
 
     @property
     def first_topics(self) -> tuple[FirstTopic, ...]:

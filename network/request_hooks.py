@@ -60,6 +60,7 @@ class ObservedRequest:
         "request",
         "response",
         "response_bytes",
+        "rule",
         "services",
         "size_bytes",
         "took_ms",
@@ -82,6 +83,8 @@ class ObservedRequest:
         """HOST:PORT of the client."""
         self.services: Any = None
         """The services of its handler."""
+        self.rule = ""
+        """The name of the scripted fault that has fired at it."""
         self.size_bytes = size_bytes
         """Of the request with its header, without the four bytes of its size."""
         self.begun_ms = begun_ms

@@ -1,4 +1,4 @@
-"""`Limit`: the end of a wait, in real time, whatever a broker's own clock says."""
+"""`WaitLimit`: the end of a wait, in real time, whatever a broker's own clock says."""
 
 import os
 from typing import Final
@@ -12,7 +12,7 @@ FACTOR: Final = "EOSIN_LAB_TIMEOUT"
 """The variable of the environment by which every wait is multiplied: on a slow machine, or in a debugger."""
 
 
-class Limit:
+class WaitLimit:
     """A wait that may last so long."""
 
     def __init__(self, timeout_s: float) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 
 from eosin.lab.common.callers import AsyncCaller, Caller
 from eosin.lab.common.errors import LabError
-from eosin.lab.common.limits import WAIT_S, Limit
+from eosin.lab.common.limits import WAIT_S, WaitLimit
 from eosin.lab.faults.armed import Function
 from eosin.lab.faults.operations import FaultOperations
 from eosin.lab.faults.values import RuleSeen
@@ -48,7 +48,7 @@ class Rule(Conditions):
 
     def wait_fired(self, n: int = 1, *, timeout: float = WAIT_S) -> None:
         """Wait until it has fired so often. Raises LabError after `timeout` seconds."""
-        limit = Limit(timeout)
+        limit = WaitLimit(timeout)
         while self._broker.call(FaultOperations.wait_fired, self.id, n, limit.left_ms(_SLICE_MS)) < n:
             if not limit.left_ms():
                 raise _not_fired(self.seen, n, limit)
@@ -160,7 +160,7 @@ class AsyncRule:
 
     async def wait_fired(self, n: int = 1, *, timeout: float = WAIT_S) -> None:
         """Wait until it has fired so often. Raises LabError after `timeout` seconds."""
-        limit = Limit(timeout)
+        limit = WaitLimit(timeout)
         while await self._broker.call(FaultOperations.wait_fired, self.id, n, limit.left_ms(_SLICE_MS)) < n:
             if not limit.left_ms():
                 raise _not_fired(await self.seen, n, limit)
@@ -268,7 +268,7 @@ class AsyncFaults:
         return await self._broker.call(FaultOperations.fault_seed)
 
 
-def _not_fired(seen: RuleSeen, count: int, limit: Limit) -> LabError:
+def _not_fired(seen: RuleSeen, count: int, limit: WaitLimit) -> LabError:
     times = "once" if count == 1 else f"{count} times"
     return LabError(
         f"rule {seen.words} has not fired {times} within {limit.seconds:g} s: it matched {seen.matched} requests, and"

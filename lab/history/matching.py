@@ -33,6 +33,8 @@ class RequestMatch(msgspec.Struct, frozen=True, omit_defaults=True):
     fate: str | None = None
     """`answered` or `lost`."""
     rule: str | None = None
+    detail: str | None = None
+    """Further words: `commit*` of EndTxn."""
 
     def fits(self, request: SeenRequest) -> bool:
         """True if `request` is one of those that are meant."""
@@ -47,6 +49,7 @@ class RequestMatch(msgspec.Struct, frozen=True, omit_defaults=True):
             (self.code, request.code),
             (self.fate, request.fate),
             (self.rule, request.rule),
+            (self.detail, request.detail),
             (self.client_id, "" if link is None else link.client_id),
             (self.software, "" if link is None else link.software),
         )

@@ -12,12 +12,14 @@ from eosin.lab.common.values import PartitionName
 ASKED: Final = "asked"
 ANSWERED: Final = "answered"
 LOST: Final = "lost"
+EXECUTED: Final = "executed"
+FIRED: Final = "fired"
 CONNECTED: Final = "connected"
 CLOSED: Final = "closed"
 ENDS: Final = frozenset({ANSWERED, LOST})
 """The events that end a request."""
 KINDS: Final = (
-    *(ASKED, ANSWERED, "held", "released", LOST, "refused", "executed"),
+    *(ASKED, ANSWERED, "held", "released", LOST, "refused", EXECUTED, FIRED),
     *(CONNECTED, CLOSED),
     *("crash", "start", "advance", "timeout", "fenced", "operator", "prepared", "marker", "complete", "expired"),
     "rebalance",
@@ -97,7 +99,7 @@ class SeenRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """Other events of it, such as `held` and `released`."""
 
     @property
-    def took_us(self) -> int | None:
+    def duration_us(self) -> int | None:
         """Microseconds from its beginning to its end; None while it is under way."""
         return (self.ended_ns - self.asked_ns) // NS_PER_US if self.ended else None
 

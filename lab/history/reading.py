@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from eosin.lab.common.errors import LabError
 from eosin.lab.history.matching import RequestMatch
-from eosin.lab.history.occurrences import ASKED, ENDS, HistorySpan, LinkSeen, Occurrence, SeenRequest
+from eosin.lab.history.occurrences import ASKED, ENDS, FIRED, HistorySpan, LinkSeen, Occurrence, SeenRequest
 
 Moment = Occurrence | SeenRequest
 
@@ -38,7 +38,7 @@ def _request(began: Occurrence, later: Sequence[Occurrence]) -> SeenRequest:
         "" if end is None else end.what,
         next((each.code for each in reversed(later) if each.code), ""),
         " ".join(dict.fromkeys(each.rule for each in later if each.rule)),
-        tuple(each.what for each in later if each is not end),
+        tuple(each.what for each in later if each is not end and each.what != FIRED),
     )
 
 

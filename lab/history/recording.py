@@ -44,10 +44,12 @@ class Recording:
         self._began_ns = stopwatch_ns()
         self._events: deque[_Raw] = deque()
         self._links: dict[int, LinkSeen] = {}
-        """Those that events are about, oldest first."""
+        """The connections that events are about, oldest first."""
         self._waiting: list[asyncio.Future[None]] = []
         self.last = 0
         """The number of the last event."""
+        self.links = 0
+        """The number of connections that there were: over restarts, too."""
         self._cleared = 0
         """The number of the last event that was forgotten on purpose."""
 
@@ -156,7 +158,7 @@ class Recording:
 
     def occurrences(self, since: int = 0) -> list[Occurrence]:
         """The events that are kept, of a higher number than `since`."""
-        return [self._told_as(raw) for raw in self._since(since)]
+        return [self._occurrence(raw) for raw in self._since(since)]
 
     def last_occurrences(self, count: int) -> list[Occurrence]:
         """The last events, oldest first."""
@@ -170,7 +172,7 @@ class Recording:
             return reversed(newest)
         return islice(events, skipped, None)
 
-    def _told_as(self, raw: _Raw) -> Occurrence:
+    def _occurrence(self, raw: _Raw) -> Occurrence:
         number, at_ns, now_ms, what, request, link, api, version, transactional_id, group, partitions, detail = raw[:12]
         code, rule = raw[12:]
         return Occurrence(

@@ -26,8 +26,8 @@ RawPartition = tuple[Any, int]
 
 
 RequestFacts = tuple[str | None, str | None, tuple[RawPartition, ...], str]
-"""What a request is about: transactional id, group, partitions, and further words. A plain tuple, since every request
-makes one."""
+"""The transactional id, the group and the partitions of a request, and further words. A plain tuple, since every
+request makes one."""
 
 
 def facts_of(key: ApiKey, request: Any) -> RequestFacts:
@@ -113,10 +113,7 @@ def first_error(response: Any) -> str:
     if response is None:
         return ""
     find = _CODES.get(type(response))
-    if find is not None:
-        code = find(response)
-    else:
-        code = next(filter(None, islice(_codes(response), MOST_ITEMS)), 0)
+    code = find(response) if find is not None else next(filter(None, islice(_codes(response), MOST_ITEMS)), 0)
     if not code:
         return "NONE"
     try:

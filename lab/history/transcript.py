@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from eosin.lab.history.occurrences import ANSWERED, ASKED, CLOSED, CONNECTED, LOST, Occurrence, SeenRequest
+from eosin.lab.history.occurrences import ANSWERED, ASKED, CLOSED, CONNECTED, EXECUTED, LOST, Occurrence, SeenRequest
 from eosin.lab.history.reading import requests_in
 
 _NS_PER_MS: Final = 1_000_000
@@ -51,13 +51,13 @@ def _subject(each: SeenRequest | Occurrence) -> Sequence[str]:
 
 def _end(request: SeenRequest) -> str:
     steps = [*request.steps]
-    took_us = request.took_us
-    if took_us is None:
+    duration_us = request.duration_us
+    if duration_us is None:
         steps.append("not answered yet")
     elif request.fate == LOST:
-        steps.append("answer lost" if "executed" in steps else "lost")
+        steps.append("answer lost" if EXECUTED in steps else "lost")
     else:
-        steps.append(f"{request.code or 'no response'} after {took_us / 1000:.1f} ms")
+        steps.append(f"{request.code or 'no response'} after {duration_us / 1000:.1f} ms")
     rule = f" (rule {request.rule})" if request.rule else ""
     return f"{', '.join(steps)}{rule}"
 

@@ -50,7 +50,7 @@ class Criteria(NamedTuple):
     reference: Iterable[RecordText] | None = None
     """The output of a run that nobody has disturbed: records, values, or pairs of key and value."""
     ordered: bool | None = None
-    """Whether records of one partition must keep their order; by default with `ids` alone."""
+    """True if records of one partition must keep their order; None: with `ids` alone."""
 
 
 BY_IDS: Final = Criteria()

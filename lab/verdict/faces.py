@@ -11,7 +11,7 @@ import msgspec
 
 from eosin.lab.common.callers import AsyncCaller, Caller
 from eosin.lab.common.errors import EosinAssertion, LabError
-from eosin.lab.common.limits import WAIT_S, Limit
+from eosin.lab.common.limits import WAIT_S, WaitLimit
 from eosin.lab.history.matching import MatchText, match_in, match_of
 from eosin.lab.history.occurrences import SeenRequest
 from eosin.lab.history.operations import HistoryOperations
@@ -36,7 +36,7 @@ class Verdicts:
     def wait_for(self: Caller, api: str, /, *, n: int = 1, timeout: float = WAIT_S, **match: Any) -> list[SeenRequest]:
         """Wait until `n` requests of an API are over, counted from the beginning of the history; those that fit.
         `match` has their fields: `wait_for("EndTxn", transactional_id="t", code="NONE")`."""
-        wanted, limit = match_of(api, **match), Limit(timeout)
+        wanted, limit = match_of(api, **match), WaitLimit(timeout)
         while True:
             left_ms = limit.left_ms(SLICE_MS)
             found = self.call(HistoryOperations.await_requests, msgspec.to_builtins(wanted), n, left_ms)
@@ -48,7 +48,7 @@ class Verdicts:
 
     def wait_until(self: Caller, condition: Callable[[], object], *, timeout: float = WAIT_S, what: str = "") -> None:
         """Wait until `condition` is true; it is checked again after each event. `what` names it in the failure."""
-        limit = Limit(timeout)
+        limit = WaitLimit(timeout)
         while True:
             since = self.call(HistoryOperations.history_span).last
             if condition():
@@ -63,7 +63,7 @@ class Verdicts:
     def wait_until_consumed(self: Caller, group: str, topic: str, *, timeout: float = WAIT_S) -> None:
         """Wait until a group has committed all committed records of a topic as read, and nothing of it is undecided.
         Markers and aborted records do not count."""
-        limit = Limit(timeout)
+        limit = WaitLimit(timeout)
         while left := self.call(VerdictOperations.await_consumed, group, topic, limit.left_ms(SLICE_MS)):
             if not limit.left_ms():
                 said = _not_consumed(group, topic, limit, left)
@@ -143,7 +143,7 @@ class AsyncVerdicts:
     ) -> list[SeenRequest]:
         """Wait until `n` requests of an API are over, counted from the beginning of the history; those that fit.
         `match` has their fields: `wait_for("EndTxn", transactional_id="t", code="NONE")`."""
-        wanted, limit = match_of(api, **match), Limit(timeout)
+        wanted, limit = match_of(api, **match), WaitLimit(timeout)
         while True:
             left_ms = limit.left_ms(SLICE_MS)
             found = await self.call(HistoryOperations.await_requests, msgspec.to_builtins(wanted), n, left_ms)
@@ -162,7 +162,7 @@ class AsyncVerdicts:
     ) -> None:
         """Wait until what `condition` returns, once awaited, is true; it is checked again after each event. `what`
         names it in the failure."""
-        limit = Limit(timeout)
+        limit = WaitLimit(timeout)
         while True:
             since = (await self.call(HistoryOperations.history_span)).last
             if await condition():
@@ -176,7 +176,7 @@ class AsyncVerdicts:
     async def wait_until_consumed(self: AsyncCaller, group: str, topic: str, *, timeout: float = WAIT_S) -> None:
         """Wait until a group has committed all committed records of a topic as read, and nothing of it is undecided.
         Markers and aborted records do not count."""
-        limit = Limit(timeout)
+        limit = WaitLimit(timeout)
         while left := await self.call(VerdictOperations.await_consumed, group, topic, limit.left_ms(SLICE_MS)):
             if not limit.left_ms():
                 said = _not_consumed(group, topic, limit, left)
@@ -249,11 +249,11 @@ def _in_vain(said: str, situation: str) -> str:
     return f"{said}\n{situation}" if situation else said
 
 
-def _has_not_happened(what: str, limit: Limit) -> str:
+def _has_not_happened(what: str, limit: WaitLimit) -> str:
     return f"{what or 'what was waited for'} has not happened within {limit.seconds:g} s"
 
 
-def _not_consumed(group: str, topic: str, limit: Limit, left: list[str]) -> str:
+def _not_consumed(group: str, topic: str, limit: WaitLimit, left: list[str]) -> str:
     said = f"group {group} has not consumed {topic} within {limit.seconds:g} s"
     return "\n".join([said, *(f"  {each}" for each in left)])
 

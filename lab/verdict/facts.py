@@ -23,7 +23,7 @@ class LoggedPartition(msgspec.Struct, frozen=True):
         return f"{self.topic}-{self.partition}"
 
 
-class CommittedOffset(msgspec.Struct, frozen=True):
+class GroupPosition(msgspec.Struct, frozen=True):
     """The position of a group in one partition."""
 
     topic: str
@@ -38,7 +38,7 @@ class ExactlyOnceFacts(msgspec.Struct, frozen=True):
     output: tuple[LoggedPartition, ...]
     group: str | None = None
     """None for an application that commits no offsets: all of the input counts as read."""
-    committed: tuple[CommittedOffset, ...] = ()
+    committed: tuple[GroupPosition, ...] = ()
     """The offsets of the group, of partitions where it has any."""
     open: tuple[TransactionSeen, ...] = ()
     """Transactions that are not over."""

@@ -12,7 +12,7 @@ from eosin.lab.common.errors import NotToldError, unknown
 from eosin.lab.common.values import ConnectionInWork, ReadRecord, StoredBatch, TransactionSeen
 from eosin.lab.history.occurrences import ANSWERED, Occurrence
 from eosin.lab.history.recording import Recording
-from eosin.lab.verdict.facts import CommittedOffset, ExactlyOnceFacts, LoggedPartition
+from eosin.lab.verdict.facts import ExactlyOnceFacts, GroupPosition, LoggedPartition
 from eosin.lab.verdict.records import text_of_id, text_of_record
 from eosin.lab.verdict.transactions import LoggedTransaction, transactions_in
 from eosin.runtime.clock import SystemClock
@@ -220,19 +220,19 @@ async def _logged(broker: BrokerReads, topics: Iterable[str]) -> tuple[LoggedPar
     return tuple(found)
 
 
-async def _committed(broker: BrokerReads, group: str | None, topics: Iterable[str]) -> list[CommittedOffset]:
+async def _committed(broker: BrokerReads, group: str | None, topics: Iterable[str]) -> list[GroupPosition]:
     found = []
     for topic in topics if group is not None else ():
         for index in range(await broker.partition_count(topic)):
             offset = await broker.committed_offset(group or "", topic, index)
             if offset is not None:
-                found.append(CommittedOffset(topic, index, offset))
+                found.append(GroupPosition(topic, index, offset))
     return found
 
 
 async def _marks(
     broker: BrokerReads, topics: Iterable[str], group: str | None, read: Iterable[str]
-) -> tuple[list[tuple[int, int]], list[CommittedOffset]]:
+) -> tuple[list[tuple[int, int]], list[GroupPosition]]:
     """Numbers that change with each write and each commit."""
     ends = [
         (await broker.end_offset(topic, index, _UNCOMMITTED), await broker.end_offset(topic, index, _COMMITTED))

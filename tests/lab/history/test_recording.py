@@ -77,7 +77,7 @@ def test_a_request_is_kept_with_whose_it_is_and_what_became_of_it() -> None:
     )
     assert (request.link, request.detail, request.code, request.rule) == (SHOP, "commit epoch 4", FENCED.name, "f1")
     assert request.fate == "answered"
-    assert request.took_us is not None
+    assert request.duration_us is not None
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_committed_values_are_compared_and_a_missing_one_is_found_where_it_was_w
     assert 'missing "c"; it is at paid-0:3 in an open transaction of producer' in str(failed.value)
     assert 'not expected paid-0:1 "b"' in str(failed.value)
     broker.transactions("paying").abort()
-    with pytest.raises(EosinAssertion, match='missing "c"; it is at paid-0:3 in a transaction of .* that was aborted'):
+    with pytest.raises(EosinAssertion, match=r'missing "c"; it is at paid-0:3 in a transaction of .* that was aborted'):
         broker.assert_committed("paid", ["a", "b", "c"])
 
 

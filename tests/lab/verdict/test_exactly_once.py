@@ -8,7 +8,7 @@ import pytest
 from eosin.lab.common.errors import EosinAssertion
 from eosin.lab.common.values import PartitionName, ReadRecord, StoredBatch, TransactionSeen
 from eosin.lab.verdict.exactly_once import Criteria, exactly_once
-from eosin.lab.verdict.facts import CommittedOffset, ExactlyOnceFacts, LoggedPartition
+from eosin.lab.verdict.facts import ExactlyOnceFacts, GroupPosition, LoggedPartition
 from eosin.lab.verdict.findings import MOST_LINES, Verdict
 
 Written = tuple[str, int, int, str]
@@ -55,7 +55,7 @@ def judged(
     outputs = (output,) if isinstance(output, LoggedPartition) else tuple(output)
     end = inputs[0].high_watermark if at is None else at
     committed = tuple(
-        CommittedOffset(each.topic, each.partition, end if index == 0 else each.high_watermark)
+        GroupPosition(each.topic, each.partition, end if index == 0 else each.high_watermark)
         for index, each in enumerate(inputs)
     )
     facts = ExactlyOnceFacts(inputs, outputs, "copier", committed, open_ids)
