@@ -1,12 +1,14 @@
 """`AsyncBrokerApi`: the names of `BrokerApi`, to be awaited: properties that ask the broker too."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import cached_property
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from eosin.lab import client_settings
-from eosin.lab.broker_api import READ_COMMITTED, WAIT_S, still_open, topic_configs
+from eosin.lab.broker_api import READ_COMMITTED, topic_configs
+from eosin.lab.common.errors import LabError
+from eosin.lab.common.limits import WAIT_S, WaitLimit
 from eosin.lab.common.values import (
     AbortedRange,
     ConnectionInWork,
@@ -22,19 +24,20 @@ from eosin.lab.crash.instances import LabInstance
 from eosin.lab.crash.life import snapshot_of
 from eosin.lab.crash.snapshot import Snapshot
 from eosin.lab.disk.disk_face import LabDiskFace
+from eosin.lab.history.faces import AsyncLabHistory
 from eosin.lab.operations import Operations, Text
 from eosin.lab.options import texts_of
+from eosin.lab.verdict.faces import AsyncVerdicts
 
 if TYPE_CHECKING:
     from eosin.lab.clock_api import AsyncBrokerClock
+    from eosin.lab.faults.faces import AsyncFaults
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_POLL_S: Final = 0.005
 
-
-class AsyncBrokerApi:
+class AsyncBrokerApi(AsyncVerdicts):
     """The abilities of brokers for tests of asyncio. Used as a context manager, it closes at the end."""
 
     @property
@@ -55,8 +58,15 @@ class AsyncBrokerApi:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.close()
+        except LabError as complaint:
+            if error is None:
+                raise
+            error.add_note(str(complaint))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.bootstrap}>"
@@ -183,7 +193,7 @@ class AsyncBrokerApi:
     ) -> list[ReadRecord]:
         """The first `count` records of a topic, or more, as soon as they can be read. After `timeout` seconds LabError
         says why they cannot."""
-        return await self.call(Operations.read_some, topic, count, isolation, partition, round(timeout * 1000))
+        return await self.call(Operations.read_some, topic, count, isolation, partition, WaitLimit(timeout).left_ms())
 
     # Time
 
@@ -200,29 +210,23 @@ class AsyncBrokerApi:
         LabError after `timeout` seconds."""
         await self.call(Operations.settle, quiet_ms, timeout * 1000)
 
-    # Reasons and waits
+    @property
+    def faults(self) -> "AsyncFaults":
+        """Its scripted faults: `await faults.on("EndTxn").lose("answer")`."""
+        from eosin.lab.faults.faces import AsyncFaults
+
+        return AsyncFaults(self)
+
+    # Reasons and the past; waits and assertions are those of `AsyncVerdicts`
+
+    @property
+    def history(self) -> AsyncLabHistory:
+        """All that has happened in it."""
+        return AsyncLabHistory(self)
 
     async def explain(self, subject: str) -> str:
         """Explain in a sentence or two why a transactional id, a partition, a topic or a group is as it is."""
         return await self.call(Operations.explain, subject)
-
-    async def wait_until(
-        self, condition: Callable[[], Coroutine[Any, Any, object]], *, timeout: float = WAIT_S, what: str = ""
-    ) -> None:
-        """Wait until what `condition` returns, once awaited, is true. Raises AssertionError after `timeout` seconds;
-        `what` names it there."""
-        try:
-            async with asyncio.timeout(timeout):
-                while not await condition():  # noqa: ASYNC110 - it is whatever a test says
-                    await asyncio.sleep(_POLL_S)
-        except TimeoutError:
-            raise AssertionError(f"{what or 'what was waited for'} has not happened within {timeout:g} s") from None
-
-    async def assert_no_open_transactions(self) -> None:
-        """Raise AssertionError with the explanation of each transaction that is open."""
-        found = await self.open_transactions()
-        if found:
-            raise AssertionError(still_open([await self.explain(each.transactional_id) for each in found]))
 
 
 class AsyncLabTopic:

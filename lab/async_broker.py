@@ -9,6 +9,7 @@ from eosin.client.errors import ClientError
 from eosin.lab.async_api import AsyncBrokerApi
 from eosin.lab.broker import ThreadedBroker
 from eosin.lab.common.errors import LabError
+from eosin.lab.history.recording import PROTOCOL
 from eosin.lab.operations import Operations
 from eosin.lab.options import FLOWING, LAB, Topics, checked_snapshot, options_of
 
@@ -36,6 +37,7 @@ class AsyncBroker(AsyncBrokerApi):
         snapshot: "Snapshot | str | None" = None,
         clock: str = FLOWING,
         clock_at: int | None = None,
+        record: str = PROTOCOL,
     ) -> None:
         """Check the options. Raises LabError."""
         self._options: Final = options_of(
@@ -49,6 +51,7 @@ class AsyncBroker(AsyncBrokerApi):
             seed=seed,
             clock=clock,
             clock_at=clock_at,
+            record=record,
         )
         self._snapshot: Final = checked_snapshot(snapshot)
         self._held: ThreadedBroker | None = None

@@ -19,6 +19,7 @@ from eosin.client.errors import ClientError
 from eosin.lab.broker_api import BrokerApi, closed
 from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ConnectionInWork
+from eosin.lab.history.recording import PROTOCOL
 from eosin.lab.lab_broker import CLOSE_S, LabBroker
 from eosin.lab.lab_thread import acquire_thread, release_thread
 from eosin.lab.operations import Operations
@@ -188,6 +189,8 @@ class ThreadedBroker:
         release_thread(self.thread)
         if left and self._options.strict_clients:
             raise LabError(f"the broker was closed while {'; '.join(map(str, left))}: close clients first")
+        if complaints := self.broker.complaints:
+            raise LabError("; ".join(complaints))
 
 
 class Broker(BrokerApi):
@@ -207,13 +210,15 @@ class Broker(BrokerApi):
         snapshot: "Snapshot | str | None" = None,
         clock: str = FLOWING,
         clock_at: int | None = None,
+        record: str = PROTOCOL,
     ) -> None:
         """`topics` are names, or the number of partitions by name; `settings` are the broker's own, by Kafka's names.
         `disk` is `lab`, which lies as a test says and goes with the broker, `memory`, or the path of a directory;
         `durability` is `fsync`, `os` or `memory`. `port` 0 is a free one. `seed` is that of torn writes. It starts from
         `snapshot`, which may be the name of a ready-made one. With `strict_clients`, `close` raises LabError for a
         client that waits for a response. Its `clock` is `flowing` or `frozen`, and begins at `clock_at`, in ms since
-        the epoch: now or later. Raises LabError."""
+        the epoch: now or later. `record` is how much of a history is kept: `off`, `protocol`, or `full` with the values
+        of records. Raises LabError."""
         self._held: Final = ThreadedBroker(
             options_of(
                 topics=topics,
@@ -226,6 +231,7 @@ class Broker(BrokerApi):
                 seed=seed,
                 clock=clock,
                 clock_at=clock_at,
+                record=record,
             ),
             checked_snapshot(snapshot),
         ).start()

@@ -1,13 +1,14 @@
 """`BrokerApi`: a broker as a test sees it, whatever thread or process it runs in; each call returns when it has
 happened. The same names, to be awaited, are in `async_api`."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from eosin.lab import client_settings
 from eosin.lab.common.errors import LabError
+from eosin.lab.common.limits import WAIT_S, WaitLimit
 from eosin.lab.common.values import (
     AbortedRange,
     ConnectionInWork,
@@ -23,9 +24,13 @@ from eosin.lab.crash.instances import LabInstance
 from eosin.lab.crash.life import snapshot_of
 from eosin.lab.crash.snapshot import Snapshot
 from eosin.lab.disk.disk_face import LabDiskFace
+from eosin.lab.history.faces import LabHistory
 from eosin.lab.operations import Operations, Text
 from eosin.lab.options import text_of, texts_of
-from eosin.runtime.clock import SystemClock, pause
+from eosin.lab.verdict.faces import Verdicts
+
+if TYPE_CHECKING:
+    from eosin.lab.faults.faces import Faults
 
 if TYPE_CHECKING:
     from eosin.lab.clock_api import BrokerClock
@@ -34,12 +39,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 READ_COMMITTED: Final = "read_committed"
-WAIT_S: Final = 10.0
-"""Longest wait, unless a test names another."""
-_POLL_MS: Final = 5
 
 
-class BrokerApi:
+class BrokerApi(Verdicts):
     """The abilities of all brokers for tests. Used as a context manager, it closes at the end."""
 
     @property
@@ -63,7 +65,12 @@ class BrokerApi:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except LabError as complaint:
+            if error is None:
+                raise
+            error.add_note(str(complaint))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.bootstrap}>"
@@ -190,7 +197,7 @@ class BrokerApi:
     ) -> list[ReadRecord]:
         """The first `count` records of a topic, or more, as soon as they can be read. After `timeout` seconds LabError
         says why they cannot."""
-        return self.call(Operations.read_some, topic, count, isolation, partition, round(timeout * 1000))
+        return self.call(Operations.read_some, topic, count, isolation, partition, WaitLimit(timeout).left_ms())
 
     # Time
 
@@ -207,26 +214,23 @@ class BrokerApi:
         LabError after `timeout` seconds."""
         self.call(Operations.settle, quiet_ms, timeout * 1000)
 
-    # Reasons and waits
+    @property
+    def faults(self) -> "Faults":
+        """Its scripted faults: `faults.on("EndTxn").lose("answer")`."""
+        from eosin.lab.faults.faces import Faults
+
+        return Faults(self)
+
+    # Reasons and the past; waits and assertions are those of `Verdicts`
+
+    @property
+    def history(self) -> LabHistory:
+        """All that has happened in it."""
+        return LabHistory(self)
 
     def explain(self, subject: str) -> str:
         """Explain in a sentence or two why a transactional id, a partition, a topic or a group is as it is."""
         return self.call(Operations.explain, subject)
-
-    def wait_until(self, condition: Callable[[], object], *, timeout: float = WAIT_S, what: str = "") -> None:
-        """Wait until `condition` is true. Raises AssertionError after `timeout` seconds; `what` names it there."""
-        clock = SystemClock()
-        deadline = clock.elapsed_ms() + timeout * 1000
-        while not condition():
-            if clock.elapsed_ms() >= deadline:
-                raise AssertionError(f"{what or 'what was waited for'} has not happened within {timeout:g} s")
-            pause(_POLL_MS)
-
-    def assert_no_open_transactions(self) -> None:
-        """Raise AssertionError with the explanation of each transaction that is open."""
-        found = self.open_transactions()
-        if found:
-            raise AssertionError(still_open([self.explain(each.transactional_id) for each in found]))
 
 
 class LabTopic:
@@ -380,12 +384,6 @@ class LabGroup:
 def topic_configs(configs: Mapping[str, object]) -> dict[str, str]:
     """Configs of a topic by Kafka's names."""
     return {name.replace("_", "."): text_of(value) for name, value in configs.items()}
-
-
-def still_open(explanations: Sequence[str]) -> str:
-    """The message for transactions that are open and should not be."""
-    number = f"{len(explanations)} transactions are" if len(explanations) > 1 else "a transaction is"
-    return "\n".join([f"{number} still open:", *explanations])
 
 
 def closed(name: str) -> LabError:

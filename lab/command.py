@@ -16,6 +16,7 @@ from eosin.cli.common.arguments import Parser, fail
 from eosin.lab import control
 from eosin.lab.broker import ThreadedBroker
 from eosin.lab.common.errors import LabError
+from eosin.lab.history.recording import LEVELS, OFF
 from eosin.lab.options import FLOWING, LAB, READY_MADE, BrokerOptions, checked_snapshot, options_of
 from eosin.runtime.logging_format import setup_logging
 from eosin.runtime.version import VERSION
@@ -71,6 +72,7 @@ def parser() -> Parser:
     )
     options.add_argument("--seed", type=int, metavar="N", help="the seed of torn writes")
     options.add_argument("--snapshot", choices=READY_MADE, help="start in a state that is hard to get into")
+    options.add_argument("--record", choices=LEVELS, default=OFF, help=argparse.SUPPRESS)  # ProcessBroker's own
     ready = options.add_mutually_exclusive_group()
     ready.add_argument(
         "--ready-fd", type=int, metavar="N", help="write HOST:PORT to this descriptor when ready, and close it"
@@ -107,6 +109,7 @@ def _options(chosen: argparse.Namespace) -> BrokerOptions:
         seed=chosen.seed,
         clock=chosen.clock,
         clock_at=chosen.clock_at,
+        record=chosen.record,
     )
 
 

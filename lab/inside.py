@@ -13,6 +13,8 @@ from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.lab.clock.lab_clock import LabClock
 from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ConnectionInWork
+from eosin.lab.history.decisions import record_decisions
+from eosin.lab.history.recording import Recording
 from eosin.lab.inside_facts import InsideFacts
 from eosin.node.running import RunningNode
 from eosin.observe.recorder.events import EventKind, Notable, TransactionSummary
@@ -42,11 +44,15 @@ class Inside:
 
     markers_ms: Final = MARKERS_MS
 
-    def __init__(self, node: RunningNode, clock: LabClock, before: "Inside | None" = None) -> None:
+    def __init__(
+        self, node: RunningNode, clock: LabClock, recording: Recording | None = None, before: "Inside | None" = None
+    ) -> None:
         """`before` is that of the broker's life before this one: outcomes go on where they were."""
         self._node: Final = node
         self.clock: Final = clock
         """The broker's."""
+        self.recording: Final = recording
+        """The history of the broker, if one is kept."""
         self.on_outcome: Callable[[str, str], None] | None = None
         """Called with an id and the outcome of its transaction, or `expired`."""
         self._ended: defaultdict[str, deque[str]] = (
@@ -62,6 +68,8 @@ class Inside:
         self._forward = recorder.on_notable
         recorder.on_ended = self._record_end
         recorder.on_notable = self._record_notable
+        if recording is not None:
+            record_decisions(node, recording)
 
     def _take_over(self, before: "Inside") -> None:
         """Remember the transactions that were under way when the broker ended, and that its start ends."""
@@ -109,6 +117,14 @@ class Inside:
         """A transactional id as the coordinator has it; None for one that it does not know."""
         return self._node.services.transactions.txn(transactional_id)
 
+    def find_id(self, producer_id: int) -> str | None:
+        """The transactional id of a producer id; None for one that has none."""
+        for txns in self._node.services.transactions.txns():
+            for txn in txns:
+                if producer_id in (txn.producer_id, txn.previous_producer_id):
+                    return txn.transactional_id
+        return None
+
     def outcomes(self, transactional_id: str) -> list[str]:
         """The outcomes of the transactions that are over. Raises LabError without a recorder."""
         if self._recorder is None:
@@ -127,6 +143,15 @@ class Inside:
                 return event.what
         txn = self.txn(transactional_id)
         return "commit" if txn is not None and txn.state is TransactionState.PREPARE_COMMIT else "abort"
+
+    def fences(self, transactional_id: str) -> list[str]:
+        """The causes for which producers of an id were fenced, oldest first, as far as they are remembered."""
+        track = None if self._recorder is None else self._recorder.history(transactional_id)
+        if track is None:
+            return []
+        by_operator = [(each.at_ms, "operator") for each in track.notable if each.kind is EventKind.OPERATOR]
+        found = [*((each.at_ms, each.cause.value) for each in track.takeovers), *by_operator]
+        return [cause for _, cause in sorted(found)]
 
     def has_markers_to_write(self) -> bool:
         """True if a transaction is decided, and not written to all of its partitions."""

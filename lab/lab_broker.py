@@ -7,7 +7,7 @@ life to the next. What it has written to a disk of the lab goes when it closes.
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, Self
 
@@ -17,23 +17,30 @@ from eosin.lab.clock.lab_clock import ClockError, LabClock
 from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ConnectionInWork
 from eosin.lab.crash.endpoints import LabEndpoints, Ports
+from eosin.lab.crash.lab_markers import LabMarkers
 from eosin.lab.disk.lab_disk import LabDisk
 from eosin.lab.disk.lab_flusher import LabFlusher
 from eosin.lab.disk.lying_files import Stopped
+from eosin.lab.disk.points import COMPLETE, DISK, INNER_POINTS, MARKER, PREPARED, Moment, Points
+from eosin.lab.faults.armed_rules import ArmedRules, FaultHooks
+from eosin.lab.history.hooks import RecordingHooks
+from eosin.lab.history.recording import OFF, Recording
 from eosin.lab.inside import Inside
 from eosin.lab.inside_client import InsideClient
 from eosin.lab.operations import Operations
 from eosin.lab.options import FROZEN, FSYNC, LAB, LAB_DIR, MEMORY, BrokerOptions, text_of
+from eosin.network.request_hooks import RequestHooks
 from eosin.node.node import Given, Node
 from eosin.node.running import RunningNode
+from eosin.runtime.chance import SystemChance
 from eosin.settings.start_error import StartError
 
 if TYPE_CHECKING:
     from eosin.lab.crash.snapshot import Snapshot
-    from eosin.lab.disk.points import Points
 
 log = logging.getLogger(__name__)
 
+_SEEDS: Final = 2**32
 CLOSE_S: Final = 2.0
 """Longest time that a close may take."""
 _TURNS: Final = 100
@@ -54,15 +61,20 @@ class LabBroker:
     """A broker that serves, or is down between two lives (`Life`)."""
 
     def __init__(
-        self, options: BrokerOptions, leave_loop: LeaveLoop | None = None, points: "Points | None" = None
+        self, options: BrokerOptions, leave_loop: LeaveLoop | None = None, points: Points | None = None
     ) -> None:
         """Use `start`."""
         self._options = options
         self._leave_loop: Final = leave_loop
         self._ports: Final = Ports()
         self._clock: Final = _clock_of(options)
-        self._points: Final = points
+        self._recording: Final = None if options.record == OFF else Recording(self._clock, level=options.record)
+        self.rules: Final = ArmedRules(seed=_seed_of(options), wire=self._clock.wire, virtual=self._clock)
+        """The rules of scripted faults, in all of its lives."""
+        self.rules.crash = self._crash_by_rule
+        self._points: Final[Points] = self.rules if points is None else points
         self._disk: LabDisk | None = self._new_disk() if options.disk == LAB else None
+        self.rules.points.update(_points_of(options))
         self._endpoints: LabEndpoints | None = None
         self._node: RunningNode | None = None
         self._inside: Inside | None = None
@@ -81,7 +93,7 @@ class LabBroker:
         *,
         leave_loop: LeaveLoop | None = None,
         snapshot: "Snapshot | None" = None,
-        points: "Points | None" = None,
+        points: Points | None = None,
     ) -> Self:
         """Start it, with its topics. Without `leave_loop` it cannot crash. At `points` rules fire. Raises LabError."""
         broker = cls(options, leave_loop, points)
@@ -142,22 +154,19 @@ class LabBroker:
             "clock": self._clock,
             "session_clock": self._clock.sessions,
             "wire_clock": self._clock.wire,
+            "hooks": self._hooks(),
+            "markers": partial(LabMarkers, points=self._points, find_id=self._find_id),
         }
         if disk is not None:
             disk.on_stop = self._stopped_by_disk
             given["disk"] = disk
             if options.durability == FSYNC:
                 given["flusher"] = LabFlusher(self._points, disk.sync_ms)
-            if self._points is not None:
-                disk.watch = partial(_reach_disk, self._points)
+            disk.watch = partial(_reach_disk, self._points)
         elif options.data_dir is not None:
             from eosin.lab.disk.lab_directory import prepare_directory
 
             prepare_directory(options.data_dir, config)
-        if self._points is not None:
-            from eosin.lab.crash.lab_markers import LabMarkers
-
-            given["markers"] = partial(LabMarkers, points=self._points, find_id=self._find_id)
         self.is_up = True
         try:
             node = await Node.alone(config, **given).start()
@@ -166,13 +175,26 @@ class LabBroker:
             raise LabError(str(refused)) from None
         self._node = node
         self.bootstrap = self.bootstrap or node.addresses[0]
-        self._inside = Inside(node, self._clock, self._inside)
+        self._inside = Inside(node, self._clock, self._recording, self._inside)
         if self._operations is None or self._client is None:
             self._client = InsideClient(node)
             self._operations = Operations(self._client, self._inside, life=self)
+            self._operations.rules = self.rules
         else:
             self._client.follow(node)
             self._operations.follow(self._inside)
+
+    def _hooks(self) -> RequestHooks:
+        hooks: RequestHooks = FaultHooks(self.rules)
+        if self._recording is not None:
+            hooks = recorder = RecordingHooks(self._recording, hooks)
+            self.rules.on_event = recorder.fired
+        return hooks
+
+    @property
+    def complaints(self) -> list[str]:
+        """The reasons for which a test fails that has used it, once it is closed."""
+        return self.rules.complaints
 
     async def close(self) -> list[ConnectionInWork]:
         """Stop it. Returns the connections whose requests it has not answered, after a warning in the log."""
@@ -192,6 +214,7 @@ class LabBroker:
         """End a life in order."""
         self.is_up = False
         assert self._node is not None
+        self.rules.end()
         try:
             async with asyncio.timeout(CLOSE_S):
                 await self._node.shutdown()
@@ -199,12 +222,8 @@ class LabBroker:
             log.warning("the broker was not closed within %g s", CLOSE_S)
 
     def _find_id(self, producer_id: int) -> str | None:
-        """The transactional id of a producer."""
-        for txns in self.node.services.transactions.txns():
-            for txn in txns:
-                if producer_id in (txn.producer_id, txn.previous_producer_id):
-                    return txn.transactional_id
-        return None
+        """The transactional id of a producer; in a start as the life before knew it."""
+        return None if self._inside is None else self._inside.find_id(producer_id)
 
     # From life to life ----------------------------------------------------------------------------------------------
 
@@ -224,6 +243,9 @@ class LabBroker:
             self.disk.stop()
             self._die(power=power, restart_after_ms=restart_after_ms)
         raise Stopped
+
+    def _crash_by_rule(self, power: bool, restart_after_ms: float) -> NoReturn:
+        self.crash_here(power=power, restart_after_ms=restart_after_ms)
 
     def _stopped_by_disk(self) -> None:
         """The disk has refused a call for good, in the middle of it."""
@@ -250,9 +272,12 @@ class LabBroker:
         if self._node is not None:
             self._node.is_stopping = True
             transports = _transports_of(self._node)
+            for connection in self._node.host.connections:
+                connection.stop_beginning()
         if self._endpoints is not None:
             self._endpoints.abandon()
         hang_up(transports)
+        self.rules.end()
         after = partial(self._come_back, power=power, restart=restart, after_ms=restart_after_ms, snapshot=snapshot)
         self._leave_loop(after, transports, is_asked=is_asked)
 
@@ -352,9 +377,13 @@ class LabBroker:
         return disk
 
 
-def _reach_disk(points: "Points", call: str, path: str) -> None:
-    from eosin.lab.disk.points import DISK, Moment
+def _points_of(options: BrokerOptions) -> Collection[str]:
+    """The points inside a broker with these options."""
+    on_disk = (DISK,) if options.disk == LAB else ()
+    return (*on_disk, *(INNER_POINTS if on_disk and options.durability == FSYNC else (PREPARED, MARKER, COMPLETE)))
 
+
+def _reach_disk(points: Points, call: str, path: str) -> None:
     if points.watches(DISK):
         points.reached(Moment(DISK, call=call, path=path))
 
@@ -380,3 +409,7 @@ def _transports_of(node: RunningNode) -> list[asyncio.Transport]:
         if raw is not None:
             found.append(raw)
     return found
+
+
+def _seed_of(options: BrokerOptions) -> int:
+    return SystemChance().below(_SEEDS) if options.seed is None else options.seed

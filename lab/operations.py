@@ -35,7 +35,10 @@ from eosin.lab.common.values import (
 from eosin.lab.crash.instances import InstanceOperations
 from eosin.lab.crash.life import Life, LifeOperations
 from eosin.lab.disk.disk_operations import DiskOperations, HasDisk
+from eosin.lab.faults.operations import FaultOperations
+from eosin.lab.history.operations import HistoryOperations
 from eosin.lab.inside import Inside
+from eosin.lab.verdict.operations import VerdictOperations
 from eosin.observe.explain.cluster_facts import ClusterFacts
 from eosin.observe.explain.subjects import find
 from eosin.protocol.errors import ErrorCode
@@ -66,7 +69,15 @@ class WholeBroker(Life, HasDisk, Protocol):
     """A broker of the lab, from its start to its close."""
 
 
-class Operations(ClockOperations, LifeOperations, DiskOperations, InstanceOperations):
+class Operations(
+    HistoryOperations,
+    VerdictOperations,
+    FaultOperations,
+    ClockOperations,
+    LifeOperations,
+    DiskOperations,
+    InstanceOperations,
+):
     """The requests that tests make of one broker."""
 
     def __init__(
@@ -79,6 +90,7 @@ class Operations(ClockOperations, LifeOperations, DiskOperations, InstanceOperat
     ) -> None:
         self._client = client
         self._inside = inside
+        self.recording = None if inside is None else inside.recording
         self._timeout_ms = timeout_ms
         self._life = self._has_disk = life
         self._instances = []
@@ -423,6 +435,10 @@ class Operations(ClockOperations, LifeOperations, DiskOperations, InstanceOperat
             else self._inside.facts(self._client)
         )
         return (await find(facts, subject, None)).text
+
+    async def fences(self, transactional_id: str) -> list[str]:
+        """The causes for which producers of an id were fenced, as the coordinator's recorder names them."""
+        return self._inside_for("why a producer was fenced").fences(transactional_id)
 
     async def connections(self) -> list[ConnectionInWork]:
         """The connections of clients, and the requests that each waits for."""

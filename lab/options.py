@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from eosin.lab.common.errors import LabError, unknown
+from eosin.lab.history.recording import LEVELS, PROTOCOL
 from eosin.node.configuration import load_config
 from eosin.settings.broker import DURABILITIES, BrokerConfig
 from eosin.settings.first_topics import FirstTopic
@@ -65,10 +66,12 @@ class BrokerOptions(msgspec.Struct, frozen=True):
     disk: str = LAB
     """`lab`, `memory`, or the path of a data directory."""
     seed: int | None = None
-    """Of the luck that torn writes have; None for one of its own."""
+    """Of what happens by chance; None is any."""
     clock: str = FLOWING
     clock_at: int | None = None
     """The time of its clock at the beginning, in ms since the epoch; None is now."""
+    record: str = PROTOCOL
+    """The level of the history that is kept: one of `LEVELS`."""
 
     @property
     def again(self) -> dict[str, Any]:
@@ -83,6 +86,7 @@ class BrokerOptions(msgspec.Struct, frozen=True):
             "seed": self.seed,
             "clock": self.clock,
             "clock_at": self.clock_at,
+            "record": self.record,
         }
 
     @property
@@ -120,12 +124,17 @@ def options_of(
     seed: int | None = None,
     clock: str = FLOWING,
     clock_at: int | None = None,
+    record: str = PROTOCOL,
 ) -> BrokerOptions:
     """The checked options. Raises LabError."""
     if clock not in (FLOWING, FROZEN):
         raise LabError(f"clock is {FLOWING} or {FROZEN}, not {clock!r}")
     if clock_at is not None and not isinstance(clock_at, int):
         raise LabError(f"clock_at is a time in ms since the epoch, as {1000 * 2**31}, not {clock_at!r}")
+    if record not in LEVELS:
+        raise LabError(f"record is one of {', '.join(LEVELS)}, not {record!r}")
+    if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
+        raise LabError(f"a seed is a whole number, not {seed!r}")
     words = texts_of(settings)
     durability, disk = _disk_of(durability, words.get("log.dirs", disk))
     options = BrokerOptions(
@@ -139,6 +148,7 @@ def options_of(
         seed,
         clock,
         clock_at,
+        record,
     )
     if options.config().is_joined:
         raise LabError("a broker of the lab runs alone: leave out the settings that name controllers")

@@ -16,12 +16,16 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 from eosin.lab import control
 from eosin.lab.broker_api import BrokerApi, closed
 from eosin.lab.common.errors import LabError
+from eosin.lab.history.recording import PROTOCOL
 from eosin.lab.lab_thread import acquire_thread, release_thread
 from eosin.lab.operations import Operations
 from eosin.lab.options import FLOWING, LAB, BrokerOptions, Topics, checked_snapshot, options_of
 
 if TYPE_CHECKING:
     from eosin.lab.crash.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from eosin.lab.faults.faces import Faults
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -47,6 +51,7 @@ class ProcessBroker(BrokerApi):
         snapshot: "Snapshot | str | None" = None,
         clock: str = FLOWING,
         clock_at: int | None = None,
+        record: str = PROTOCOL,
     ) -> None:
         """The options are those of `Broker`. Raises LabError."""
         self._options: Final = options_of(
@@ -60,6 +65,7 @@ class ProcessBroker(BrokerApi):
             seed=seed,
             clock=clock,
             clock_at=clock_at,
+            record=record,
         )
         chosen = checked_snapshot(snapshot)
         self._ready_made: Final = chosen if isinstance(chosen, str) else None
@@ -67,6 +73,7 @@ class ProcessBroker(BrokerApi):
         self._lock: Final = threading.RLock()
         self._is_paused = False
         self._is_closed = False
+        self._has_faults = False
         # Linux ends a child with the thread that made it, so a thread makes it that lives as long as it does.
         self._thread: Final = acquire_thread()
         self._process: Final[subprocess.Popen[bytes]] = self._child()
@@ -142,9 +149,11 @@ class ProcessBroker(BrokerApi):
         with self._lock:
             if self._is_closed:
                 return
-            left = []
+            left, complaints = [], []
             if self._process.poll() is None:
                 self.resume()
+                if self._has_faults:
+                    complaints = self.call(Operations.fault_complaints, False)
                 if self._options.strict_clients:
                     left = [each for each in self.connections() if each.waits_for]
             self._is_closed = True
@@ -158,6 +167,14 @@ class ProcessBroker(BrokerApi):
             release_thread(self._thread)
         if left:
             raise LabError(f"the broker was closed while {'; '.join(map(str, left))}: close clients first")
+        if complaints:
+            raise LabError("; ".join(complaints))
+
+    @property
+    def faults(self) -> "Faults":
+        """Its scripted faults; those that call functions of a test need a `Broker`."""
+        self._has_faults = True
+        return super().faults
 
     def _check_usable(self) -> None:
         if os.getpid() != self._pid:
@@ -201,7 +218,8 @@ def _spawn(options: BrokerOptions, snapshot: str | None) -> "subprocess.Popen[by
     settings = [word for name, value in options.settings.items() for word in ("--set", f"{name}={value}")]
     where = f"{options.host}:{options.port}"
     command = [sys.executable, "-P", "-m", "eosin.lab.command", "--control", "--listen", where, "--topics", topics]
-    command += ["--durability", options.durability, "--disk", options.disk, "--clock", options.clock, *settings]
+    command += ["--durability", options.durability, "--disk", options.disk, "--clock", options.clock]
+    command += ["--record", options.record, *settings]
     if options.seed is not None:
         command += ["--seed", str(options.seed)]
     if snapshot is not None:

@@ -8,6 +8,7 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
@@ -29,6 +30,7 @@ OPTIONS: Final = (
     "snapshot",
     "clock",
     "clock_at",
+    "record",
 )
 """Names that the marker `eosin` takes."""
 THREAD: Final = "thread"
@@ -55,6 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--eosin-bootstrap", metavar="HOST:PORT", help="test against this broker; what it cannot tell is skipped"
     )
+    group.addoption("--eosin-save", metavar="DIR", help="keep the history of the brokers of failed tests here, as JSON")
     parser.addini("eosin_mode", "where brokers of eosin run: thread or process", default=THREAD)
     parser.addini("eosin_settings", "settings of every broker, NAME=VALUE, one a line", type="linelist", default=[])
     parser.addini("eosin_durability", "memory, os or fsync (the default)", default="")
@@ -85,6 +88,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     brokers = [arguments[name] for name in FIXTURES if name in arguments] + item.stash.get(_extra, [])
     if brokers and report.when != "teardown":
         report.sections.append(("Eosin", _report_of(brokers)))
+        folder = item.config.getoption("--eosin-save")
+        if folder:
+            report.sections.append(("Eosin, saved", _saved(folder, item.nodeid, brokers)))
 
 
 def _report_of(brokers: "list[BrokerApi]") -> str:
@@ -97,6 +103,22 @@ def _report_of(brokers: "list[BrokerApi]") -> str:
         return report_of(brokers)
     except (LabError, ImportError, OSError, RuntimeError) as error:
         return f"nothing can be told of the brokers: {type(error).__name__}: {error}"
+
+
+def _saved(folder: str, test: str, brokers: "list[BrokerApi]") -> str:
+    """Write the run of a failed test into a file; a sentence about it."""
+    from eosin.lab.common.errors import LabError
+
+    name = _ILLEGAL.sub("-", test).strip("-")
+    path = Path(folder) / f"eosin-{name[-LONGEST_NAME:]}.json"
+    try:
+        from eosin.lab.report import saved_run
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(saved_run(test, brokers))
+    except (LabError, ImportError, OSError, RuntimeError) as error:
+        return f"nothing can be saved at {path}: {type(error).__name__}: {error}"
+    return f"the history of its brokers is in {path}"
 
 
 @pytest.fixture

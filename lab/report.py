@@ -1,13 +1,19 @@
-"""`report_of`: what a failed test says of its brokers: open transactions, connections, warnings."""
+"""`report_of`: what a failed test says of its brokers: open transactions, connections, warnings, the last of the
+history. `saved_run` has all of it, for a file."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+import msgspec
+
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import LabError
+from eosin.lab.history.operations import HistoryOperations
 
 MOST: Final = 10
 """Brokers, and lines of a kind for each."""
+MOST_HISTORY: Final = 40
+"""Lines of the history of each."""
 
 
 def report_of(brokers: Iterable[BrokerApi]) -> str:
@@ -28,14 +34,36 @@ def _lines(broker: BrokerApi) -> Iterator[str]:
     warnings = getattr(broker, "warnings", ())
     if warnings:
         yield from _section("warnings", lambda: list(warnings))
+    yield from _section("history", lambda: broker.call(HistoryOperations.last_lines, MOST_HISTORY), most=MOST_HISTORY)
 
 
-def _section(title: str, find: Callable[[], list[str]]) -> Iterator[str]:
+def _section(title: str, find: Callable[[], list[str]], *, most: int = MOST) -> Iterator[str]:
     try:
         found = find()
     except LabError as refused:
         found = [f"not told: {refused}"]
     yield f"  {title}: {'' if found else 'none'}".rstrip()
-    yield from (f"    {each}" for each in found[:MOST])
-    if len(found) > MOST:
-        yield f"    and {len(found) - MOST} more"
+    yield from (f"    {each}" for each in found[:most])
+    if len(found) > most:
+        yield f"    and {len(found) - most} more"
+
+
+def saved_run(test: str, brokers: Iterable[BrokerApi]) -> bytes:
+    """All that is known of the brokers of a test, as JSON."""
+    return msgspec.json.format(msgspec.json.encode({"test": test, "brokers": [_saved(each) for each in brokers]}))
+
+
+def _saved(broker: BrokerApi) -> dict[str, object]:
+    found: dict[str, object] = {"bootstrap": broker.bootstrap, "warnings": list(getattr(broker, "warnings", ()))}
+    parts: dict[str, Callable[[], object]] = {
+        "open_transactions": broker.open_transactions,
+        "connections": broker.connections,
+        "kept": lambda: broker.history.span,
+        "history": broker.history.events,
+    }
+    for name, find in parts.items():
+        try:
+            found[name] = find()
+        except LabError as refused:
+            found[name] = f"not told: {refused}"
+    return found

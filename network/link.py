@@ -67,6 +67,11 @@ class Link:
         return self._connection.is_gone
 
     @property
+    def is_closing(self) -> bool:
+        """True if it is being closed: responses that are not in its transport do not leave any more."""
+        return self._transport is None or self._transport.is_closing()
+
+    @property
     def is_stalled(self) -> bool:
         """True between `stall` and `release`."""
         return self._responses.is_withheld

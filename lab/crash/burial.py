@@ -1,7 +1,7 @@
 """`bury`: the end of an event loop whose broker has crashed: nothing of it runs any more.
 
-Always true: what its coroutines do to tidy up reaches nothing that is alive: the disk refuses, sockets are shut down,
-and the loop takes no more callbacks.
+Always true: what its coroutines and callbacks do to tidy up reaches nothing that is alive: the disk refuses, and sockets
+are shut down.
 """
 
 import asyncio
@@ -31,14 +31,19 @@ def hang_up(transports: Iterable[asyncio.Transport]) -> None:
 
 def bury(loop: asyncio.AbstractEventLoop, transports: Iterable[asyncio.Transport] = ()) -> None:
     """Forget all that a loop was to do, and close it. In its own thread, when it does not run."""
-    for task in asyncio.all_tasks(loop):
-        _forget(task)
+    _forget_all(loop)
     for each in transports:
         each.abort()
-        # asyncio's own transports close their sockets in a callback, which nobody will call.
-        if (left := getattr(each, "_sock", None)) is not None:
-            left.close()
+    # A transport gives its socket back in a callback, so there is one more turn, of tasks that have nothing to do.
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    _forget_all(loop)
     loop.close()
+
+
+def _forget_all(loop: asyncio.AbstractEventLoop) -> None:
+    for task in asyncio.all_tasks(loop):
+        _forget(task)
 
 
 def _forget(task: "asyncio.Task[Any]") -> None:

@@ -213,16 +213,16 @@ def test_files_in_a_directory_that_a_test_names_stay(tmp_path: Path) -> None:
 
 def test_a_place_for_files_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(LabError, match="cannot use .*file: File exists"):
+    with pytest.raises(LabError, match=r"cannot use .*file: File exists"):
         Broker(disk=tmp_path / "file")
     with pytest.raises(LabError, match="is not empty, and no data directory of a broker for tests: name a new one"):
         Broker(disk=tmp_path)
 
 
 def test_a_disk_and_a_durability_that_do_not_go_together_are_refused() -> None:
-    with pytest.raises(LabError, match="keeps nothing, so leave out durability='fsync'"):
+    with pytest.raises(LabError, match="keeps nothing, so leave out durability"):
         Broker(disk="memory", durability="fsync")
-    with pytest.raises(LabError, match='disk is "lab", "memory" or the pathlib.Path of a directory'):
+    with pytest.raises(LabError, match='disk is "lab", "memory" or the'):
         Broker(disk="labs")
 
 

@@ -1,5 +1,6 @@
 """The fixtures of pytest, in runs of pytest of their own: each is a process, so they are few and show much."""
 
+import json
 import subprocess
 import sys
 
@@ -79,6 +80,7 @@ import threading
 import pytest
 
 def test_open(eosin):
+    eosin.produce("orders", "w", transactional_id="invoicing-0")
     eosin.produce("orders", "x", transactional_id="invoicing-1", commit=False)
     assert eosin.topic("orders").values() == [b"x"]
 
@@ -130,7 +132,7 @@ def test_workers_have_brokers_of_their_own_and_both_modes_pass_the_same_tests(py
 
 def test_a_failure_tells_of_its_brokers(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(FAILING)
-    result = pytester.runpytest_subprocess(*BARE, timeout=HANG_S)
+    result = pytester.runpytest_subprocess(*BARE, "--eosin-save", "saved", timeout=HANG_S)
     result.assert_outcomes(failed=2, errors=2)
     result.stdout.fnmatch_lines(
         [
@@ -141,8 +143,20 @@ def test_a_failure_tells_of_its_brokers(pytester: pytest.Pytester) -> None:
             "  open transactions:",
             "    invoicing-1 has a transaction open since *",
             "  connections: none",
+            "  history:",
+            "    +* prepared invoicing-0 orders-0 commit epoch *",
+            "    +* complete invoicing-0 commit",
+            "*- Eosin, saved -*",
+            "the history of its brokers is in saved/eosin-test_a_failure_tells_of_its_brokers.py-test_open.json*",
         ]
     )
+    saved = json.loads(
+        (pytester.path / "saved" / "eosin-test_a_failure_tells_of_its_brokers.py-test_open.json").read_bytes()
+    )
+    assert saved["test"] == "test_a_failure_tells_of_its_brokers.py::test_open"
+    (broker,) = saved["brokers"]
+    assert [each["transactional_id"] for each in broker["open_transactions"]] == ["invoicing-1"]
+    assert broker["history"][-1]["what"] == "complete"
     assert result.stdout.str().count("- Eosin -") == 1
 
 
@@ -154,6 +168,9 @@ def test_a_report_of_many_brokers_is_short() -> None:
             return []
 
         connections = open_transactions
+
+        def call(self, *_: object) -> list[str]:
+            return []
 
     told = report_of([Quiet() for _ in range(MOST + 2)])  # type: ignore[misc]
     assert told.count("broker 127.0.0.1:9092") == MOST

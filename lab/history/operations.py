@@ -1,0 +1,96 @@
+"""`HistoryOperations`: the questions of a test about the history of its broker, and its waits for what comes next.
+
+Always true: a wait ends after at most `wait_ms`, so that whoever makes one call at a time (`ProcessBroker`) can make
+others in between; what travels is made of numbers, texts, lists and mappings.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eosin.lab.common.errors import NotToldError
+from eosin.lab.history.matching import RequestMatch, match_in
+from eosin.lab.history.occurrences import ENDS, HistorySpan, Occurrence, SeenRequest
+from eosin.lab.history.reading import check_whole, first_missing, matching, requests_in
+from eosin.lab.history.recording import OFF, Recording
+from eosin.lab.history.transcript import line_of, transcript
+from eosin.runtime.clock import SystemClock
+
+POLL_MS = 5
+"""Between two looks at a broker that keeps no history."""
+MOST_LINES = 20
+
+
+class HistoryOperations:
+    """The part of `Operations` that is about the history."""
+
+    recording: Recording | None = None
+    """None for a broker that keeps none, or that is not of the lab."""
+
+    def _recording_for(self, what: str) -> Recording:
+        if self.recording is None:
+            raise NotToldError(f'only a broker of the lab that was started with record="protocol" tells {what}')
+        return self.recording
+
+    async def history(self, since: int) -> list[Occurrence]:
+        """The events that are kept, of a higher number than `since`."""
+        return self._recording_for("its history").occurrences(since)
+
+    async def history_span(self) -> HistorySpan:
+        """The part of the history that is kept."""
+        return HistorySpan(OFF, 0, 0) if self.recording is None else self.recording.span
+
+    async def clear_history(self) -> None:
+        """Forget the events until now."""
+        self._recording_for("its history").clear()
+
+    async def next_event(self, since: int, wait_ms: int) -> int:
+        """Wait for an event of a higher number than `since`, or for nothing if no history is kept; the last number."""
+        if self.recording is None:
+            await SystemClock().sleep(min(wait_ms, POLL_MS))
+            return 0
+        return await self.recording.changed(since, wait_ms)
+
+    async def await_requests(self, match: Mapping[str, Any], count: int, wait_ms: int) -> list[SeenRequest]:
+        """The requests that fit and are over, once there are `count`, or when the time is up."""
+        recording, wanted = self._recording_for("requests"), match_in(match)
+        clock = SystemClock()
+        end_ms = clock.elapsed_ms() + wait_ms
+        while True:
+            last = recording.last
+            found = [each for each in matching(recording.occurrences(), wanted) if each.ended]
+            left_ms = end_ms - clock.elapsed_ms()
+            if len(found) >= count or left_ms <= 0:
+                return found
+            while left_ms > 0:
+                since, last = last, await recording.changed(last, left_ms)
+                if any(each.what in ENDS for each in recording.occurrences(since)):
+                    break
+                left_ms = end_ms - clock.elapsed_ms()
+
+    async def missing_requests(self, wanted: Sequence[Mapping[str, Any]]) -> str:
+        """A sentence and the requests that there were if `wanted` are no part of them in their order, else nothing.
+        Raises LabError for a history that has lost its beginning."""
+        recording = self._recording_for("requests")
+        check_whole(recording.span)
+        matches = [match_in(each) for each in wanted]
+        events = recording.occurrences()
+        index = first_missing(events, matches)
+        if index is None:
+            return ""
+        after = f" after {_listed(matches[:index])}" if index else ""
+        apis = {api for each in matches for api in each.api}
+        seen = [line_of(each) for each in requests_in(events) if not apis or each.api in apis]
+        lines = seen[-MOST_LINES:] or ["none of these"]
+        return "\n".join(
+            [f"there was no {matches[index]}{after}; the requests were:", *(f"  {each}" for each in lines)]
+        )
+
+    async def last_lines(self, count: int) -> list[str]:
+        """The last lines of the history, as a person reads it; none where none is kept."""
+        if self.recording is None:
+            return []
+        return transcript(self.recording.occurrences())[-count:]
+
+
+def _listed(matches: Sequence[RequestMatch]) -> str:
+    return ", ".join(map(str, matches))
