@@ -1,5 +1,7 @@
 """Rules at the points inside a broker: each fires, and what a client sees of a crash there."""
 
+from typing import Literal
+
 import pytest
 
 from eosin.lab.broker import Broker
@@ -13,7 +15,9 @@ CRASHED = "crashed in the middle of this call"
 
 @pytest.mark.parametrize("how", ["kill", "power"])
 @pytest.mark.parametrize("point", ["prepared", "marker", "complete"])
-def test_a_crash_at_a_point_of_a_decided_transaction_ends_in_its_outcome(point: str, how: str) -> None:
+def test_a_crash_at_a_point_of_a_decided_transaction_ends_in_its_outcome(
+    point: str, how: Literal["kill", "power"]
+) -> None:
     with Broker(topics={"orders": 2}, seed=2) as broker:
         broker.produce("orders", "a", partition=0, transactional_id=ID, commit=False)
         zombie = broker.zombie(ID)

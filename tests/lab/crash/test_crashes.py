@@ -113,6 +113,7 @@ def test_a_record_that_was_synced_is_there_though_nobody_was_told(broker: Script
 def test_a_loss_of_power_at_any_call_of_the_disk_loses_nothing_acknowledged(seed: int) -> None:
     with Scripted(topics={"orders": 2}, seed=seed) as broker:
         acknowledged: list[bytes] = []
+        calls = 0
 
         def crash(moment: Moment) -> None:
             nonlocal calls
