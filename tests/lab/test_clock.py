@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import KafkaException
 from confluent_kafka import Producer as ConfluentProducer
-from waiting import HANG_S
+from waiting import HANG_S, wait_until
 
 from eosin.lab.async_broker import AsyncBroker
 from eosin.lab.broker import Broker
@@ -38,6 +39,22 @@ def test_a_client_of_librdkafka_hears_that_its_transaction_timed_out_and_goes_on
     assert refused.value.args[0].txn_requires_abort() or refused.value.args[0].fatal()
     assert broker.transactions("t").outcomes == ["timeout"]
     assert broker.topic("orders").values() == []
+
+
+def test_a_consumer_of_librdkafka_lives_through_a_jump_unless_it_is_to_die(broker: Broker) -> None:
+    broker.topic("read").create()
+    consumer = ConfluentConsumer(broker.conf(group_id="readers", session_timeout_ms=45_000))
+    consumer.subscribe(["read"])
+    try:
+        wait_until(lambda: consumer.poll(0.01) or broker.group("readers").state == "Stable")
+        generation = broker.group("readers").generation
+        broker.clock.advance(seconds=46)
+        assert len(broker.group("readers").members) == 1
+        assert broker.group("readers").generation == generation
+        broker.clock.advance(seconds=46, sessions=True)
+        assert broker.group("readers").generation != generation
+    finally:
+        consumer.close()
 
 
 def test_a_second_broker_may_share_the_clock(broker: Broker) -> None:
