@@ -1,5 +1,6 @@
 """`BrokerClock` and `AsyncBrokerClock`: the clock of a broker as a test sees it."""
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from eosin.lab.clock.values import Advanced, Due
@@ -71,13 +72,16 @@ class BrokerClock:
         one of them from now on is done to the other, first to this one. Raises LabError."""
         check_kind(self, other)
         joined = self._shared + [each for each in other._shared if each not in self._shared]
-        states = [each._broker.call(Operations.clock_state) for each in joined]
+        rate = self._broker.call(Operations.clock_state).rate
         for each in joined:
             each._shared = joined
-        (self.freeze if not states[0].rate else lambda: self.flow(states[0].rate))()
-        latest_ms = max(each.now_ms for each in states)
+        self.freeze()
+        states = [each._broker.call(Operations.clock_state) for each in joined]
+        latest_ms = math.ceil(max(each.precise_ms for each in states))
         for each, state in zip(joined, states, strict=True):
-            each._broker.call(Operations.advance, latest_ms - state.now_ms, False)
+            each._broker.call(Operations.advance, latest_ms - state.precise_ms, False)
+        if rate:
+            self.flow(rate)
 
 
 class AsyncBrokerClock:
@@ -137,13 +141,16 @@ class AsyncBrokerClock:
         one of them from now on is done to the other, first to this one. Raises LabError."""
         check_kind(self, other)
         joined = self._shared + [each for each in other._shared if each not in self._shared]
-        states = [await each._broker.call(Operations.clock_state) for each in joined]
+        rate = (await self._broker.call(Operations.clock_state)).rate
         for each in joined:
             each._shared = joined
-        await (self.flow(states[0].rate) if states[0].rate else self.freeze())
-        latest_ms = max(each.now_ms for each in states)
+        await self.freeze()
+        states = [await each._broker.call(Operations.clock_state) for each in joined]
+        latest_ms = math.ceil(max(each.precise_ms for each in states))
         for each, state in zip(joined, states, strict=True):
-            await each._broker.call(Operations.advance, latest_ms - state.now_ms, False)
+            await each._broker.call(Operations.advance, latest_ms - state.precise_ms, False)
+        if rate:
+            await self.flow(rate)
 
 
 def total_ms(*, ms: float, seconds: float, minutes: float, hours: float, days: float) -> float:

@@ -38,7 +38,7 @@ class ClockOperations:
     async def clock_state(self) -> ClockState:
         """The time, and how it flows."""
         clock = self._clock
-        return ClockState(clock.now_ms(), clock.line.rate)
+        return ClockState(clock.now_ms(), clock.precise_ms, clock.line.rate)
 
     async def advance(self, by_ms: float, sessions: bool) -> Advanced:
         """Jump ahead by so much."""

@@ -267,6 +267,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         group_shares=group_shares_of(config, clock, groups),
         acls=acls,
         reload_stores=outside.reload_stores,
+        given_wire_clock=wire_clock,
     )
     host = _host(services, part, outside, wire_clock)
     QuotaSwitch(host, config, cluster, services.fetch_sessions, cluster if part.keeps_metadata else None)

@@ -17,6 +17,8 @@ from eosin.runtime.clock import Clock, SystemClock, Timer
 
 SLOWEST: Final = 0.1
 FASTEST: Final = 100.0
+_ROUNDING_MS: Final = 0.01
+"""Sums of floating-point numbers may miss a whole millisecond by less."""
 
 
 class ClockError(Exception):
@@ -40,7 +42,7 @@ class LabClock:
         self.session_line: Final = Timeline(self._real, rate=0.0 if is_frozen else 1.0)
         self._ahead_ms = (real_ms if at_ms is None else at_ms) - self.line.now_ms
         """Time of day at the beginning of the timeline."""
-        self._moves: Final = _Moves(real_ms, self._precise_ms, self.line.rate)
+        self._moves: Final = _Moves(real_ms, self.precise_ms, self.line.rate)
         self.sessions: Final[Clock] = _DomainClock(self, self.session_line)
         self.wire: Final[Clock] = _WireClock(self, self._real)
 
@@ -58,11 +60,12 @@ class LabClock:
     # Clock
 
     @property
-    def _precise_ms(self) -> float:
+    def precise_ms(self) -> float:
+        """The time of day in ms and parts of one."""
         return self.line.now_ms + self._ahead_ms
 
     def now_ms(self) -> int:
-        return int(self._precise_ms)
+        return int(self.precise_ms + _ROUNDING_MS)
 
     def elapsed_ms(self) -> int:
         return int(self.line.now_ms)
@@ -113,7 +116,7 @@ class LabClock:
     def note_move(self, real_ms: int | None = None) -> None:
         """Remember, for ages of records, that the time of day has jumped at `real_ms`, by default now, or changes its
         pace. What clients stamp within that millisecond counts as before it (`passed`)."""
-        self._moves.add(self._real.now_ms() if real_ms is None else real_ms, self._precise_ms, self.line.rate)
+        self._moves.add(self._real.now_ms() if real_ms is None else real_ms, self.precise_ms, self.line.rate)
 
     async def passed(self, real_ms: int) -> None:
         """Wait until clients stamp later times than `real_ms`, which is now or before."""

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from eosin.coordinator.transactions.rules.state import TransactionState
 from eosin.lab.clock.lab_clock import ClockError, LabClock
 from eosin.network.request_stats import RequestStats
 from eosin.protocol.keys import ApiKey
@@ -129,7 +130,7 @@ class Quiet:
             if why is None:
                 return
             if now_ms - began_ms > limit_ms:
-                raise ClockError(f"the broker is not quiet after {limit_ms / 1000:g} s: {why}")
+                raise ClockError(f"the broker is not quiet after {limit_ms / 1000:g} s: {why}{self._open()}")
             await self._real.sleep(_CHECK_MS)
             still = 0
 
@@ -138,8 +139,8 @@ class Quiet:
         if held := self.holds():
             return "; ".join(held[:_MOST_NAMED])
         transactions = self._node.services.transactions
-        if transactions.outstanding_markers:
-            return f"{transactions.outstanding_markers} transactions wait for markers"
+        if waiting := transactions.outstanding_markers:
+            return "a transaction waits for its markers" if waiting == 1 else f"{waiting} transactions wait for markers"
         if transactions.owes_records:
             return "the last record of a transaction is not written yet"
         running = list(self._node.host.running.values())
@@ -152,6 +153,12 @@ class Quiet:
             if connection.waiting_frames and not _takes_nothing(connection):
                 return f"a request of {connection.client_id or 'a client'} at {connection.peer} has not begun"
         return None
+
+    def _open(self) -> str:
+        """The end of a sentence about transactions that are open."""
+        found = self._node.services.transactions.txns()
+        ids = [txn.transactional_id for some in found for txn in some if txn.state is TransactionState.ONGOING]
+        return f"; open transactions: {', '.join(sorted(ids)[:_MOST_NAMED])}" if ids else ""
 
     def _sent(self) -> int:
         """Number of requests so far that an application has caused."""

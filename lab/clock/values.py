@@ -45,5 +45,7 @@ class ClockState(msgspec.Struct, frozen=True):
 
     now_ms: int
     """Time of day in ms since the epoch."""
+    precise_ms: float
+    """The same, with parts of a millisecond."""
     rate: float
     """How many times as fast as real time it flows; 0 while it stands still."""

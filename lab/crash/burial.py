@@ -1,7 +1,7 @@
 """`bury`: the end of an event loop whose broker has crashed: nothing of it runs any more.
 
-Always true: what its coroutines and callbacks do to tidy up reaches nothing that is alive: the disk refuses, sockets are
-shut down.
+Always true: what its coroutines and callbacks do to tidy up reaches nothing that is alive: the disk refuses, and
+sockets are shut down.
 """
 
 import asyncio

@@ -4,6 +4,7 @@ import pytest
 from lab_broker_in_loop import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, Lab, lab
 from virtual_time import now_ms as real_now_ms
 
+from eosin.client.client import Client
 from eosin.lab.common.errors import LabError
 from eosin.protocol.errors import ErrorCode
 
@@ -188,6 +189,21 @@ async def test_compaction_lags_go_by_virtual_time() -> None:
         broker.clock.line.move_to(broker.clock.line.now_ms + HOUR_MS + SECOND_MS)
         broker.clock.line.release()
         assert should_roll(log, broker.clock.now_ms())
+
+
+# Peers
+
+
+async def test_connections_are_not_idle_for_eight_days_because_the_clock_jumps() -> None:
+    async with lab() as broker:
+        client = Client(broker.node.addresses[0])
+        await client.fetch_metadata()
+        (connection,) = broker.node.host.connections
+        await broker.operations.advance(8 * DAY_MS, False)
+        assert list(broker.node.host.connections) == [connection]
+        await broker.clock.wire.sleep(15 * MINUTE_MS)
+        assert list(broker.node.host.connections) == [], "connections.max.idle.ms is real time"
+        await client.close()
 
 
 # What cannot be

@@ -1,6 +1,6 @@
 """A broker with a clock of the lab in the loop of a virtual test, and its operations."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,10 +9,12 @@ from local_broker import SOCKET, config_of, running
 
 from eosin.client.client import Client
 from eosin.coordinator.groups.rules.effects import JoinResult
+from eosin.coordinator.transactions.ports import MarkerTargets
 from eosin.lab.clock.lab_clock import LabClock
 from eosin.lab.inside import Inside
 from eosin.lab.inside_client import InsideClient
 from eosin.lab.operations import Operations
+from eosin.network.request_hooks import RequestHooks
 from eosin.node.running import RunningNode
 from eosin.storage.disk.interfaces import Disk
 
@@ -29,6 +31,7 @@ class Lab:
     node: RunningNode
     clock: LabClock
     client: Client
+    inside: Inside
     operations: Operations
 
     async def write(self, *values: str, topic: str = "orders", **more: Any) -> list[int]:
@@ -55,12 +58,27 @@ class Lab:
 
 
 @asynccontextmanager
-async def lab(*, is_frozen: bool = False, disk: Disk | None = None, **settings: Any) -> AsyncIterator[Lab]:
+async def lab(
+    *,
+    is_frozen: bool = False,
+    disk: Disk | None = None,
+    hooks: RequestHooks | None = None,
+    markers: Callable[[MarkerTargets], MarkerTargets] | None = None,
+    **settings: Any,
+) -> AsyncIterator[Lab]:
     """A broker whose clock flows with that of the test, unless it `is_frozen`."""
     clock = LabClock(is_frozen=is_frozen)
     config = config_of(
         listeners=SOCKET, eosin_recorder_max_bytes=1 << 20, group_initial_rebalance_delay_ms=0, **settings
     )
-    async with running(config, clock=clock, session_clock=clock.sessions, wire_clock=clock.wire, disk=disk) as node:
-        client = InsideClient(node)
-        yield Lab(node, clock, client, Operations(client, Inside(node, clock)))
+    async with running(
+        config,
+        clock=clock,
+        session_clock=clock.sessions,
+        wire_clock=clock.wire,
+        disk=disk,
+        hooks=hooks,
+        markers=markers,
+    ) as node:
+        client, inside = InsideClient(node), Inside(node, clock)
+        yield Lab(node, clock, client, inside, Operations(client, inside))
