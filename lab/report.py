@@ -30,11 +30,18 @@ def _lines(broker: BrokerApi) -> Iterator[str]:
     yield from _section(
         "open transactions", lambda: [broker.explain(each.transactional_id) for each in broker.open_transactions()]
     )
+    yield from _section("faults", lambda: _faults(broker))
     yield from _section("connections", lambda: [str(each) for each in broker.connections()])
     warnings = getattr(broker, "warnings", ())
     if warnings:
         yield from _section("warnings", lambda: list(warnings))
     yield from _section("history", lambda: broker.call(HistoryOperations.last_lines, MOST_HISTORY), most=MOST_HISTORY)
+
+
+def _faults(broker: BrokerApi) -> list[str]:
+    rules = broker.faults.rules()
+    lines = [f"{each.words}: matched {each.matched}, fired {each.fired}, holds {each.held}" for each in rules]
+    return [f"seed {broker.faults.seed}", *lines] if rules else []
 
 
 def _section(title: str, find: Callable[[], list[str]], *, most: int = MOST) -> Iterator[str]:
@@ -57,6 +64,7 @@ def _saved(broker: BrokerApi) -> dict[str, object]:
     found: dict[str, object] = {"bootstrap": broker.bootstrap, "warnings": list(getattr(broker, "warnings", ()))}
     parts: dict[str, Callable[[], object]] = {
         "open_transactions": broker.open_transactions,
+        "faults": broker.faults.rules,
         "connections": broker.connections,
         "kept": lambda: broker.history.span,
         "history": broker.history.events,
