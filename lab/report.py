@@ -31,17 +31,24 @@ def _lines(broker: BrokerApi) -> Iterator[str]:
         "open transactions", lambda: [broker.explain(each.transactional_id) for each in broker.open_transactions()]
     )
     yield from _section("connections", lambda: [str(each) for each in broker.connections()])
+    rules = _found(lambda: broker.call(HistoryOperations.rule_lines))
+    if rules:
+        yield from _section("rules", lambda: rules, most=MOST_HISTORY)
     warnings = getattr(broker, "warnings", ())
     if warnings:
         yield from _section("warnings", lambda: list(warnings))
     yield from _section("history", lambda: broker.call(HistoryOperations.last_lines, MOST_HISTORY), most=MOST_HISTORY)
 
 
-def _section(title: str, find: Callable[[], list[str]], *, most: int = MOST) -> Iterator[str]:
+def _found(find: Callable[[], list[str]]) -> list[str]:
     try:
-        found = find()
+        return find()
     except LabError as refused:
-        found = [f"not told: {refused}"]
+        return [f"not told: {refused}"]
+
+
+def _section(title: str, find: Callable[[], list[str]], *, most: int = MOST) -> Iterator[str]:
+    found = _found(find)
     yield f"  {title}: {'' if found else 'none'}".rstrip()
     yield from (f"    {each}" for each in found[:most])
     if len(found) > most:
@@ -58,6 +65,7 @@ def _saved(broker: BrokerApi) -> dict[str, object]:
     parts: dict[str, Callable[[], object]] = {
         "open_transactions": broker.open_transactions,
         "connections": broker.connections,
+        "rules": lambda: broker.call(HistoryOperations.rule_lines),
         "kept": lambda: broker.history.span,
         "history": broker.history.events,
     }

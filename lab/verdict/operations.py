@@ -50,6 +50,7 @@ class BrokerReads(Protocol):
     async def fences(self, transactional_id: str) -> list[str]: ...
     async def explain(self, subject: str) -> str: ...
     async def last_lines(self, count: int) -> list[str]: ...
+    async def rule_lines(self) -> list[str]: ...
     async def unconsumed(self, group_id: str, topic: str) -> list[str]: ...
 
 
@@ -114,11 +115,14 @@ class VerdictOperations:
                 since, left_ms = last, end_ms - clock.elapsed_ms()
 
     async def situation(self: BrokerReads, lines: int) -> str:
-        """The state of affairs for a wait that was in vain: open transactions, requests under way, the last lines of
-        the history."""
+        """The state of affairs for a wait that was in vain: open transactions, requests under way, rules, the last
+        lines of the history."""
         said = [await self.explain(each.transactional_id) for each in (await self.open_transactions())[:MOST_LINES]]
         with suppress(NotToldError):
             said += [str(each) for each in await self.connections() if each.waits_for]
+        rules = await self.rule_lines()
+        if rules:
+            said += ["the rules of its faults:", *(f"  {each}" for each in rules)]
         history = await self.last_lines(lines)
         if history:
             said += ["the last of the history:", *(f"  {each}" for each in history)]
