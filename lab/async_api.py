@@ -1,10 +1,12 @@
 """`AsyncBrokerApi`: the names of `BrokerApi`, to be awaited: properties that ask the broker too."""
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from eosin.lab import client_settings
 from eosin.lab.broker_api import READ_COMMITTED, topic_configs
+from eosin.lab.common.errors import LabError
 from eosin.lab.common.limits import WAIT_S, WaitLimit
 from eosin.lab.common.values import (
     AbortedRange,
@@ -20,6 +22,9 @@ from eosin.lab.common.values import (
 from eosin.lab.history.faces import AsyncLabHistory
 from eosin.lab.operations import Operations, Text
 from eosin.lab.verdict.faces import AsyncVerdicts
+
+if TYPE_CHECKING:
+    from eosin.lab.faults.faces import AsyncFaults
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,8 +51,15 @@ class AsyncBrokerApi(AsyncVerdicts):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.close()
+        except LabError as complaint:
+            if error is None:
+                raise
+            error.add_note(str(complaint))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.bootstrap}>"
@@ -133,6 +145,13 @@ class AsyncBrokerApi(AsyncVerdicts):
         """The first `count` records of a topic, or more, as soon as they can be read. After `timeout` seconds LabError
         says why they cannot."""
         return await self.call(Operations.read_some, topic, count, isolation, partition, WaitLimit(timeout).left_ms())
+
+    @property
+    def faults(self) -> "AsyncFaults":
+        """Its scripted faults: `await faults.on("EndTxn").lose("answer")`."""
+        from eosin.lab.faults.faces import AsyncFaults
+
+        return AsyncFaults(self)
 
     # Reasons and the past; waits and assertions are those of `AsyncVerdicts`
 

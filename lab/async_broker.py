@@ -28,6 +28,7 @@ class AsyncBroker(AsyncBrokerApi):
         host: str = "127.0.0.1",
         port: int = 0,
         strict_clients: bool = False,
+        seed: int | None = None,
         record: str = PROTOCOL,
     ) -> None:
         """Check the options. Raises LabError."""
@@ -38,6 +39,7 @@ class AsyncBroker(AsyncBrokerApi):
             host=host,
             port=port,
             strict_clients=strict_clients,
+            seed=seed,
             record=record,
         )
         self._held: ThreadedBroker | None = None

@@ -169,6 +169,8 @@ class ThreadedBroker:
         release_thread(self.thread)
         if left and self._options.strict_clients:
             raise LabError(f"the broker was closed while {'; '.join(map(str, left))}: close clients first")
+        if complaints := self.broker.complaints:
+            raise LabError("; ".join(complaints))
 
 
 class Broker(BrokerApi):
@@ -183,6 +185,7 @@ class Broker(BrokerApi):
         host: str = "127.0.0.1",
         port: int = 0,
         strict_clients: bool = False,
+        seed: int | None = None,
         record: str = PROTOCOL,
     ) -> None:
         """`topics` are names, or the number of partitions by name; `settings` are the broker's own, by Kafka's names.
@@ -197,6 +200,7 @@ class Broker(BrokerApi):
                 host=host,
                 port=port,
                 strict_clients=strict_clients,
+                seed=seed,
                 record=record,
             )
         ).start()

@@ -3,7 +3,7 @@ happened. The same names, to be awaited, are in `async_api`."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from eosin.lab import client_settings
 from eosin.lab.common.errors import LabError
@@ -23,6 +23,9 @@ from eosin.lab.history.faces import LabHistory
 from eosin.lab.operations import Operations, Text
 from eosin.lab.options import text_of
 from eosin.lab.verdict.faces import Verdicts
+
+if TYPE_CHECKING:
+    from eosin.lab.faults.faces import Faults
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -54,7 +57,12 @@ class BrokerApi(Verdicts):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except LabError as complaint:
+            if error is None:
+                raise
+            error.add_note(str(complaint))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.bootstrap}>"
@@ -140,6 +148,13 @@ class BrokerApi(Verdicts):
         """The first `count` records of a topic, or more, as soon as they can be read. After `timeout` seconds LabError
         says why they cannot."""
         return self.call(Operations.read_some, topic, count, isolation, partition, WaitLimit(timeout).left_ms())
+
+    @property
+    def faults(self) -> "Faults":
+        """Its scripted faults: `faults.on("EndTxn").lose("answer")`."""
+        from eosin.lab.faults.faces import Faults
+
+        return Faults(self)
 
     # Reasons and the past; waits and assertions are those of `Verdicts`
 

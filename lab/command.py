@@ -68,6 +68,7 @@ def parser() -> Parser:
         default=MEMORY,
         help="what an acknowledged write has survived (memory); files are deleted at the end",
     )
+    options.add_argument("--seed", type=int, help=argparse.SUPPRESS)
     options.add_argument("--record", choices=LEVELS, default=OFF, help=argparse.SUPPRESS)  # ProcessBroker's own
     ready = options.add_mutually_exclusive_group()
     ready.add_argument(
@@ -98,6 +99,7 @@ def _options(chosen: argparse.Namespace) -> BrokerOptions:
         durability=chosen.durability,
         host=host if colon else "127.0.0.1",
         port=int(port),
+        seed=chosen.seed,
         record=chosen.record,
     )
 

@@ -33,7 +33,10 @@ class Returned(msgspec.Struct, omit_defaults=True):
 
 def framed(message: Call | Returned) -> bytes:
     """A message with its size before it."""
-    body = msgspec.msgpack.encode(message)
+    try:
+        body = msgspec.msgpack.encode(message)
+    except TypeError as error:
+        raise LabError(f"a broker in another process takes no functions or other objects: {error}") from None
     return len(body).to_bytes(SIZE_BYTES, "big") + body
 
 

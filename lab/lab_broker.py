@@ -13,19 +13,23 @@ from typing import Final, Self
 
 from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ConnectionInWork
+from eosin.lab.faults.armed_rules import ArmedRules, FaultHooks
 from eosin.lab.history.hooks import RecordingHooks
 from eosin.lab.history.recording import OFF, Recording
 from eosin.lab.inside import Inside
 from eosin.lab.inside_client import InsideClient
 from eosin.lab.operations import Operations
 from eosin.lab.options import MEMORY, BrokerOptions
+from eosin.network.request_hooks import RequestHooks
 from eosin.node.node import Node
 from eosin.node.running import RunningNode
+from eosin.runtime.chance import SystemChance
 from eosin.runtime.clock import SystemClock
 from eosin.settings.start_error import StartError
 
 log = logging.getLogger(__name__)
 
+_SEEDS: Final = 2**32
 CLOSE_S: Final = 2.0
 """Longest time that a close may take."""
 
@@ -34,7 +38,12 @@ class LabBroker:
     """A broker that serves."""
 
     def __init__(
-        self, node: RunningNode, options: BrokerOptions, folder: str | None, recording: Recording | None = None
+        self,
+        node: RunningNode,
+        options: BrokerOptions,
+        folder: str | None,
+        recording: Recording | None,
+        rules: ArmedRules,
     ) -> None:
         """Use `start`."""
         self._node: Final = node
@@ -43,6 +52,7 @@ class LabBroker:
         self.bootstrap: Final = node.addresses[0]
         """HOST:PORT for clients."""
         self.operations: Final = Operations(InsideClient(node), Inside(node, recording))
+        self.operations.rules = self._rules = rules
 
     @classmethod
     async def start(cls, options: BrokerOptions) -> Self:
@@ -51,7 +61,11 @@ class LabBroker:
         if options.durability != MEMORY and "log.dirs" not in options.settings:
             folder = _new_folder()
         recording = None if options.record == OFF else Recording(SystemClock(), level=options.record)
-        hooks = None if recording is None else RecordingHooks(recording)
+        rules = ArmedRules(seed=_seed_of(options), wire=SystemClock())
+        hooks: RequestHooks = FaultHooks(rules)
+        if recording is not None:
+            hooks = recorder = RecordingHooks(recording, hooks)
+            rules.on_event = recorder.fired
         try:
             node = await Node.alone(options.config(folder), first_topics=options.first_topics, hooks=hooks).start()
         except StartError as refused:
@@ -60,7 +74,12 @@ class LabBroker:
         except BaseException:
             _remove(folder)
             raise
-        return cls(node, options, folder, recording)
+        return cls(node, options, folder, recording, rules)
+
+    @property
+    def complaints(self) -> list[str]:
+        """The reasons for which a test fails that has used it, once it is closed."""
+        return self._rules.complaints
 
     async def close(self) -> list[ConnectionInWork]:
         """Stop it. Returns the connections whose requests it has not answered, after a warning in the log."""
@@ -70,6 +89,7 @@ class LabBroker:
         left = [each for each in await self.operations.connections() if each.waits_for]
         for each in left:
             log.warning("the broker is closed while %s", each)
+        self._rules.end()
         try:
             async with asyncio.timeout(CLOSE_S):
                 await node.shutdown()
@@ -78,6 +98,10 @@ class LabBroker:
         finally:
             _remove(self._folder)
         return left
+
+
+def _seed_of(options: BrokerOptions) -> int:
+    return SystemChance().below(_SEEDS) if options.seed is None else options.seed
 
 
 def _new_folder() -> str:

@@ -31,6 +31,7 @@ from eosin.lab.common.values import (
     TransactionSeen,
     TransactionStep,
 )
+from eosin.lab.faults.operations import FaultOperations
 from eosin.lab.history.operations import HistoryOperations
 from eosin.lab.inside import Inside
 from eosin.lab.verdict.operations import VerdictOperations
@@ -60,7 +61,7 @@ _LEAVING_BY_MEMBER: Final = 3
 _AT_REST: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead", "PrepareCommit", "PrepareAbort"})
 
 
-class Operations(HistoryOperations, VerdictOperations):
+class Operations(HistoryOperations, VerdictOperations, FaultOperations):
     """The requests that tests make of one broker."""
 
     def __init__(self, client: Client, inside: Inside | None = None, *, timeout_ms: int = 10_000) -> None:

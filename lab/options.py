@@ -43,6 +43,8 @@ class BrokerOptions(msgspec.Struct, frozen=True):
     host: str = "127.0.0.1"
     port: int = 0
     strict_clients: bool = False
+    seed: int | None = None
+    """Of what happens by chance; None is any."""
     record: str = PROTOCOL
     """The level of the history that is kept: one of `LEVELS`."""
 
@@ -71,6 +73,7 @@ def options_of(
     host: str = "127.0.0.1",
     port: int = 0,
     strict_clients: bool = False,
+    seed: int | None = None,
     record: str = PROTOCOL,
 ) -> BrokerOptions:
     """The checked options. Raises LabError."""
@@ -78,6 +81,8 @@ def options_of(
         raise LabError(f"durability is one of {', '.join(DURABILITIES)}, not {durability!r}")
     if record not in LEVELS:
         raise LabError(f"record is one of {', '.join(LEVELS)}, not {record!r}")
+    if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
+        raise LabError(f"a seed is a whole number, not {seed!r}")
     options = BrokerOptions(
         partitions_by_topic(topics),
         {name: text_of(value) for name, value in (settings or {}).items()},
@@ -85,6 +90,7 @@ def options_of(
         host,
         port,
         strict_clients,
+        seed,
         record,
     )
     if options.config(None if durability == MEMORY else "unused").is_joined:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from eosin.lab import control
 from eosin.lab.broker_api import BrokerApi, closed
@@ -19,6 +19,9 @@ from eosin.lab.history.recording import PROTOCOL
 from eosin.lab.lab_thread import acquire_thread, release_thread
 from eosin.lab.operations import Operations
 from eosin.lab.options import MEMORY, BrokerOptions, Topics, options_of
+
+if TYPE_CHECKING:
+    from eosin.lab.faults.faces import Faults
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,6 +42,7 @@ class ProcessBroker(BrokerApi):
         host: str = "127.0.0.1",
         port: int = 0,
         strict_clients: bool = False,
+        seed: int | None = None,
         record: str = PROTOCOL,
     ) -> None:
         """The options are those of `Broker`. Raises LabError."""
@@ -49,12 +53,14 @@ class ProcessBroker(BrokerApi):
             host=host,
             port=port,
             strict_clients=strict_clients,
+            seed=seed,
             record=record,
         )
         self._pid: Final = os.getpid()
         self._lock: Final = threading.RLock()
         self._is_paused = False
         self._is_closed = False
+        self._has_faults = False
         # Linux ends a child with the thread that made it, so a thread makes it that lives as long as it does.
         self._thread: Final = acquire_thread()
         self._process: Final[subprocess.Popen[bytes]] = self._child()
@@ -123,9 +129,11 @@ class ProcessBroker(BrokerApi):
         with self._lock:
             if self._is_closed:
                 return
-            left = []
+            left, complaints = [], []
             if self._process.poll() is None:
                 self.resume()
+                if self._has_faults:
+                    complaints = self.call(Operations.fault_complaints, False)
                 if self._options.strict_clients:
                     left = [each for each in self.connections() if each.waits_for]
             self._is_closed = True
@@ -139,6 +147,14 @@ class ProcessBroker(BrokerApi):
             release_thread(self._thread)
         if left:
             raise LabError(f"the broker was closed while {'; '.join(map(str, left))}: close clients first")
+        if complaints:
+            raise LabError("; ".join(complaints))
+
+    @property
+    def faults(self) -> "Faults":
+        """Its scripted faults; those that call functions of a test need a `Broker`."""
+        self._has_faults = True
+        return super().faults
 
     def _check_usable(self) -> None:
         if os.getpid() != self._pid:
@@ -183,6 +199,8 @@ def _spawn(options: BrokerOptions) -> "subprocess.Popen[bytes]":
     where = f"{options.host}:{options.port}"
     command = [sys.executable, "-P", "-m", "eosin.lab.command", "--control", "--listen", where, "--topics", topics]
     command += ["--durability", options.durability, "--record", options.record, *settings]
+    if options.seed is not None:
+        command += ["--seed", str(options.seed)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 

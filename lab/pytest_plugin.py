@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FIXTURES: Final = ("eosin", "eosin_class", "eosin_module", "eosin_session")
 """Fixtures that are a broker, from the nearest scope to the widest."""
-OPTIONS: Final = ("topics", "settings", "durability", "host", "port", "strict_clients", "record")
+OPTIONS: Final = ("topics", "settings", "durability", "host", "port", "strict_clients", "seed", "record")
 """Names that the marker `eosin` takes."""
 THREAD: Final = "thread"
 PROCESS: Final = "process"

@@ -107,11 +107,12 @@ class ObservedRequest:
         self.busy_ns = 0
         """Time that its handler ran before it first waited, 0 if it did not wait; measured for quotas only."""
 
-    async def execute(self, *, elsewhere: bool = False) -> Any:
+    async def execute(self, request: Any = None, *, elsewhere: bool = False) -> Any:
         """Run its handler once more, as if the network had delivered it again; `elsewhere`: over a connection of its
-        own. Returns the response, which nobody sends."""
+        own. Whoever does so after its response gives a copy: the `request` has views of memory that others use then.
+        Returns the response, which nobody sends."""
         context = replace(self.context, connection=None) if elsewhere else self.context
-        return await self.api.response(self.request, context, self.services)
+        return await self.api.response(self.request if request is None else request, context, self.services)
 
     @property
     def error(self) -> ErrorCode:

@@ -93,9 +93,12 @@ class ResponseQueue:
 
     def take_withheld(self) -> list[Buffer]:
         """All that is kept, for who puts the rest of it back."""
-        kept = self._withheld or []
-        if self._withheld is not None:
-            self._withheld = []
+        if self._withheld is None:
+            return []
+        kept = self._withheld + self._ready
+        self._withheld = []
+        self._ready = []
+        self.ready_bytes = 0
         return kept
 
     def put_back(self, parts: list[Buffer]) -> None:
