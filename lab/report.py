@@ -8,7 +8,9 @@ import msgspec
 
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import LabError
+from eosin.lab.faults.operations import FaultOperations
 from eosin.lab.history.operations import HistoryOperations
+from eosin.lab.verdict.operations import VerdictOperations
 
 MOST: Final = 10
 """Brokers, and lines of a kind for each."""
@@ -26,12 +28,14 @@ def report_of(brokers: Iterable[BrokerApi]) -> str:
 
 
 def _lines(broker: BrokerApi) -> Iterator[str]:
-    yield f"broker {broker.bootstrap}"
+    address = f"broker {broker.bootstrap}"
+    seed = "".join(_found(lambda: [broker.call(VerdictOperations.seed_text)]))
+    yield ", ".join(filter(None, (address, seed)))
     yield from _section(
         "open transactions", lambda: [broker.explain(each.transactional_id) for each in broker.open_transactions()]
     )
     yield from _section("connections", lambda: [str(each) for each in broker.connections()])
-    rules = _found(lambda: broker.call(HistoryOperations.rule_lines))
+    rules = _found(lambda: broker.call(VerdictOperations.rule_lines))
     if rules:
         yield from _section("rules", lambda: rules, most=MOST_HISTORY)
     warnings = getattr(broker, "warnings", ())
@@ -65,7 +69,8 @@ def _saved(broker: BrokerApi) -> dict[str, object]:
     parts: dict[str, Callable[[], object]] = {
         "open_transactions": broker.open_transactions,
         "connections": broker.connections,
-        "rules": lambda: broker.call(HistoryOperations.rule_lines),
+        "seed": lambda: broker.call(VerdictOperations.seed_text),
+        "rules": lambda: broker.call(FaultOperations.faults),
         "kept": lambda: broker.history.span,
         "history": broker.history.events,
     }

@@ -85,10 +85,6 @@ class HistoryOperations:
             [f"there was no {matches[index]}{after}; the requests were:", *(f"  {each}" for each in lines)]
         )
 
-    async def rule_lines(self) -> list[str]:
-        """The rules of scripted faults, each as a line with its counts; none where none are armed."""
-        return [] if self.recording is None else self.recording.rule_lines()
-
     async def last_lines(self, count: int) -> list[str]:
         """The last lines of the history, as a person reads it; none where none is kept."""
         if self.recording is None:

@@ -46,8 +46,6 @@ class Recording:
         self._links: dict[int, LinkSeen] = {}
         """The connections that events are about, oldest first."""
         self._waiting: list[asyncio.Future[None]] = []
-        self.rule_lines: Callable[[], list[str]] = list
-        """The rules of scripted faults, each as a line with its counts."""
         self.last = 0
         """The number of the last event."""
         self.links = 0

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from eosin.lab.common.errors import NotToldError, unknown
 from eosin.lab.common.values import ConnectionInWork, ReadRecord, StoredBatch, TransactionSeen
+from eosin.lab.faults.values import RuleSeen
 from eosin.lab.history.occurrences import ANSWERED, Occurrence
 from eosin.lab.history.recording import Recording
 from eosin.lab.verdict.facts import ExactlyOnceFacts, GroupPosition, LoggedPartition
@@ -51,6 +52,8 @@ class BrokerReads(Protocol):
     async def explain(self, subject: str) -> str: ...
     async def last_lines(self, count: int) -> list[str]: ...
     async def rule_lines(self) -> list[str]: ...
+    async def faults(self) -> list[RuleSeen]: ...
+    async def fault_seed(self) -> int: ...
     async def unconsumed(self, group_id: str, topic: str) -> list[str]: ...
 
 
@@ -127,6 +130,19 @@ class VerdictOperations:
         if history:
             said += ["the last of the history:", *(f"  {each}" for each in history)]
         return "\n".join(said)
+
+    async def rule_lines(self: BrokerReads) -> list[str]:
+        """The rules of scripted faults, each with its counts and what it holds."""
+        return [
+            f"{each.words}: matched {each.matched}, fired {each.fired}" + (f", holds {each.held}" if each.held else "")
+            for each in await self.faults()
+        ]
+
+    async def seed_text(self: BrokerReads) -> str:
+        """The seed of rules that fire by chance, in words; nothing for a broker that is not of the lab."""
+        with suppress(NotToldError):
+            return f"seed {await self.fault_seed()}"
+        return ""
 
     # Assertions -----------------------------------------------------------------------------------------------------
 

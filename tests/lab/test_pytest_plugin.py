@@ -80,6 +80,7 @@ import threading
 import pytest
 
 def test_open(eosin):
+    eosin.faults.on("Heartbeat").optional().error("UNKNOWN_MEMBER_ID")
     eosin.produce("orders", "w", transactional_id="invoicing-0")
     eosin.produce("orders", "x", transactional_id="invoicing-1", commit=False)
     assert eosin.topic("orders").values() == [b"x"]
@@ -139,10 +140,12 @@ def test_a_failure_tells_of_its_brokers(pytester: pytest.Pytester) -> None:
             '*LabError: there is no option of a broker "topcs"; did you mean topics?*',
             "*LabError: unknown setting 'log.segment.byte'; did you mean log.segment.bytes?*",
             "*- Eosin -*",
-            "broker 127.0.0.1:*",
+            "broker 127.0.0.1:*, seed *",
             "  open transactions:",
             "    invoicing-1 has a transaction open since *",
             "  connections: none",
+            "  rules:",
+            "    f1 (*Heartbeat*): matched 0, fired 0",
             "  history:",
             "    +* prepared invoicing-0 orders-0 commit epoch *",
             "    +* complete invoicing-0 commit",
@@ -169,8 +172,8 @@ def test_a_report_of_many_brokers_is_short() -> None:
 
         connections = open_transactions
 
-        def call(self, *_: object) -> list[str]:
-            return []
+        def call(self, *_: object) -> str:
+            return ""
 
     told = report_of([Quiet() for _ in range(MOST + 2)])  # type: ignore[misc]
     assert told.count("broker 127.0.0.1:9092") == MOST
