@@ -34,7 +34,7 @@ def _lines(broker: BrokerApi) -> Iterator[str]:
     yield from _section(
         "open transactions", lambda: [broker.explain(each.transactional_id) for each in broker.open_transactions()]
     )
-    yield from _section("connections", lambda: [str(each) for each in broker.connections()])
+    yield from _section("connections", lambda: broker.call(VerdictOperations.connection_lines))
     rules = _found(lambda: broker.call(VerdictOperations.rule_lines))
     if rules:
         yield from _section("rules", lambda: rules, most=MOST_HISTORY)
@@ -68,11 +68,11 @@ def _saved(broker: BrokerApi) -> dict[str, object]:
     found: dict[str, object] = {"bootstrap": broker.bootstrap, "warnings": list(getattr(broker, "warnings", ()))}
     parts: dict[str, Callable[[], object]] = {
         "open_transactions": broker.open_transactions,
-        "connections": broker.connections,
+        "connections": lambda: broker.call(VerdictOperations.connection_lines),
         "seed": lambda: broker.call(VerdictOperations.seed_text),
         "rules": lambda: broker.call(FaultOperations.faults),
         "kept": lambda: broker.history.span,
-        "history": broker.history.events,
+        "history": lambda: broker.call(HistoryOperations.kept_history),
     }
     for name, find in parts.items():
         try:

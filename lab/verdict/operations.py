@@ -138,6 +138,13 @@ class VerdictOperations:
             for each in await self.faults()
         ]
 
+    async def connection_lines(self: BrokerReads) -> list[str]:
+        """The clients, and what each waits for; why not for a broker that is not of the lab."""
+        try:
+            return [str(each) for each in await self.connections()]
+        except NotToldError as refused:
+            return [f"not told: {refused}"]
+
     async def seed_text(self: BrokerReads) -> str:
         """The seed of rules that fire by chance, in words; nothing for a broker that is not of the lab."""
         with suppress(NotToldError):

@@ -113,6 +113,9 @@ def test_of_the_lab(eosin):
 def test_of_a_setting(eosin):
     pass
 
+def test_that_fails(eosin):
+    assert eosin.topics() == []
+
 def test_of_a_factory(eosin_factory):
     eosin_factory()
 """
@@ -170,8 +173,6 @@ def test_a_report_of_many_brokers_is_short() -> None:
         def open_transactions(self) -> list[str]:
             return []
 
-        connections = open_transactions
-
         def call(self, *_: object) -> str:
             return ""
 
@@ -194,10 +195,13 @@ def test_an_outside_broker_is_asked_what_any_broker_tells(pytester: pytest.Pytes
     pytester.makepyfile(LAB_FEATURES)
     with Broker() as outside:
         outside.topic("outside").create()
-        result = pytester.runpytest_subprocess("-rs", *BARE, "--eosin-bootstrap", outside.bootstrap, timeout=HANG_S)
-        result.assert_outcomes(passed=1, skipped=3)
+        asked = ("--eosin-bootstrap", outside.bootstrap, "--eosin-save", "saved")
+        result = pytester.runpytest_subprocess("-rs", *BARE, *asked, timeout=HANG_S)
+        result.assert_outcomes(passed=1, skipped=3, failed=1)
         result.stdout.fnmatch_lines_random(
             [
+                "    not told: only a broker of the lab tells who is connected",
+                "the history of its brokers is in saved/*",
                 "*only a broker of the lab tells the outcomes of transactions*",
                 "*settings cannot be chosen for the broker that --eosin-bootstrap names*",
                 "*eosin_factory makes brokers, and --eosin-bootstrap names one*",
