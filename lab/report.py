@@ -8,7 +8,9 @@ import msgspec
 
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import LabError
+from eosin.lab.faults.operations import FaultOperations
 from eosin.lab.history.operations import HistoryOperations
+from eosin.lab.verdict.operations import VerdictOperations
 
 MOST: Final = 10
 """Brokers, and lines of a kind for each."""
@@ -26,29 +28,31 @@ def report_of(brokers: Iterable[BrokerApi]) -> str:
 
 
 def _lines(broker: BrokerApi) -> Iterator[str]:
-    yield f"broker {broker.bootstrap}"
+    address = f"broker {broker.bootstrap}"
+    seed = "".join(_found(lambda: [broker.call(VerdictOperations.seed_text)]))
+    yield ", ".join(filter(None, (address, seed)))
     yield from _section(
         "open transactions", lambda: [broker.explain(each.transactional_id) for each in broker.open_transactions()]
     )
-    yield from _section("faults", lambda: _faults(broker))
-    yield from _section("connections", lambda: [str(each) for each in broker.connections()])
+    yield from _section("connections", lambda: broker.call(VerdictOperations.connection_lines))
+    rules = _found(lambda: broker.call(VerdictOperations.rule_lines))
+    if rules:
+        yield from _section("rules", lambda: rules, most=MOST_HISTORY)
     warnings = getattr(broker, "warnings", ())
     if warnings:
         yield from _section("warnings", lambda: list(warnings))
     yield from _section("history", lambda: broker.call(HistoryOperations.last_lines, MOST_HISTORY), most=MOST_HISTORY)
 
 
-def _faults(broker: BrokerApi) -> list[str]:
-    rules = broker.faults.rules()
-    lines = [f"{each.words}: matched {each.matched}, fired {each.fired}, holds {each.held}" for each in rules]
-    return [f"seed {broker.faults.seed}", *lines] if rules else []
+def _found(find: Callable[[], list[str]]) -> list[str]:
+    try:
+        return find()
+    except LabError as refused:
+        return [f"not told: {refused}"]
 
 
 def _section(title: str, find: Callable[[], list[str]], *, most: int = MOST) -> Iterator[str]:
-    try:
-        found = find()
-    except LabError as refused:
-        found = [f"not told: {refused}"]
+    found = _found(find)
     yield f"  {title}: {'' if found else 'none'}".rstrip()
     yield from (f"    {each}" for each in found[:most])
     if len(found) > most:
@@ -64,10 +68,11 @@ def _saved(broker: BrokerApi) -> dict[str, object]:
     found: dict[str, object] = {"bootstrap": broker.bootstrap, "warnings": list(getattr(broker, "warnings", ()))}
     parts: dict[str, Callable[[], object]] = {
         "open_transactions": broker.open_transactions,
-        "faults": broker.faults.rules,
-        "connections": broker.connections,
+        "connections": lambda: broker.call(VerdictOperations.connection_lines),
+        "seed": lambda: broker.call(VerdictOperations.seed_text),
+        "rules": lambda: broker.call(FaultOperations.faults),
         "kept": lambda: broker.history.span,
-        "history": broker.history.events,
+        "history": lambda: broker.call(HistoryOperations.kept_history),
     }
     for name, find in parts.items():
         try:

@@ -23,7 +23,7 @@ _NOTABLE = {
 
 def record_decisions(node: RunningNode, recording: Recording) -> None:
     """Record what the coordinators of a broker decide from now on. Who listened before goes on to be called."""
-    recording.clock = node.clock
+    recording.follow(node.clock)
     recording.topic_name = lambda topic_id: _topic_name(node, topic_id)
     seen = node.observability
     if seen is not None and seen.recorder is not None:

@@ -22,21 +22,20 @@ class RecordingHooks(RequestHooks):
         """`inner`: other hooks, which see each request after it was recorded."""
         self._recording: Final = recording
         self._inner: Final = inner
-        self._open: dict[int, _OpenLink] = {}
-        """The connections, by their number in this life of the broker."""
+        self._open: dict[Link, _OpenLink] = {}
 
     def connected(self, link: "Link") -> None:
         """Record a connection."""
         self._recording.links += 1
         seen = LinkSeen(self._recording.links, link.peer)
-        self._open[link.id] = _OpenLink(seen)
+        self._open[link] = _OpenLink(seen)
         self._recording.connected(seen)
         if self._inner is not None:
             self._inner.connected(link)
 
     def lost(self, link: "Link") -> None:
         """Record the end of a connection, and that of its requests: nobody reads their responses."""
-        ended = self._open.pop(link.id, None)
+        ended = self._open.pop(link, None)
         if ended is not None:
             for number, observed in (*ended.withheld, *ended.begun.values()):
                 self._recording.record(LOST, request=number, link=ended.seen.link, rule=observed.rule)
@@ -54,7 +53,7 @@ class RecordingHooks(RequestHooks):
     async def begun(self, observed: ObservedRequest) -> RequestVerdict | None:
         """Record its beginning."""
         key, version = observed.api.key, observed.context.api_version
-        link = self._open.get(observed.link.id)
+        link = self._open.get(observed.link)
         if link is None:  # the client was gone before its request began
             self._recording.began(key, version, observed.request, LinkSeen(0, observed.peer))
         else:
@@ -84,16 +83,17 @@ class RecordingHooks(RequestHooks):
         """Record its end: its response goes to its client, unless a fault keeps it."""
         if self._inner is not None:
             self._inner.responded(observed)
-        link = self._open.get(observed.link.id)
+        link = self._open.get(observed.link)
         number = 0 if link is None else link.begun.pop(observed.number, (0, None))[0]
         if link is None or not number:
             return  # its connection is gone
         key, response, rule = observed.api.key, observed.response, observed.rule
-        its_link = observed.link
-        if its_link.is_stalled:
+        if not rule and not link.withheld:  # no fault has anything to do with it
+            self._recording.ended(number, link.seen.link, key, response)
+        elif observed.link.is_stalled:
             self._recording.ended(number, link.seen.link, key, response, what=EXECUTED, rule=rule)
             link.withheld.append((number, observed))
-        elif its_link.is_closing:
+        elif observed.link.is_closing:
             self._recording.ended(number, link.seen.link, key, response, what=EXECUTED)
             self._recording.record(LOST, request=number, link=link.seen.link, api=key, rule=rule)
         else:
@@ -103,7 +103,7 @@ class RecordingHooks(RequestHooks):
 
     def _place(self, observed: ObservedRequest | None) -> tuple[int, int]:
         """The number of the event with which a request began, and that of its connection; 0 for what is not known."""
-        link = None if observed is None else self._open.get(observed.link.id)
+        link = None if observed is None else self._open.get(observed.link)
         if observed is None or link is None:
             return 0, 0
         return link.begun.get(observed.number, (0, observed))[0], link.seen.link

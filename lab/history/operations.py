@@ -35,6 +35,10 @@ class HistoryOperations:
         """The events that are kept, of a higher number than `since`."""
         return self._recording_for("its history").occurrences(since)
 
+    async def kept_history(self) -> list[Occurrence]:
+        """All events that are kept; none where none are."""
+        return [] if self.recording is None else self.recording.occurrences()
+
     async def history_span(self) -> HistorySpan:
         """The part of the history that is kept."""
         return HistorySpan(OFF, 0, 0) if self.recording is None else self.recording.span

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from eosin.lab.common.values import PartitionName
 from eosin.lab.history.occurrences import ANSWERED, ASKED, CLOSED, CONNECTED, HistorySpan, LinkSeen, Occurrence
-from eosin.lab.history.requests import MOST_PARTITIONS, RawPartition, facts_of, first_error, spelled
+from eosin.lab.history.requests import MOST_PARTITIONS, RawPartition, RequestFacts, facts_of, first_error, spelled
 from eosin.protocol.keys import ApiKey
 from eosin.runtime.clock import Clock, stopwatch_ns
 
@@ -25,9 +25,10 @@ LEVELS: Final = (OFF, PROTOCOL, FULL)
 MOST_TEXT: Final = 2000
 """Characters of a request at the level `full`."""
 
-_Raw = tuple[int, int, int, str, int, int, str, int, str | None, str | None, tuple[RawPartition, ...], str, Any, str]
-"""An `Occurrence` as it is kept: its fields in their order, the link as a number, the code as it is or as the response
-that has it."""
+_Raw = tuple[int, int, int, str, int, int, str, int, RequestFacts, str, str]
+"""An `Occurrence` as it is kept: number, stopwatch, time, what, request, number of the link, API, version, facts, code
+and rule."""
+_NO_FACTS: Final[RequestFacts] = (None, None, (), "")
 
 
 class Recording:
@@ -38,11 +39,12 @@ class Recording:
     ) -> None:
         """`topic_name` finds the name of a topic by its id."""
         self.level: Final = level
-        self.clock = clock
         self.topic_name = topic_name
+        self._now_ms = clock.now_ms
+        self._is_full: Final = level == FULL
         self._most: Final = most
-        self._began_ns = stopwatch_ns()
-        self._events: deque[_Raw] = deque()
+        self._began_ns: Final = stopwatch_ns()
+        self._events: Final[deque[_Raw]] = deque(maxlen=most)
         self._links: dict[int, LinkSeen] = {}
         """The connections that events are about, oldest first."""
         self._waiting: list[asyncio.Future[None]] = []
@@ -52,6 +54,10 @@ class Recording:
         """The number of connections that there were: over restarts, too."""
         self._cleared = 0
         """The number of the last event that was forgotten on purpose."""
+
+    def follow(self, clock: Clock) -> None:
+        """Use the clock of a broker."""
+        self._now_ms = clock.now_ms
 
     @property
     def span(self) -> HistorySpan:
@@ -80,49 +86,33 @@ class Recording:
         detail: str = "",
     ) -> int:
         """Add an event; its number. `request` is that of the event with which its request began."""
-        some = tuple(islice(partitions, MOST_PARTITIONS))
-        return self._add(
-            what,
-            request,
-            link,
-            "" if api is None else spelled(api),
-            -1,
-            transactional_id,
-            group,
-            some,
-            detail,
-            code,
-            rule,
-        )
+        facts = transactional_id, group, tuple(islice(partitions, MOST_PARTITIONS)), detail
+        return self._add(what, request, link, "" if api is None else spelled(api), -1, facts, code, rule)
 
     def began(self, key: ApiKey, version: int, request: Any, link: LinkSeen) -> int:
         """Add the beginning of a request; its number. `link` is kept as the newest of its number."""
-        transactional_id, group, partitions, detail = facts_of(key, request)
-        if self.level == FULL:
-            from eosin.lab.history.full_text import full_text
-
-            detail = f"{detail} {full_text(key, request, MOST_TEXT)}".strip()
+        facts = facts_of(key, request)
+        if self._is_full:
+            facts = _with_text(facts, key, request)
         number = link.link
         if self._links.get(number) is not link:
             self._keep_link(link)
-        return self._add(
-            ASKED, self.last + 1, number, spelled(key), version, transactional_id, group, partitions, detail, "", ""
-        )
+        return self._add(ASKED, self.last + 1, number, spelled(key), version, facts, "", "")
 
     def ended(
         self, request: int, link: int, key: ApiKey, response: Any, *, rule: str = "", what: str = ANSWERED
     ) -> int:
         """Add the end of a request; the number of that event."""
-        return self._add(what, request, link, spelled(key), -1, None, None, (), "", first_error(response), rule)
+        return self._add(what, request, link, spelled(key), -1, _NO_FACTS, first_error(response), rule)
 
     def connected(self, link: LinkSeen) -> int:
         """Add a connection."""
         self._keep_link(link)
-        return self._add(CONNECTED, 0, link.link, "", -1, None, None, (), "", "", "")
+        return self._add(CONNECTED, 0, link.link, "", -1, _NO_FACTS, "", "")
 
     def disconnected(self, link: int) -> int:
         """Add the end of a connection."""
-        return self._add(CLOSED, 0, link, "", -1, None, None, (), "", "", "")
+        return self._add(CLOSED, 0, link, "", -1, _NO_FACTS, "", "")
 
     def _keep_link(self, link: LinkSeen) -> None:
         self._links[link.link] = link
@@ -130,26 +120,12 @@ class Recording:
             del self._links[next(iter(self._links))]
 
     def _add(
-        self,
-        what: str,
-        request: int,
-        link: int,
-        api: str,
-        version: int,
-        transactional_id: str | None,
-        group: str | None,
-        partitions: tuple[RawPartition, ...],
-        detail: str,
-        code: str,
-        rule: str,
+        self, what: str, request: int, link: int, api: str, version: int, facts: RequestFacts, code: str, rule: str
     ) -> int:
         self.last = number = self.last + 1
-        at_ns = stopwatch_ns() - self._began_ns
-        happened = (number, at_ns, self.clock.now_ms(), what, request, link, api, version)
-        events = self._events
-        events.append((*happened, transactional_id, group, partitions, detail, code, rule))
-        if len(events) > self._most:
-            events.popleft()
+        self._events.append(
+            (number, stopwatch_ns(), self._now_ms(), what, request, link, api, version, facts, code, rule)
+        )
         if self._waiting:
             self._wake()
         return number
@@ -173,11 +149,11 @@ class Recording:
         return islice(events, skipped, None)
 
     def _occurrence(self, raw: _Raw) -> Occurrence:
-        number, at_ns, now_ms, what, request, link, api, version, transactional_id, group, partitions, detail = raw[:12]
-        code, rule = raw[12:]
+        number, at_ns, now_ms, what, request, link, api, version, facts, code, rule = raw
+        transactional_id, group, partitions, detail = facts
         return Occurrence(
             number,
-            at_ns,
+            at_ns - self._began_ns,
             now_ms,
             what,
             request,
@@ -217,3 +193,10 @@ class Recording:
         for each in waiting:
             if not each.done():
                 each.set_result(None)
+
+
+def _with_text(facts: RequestFacts, key: ApiKey, request: Any) -> RequestFacts:
+    from eosin.lab.history.full_text import full_text
+
+    transactional_id, group, partitions, detail = facts
+    return transactional_id, group, partitions, f"{detail} {full_text(key, request, MOST_TEXT)}".strip()

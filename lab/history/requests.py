@@ -32,10 +32,19 @@ request makes one."""
 
 def facts_of(key: ApiKey, request: Any) -> RequestFacts:
     """The facts of a request."""
-    find = _FACTS.get(key)
-    if find is not None:
-        return find(request)
+    return _FACTS.get(key, _by_name)(request)
+
+
+def _by_name(request: Any) -> RequestFacts:
     return getattr(request, "transactional_id", None), getattr(request, "group_id", None), (), ""
+
+
+def _group(request: Any) -> RequestFacts:
+    return None, request.group_id, (), ""
+
+
+def _nothing(_: Any) -> RequestFacts:
+    return None, None, (), ""
 
 
 def _produce(request: Any) -> RequestFacts:
@@ -83,6 +92,8 @@ _FACTS: Final[dict[ApiKey, Callable[[Any], RequestFacts]]] = {
     ApiKey.OFFSET_COMMIT: _offsets,
     ApiKey.TXN_OFFSET_COMMIT: _offsets,
     ApiKey.INIT_PRODUCER_ID: _init,
+    **dict.fromkeys((ApiKey.HEARTBEAT, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP), _group),
+    **dict.fromkeys((ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.LIST_OFFSETS), _nothing),
 }
 
 

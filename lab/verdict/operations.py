@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from eosin.lab.common.errors import NotToldError, unknown
 from eosin.lab.common.values import ConnectionInWork, ReadRecord, StoredBatch, TransactionSeen
+from eosin.lab.faults.values import RuleSeen
 from eosin.lab.history.occurrences import ANSWERED, Occurrence
 from eosin.lab.history.recording import Recording
 from eosin.lab.verdict.facts import ExactlyOnceFacts, GroupPosition, LoggedPartition
@@ -50,6 +51,9 @@ class BrokerReads(Protocol):
     async def fences(self, transactional_id: str) -> list[str]: ...
     async def explain(self, subject: str) -> str: ...
     async def last_lines(self, count: int) -> list[str]: ...
+    async def rule_lines(self) -> list[str]: ...
+    async def faults(self) -> list[RuleSeen]: ...
+    async def fault_seed(self) -> int: ...
     async def unconsumed(self, group_id: str, topic: str) -> list[str]: ...
 
 
@@ -114,15 +118,38 @@ class VerdictOperations:
                 since, left_ms = last, end_ms - clock.elapsed_ms()
 
     async def situation(self: BrokerReads, lines: int) -> str:
-        """The state of affairs for a wait that was in vain: open transactions, requests under way, the last lines of
-        the history."""
+        """The state of affairs for a wait that was in vain: open transactions, requests under way, rules, the last
+        lines of the history."""
         said = [await self.explain(each.transactional_id) for each in (await self.open_transactions())[:MOST_LINES]]
         with suppress(NotToldError):
             said += [str(each) for each in await self.connections() if each.waits_for]
+        rules = await self.rule_lines()
+        if rules:
+            said += ["the rules of its faults:", *(f"  {each}" for each in rules)]
         history = await self.last_lines(lines)
         if history:
             said += ["the last of the history:", *(f"  {each}" for each in history)]
         return "\n".join(said)
+
+    async def rule_lines(self: BrokerReads) -> list[str]:
+        """The rules of scripted faults, each with its counts and what it holds."""
+        return [
+            f"{each.words}: matched {each.matched}, fired {each.fired}" + (f", holds {each.held}" if each.held else "")
+            for each in await self.faults()
+        ]
+
+    async def connection_lines(self: BrokerReads) -> list[str]:
+        """The clients, and what each waits for; why not for a broker that is not of the lab."""
+        try:
+            return [str(each) for each in await self.connections()]
+        except NotToldError as refused:
+            return [f"not told: {refused}"]
+
+    async def seed_text(self: BrokerReads) -> str:
+        """The seed of rules that fire by chance, in words; nothing for a broker that is not of the lab."""
+        with suppress(NotToldError):
+            return f"seed {await self.fault_seed()}"
+        return ""
 
     # Assertions -----------------------------------------------------------------------------------------------------
 

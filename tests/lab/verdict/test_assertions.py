@@ -261,3 +261,37 @@ async def test_a_broker_in_a_process_tells_its_history_and_judges_alike() -> Non
             broker.assert_fenced("copier-1")
         with pytest.raises(LabError, match="only a broker in a thread of this process keeps its warnings"):
             broker.assert_no_warnings()
+
+
+# With scripted faults
+
+
+async def test_a_lost_commit_answer_is_told_with_its_rule_and_the_transaction_is_committed() -> None:
+    async with AsyncBroker(topics=["out"]) as broker, producer_of(broker.bootstrap, "t") as producer:
+        await broker.faults.on("EndTxn").lose("answer")
+        producer.begin()
+        await producer.send(TopicPartition("out", 0), named("a"))
+        await producer.commit()
+        lost, again = await broker.wait_for("EndTxn", n=2)
+        assert (lost.fate, lost.code, lost.rule, lost.steps) == ("lost", "NONE", "f1", ("executed",))
+        assert (again.fate, again.rule) == ("answered", "")
+        assert any("->  executed, answer lost (rule f1)" in line for line in await broker.history.transcript())
+        await broker.assert_committed("out", ["a"])
+
+
+async def test_a_wait_in_vain_names_the_rule_that_holds_what_it_waits_for() -> None:
+    async with AsyncBroker(topics=["out"]) as broker, producer_of(broker.bootstrap, "t") as producer:
+        rule = await broker.faults.on("EndTxn").hold()
+        producer.begin()
+        await producer.send(TopicPartition("out", 0), named("a"))
+        committing = asyncio.create_task(producer.commit())
+        await rule.wait_fired()
+        with pytest.raises(EosinAssertion) as failed:
+            await broker.wait_for("EndTxn", timeout=0)
+        assert "the rules of its faults:\n  f1 (EndTxn" in str(failed.value)
+        assert "matched 1, fired 1, holds 1" in str(failed.value)
+        assert "->  not answered yet (rule f1)" in str(failed.value)
+        with pytest.raises(EosinAssertion, match="the broker is not quiet"):
+            await broker.assert_quiet()
+        await rule.release()
+        await committing
