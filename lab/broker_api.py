@@ -156,6 +156,10 @@ class BrokerApi(Verdicts):
 
         return Faults(self)
 
+    def complaints(self, *, dismiss: bool = False) -> list[str]:
+        """The reasons to fail a test that is content: rules that never fired. They are told once with `dismiss`."""
+        return self.call(Operations.fault_complaints, dismiss)
+
     # Reasons and the past; waits and assertions are those of `Verdicts`
 
     @property

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from eosin.lab import control
@@ -93,6 +94,10 @@ class ProcessBroker(BrokerApi):
         """The id of the process."""
         return self._process.pid
 
+    def complaints(self, *, dismiss: bool = False) -> list[str]:
+        """See `BrokerApi.complaints`."""
+        return super().complaints(dismiss=dismiss) if self._has_faults else []
+
     def call(
         self, operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
@@ -133,7 +138,8 @@ class ProcessBroker(BrokerApi):
             if self._process.poll() is None:
                 self.resume()
                 if self._has_faults:
-                    complaints = self.call(Operations.fault_complaints, False)
+                    with suppress(LabError):  # it ends just now
+                        complaints = self.complaints()
                 if self._options.strict_clients:
                     left = [each for each in self.connections() if each.waits_for]
             self._is_closed = True

@@ -66,14 +66,38 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Say of a failed test how its brokers are."""
+    """Fail a test whose faults never happened, and say of a failed test how its brokers are."""
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
-    if not report.failed or "eosin.lab.broker_api" not in sys.modules:
+    if "eosin.lab.broker_api" not in sys.modules:
         return
     arguments = getattr(item, "funcargs", {})
     brokers = [arguments[name] for name in FIXTURES if name in arguments] + item.stash.get(_extra, [])
-    if brokers and report.when != "teardown":
+    if report.when == "call" and report.passed:
+        own = brokers if FIXTURES[0] in arguments else item.stash.get(_extra, [])
+        complaints = _complaints(own)
+        if complaints:
+            report.outcome, report.longrepr = "failed", "\n".join(complaints)
+    _add_sections(item, report, brokers)
+    if report.when == "call" and report.failed:
+        _complaints(brokers, dismiss=True)
+
+
+def _complaints(brokers: "list[BrokerApi]", *, dismiss: bool = False) -> list[str]:
+    """The reasons of brokers to fail a test that has passed; told once with `dismiss`."""
+    from eosin.lab.common.errors import LabError  # there since there were brokers
+
+    found: list[str] = []
+    for each in brokers:
+        try:
+            found += each.complaints(dismiss=dismiss)
+        except LabError:  # it is closed, or hangs, and the test has heard of that
+            continue
+    return found
+
+
+def _add_sections(item: pytest.Item, report: pytest.TestReport, brokers: "list[BrokerApi]") -> None:
+    if brokers and report.failed and report.when != "teardown":
         report.sections.append(("Eosin", _report_of(brokers)))
         folder = item.config.getoption("--eosin-save")
         if folder:

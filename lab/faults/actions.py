@@ -67,14 +67,11 @@ class Error(Action, frozen=True, forbid_unknown_fields=True):
         if response is None:
             return None
         error = error_named(self.code)
-        whole = self.scope == "all" or firing.fit.partitions is None
-        changed = (
-            refusal_of(firing.observed, error)
-            if whole
-            else replaced_in_part(firing.observed, firing.fit, error, response)
-        )
-        firing.rules.check_room(firing, changed)
-        return changed
+        if self.scope == "matched" and firing.fit.partitions is not None:
+            return replaced_in_part(firing.observed, firing.fit, error, response)
+        refusal = refusal_of(firing.observed, error)
+        firing.rules.check_room(firing, refusal)
+        return refusal
 
 
 class _Waits(Action, frozen=True, forbid_unknown_fields=True):

@@ -21,6 +21,8 @@ from eosin.lab.history.requests import first_error
 from eosin.model.close_connection import CloseConnection
 from eosin.network.link import Link
 from eosin.network.request_hooks import ObservedRequest, RequestHooks, RequestVerdict
+from eosin.protocol.wire.codec import decode_response, encode_response
+from eosin.protocol.wire.headers import SIZE_BYTES
 from eosin.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -196,11 +198,14 @@ class ArmedRules:
         """Change the answer to what is left of a request."""
         self._answers[firing.observed] = change
 
-    def check_room(self, firing: Firing, response: Any) -> None:
+    def check_room(self, firing: Firing, refusal: Any) -> None:
         """Complain of an error code for which the version of a request has no room."""
-        if response is not None and first_error(response) == "NONE":
-            context = firing.observed.context
-            self.complain(f"rule {firing.rule} changed nothing: version {context.api_version} has no room for it")
+        if refusal is None:
+            return
+        key, version = firing.observed.api.key, firing.observed.context.api_version
+        frame = b"".join(encode_response(key, version, 0, refusal))[SIZE_BYTES:]
+        if first_error(decode_response(key, version, frame)[1]) == "NONE":
+            self.complain(f"rule {firing.rule} changed nothing: version {version} has no room for it")
 
     # At the points
 
