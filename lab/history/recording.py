@@ -50,6 +50,8 @@ class Recording:
         self._waiting: list[asyncio.Future[None]] = []
         self.last = 0
         """The number of the last event."""
+        self.end_life: Callable[[], None] = lambda: None
+        """Called when the broker starts anew."""
         self.links = 0
         """The number of connections that there were: over restarts, too."""
         self._cleared = 0

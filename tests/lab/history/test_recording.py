@@ -322,6 +322,16 @@ def test_a_quiet_request_that_went_wrong_is_in_the_transcript() -> None:
     assert ["UNKNOWN_MEMBER_ID" in line for line in transcript(history.occurrences())] == [True]
 
 
+def test_the_transcript_tells_that_the_brokers_clock_was_moved() -> None:
+    clock = ManualClock()
+    history = Recording(clock)
+    history.record("prepared", transactional_id="t")
+    clock.advance(61_000)
+    history.record("timeout", transactional_id="t")
+    told = [line.partition(" ms  ")[2] for line in transcript(history.occurrences())]
+    assert told == ["prepared t", "the broker's clock was moved by 61.0 s", "timeout t"]
+
+
 def test_connections_are_told_as_they_were_known_last() -> None:
     history = recording()
     history.connected(LinkSeen(3, "127.0.0.1:5"))
