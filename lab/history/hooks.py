@@ -50,7 +50,9 @@ class RecordingHooks(RequestHooks):
         ended = self._open.pop(link, None)
         if ended is not None:
             for number, observed in (*ended.withheld, *ended.begun.values()):
-                self._recording.record(LOST, request=number, link=ended.seen.link, rule=observed.rule)
+                self._recording.record(
+                    LOST, request=number, link=ended.seen.link, api=observed.api.key, rule=observed.rule
+                )
             self._recording.disconnected(ended.seen.link)
 
     def fired(self, what: str, observed: ObservedRequest | None, rule: str) -> None:
@@ -58,7 +60,8 @@ class RecordingHooks(RequestHooks):
         if observed is not None:
             observed.rule = f"{observed.rule} {rule}".strip()
         number, link = self._place(observed)
-        self._recording.record(what, request=number, link=link, rule=rule)
+        api = None if observed is None else observed.api.key
+        self._recording.record(what, request=number, link=link, api=api, rule=rule)
 
     async def begun(self, observed: ObservedRequest) -> RequestVerdict | None:
         """Record its beginning."""
