@@ -2,6 +2,7 @@
 happened. The same names, to be awaited, are in `async_api`."""
 
 from collections.abc import Callable, Coroutine, Mapping
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
@@ -19,13 +20,20 @@ from eosin.lab.common.values import (
     TransactionSeen,
     TransactionStep,
 )
+from eosin.lab.crash.instances import LabInstance
+from eosin.lab.crash.life import snapshot_of
+from eosin.lab.crash.snapshot import Snapshot
+from eosin.lab.disk.disk_face import LabDiskFace
 from eosin.lab.history.faces import LabHistory
 from eosin.lab.operations import Operations, Text
-from eosin.lab.options import text_of
+from eosin.lab.options import text_of, texts_of
 from eosin.lab.verdict.faces import Verdicts
 
 if TYPE_CHECKING:
     from eosin.lab.faults.faces import Faults
+
+if TYPE_CHECKING:
+    from eosin.lab.clock_api import BrokerClock
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -108,6 +116,48 @@ class BrokerApi(Verdicts):
         """The connections of clients, and the requests that each waits for."""
         return self.call(Operations.connections)
 
+    # Ends and beginnings
+
+    @property
+    def disk(self) -> LabDiskFace[None, int]:
+        """The disk, and its faults."""
+        return LabDiskFace(self.call)
+
+    def crash(self, *, power: bool = False, restart: bool = True) -> None:
+        """End as `kill -9` ends a broker; with `power` as a machine that loses its power: what was not synced may be
+        lost, or torn. Then start on what is left, at the same address, unless `restart` is False."""
+        self.call(Operations.crash, power, restart)
+
+    def restart(self, *, clean: bool = True, settings: Mapping[str, object] | None = None) -> None:
+        """Stop in order and start again, with these settings beside those that it had; `clean` False is a crash."""
+        self.call(Operations.restart, clean, texts_of(settings))
+
+    def stop(self) -> None:
+        """Stop in order. Until `start` nobody listens at its address."""
+        self.call(Operations.stop)
+
+    def start(self, *, settings: Mapping[str, object] | None = None) -> Self:
+        """Start after a stop, or after a crash without a restart."""
+        self.call(Operations.start, texts_of(settings))
+        return self
+
+    def snapshot(self) -> Snapshot:
+        """All that is on its disk, once markers under way are written: `restore`, `fork` and `snapshot=` go on from
+        it."""
+        return Snapshot.decode(self.call(Operations.snapshot))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot. Connections are reset, as by a crash."""
+        self.call(Operations.restore, snapshot_of(snapshot).encoded())
+
+    def zombie(self, transactional_id: str) -> LabInstance[str]:
+        """One more instance with the identity of the present one, which does as it is told whatever has come since."""
+        return LabInstance(self.call, transactional_id, self.call(Operations.open_zombie, transactional_id))
+
+    def successor(self, transactional_id: str) -> LabInstance[str]:
+        """A new instance, which fences the present one."""
+        return LabInstance(self.call, transactional_id, self.call(Operations.open_successor, transactional_id))
+
     # Records
 
     def produce(
@@ -148,6 +198,21 @@ class BrokerApi(Verdicts):
         """The first `count` records of a topic, or more, as soon as they can be read. After `timeout` seconds LabError
         says why they cannot."""
         return self.call(Operations.read_some, topic, count, isolation, partition, WaitLimit(timeout).left_ms())
+
+    # Time
+
+    @cached_property
+    def clock(self) -> "BrokerClock":
+        """Its clock, which a test moves."""
+        from eosin.lab.clock_api import BrokerClock
+
+        return BrokerClock(self)
+
+    def settle(self, *, quiet_ms: float = 0, timeout: float = WAIT_S) -> None:
+        """Wait until the broker has nothing to do. It cannot see into clients: with `quiet_ms`, wait until for so long
+        none has sent anything but what it sends in the background, so that they have probably finished, too. Raises
+        LabError after `timeout` seconds."""
+        self.call(Operations.settle, quiet_ms, timeout * 1000)
 
     @property
     def faults(self) -> "Faults":

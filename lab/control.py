@@ -3,7 +3,7 @@
 Always true: a call names an operation of `Operations`, and its response is the operation's result or one sentence.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import cache
 from typing import Any, Final, get_type_hints
 
@@ -64,10 +64,10 @@ def result(frame: bytes) -> Any:
     return returned.result
 
 
-async def perform(asked: Call, operations: Operations) -> Returned:
-    """Do what was asked."""
+def perform(asked: Call, operations: Operations, run: Callable[[Coroutine[Any, Any, Any]], Any]) -> Returned:
+    """Do what was asked; `run` runs it in the broker's loop, and waits for it: also if that loop ends meanwhile."""
     try:
-        return Returned(await getattr(operations, asked.operation)(*asked.args, **asked.kwargs))
+        return Returned(run(getattr(operations, asked.operation)(*asked.args, **asked.kwargs)))
     except (ClientError, LabError) as refused:
         return Returned(refusal=str(refused))
 

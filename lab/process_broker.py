@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from eosin.lab import control
@@ -19,7 +20,10 @@ from eosin.lab.common.errors import LabError
 from eosin.lab.history.recording import PROTOCOL
 from eosin.lab.lab_thread import acquire_thread, release_thread
 from eosin.lab.operations import Operations
-from eosin.lab.options import MEMORY, BrokerOptions, Topics, options_of
+from eosin.lab.options import FLOWING, LAB, BrokerOptions, Topics, checked_snapshot, options_of
+
+if TYPE_CHECKING:
+    from eosin.lab.crash.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from eosin.lab.faults.faces import Faults
@@ -39,11 +43,15 @@ class ProcessBroker(BrokerApi):
         *,
         topics: Topics = (),
         settings: Mapping[str, object] | None = None,
-        durability: str = MEMORY,
+        durability: str | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
         strict_clients: bool = False,
+        disk: str | Path = LAB,
         seed: int | None = None,
+        snapshot: "Snapshot | str | None" = None,
+        clock: str = FLOWING,
+        clock_at: int | None = None,
         record: str = PROTOCOL,
     ) -> None:
         """The options are those of `Broker`. Raises LabError."""
@@ -54,9 +62,14 @@ class ProcessBroker(BrokerApi):
             host=host,
             port=port,
             strict_clients=strict_clients,
+            disk=disk,
             seed=seed,
+            clock=clock,
+            clock_at=clock_at,
             record=record,
         )
+        chosen = checked_snapshot(snapshot)
+        self._ready_made: Final = chosen if isinstance(chosen, str) else None
         self._pid: Final = os.getpid()
         self._lock: Final = threading.RLock()
         self._is_paused = False
@@ -68,13 +81,15 @@ class ProcessBroker(BrokerApi):
         _OPEN[self] = None
         try:
             self._bootstrap: Final[str] = self._started()
+            if chosen is not None and not isinstance(chosen, str):
+                self.restore(chosen)
         except BaseException:
             self.close()
             raise
 
     def _child(self) -> "subprocess.Popen[bytes]":
         try:
-            return self._thread.call(_spawned(self._options))
+            return self._thread.call(_spawned(self._options, self._ready_made))
         except OSError as error:
             release_thread(self._thread)
             raise LabError(
@@ -88,6 +103,11 @@ class ProcessBroker(BrokerApi):
     def bootstrap(self) -> str:
         """HOST:PORT, for `bootstrap.servers`."""
         return self._bootstrap
+
+    def fork(self) -> "ProcessBroker":
+        """A second broker that goes on from what this one has now, in a process of its own. Raises LabError."""
+        snapshot = self.snapshot()
+        return ProcessBroker(**self._options.again, snapshot=snapshot)
 
     @property
     def pid(self) -> int:
@@ -194,19 +214,24 @@ class ProcessBroker(BrokerApi):
         return LabError(f"the process of this broker has ended with code {self._process.wait()}")
 
 
-async def _spawned(options: BrokerOptions) -> "subprocess.Popen[bytes]":
+async def _spawned(options: BrokerOptions, snapshot: str | None) -> "subprocess.Popen[bytes]":
     """The child, made by the thread that runs this."""
-    return _spawn(options)
+    return _spawn(options, snapshot)
 
 
-def _spawn(options: BrokerOptions) -> "subprocess.Popen[bytes]":
+def _spawn(options: BrokerOptions, snapshot: str | None) -> "subprocess.Popen[bytes]":
     topics = ",".join(f"{name}:{partitions}" for name, partitions in options.topics.items())
     settings = [word for name, value in options.settings.items() for word in ("--set", f"{name}={value}")]
     where = f"{options.host}:{options.port}"
     command = [sys.executable, "-P", "-m", "eosin.lab.command", "--control", "--listen", where, "--topics", topics]
-    command += ["--durability", options.durability, "--record", options.record, *settings]
+    command += ["--durability", options.durability, "--disk", options.disk, "--clock", options.clock]
+    command += ["--record", options.record, *settings]
     if options.seed is not None:
         command += ["--seed", str(options.seed)]
+    if snapshot is not None:
+        command += ["--snapshot", snapshot]
+    if options.clock_at is not None:
+        command += ["--clock-at", str(options.clock_at)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 

@@ -18,7 +18,20 @@ if TYPE_CHECKING:
 
 FIXTURES: Final = ("eosin", "eosin_class", "eosin_module", "eosin_session")
 """Fixtures that are a broker, from the nearest scope to the widest."""
-OPTIONS: Final = ("topics", "settings", "durability", "host", "port", "strict_clients", "seed", "record")
+OPTIONS: Final = (
+    "topics",
+    "settings",
+    "durability",
+    "host",
+    "port",
+    "strict_clients",
+    "disk",
+    "seed",
+    "snapshot",
+    "clock",
+    "clock_at",
+    "record",
+)
 """Names that the marker `eosin` takes."""
 THREAD: Final = "thread"
 PROCESS: Final = "process"
@@ -47,7 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--eosin-save", metavar="DIR", help="keep the history of the brokers of failed tests here, as JSON")
     parser.addini("eosin_mode", "where brokers of eosin run: thread or process", default=THREAD)
     parser.addini("eosin_settings", "settings of every broker, NAME=VALUE, one a line", type="linelist", default=[])
-    parser.addini("eosin_durability", "memory, os or fsync", default="memory")
+    parser.addini("eosin_durability", "memory, os or fsync (the default)", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -228,7 +241,7 @@ def _broker(config: pytest.Config, options: dict[str, Any]) -> "BrokerApi":
         return outside
     settings = dict(each.partition("=")[::2] for each in config.getini("eosin_settings"))
     chosen = {
-        "durability": config.getini("eosin_durability"),
+        "durability": config.getini("eosin_durability") or None,
         **options,
         "settings": {**settings, **options.get("settings", {})},
     }

@@ -87,7 +87,7 @@ class Conditions:
         return self._with({"optional": True})
 
 
-class Actions(Generic[Armed]):
+class ActionWords(Generic[Armed]):
     """The words that say what a rule does."""
 
     def _do(self, action: str, fields: Text, function: Function | None = None) -> Armed:
@@ -140,6 +140,10 @@ class Actions(Generic[Armed]):
     def throttle(self, ms: int) -> Armed:
         """Throttle its client for so long, in its answer and by not reading its connection."""
         return self._do("throttle", {"ms": ms})
+
+    def crash(self, how: Literal["kill", "power"] = "kill", *, restart_after_ms: float = 0) -> Armed:
+        """End the broker in the middle of it, and start it again."""
+        return self._do("crash", {"how": how, "restart_after_ms": restart_after_ms})
 
     def rewrite(self, function: Function) -> Armed:
         """Answer with what the function returns, which gets the request with its `response`, in the broker's loop."""
