@@ -26,7 +26,7 @@ class Fit(NamedTuple):
     """A request that a rule is about."""
 
     partitions: frozenset[tuple[Key, int | None]] | None
-    """Those that the rule names; None if it is about the whole request."""
+    """The partitions that the rule names; None if it is about the whole request."""
 
     def wants(self, topic: Key, partition: int | None) -> bool:
         """True for the partitions that the rule is about."""

@@ -30,7 +30,7 @@ def without(observed: ObservedRequest, fit: Fit) -> Any:
     return reduced if any(partitions_in(reduced)) else None
 
 
-def answered_in_part(observed: ObservedRequest, fit: Fit, error: ErrorCode, response: Any) -> Any:
+def merged_in_part(observed: ObservedRequest, fit: Fit, error: ErrorCode, response: Any) -> Any:
     """The answer to the reduced request, with `error` in the partitions of `fit`."""
     if observed.api.key is ApiKey.FETCH:
         return replaced_in_part(observed, fit, error, response)
