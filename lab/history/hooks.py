@@ -20,9 +20,16 @@ class RecordingHooks(RequestHooks):
 
     def __init__(self, recording: Recording, inner: RequestHooks | None = None) -> None:
         """`inner`: other hooks, which see each request after it was recorded."""
+        recording.end_life()
+        recording.end_life = self._end
         self._recording: Final = recording
         self._inner: Final = inner
         self._open: dict[ClientLink, _OpenLink] = {}
+
+    def _end(self) -> None:
+        """The broker starts anew: nothing of its last life goes on, whether it was stopped or has crashed."""
+        for link in list(self._open):
+            self._lost(link)
 
     def connected(self, link: "ClientLink") -> None:
         """Record a connection."""
@@ -35,20 +42,26 @@ class RecordingHooks(RequestHooks):
 
     def lost(self, link: "ClientLink") -> None:
         """Record the end of a connection, and that of its requests: nobody reads their responses."""
+        self._lost(link)
+        if self._inner is not None:
+            self._inner.lost(link)
+
+    def _lost(self, link: "ClientLink") -> None:
         ended = self._open.pop(link, None)
         if ended is not None:
             for number, observed in (*ended.withheld, *ended.begun.values()):
-                self._recording.record(LOST, request=number, link=ended.seen.link, rule=observed.rule)
+                self._recording.record(
+                    LOST, request=number, link=ended.seen.link, api=observed.api.key, rule=observed.rule
+                )
             self._recording.disconnected(ended.seen.link)
-        if self._inner is not None:
-            self._inner.lost(link)
 
     def fired(self, what: str, observed: ObservedRequest | None, rule: str) -> None:
         """Record that a rule has fired: at a request, or inside the broker."""
         if observed is not None:
             observed.rule = f"{observed.rule} {rule}".strip()
         number, link = self._place(observed)
-        self._recording.record(what, request=number, link=link, rule=rule)
+        api = None if observed is None else observed.api.key
+        self._recording.record(what, request=number, link=link, api=api, rule=rule)
 
     async def begun(self, observed: ObservedRequest) -> RequestVerdict | None:
         """Record its beginning."""

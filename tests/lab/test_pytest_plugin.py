@@ -147,7 +147,7 @@ def test_a_failure_tells_of_its_brokers(pytester: pytest.Pytester) -> None:
             "  open transactions:",
             "    invoicing-1 has a transaction open since *",
             "  connections: none",
-            "  rules:",
+            "  faults:",
             "    f1 (*Heartbeat*): matched 0, fired 0",
             "  history:",
             "    +* prepared invoicing-0 orders-0 commit epoch *",
