@@ -118,7 +118,7 @@ class Inode:
 
 
 def _surviving(content: bytearray, synced: int, size: int, chance: random.Random) -> bytes:
-    """The bytes behind `synced`, which nobody has synced, that are left: often none or all, else some beginning, perhaps
+    """The bytes behind `synced`, which nobody has synced, that are left: often none or all, else a beginning, perhaps
     with holes where whole sectors of the file are lost."""
     tail = content[synced:]
     luck = chance.random()
@@ -152,7 +152,7 @@ class LyingDirectory:
         self.entries: dict[str, Entry] = {}
         self._durable: dict[str, Entry] = {}
         self._undone: list[tuple[str | None, str | None, Entry]] = []
-        """All that a loss of power may undo, from the last one on: (name it was taken from, name it was given, what)."""
+        """Changes that a loss of power may undo, the last first: (name it was taken from, name it was given, what)."""
 
     def link(self, name: str, entry: Entry) -> None:
         """Name something new."""
