@@ -14,7 +14,7 @@ from real_clients import franz_go, java, kafkajs
 from waiting import HANG_S
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "docs" / name for name in ("testing-applications.md", "scripted-faults.md")]
+PAGES = [ROOT / "docs" / name for name in ("testing-applications.md", "scripted-faults.md", "crashes-and-snapshots.md")]
 JUNIT = ROOT / "tests" / "harnesses" / "junit"
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
