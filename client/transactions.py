@@ -178,6 +178,16 @@ class TransactionAdmin:
 
         return await self._client.retry(attempt)
 
+    async def wait_for_markers(self, transactional_id: str) -> None:
+        """Wait until the transaction of an id that was ended has its markers: readers are shown its records then. An
+        EndTxn may be answered before. Raises a ClientError, CONCURRENT_TRANSACTIONS if it lasts."""
+
+        async def attempt() -> None:
+            if (await self.describe(transactional_id)).state in _PREPARING:
+                check(ErrorCode.CONCURRENT_TRANSACTIONS, f"writing the markers of {transactional_id!r}")
+
+        await self._client.retry(attempt)
+
     async def force_terminate(self, transactional_id: str) -> None:
         """Abort what is open under an id and fence its producer, as a new instance of it does (KIP-939). For an id
         that is known: another one would be made. Raises BrokerError."""
