@@ -162,7 +162,7 @@ class _Production:
             try:
                 while lines := await self._next(coming):
                     coming = asyncio.ensure_future(source.lines())
-                    await self._take(lines)
+                    await self._add_lines(lines)
             finally:
                 coming.cancel()
             await self._finish_transaction()
@@ -187,7 +187,7 @@ class _Production:
             self.line += 1
             raise
 
-    async def _take(self, lines: list[bytes]) -> None:
+    async def _add_lines(self, lines: list[bytes]) -> None:
         step = self._plan.batch or len(lines)
         while lines:
             free = step - self._open if self._plan.batch else len(lines)
