@@ -1,8 +1,8 @@
 """`crc32c`: the checksum of batches, snapshots and the journal.
 
 When the package of that name is imported, it reads its own version from the metadata of distributions. For this the
-interpreter loads parsers of mail, archives and dates, 80 modules that a broker has no other use for: about a twentieth of its
-CPU at a start, and 1.7 MiB. So the extension is loaded without the package around it.
+interpreter loads parsers of mail, archives and dates, 80 modules that a broker has no other use for: about a twentieth
+of its CPU at a start, and 1.7 MiB. So the extension is loaded without the package around it.
 """
 
 from collections.abc import Callable
