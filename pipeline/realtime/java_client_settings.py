@@ -25,7 +25,7 @@ _CERTIFICATE: Final = re.compile(
     r"-----BEGIN (?:\w+ )?CERTIFICATE-----.*?-----END (?:\w+ )?CERTIFICATE-----", re.DOTALL
 )
 _KEY: Final = re.compile(r"-----BEGIN (?:\w+ )*PRIVATE KEY-----.*?-----END (?:\w+ )*PRIVATE KEY-----", re.DOTALL)
-_ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
 def java_client_settings(path: str | None) -> dict[str, str]:
@@ -89,5 +89,5 @@ def _jaas(login: Login) -> str:
     if login.mechanism is Mechanism.OAUTHBEARER:
         return f"{LoginModule.OAUTHBEARER} required;"
     module = LoginModule.PLAIN if login.mechanism is Mechanism.PLAIN else LoginModule.SCRAM
-    user, password = (each.translate(str.maketrans(_ESCAPES)) for each in (login.user, login.password))
+    user, password = (each.translate(_ESCAPES) for each in (login.user, login.password))
     return f'{module} required username="{user}" password="{password}";'
