@@ -28,8 +28,9 @@ from eosin.runtime.clock import Clock, SystemClock
 
 _AT_ONCE: Final = 16
 _NAMED_AT_MOST: Final = 20
-_QUIET_REFRESHES: Final = 2
-"""A position that stayed as it is for so many refreshes, while no transaction was open, has no owner any more."""
+_QUIET_REFRESHES: Final = 6
+"""A position that stayed as it is for so many refreshes, while no transaction was open, has no owner any more. On a
+busy machine an owner may miss some, and to take its partition would end its task."""
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +101,7 @@ class PartitionTakeover:
         """Commit the positions again that no task has, since offsets expire. Raises a ClientError, BadProgressTopic or
         TimeoutError."""
         await _all([self._refresh(partition, owned) for partition, owned in list(self._owned.items())])
-        await _all([self._take_back(each) for each in await self._without_owner()])
+        await _all([self._recover(each) for each in await self._without_owner()])
 
     async def _without_owner(self) -> list[TopicPartition]:
         """The partitions that a task has had, and whose positions nobody commits any more."""
@@ -127,7 +128,7 @@ class PartitionTakeover:
                 raise
             return False
 
-    async def _take_back(self, partition: TopicPartition) -> None:
+    async def _recover(self, partition: TopicPartition) -> None:
         producer = self._producer(partition)
         await producer.init()
         positions = await read_positions(self._client, self._pipeline, [partition])

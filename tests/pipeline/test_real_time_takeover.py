@@ -39,9 +39,10 @@ async def client() -> AsyncIterator[Client]:
 class Task:
     """What a task of Spark does to one partition, as `TxnWriter` does it."""
 
-    def __init__(self, client: Client, partition: TopicPartition) -> None:
+    def __init__(self, client: Client, partition: TopicPartition, *, timeout_ms: int = 60_000) -> None:
         self.client, self.partition = client, partition
-        self.producer = Producer(client, transactional_id(PIPELINE, partition))
+        name = transactional_id(PIPELINE, partition)
+        self.producer = Producer(client, name, transaction_timeout_ms=timeout_ms)
         self.commits = 0
 
     async def begin(self, offset: int, *, marks: bool = True) -> None:
@@ -130,10 +131,12 @@ async def test_a_refresh_that_failed_in_the_middle_does_not_keep_the_next_one_fr
 
 
 @contextlib.asynccontextmanager
-async def short_retention() -> AsyncIterator[Client]:
-    """Of a broker that keeps offsets for a minute, with an input and an output."""
+async def short_retention(minutes: int = 1) -> AsyncIterator[Client]:
+    """Of a broker that keeps offsets for some minutes, with an input and an output."""
     async with (
-        local_broker(listeners=SOCKET, offsets_retention_minutes=1, offsets_retention_check_interval_ms=1000) as server,
+        local_broker(
+            listeners=SOCKET, offsets_retention_minutes=minutes, offsets_retention_check_interval_ms=1000
+        ) as server,
         Client(server.addresses[0]) as client,
     ):
         assert isinstance(asyncio.get_running_loop(), VirtualLoop)
@@ -162,7 +165,7 @@ async def test_an_idle_position_outlives_the_retention_of_offsets_while_the_quer
 
 async def test_the_driver_takes_back_a_partition_whose_task_is_gone_before_its_position_expires() -> None:
     """An executor was lost, and no row has come since: no other one knows that it reads this partition."""
-    async with short_retention() as client:
+    async with short_retention(minutes=3) as client:
         begun = takeover(client)
         await begun.start()
         await Task(client, FIRST).write(4)
@@ -183,17 +186,17 @@ async def test_a_task_that_commits_its_position_again_or_has_a_transaction_open_
     async with short_retention() as client:
         begun = takeover(client)
         await begun.start()
-        kept, late = Task(client, FIRST), Task(client, SECOND)
+        kept, late = Task(client, FIRST), Task(client, SECOND, timeout_ms=600_000)
         await kept.write(4)
         await late.write(6)
         await late.begin(7, marks=False)
-        for _ in range(2):  # its transaction may be open for a minute
+        for _ in range(8):
             await asyncio.sleep(20)
             await kept.begin(4, marks=False)
             await kept.producer.commit()
             await begun.refresh()
         await late.producer.commit()
-        for _ in range(4):
+        for _ in range(8):
             await asyncio.sleep(20)
             for task, offset in ((kept, 4), (late, 7)):
                 await task.begin(offset, marks=False)
@@ -208,7 +211,7 @@ async def test_the_driver_of_a_later_start_is_left_its_positions_by_one_that_has
         earlier, later = takeover(client), takeover(client)
         await earlier.start()
         await later.start()
-        for _ in range(6):
+        for _ in range(10):
             await asyncio.sleep(20)
             await earlier.refresh()
             await later.refresh()
