@@ -1,4 +1,4 @@
-"""The recipes of docs/testing-applications.md run as they stand, each with its own test runner."""
+"""The recipes of docs/testing-applications.md and docs/verdicts.md run as they stand, each with its own test runner."""
 
 import os
 import re
@@ -13,14 +13,15 @@ from real_clients import franz_go, java, kafkajs
 from waiting import HANG_S
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "testing-applications.md"
+PAGES = [ROOT / "docs" / "testing-applications.md", ROOT / "docs" / "verdicts.md"]
 JUNIT = ROOT / "tests" / "harnesses" / "junit"
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
 def recipes(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    text = "".join(page.read_text() for page in PAGES)
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
 def run(*command: object, cwd: Path) -> str:
