@@ -245,13 +245,13 @@ class Timeline:
         found = [each for each in (self._once.earliest(), self._deadlines.earliest()) if each is not None]
         return min(found, default=None)
 
-    def take(self, timer: LabTimer) -> None:
+    def remove(self, timer: LabTimer) -> None:
         """Remove what `next_call` has returned: the caller calls it."""
         for queue in (self._once, self._deadlines):
             if queue.earliest() is timer:
                 queue.pop()
 
-    def take_rounds(self, until_ms: float) -> list[LabTimer]:
+    def remove_rounds(self, until_ms: float) -> list[LabTimer]:
         """Remove the periodic timers that are due by `until_ms`, in order: the caller calls them."""
         found = []
         while (first := self._rounds.earliest()) is not None and first.due_ms <= until_ms:

@@ -1,8 +1,11 @@
 """Snapshots: a broker goes on from one, a fork leaves the original alone, and files keep one for later."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from waiting import HANG_S
 
 from eosin.lab.async_broker import AsyncBroker
 from eosin.lab.broker import Broker
@@ -94,6 +97,23 @@ def test_what_is_no_snapshot_is_refused_in_a_sentence(tmp_path: Path) -> None:
         Snapshot.from_directory(tmp_path)
     with pytest.raises(LabError, match="No such file"):
         Snapshot.load(tmp_path / "missing")
+
+
+def test_serve_refuses_the_directory_of_a_broker_for_tests(tmp_path: Path) -> None:
+    Broker(disk=tmp_path / "data").close()
+    serve = [
+        sys.executable,
+        "-m",
+        "eosin.cli",
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--data-dir",
+        str(tmp_path / "data"),
+    ]
+    ended = subprocess.run(serve, capture_output=True, text=True, timeout=HANG_S, check=False)
+    assert ended.returncode == 2
+    assert "is that of a broker for tests: name another with --data-dir" in ended.stderr
 
 
 def test_the_directory_of_another_broker_is_refused(tmp_path: Path) -> None:
