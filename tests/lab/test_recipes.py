@@ -1,4 +1,4 @@
-"""The recipes of docs/testing-applications.md and docs/verdicts.md run as they stand, each with its own test runner."""
+"""The recipes of the pages about testing applications run as they stand, each with its own test runner."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from real_clients import franz_go, java, kafkajs
 from waiting import HANG_S
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "docs" / "testing-applications.md", ROOT / "docs" / "verdicts.md"]
+PAGES = [ROOT / "docs" / name for name in ("testing-applications.md", "faults.md", "verdicts.md")]
 JUNIT = ROOT / "tests" / "harnesses" / "junit"
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
