@@ -1,5 +1,4 @@
-"""The recipes of docs/testing-applications.md and docs/scripted-faults.md run as they stand, each with its own test
-runner."""
+"""The recipes of the pages about testing applications run as they stand, each with its own test runner."""
 
 import os
 import re
@@ -14,7 +13,10 @@ from real_clients import franz_go, java, kafkajs
 from waiting import HANG_S
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "docs" / name for name in ("testing-applications.md", "scripted-faults.md", "crashes-and-snapshots.md")]
+PAGES = [
+    ROOT / "docs" / name
+    for name in ("testing-applications.md", "faults.md", "crashes-and-snapshots.md", "verdicts.md")
+]
 JUNIT = ROOT / "tests" / "harnesses" / "junit"
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
