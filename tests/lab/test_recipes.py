@@ -14,8 +14,7 @@ from waiting import HANG_S
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
-    ROOT / "docs" / name
-    for name in ("testing-applications.md", "faults.md", "crashes-and-snapshots.md", "verdicts.md")
+    ROOT / "docs" / name for name in ("testing-applications.md", "faults.md", "crashes-and-snapshots.md", "verdicts.md")
 ]
 JUNIT = ROOT / "tests" / "harnesses" / "junit"
 
