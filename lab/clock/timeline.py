@@ -25,7 +25,7 @@ class LabTimer:
     __slots__ = ("_order", "_queue", "callback", "due_ms", "is_periodic", "task_name")
 
     def __init__(
-        self, queue: "_Queue | None", due_ms: float, order: int, callback: Callable[[], None], *, is_periodic: bool
+        self, queue: "_TimerQueue | None", due_ms: float, order: int, callback: Callable[[], None], *, is_periodic: bool
     ) -> None:
         self._queue = queue
         self._order = order
@@ -67,7 +67,7 @@ def name_of(callback: object) -> str:
     return getattr(callback, "__qualname__", type(callback).__name__)
 
 
-class _Queue:
+class _TimerQueue:
     """The timers of one kind of one timeline, and the real timer of the earliest of them."""
 
     __slots__ = ("_armed", "_cancelled", "_line", "_start", "heap")
@@ -142,9 +142,9 @@ class Timeline:
         """Number of timers so far."""
         self.soon = 0
         """Number of calls that are due, and not made yet."""
-        self._once = _Queue(self, real.call_later)
-        self._deadlines = _Queue(self, real.start_deadline)
-        self._rounds = _Queue(self, real.call_later)
+        self._once = _TimerQueue(self, real.call_later)
+        self._deadlines = _TimerQueue(self, real.start_deadline)
+        self._rounds = _TimerQueue(self, real.call_later)
 
     @property
     def now_ms(self) -> float:
@@ -184,7 +184,7 @@ class Timeline:
             timer.cancel()
 
     def _begin(
-        self, queue: _Queue, delay_ms: float, callback: Callable[[], None], *, periodic: bool = False
+        self, queue: _TimerQueue, delay_ms: float, callback: Callable[[], None], *, periodic: bool = False
     ) -> LabTimer:
         self.made += 1
         if delay_ms <= 0:  # for the loop itself, whether time flows or not
@@ -260,7 +260,7 @@ class Timeline:
         return found
 
     @property
-    def _queues(self) -> tuple[_Queue, ...]:
+    def _queues(self) -> tuple[_TimerQueue, ...]:
         return self._once, self._deadlines, self._rounds
 
     def _arm(self) -> None:
