@@ -7,9 +7,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import pipeline_driver
 from msgspec.structs import replace
@@ -38,6 +38,13 @@ PROGRAM = Path(pipeline_driver.__file__)
 Step = Callable[[ApiKey, Any], bool]
 
 
+class Kill(NamedTuple):
+    """A kill at a step: before it is handled, or after that and before the answer."""
+
+    when: Literal["before", "after"]
+    step: Step
+
+
 class Killer(RequestHooks):
     """Kills the driver at a step: before it is handled, or after that and before the answer."""
 
@@ -57,6 +64,18 @@ class Killer(RequestHooks):
         """The executors that there are; without it, all that the driver has started."""
         self.happened = 0
         self.signalled = threading.Event()
+        self._planned: list[Kill] = []
+
+    def plan(self, kills: Sequence[Kill]) -> None:
+        """Kill at each of these steps, one after the other. A step without anybody to kill leaves its kill planned."""
+        self._planned = list(kills)
+        self._next()
+
+    def _next(self) -> None:
+        self.before = self.after = None
+        if self._planned:
+            kill = self._planned.pop(0)
+            setattr(self, kill.when, kill.step)
 
     async def begun(self, observed: ObservedRequest) -> None:
         """Perhaps kill before anything is done."""
@@ -72,21 +91,27 @@ class Killer(RequestHooks):
         return response
 
     def _perhaps(self, step: Step | None, key: ApiKey, request: Any) -> None:
-        if step is not None and self.driver is not None and step(key, request):
-            self.happened += 1
-            self.signalled.set()
-            self.before = self.after = None
-            if self.executor_only:
-                running = executors_of(self.driver) if self.executors is None else self.executors()
+        if step is None or self.driver is None or not step(key, request):
+            return
+        if self.executor_only:
+            running = executors_of(self.driver) if self.executors is None else self.executors()
+            if running:
+                self._happen()
                 os.kill(running[0], signal.SIGKILL)
-                return
-            workers = members_of(self.driver) if self.workers_too else []
-            os.killpg(self.driver.pid, self.signal)
-            for worker in workers:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(worker, self.signal)
-            if self.signal == signal.SIGKILL:
-                raise CloseConnection
+            return
+        self._happen()
+        workers = members_of(self.driver) if self.workers_too else []
+        os.killpg(self.driver.pid, self.signal)
+        for worker in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, self.signal)
+        if self.signal == signal.SIGKILL:
+            raise CloseConnection
+
+    def _happen(self) -> None:
+        self.happened += 1
+        self.signalled.set()
+        self._next()
 
 
 def executors_of(driver: "subprocess.Popen[str]") -> list[int]:

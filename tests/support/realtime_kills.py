@@ -181,9 +181,17 @@ class Campaign:
         self.driver = self.launch()
 
     def _executor(self) -> None:
-        running = executors_of(self.driver)
-        if running:
-            os.kill(self.chance.choice(running), signal.SIGKILL)
+        os.kill(self._an_executor(), signal.SIGKILL)
+
+    def _an_executor(self) -> int:
+        running: list[int] = []
+
+        def found() -> bool:
+            running[:] = executors_of(self.driver)
+            return bool(running)
+
+        self.wait("an executor", found)
+        return self.chance.choice(running)
 
     def _broker(self) -> None:
         self.broker.kill()
@@ -201,10 +209,7 @@ class Campaign:
             self.driver = self.launch()
 
     def _pause(self) -> None:
-        running = executors_of(self.driver)
-        if not running:
-            return
-        sleeper = self.chance.choice(running)
+        sleeper = self._an_executor()
         os.kill(sleeper, signal.SIGSTOP)
         begun = self.output.read()
         self._moment(*self.chance.choice(((3.0, 1.0), (25.0, 20.0))))
