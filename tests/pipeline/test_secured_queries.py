@@ -85,6 +85,7 @@ def secured(tls_files: Any, tmp_path: Path) -> Iterator[Secured]:
     assert PASSWORD not in running.process.log
 
 
+@pytest.mark.long  # the gate logs in by TxnSink, and checks what Java is given
 def test_a_query_of_the_format_and_one_in_real_time_log_in_over_tls(
     with_kafka: "SparkSession", secured: Secured, tmp_path: Path
 ) -> None:
