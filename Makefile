@@ -33,6 +33,9 @@ WITH := $(if $(COMPILED),env PYTHONPATH=$(CURDIR)/build/compiled)
 IS_BUILT = $(shell test -e build/compiled/.made && test -z "$$(find $(ROOMS) setup.py -name '*.py' -newer build/compiled/.made -print -quit)" && echo 1)
 RUN_WITH = $(if $(filter-out 0,$(or $(COMPILED),$(IS_BUILT))),env PYTHONPATH=$(CURDIR)/build/compiled)
 
+# Without bytecode each process that the tests start compiles the broker anew: a start takes 1.0 CPU seconds instead of 0.5.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup bytecode compiled wheels dist sbom lock audit run check format lint imports types test gate quick impacted cluster-clients cluster-crash bench fuzz crash soak hostile proofs release codec-fuzz simulate simulate-cluster hunt model model-replication docs console-pictures transcripts docker-test clean conformance conformance-kafka conformance-page
 
@@ -57,7 +60,6 @@ setup: .venv/ready .types/eosin  ## create .venv with everything that tests and 
 	mkdir -p .types
 	ln -s .. $@
 
-# Also where PYTHONDONTWRITEBYTECODE is set: half of a cold start would be spent on compiling.
 bytecode: .venv/run-ready
 	@$(BIN)/python -m compileall -q $(ROOMS)
 
