@@ -22,7 +22,7 @@ SECONDS ?= 60
 
 BIN := .venv/bin
 PROOF := $(BIN)/python tests/support/prove.py
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 ROOMS := runtime protocol storage coordinator client model settings security network cluster broker observe node cli lab testing pipeline
 CODE := $(ROOMS) tests docker $(wildcard bench) setup.py
 TYPED := $(addprefix .types/eosin/,$(ROOMS))
@@ -47,12 +47,14 @@ setup: .venv/ready .types/eosin  ## create .venv with everything that tests and 
 # A broker needs a fifteenth of what the tests need, so `make run` installs that alone.
 .venv/run-ready: pyproject.toml setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(INSTALL) .
+	$(INSTALL) --editable .
 	touch $@
 
+# pip compiles 100 MB of Python on one core, a quarter of it the packages' own tests. Some files are of no Python that this one reads.
 .venv/ready: pyproject.toml setup.py
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(INSTALL) '.[test]'
+	$(INSTALL) --no-compile --editable '.[test]'
+	$(BIN)/python -m compileall -qq -j0 -x '/tests/' .venv/lib/python*/site-packages || true
 	touch .venv/run-ready $@
 
 # Type checkers and editors do not follow import hooks: under .types they find the rooms by the name that is imported.
