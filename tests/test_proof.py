@@ -225,6 +225,7 @@ def checkout(folder: Path) -> Path:
     (folder / "conftest.py").write_text('pytest_plugins = ("proof.results",)\n')
     (folder / "pytest.ini").write_text(
         f"[pytest]\npythonpath = {SUPPORT}\nmarkers = process\nasyncio_default_fixture_loop_scope = function\n"
+        "addopts = -p no:hypothesispytest -p no:anyio\n"  # half of a start, and nobody here draws or uses anyio
     )
     (folder / "test_mixed.py").write_text(MIXED)
     return folder
