@@ -1,6 +1,7 @@
 """What holds for every test."""
 
-from collections.abc import Iterator
+import gc
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 # pytest's hypothesis plugin imports it when the run is over. By then client libraries have left garbage behind, and
@@ -34,6 +35,18 @@ def tls_files(tmp_path_factory: pytest.TempPathFactory) -> tls.TlsFiles:
     """Certificates of a broker on this machine, and of whom not to trust."""
     with toolchains.skipped_without():
         return tls.make(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported now stays to the end, so the garbage collector goes through it once, and not in many a test."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses by the marks
