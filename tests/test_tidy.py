@@ -32,7 +32,7 @@ VAGUE_VERB = re.compile(
 )
 """A word of a function's name for which there is an ordinary one: check, poll, reload, count, apply, accept, record,
 report, request; and a response is no answer."""
-MAX_VAGUE_VERBS = 15
+MAX_VAGUE_VERBS = 5
 """Number of functions whose names still have such a word. It may only fall."""
 PROJECT = tomllib.loads(text_of(ROOT / "pyproject.toml"))
 
