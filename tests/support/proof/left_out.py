@@ -16,8 +16,8 @@ import pytest
 
 from proof.stages import REAL, ROOT
 
-DEMANDED: Final = ("process", "smoke", "spark")
-"""Marks by which stages choose."""
+DEMANDED: Final = ("process", "smoke", "spark", "virtual")
+"""Marks by which stages choose modules, and the one that keeps `process` away where a folder gives that."""
 _ALWAYS_REAL: Final = tuple(ROOT / "tests" / name for name in (*REAL, "clients"))
 _CONJUNCTION: Final = re.compile(r"(not )?\w+( and (not )?\w+)*")
 
