@@ -14,11 +14,10 @@ import asyncio
 import errno
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, Self, TypeVar
 
-from lying_files import Directory, Inode, LyingFile, LyingFixedFile, Stopped, sync
-
+from eosin.lab.disk.faults import LASTING, Fault
+from eosin.lab.disk.lying_files import Inode, LyingDirectory, LyingFile, LyingFixedFile, Stopped, sync
 from eosin.storage.disk.interfaces import File, FixedFile, FreeBytes, Lock, WholeSync
 from eosin.storage.disk.memory import MemoryLock
 from eosin.storage.disk.open_files import OpenFiles
@@ -28,32 +27,8 @@ __all__ = ("LASTING", "Fault", "LyingDisk", "Stopped")
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-LASTING: Final = 1 << 62
-"""Calls that a fault meets until it is taken out."""
 UNTOLD_BYTES: Final = 1 << 40
 """The size of a disk whose room is counted, where nobody gave it one."""
-
-
-@dataclass
-class Fault:
-    """The next `times` calls of `call` on a path that contains `path` fail; reads fail until it is taken out."""
-
-    call: str
-    error: int
-    path: str = ""
-    times: int = 1
-    written: int | None = 0
-    """Bytes that a write leaves before it fails; None: as many as chance has it, which may take them back, too."""
-    torn: bool = False
-    """True if bytes of an append cannot be taken back."""
-
-    def is_taken_back(self, chance: random.Random | None) -> bool:
-        """True if an append that fails leaves nothing."""
-        return not self.torn if chance is None or self.written is not None else chance.random() < 0.5
-
-    def failure(self, path: str) -> OSError:
-        """The error of a call on `path`."""
-        return OSError(self.error, "injected", path)
 
 
 class WholeDisk:
@@ -84,7 +59,7 @@ class LyingDisk:
         *,
         chance: random.Random | None = None,
         sector_bytes: int = 512,
-        root: Directory | None = None,
+        root: LyingDirectory | None = None,
         top: str = "",
     ) -> None:
         """Without `chance` nothing happens by chance: half of a write is torn, and a loss of power takes all that it
@@ -111,23 +86,23 @@ class LyingDisk:
         self.cold = 0.0
         """The likelihood that a read has to wait for the device."""
         self.cold_work_ms = 0.0
-        """How long work off the loop takes at most, before and after it happens."""
+        """The time that work off the loop takes at most, before and after it happens."""
         self.copied = ""
         """The mark that tells the files of this disk from the originals of its copies."""
         self.syncs_as_a_whole = False
         """True if there is `whole_sync`."""
         self.waiting_bytes = 0
         """The bytes that others have written and not synced, as far as known."""
-        self._root = root or Directory()
+        self._root = root or LyingDirectory()
         self._top = top
         self.is_stopped = False
-        self._directories: dict[str, Directory] = {}
+        self._directories: dict[str, LyingDirectory] = {}
         self._index("", self._root)
 
-    def _index(self, path: str, directory: Directory) -> None:
+    def _index(self, path: str, directory: LyingDirectory) -> None:
         self._directories[path] = directory
         for name, entry in directory.entries.items():
-            if isinstance(entry, Directory):
+            if isinstance(entry, LyingDirectory):
                 self._index(f"{path}/{name}" if path else f"{self._top}{name}", entry)
 
     # Faults ---------------------------------------------------------------------------------------------------------
@@ -155,7 +130,7 @@ class LyingDisk:
     def fault(self, call: str, path: str) -> Fault | None:
         """The fault that a call meets."""
         for fault in self.faults:
-            if fault.call == call and fault.path in path:
+            if fault.call == call and fault.is_on(path):
                 if call != "read":
                     fault.times -= 1
                 if not fault.times:
@@ -182,7 +157,7 @@ class LyingDisk:
         """True if a read has to wait for the device."""
         return bool(self.cold) and (self.chance is None or self.chance.random() < self.cold)
 
-    def take_space(self, size: int, path: str) -> None:
+    def use_space(self, size: int, path: str) -> None:
         """Have a file grow. Raises OSError if there is no room."""
         if self.space is None:
             return
@@ -206,20 +181,20 @@ class LyingDisk:
         """The number of times that `call` was made on a path that contains `path`."""
         return sum(1 for made, where in self.calls if made == call and path in where)
 
-    def killed(self) -> "LyingDisk":
+    def killed(self) -> Self:
         """The disk as the next process finds it."""
         return self._after(self._root.killed(self.chance))
 
-    def power_loss(self, chance: random.Random | None = None) -> "LyingDisk":
+    def power_loss(self, chance: random.Random | None = None) -> Self:
         """The disk as it is when the power is back; `chance` instead of its own."""
         return self._after(self._root.power_loss(chance or self.chance))
 
-    def replaced(self) -> "LyingDisk":
+    def replaced(self) -> Self:
         """An empty one in its place."""
-        return self._after(Directory())
+        return self._after(LyingDirectory())
 
-    def _after(self, root: Directory) -> "LyingDisk":
-        after = LyingDisk(self.now_ms, chance=self.chance, sector_bytes=self.sector_bytes, root=root, top=self._top)
+    def _after(self, root: LyingDirectory) -> Self:
+        after = type(self)(self.now_ms, chance=self.chance, sector_bytes=self.sector_bytes, root=root, top=self._top)
         after.cold, after.cold_work_ms, after.counts_room = self.cold, self.cold_work_ms, self.counts_room
         if self.total is not None:
             after.space, after.total = self.space, self.total
@@ -265,7 +240,7 @@ class LyingDisk:
 
     # Disk -----------------------------------------------------------------------------------------------------------
 
-    def _find(self, path: str) -> tuple[Directory, str]:
+    def _find(self, path: str) -> tuple[LyingDirectory, str]:
         if self.is_stopped:
             raise Stopped
         parent, _, name = path.rpartition("/")
@@ -361,7 +336,7 @@ class LyingDisk:
         if isinstance(covered, Inode) and covered is not entry:
             self.give_space(len(covered.content))
         directory.rename(name, new_name)
-        if isinstance(entry, Directory):
+        if isinstance(entry, LyingDirectory):
             for path in [path for path in self._directories if path == old or path.startswith(old + "/")]:
                 self._directories[new + path[len(old) :]] = self._directories.pop(path)
 
@@ -380,7 +355,7 @@ class LyingDisk:
             self.make_directory(parent)
         directory, name = self._find(path)
         self.change("make_directory", path)
-        made = Directory()
+        made = LyingDirectory()
         directory.link(name, made)
         self._directories[path] = made
         if not parent:
@@ -447,8 +422,9 @@ class LyingDisk:
             await asyncio.sleep(self.chance.random() * self.cold_work_ms / 1000)
 
 
-def _size_of(directory: Directory) -> int:
+def _size_of(directory: LyingDirectory) -> int:
     """The bytes of all files in it."""
     return sum(
-        _size_of(entry) if isinstance(entry, Directory) else len(entry.content) for entry in directory.entries.values()
+        _size_of(entry) if isinstance(entry, LyingDirectory) else len(entry.content)
+        for entry in directory.entries.values()
     )
