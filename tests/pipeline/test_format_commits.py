@@ -1,7 +1,8 @@
 """The commits of `format("eosin")` below Spark: a fault at every request, and processes that replace each other."""
 
+import asyncio
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from eosin.pipeline.common.errors import (
     ForeignMarker,
     MissingMarker,
     MissingTopic,
+    PipelineAtWork,
     PipelineError,
     RangeMismatch,
     RolledBackCheckpoint,
@@ -157,6 +159,28 @@ async def test_processes_that_take_turns_write_each_batch_once(broker: RunningNo
     await first.close()
     await second.close()
     assert await job.visible() == rows(*range(6))
+
+
+async def test_a_second_driver_is_refused_at_its_first_batch_beside_one_that_works(
+    broker: RunningNode, tmp_path: Path
+) -> None:
+    job = await Job(broker.addresses[0]).create()
+    query = Query(job, tmp_path)
+    first, second = query.process(), query.process()
+
+    async def commit(process: StreamCommits, run: str, batches: Iterable[int]) -> None:
+        for batch in batches:
+            query.plan(batch)
+            await process.commit([replace(each, run=run) for each in query.outputs(batch)], batch)
+            await asyncio.sleep(1)
+
+    await commit(first, "first", range(3))
+    working = asyncio.create_task(commit(first, "first", range(3, 7)))
+    with pytest.raises(PipelineAtWork, match="stop that one first"):
+        await commit(second, "second", (3,))
+    await working
+    await first.close()
+    assert await job.visible() == rows(*range(7))
 
 
 async def test_a_driver_that_slept_finds_that_its_batch_is_old(broker: RunningNode, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -53,6 +54,7 @@ def main() -> int:
         if happened is None:
             print(f"round {round_number} ({victim}, seed {options.seed}) is not exact: {folder}")
             return 1
+        shutil.rmtree(folder, ignore_errors=True)
         killed[victim] += happened
         rows += ROWS
         round_number += 1
