@@ -73,6 +73,13 @@ class Services:
     """The entries that the authorizer decides by; None without one."""
     reload_stores: "ReloadStores | None" = None
     """Loads the key store and the trust store of a listener again; None without TLS."""
+    given_wire_clock: Clock | None = None
+    """See `wire_clock`."""
+
+    @property
+    def wire_clock(self) -> Clock:
+        """The clock on which people and peers are waited for: `clock`, unless another one was given."""
+        return self.given_wire_clock or self.clock
 
     def __post_init__(self) -> None:
         self.unserved_groups = UnservedGroups(self.clock)

@@ -36,6 +36,8 @@ from eosin.settings.broker import DURABILITIES, BrokerConfig
 from eosin.settings.listeners import EVERY_LISTENER, parse_listeners
 from eosin.settings.settings import SettingError
 from eosin.settings.sources import LoadedConfig
+from eosin.storage.disk.meta_properties import FILE_NAME as META_PROPERTIES
+from eosin.storage.disk.meta_properties import is_lab_directory
 
 if TYPE_CHECKING:
     from eosin.broker.security.first_users import FirstUser
@@ -97,6 +99,10 @@ def main(arguments: Sequence[str]) -> int:
         if not in_container:
             return fail("serve", str(refused))
         log.warning(str(refused))  # volumes of containers often belong to somebody else, and Kafka would start
+    if config.data_dir is not None and _is_for_tests(config.data_dir):
+        return fail(
+            "serve", f"the data directory {config.data_dir} is that of a broker for tests: name another with --data-dir"
+        )
     if config.has_secured_links or any(protocol != "PLAINTEXT" for protocol in config.protocols.values()):
         hide_memory()
     raise_file_limit()
@@ -107,6 +113,13 @@ def main(arguments: Sequence[str]) -> int:
         )
     with asyncio.Runner(loop_factory=loop_factory(config.eosin_event_loop)) as runner:
         return runner.run(_serve(_Broker(config, first_users, topics, options.environment)))
+
+
+def _is_for_tests(data_dir: str) -> bool:
+    try:
+        return is_lab_directory(Path(data_dir, META_PROPERTIES).read_bytes())
+    except OSError:
+        return False
 
 
 def _in_container(config: BrokerConfig) -> BrokerConfig:

@@ -23,12 +23,14 @@ def open_logs(
     clock: Clock,
     chance: Chance,
     disk: Disk,
+    wire_clock: Clock | None = None,
     flusher: Flusher | None = None,
     flushed: Callable[[int], None] | None = None,
     made_durable: Callable[[int], None] | None = None,
 ) -> LogManager:
     """The logs as `eosin.durability` asks for them, not yet opened. Unless `flusher` is given, the one of the logs
-    tells `flushed` how long each flush takes (ns), in a thread, and `made_durable` the bytes of each."""
+    tells `flushed` how long each flush takes (ns), in a thread, and `made_durable` the bytes of each. Compaction
+    keeps to its pace on `wire_clock`, by default `clock`."""
     durability = Durability(config.durability)
     if flusher is None and durability is Durability.FSYNC:
         flusher = JournalFlusher(threads=config.eosin_flush_threads, watch=flushed, watch_bytes=made_durable)
@@ -36,6 +38,7 @@ def open_logs(
         disk,
         config.data_dir or MEMORY_DIR,
         clock=clock,
+        pace_clock=wire_clock,
         chance=chance,
         durability=durability,
         node_id=config.node_id,

@@ -1,13 +1,15 @@
 """`AsyncBrokerApi`: the names of `BrokerApi`, to be awaited: properties that ask the broker too."""
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from eosin.lab import client_settings
-from eosin.lab.broker_api import READ_COMMITTED, WAIT_S, still_open, topic_configs
-from eosin.lab.operations import Operations, Text
-from eosin.lab.values import (
+from eosin.lab.broker_api import READ_COMMITTED, topic_configs
+from eosin.lab.common.errors import LabError
+from eosin.lab.common.limits import WAIT_S, WaitLimit
+from eosin.lab.common.values import (
     AbortedRange,
     ConnectionInWork,
     LabMember,
@@ -18,14 +20,24 @@ from eosin.lab.values import (
     TransactionSeen,
     TransactionStep,
 )
+from eosin.lab.crash.instances import LabInstance
+from eosin.lab.crash.life import snapshot_of
+from eosin.lab.crash.snapshot import Snapshot
+from eosin.lab.disk.disk_face import LabDiskFace
+from eosin.lab.history.faces import AsyncLabHistory
+from eosin.lab.operations import Operations, Text
+from eosin.lab.options import texts_of
+from eosin.lab.verdict.faces import AsyncVerdicts
+
+if TYPE_CHECKING:
+    from eosin.lab.clock_api import AsyncBrokerClock
+    from eosin.lab.faults.faces import AsyncFaults
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_POLL_S: Final = 0.005
 
-
-class AsyncBrokerApi:
+class AsyncBrokerApi(AsyncVerdicts):
     """The abilities of brokers for tests of asyncio. Used as a context manager, it closes at the end."""
 
     @property
@@ -46,8 +58,15 @@ class AsyncBrokerApi:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.close()
+        except LabError as complaint:
+            if error is None:
+                raise
+            error.add_note(str(complaint))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.bootstrap}>"
@@ -93,6 +112,48 @@ class AsyncBrokerApi:
         """The connections of clients, and the requests that each waits for."""
         return await self.call(Operations.connections)
 
+    # Ends and beginnings
+
+    @property
+    def disk(self) -> LabDiskFace[Awaitable[None], Awaitable[int]]:
+        """The disk, and its faults."""
+        return LabDiskFace(self.call)
+
+    async def crash(self, *, power: bool = False, restart: bool = True) -> None:
+        """End as `kill -9` ends a broker; with `power` as a machine that loses its power: what was not synced may be
+        lost, or torn. Then start on what is left, at the same address, unless `restart` is False."""
+        await self.call(Operations.crash, power, restart)
+
+    async def restart(self, *, clean: bool = True, settings: Mapping[str, object] | None = None) -> None:
+        """Stop in order and start again, with these settings beside those that it had; `clean` False is a crash."""
+        await self.call(Operations.restart, clean, texts_of(settings))
+
+    async def stop(self) -> None:
+        """Stop in order. Until `start` nobody listens at its address."""
+        await self.call(Operations.stop)
+
+    async def start(self, *, settings: Mapping[str, object] | None = None) -> Self:
+        """Start after a stop, or after a crash without a restart."""
+        await self.call(Operations.start, texts_of(settings))
+        return self
+
+    async def snapshot(self) -> Snapshot:
+        """All that is on its disk, once markers under way are written: `restore`, `fork` and `snapshot=` go on from
+        it."""
+        return Snapshot.decode(await self.call(Operations.snapshot))
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot. Connections are reset, as by a crash."""
+        await self.call(Operations.restore, snapshot_of(snapshot).encoded())
+
+    async def zombie(self, transactional_id: str) -> LabInstance[Awaitable[str]]:
+        """One more instance with the identity of the present one, which does as it is told whatever has come since."""
+        return LabInstance(self.call, transactional_id, await self.call(Operations.open_zombie, transactional_id))
+
+    async def successor(self, transactional_id: str) -> LabInstance[Awaitable[str]]:
+        """A new instance, which fences the present one."""
+        return LabInstance(self.call, transactional_id, await self.call(Operations.open_successor, transactional_id))
+
     # Records
 
     async def produce(
@@ -132,31 +193,40 @@ class AsyncBrokerApi:
     ) -> list[ReadRecord]:
         """The first `count` records of a topic, or more, as soon as they can be read. After `timeout` seconds LabError
         says why they cannot."""
-        return await self.call(Operations.read_some, topic, count, isolation, partition, round(timeout * 1000))
+        return await self.call(Operations.read_some, topic, count, isolation, partition, WaitLimit(timeout).left_ms())
 
-    # Reasons and waits
+    # Time
+
+    @cached_property
+    def clock(self) -> "AsyncBrokerClock":
+        """Its clock, which a test moves."""
+        from eosin.lab.clock_api import AsyncBrokerClock
+
+        return AsyncBrokerClock(self)
+
+    async def settle(self, *, quiet_ms: float = 0, timeout: float = WAIT_S) -> None:
+        """Wait until the broker has nothing to do. It cannot see into clients: with `quiet_ms`, wait until for so long
+        none has sent anything but what it sends in the background, so that they have probably finished, too. Raises
+        LabError after `timeout` seconds."""
+        await self.call(Operations.settle, quiet_ms, timeout * 1000)
+
+    @property
+    def faults(self) -> "AsyncFaults":
+        """Its scripted faults: `await faults.on("EndTxn").lose("answer")`."""
+        from eosin.lab.faults.faces import AsyncFaults
+
+        return AsyncFaults(self)
+
+    # Reasons and the past; waits and assertions are those of `AsyncVerdicts`
+
+    @property
+    def history(self) -> AsyncLabHistory:
+        """All that has happened in it."""
+        return AsyncLabHistory(self)
 
     async def explain(self, subject: str) -> str:
         """Explain in a sentence or two why a transactional id, a partition, a topic or a group is as it is."""
         return await self.call(Operations.explain, subject)
-
-    async def wait_until(
-        self, condition: Callable[[], Coroutine[Any, Any, object]], *, timeout: float = WAIT_S, what: str = ""
-    ) -> None:
-        """Wait until what `condition` returns, once awaited, is true. Raises AssertionError after `timeout` seconds;
-        `what` names it there."""
-        try:
-            async with asyncio.timeout(timeout):
-                while not await condition():  # noqa: ASYNC110 - it is whatever a test says
-                    await asyncio.sleep(_POLL_S)
-        except TimeoutError:
-            raise AssertionError(f"{what or 'what was waited for'} has not happened within {timeout:g} s") from None
-
-    async def assert_no_open_transactions(self) -> None:
-        """Raise AssertionError with the explanation of each transaction that is open."""
-        found = await self.open_transactions()
-        if found:
-            raise AssertionError(still_open([await self.explain(each.transactional_id) for each in found]))
 
 
 class AsyncLabTopic:

@@ -2,14 +2,19 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from eosin.client.errors import ClientError
 from eosin.lab.async_api import AsyncBrokerApi
 from eosin.lab.broker import ThreadedBroker
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
+from eosin.lab.history.recording import PROTOCOL
 from eosin.lab.operations import Operations
-from eosin.lab.options import MEMORY, Topics, options_of
+from eosin.lab.options import FLOWING, LAB, Topics, checked_snapshot, options_of
+
+if TYPE_CHECKING:
+    from eosin.lab.crash.snapshot import Snapshot
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,10 +28,16 @@ class AsyncBroker(AsyncBrokerApi):
         *,
         topics: Topics = (),
         settings: Mapping[str, object] | None = None,
-        durability: str = MEMORY,
+        durability: str | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
         strict_clients: bool = False,
+        disk: str | Path = LAB,
+        seed: int | None = None,
+        snapshot: "Snapshot | str | None" = None,
+        clock: str = FLOWING,
+        clock_at: int | None = None,
+        record: str = PROTOCOL,
     ) -> None:
         """Check the options. Raises LabError."""
         self._options: Final = options_of(
@@ -36,13 +47,22 @@ class AsyncBroker(AsyncBrokerApi):
             host=host,
             port=port,
             strict_clients=strict_clients,
+            disk=disk,
+            seed=seed,
+            clock=clock,
+            clock_at=clock_at,
+            record=record,
         )
+        self._snapshot: Final = checked_snapshot(snapshot)
         self._held: ThreadedBroker | None = None
 
-    async def start(self) -> Self:
-        """Start it, where no `async with` does. Raises LabError."""
+    async def start(self, *, settings: Mapping[str, object] | None = None) -> Self:
+        """Start it, where no `async with` does; or start it again after a stop, or after a crash without a restart.
+        Raises LabError."""
         if self._held is None:
-            self._held = await ThreadedBroker(self._options).start_async()
+            self._held = await ThreadedBroker(self._options, self._snapshot).start_async()
+        elif settings or not self._held.broker.is_up:
+            await super().start(settings=settings)
         return self
 
     async def __aenter__(self) -> Self:
@@ -63,6 +83,11 @@ class AsyncBroker(AsyncBrokerApi):
     def warnings(self) -> list[str]:
         """The last warnings in the broker's log."""
         return self._started.warnings
+
+    async def fork(self) -> "AsyncBroker":
+        """A second broker that goes on from what this one has now, at an address of its own. Raises LabError."""
+        snapshot = await self.snapshot()
+        return await AsyncBroker(**self._started.broker.options.again, snapshot=snapshot).start()
 
     async def call(
         self, operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs

@@ -12,16 +12,22 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from eosin.client.errors import ClientError
 from eosin.lab.broker_api import BrokerApi, closed
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
+from eosin.lab.common.values import ConnectionInWork
+from eosin.lab.history.recording import PROTOCOL
 from eosin.lab.lab_broker import CLOSE_S, LabBroker
 from eosin.lab.lab_thread import acquire_thread, release_thread
 from eosin.lab.operations import Operations
-from eosin.lab.options import MEMORY, BrokerOptions, Topics, options_of
-from eosin.lab.values import ConnectionInWork
+from eosin.lab.options import FLOWING, LAB, BrokerOptions, Topics, checked_snapshot, options_of
+
+if TYPE_CHECKING:
+    from eosin.lab.crash.snapshot import Snapshot
+    from eosin.lab.disk.points import Points
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +42,12 @@ _SPARE_S: Final = 1.0
 class ThreadedBroker:
     """A broker and its thread: what `Broker` and `AsyncBroker` have in common."""
 
-    def __init__(self, options: BrokerOptions) -> None:
+    def __init__(
+        self, options: BrokerOptions, snapshot: "Snapshot | str | None" = None, points: "Points | None" = None
+    ) -> None:
+        """It starts from `snapshot`, which may be the name of a ready-made one; at `points` rules fire."""
+        self._snapshot = snapshot
+        self._points: Final = points
         self._pid: Final = os.getpid()
         self._options: Final = options
         self.thread: Final = acquire_thread()
@@ -70,7 +81,7 @@ class ThreadedBroker:
     def start(self) -> Self:
         """Start it. Raises LabError."""
         try:
-            self._broker = self.thread.call(self._guarded(lambda: LabBroker.start(self._options)))
+            self._broker = self.thread.call(self._guarded(self._started))
         except LabError:
             self._give_up()
             raise
@@ -83,12 +94,22 @@ class ThreadedBroker:
     async def start_async(self) -> Self:
         """The same, in an event loop."""
         try:
-            self._broker = await asyncio.wrap_future(self.thread.submit(LabBroker.start(self._options)))
+            self._broker = await asyncio.wrap_future(self.thread.submit(self._started()))
         except BaseException:
             self._give_up()
             raise
         _OPEN[self] = None
         return self
+
+    async def _started(self) -> LabBroker:
+        snapshot, self._snapshot = self._snapshot, None
+        if isinstance(snapshot, str):
+            from eosin.lab.ready_made import ready_made
+
+            snapshot = await ready_made(snapshot)
+        return await LabBroker.start(
+            self._options, leave_loop=self.thread.leave_loop, snapshot=snapshot, points=self._points
+        )
 
     def close(self) -> None:
         """Stop it; a forked child's copy is left alone. Raises LabError with `strict_clients` for clients that wait."""
@@ -168,6 +189,8 @@ class ThreadedBroker:
         release_thread(self.thread)
         if left and self._options.strict_clients:
             raise LabError(f"the broker was closed while {'; '.join(map(str, left))}: close clients first")
+        if complaints := self.broker.complaints:
+            raise LabError("; ".join(complaints))
 
 
 class Broker(BrokerApi):
@@ -178,14 +201,24 @@ class Broker(BrokerApi):
         *,
         topics: Topics = (),
         settings: Mapping[str, object] | None = None,
-        durability: str = MEMORY,
+        durability: str | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
         strict_clients: bool = False,
+        disk: str | Path = LAB,
+        seed: int | None = None,
+        snapshot: "Snapshot | str | None" = None,
+        clock: str = FLOWING,
+        clock_at: int | None = None,
+        record: str = PROTOCOL,
     ) -> None:
         """`topics` are names, or the number of partitions by name; `settings` are the broker's own, by Kafka's names.
-        `durability` is `memory`, or `os` or `fsync` in a directory that goes with the broker. `port` 0 is a free one.
-        With `strict_clients`, `close` raises LabError for a client that waits for a response. Raises LabError."""
+        `disk` is `lab`, which lies as a test says and goes with the broker, `memory`, or the path of a directory;
+        `durability` is `fsync`, `os` or `memory`. `port` 0 is a free one. `seed` is that of torn writes. It starts from
+        `snapshot`, which may be the name of a ready-made one. With `strict_clients`, `close` raises LabError for a
+        client that waits for a response. Its `clock` is `flowing` or `frozen`, and begins at `clock_at`, in ms since
+        the epoch: now or later. `record` is how much of a history is kept: `off`, `protocol`, or `full` with the values
+        of records. Raises LabError."""
         self._held: Final = ThreadedBroker(
             options_of(
                 topics=topics,
@@ -194,7 +227,13 @@ class Broker(BrokerApi):
                 host=host,
                 port=port,
                 strict_clients=strict_clients,
-            )
+                disk=disk,
+                seed=seed,
+                clock=clock,
+                clock_at=clock_at,
+                record=record,
+            ),
+            checked_snapshot(snapshot),
         ).start()
 
     @property
@@ -206,6 +245,11 @@ class Broker(BrokerApi):
     def warnings(self) -> list[str]:
         """The last warnings in the broker's log."""
         return self._held.warnings
+
+    def fork(self) -> "Broker":
+        """A second broker that goes on from what this one has now, at an address of its own. Raises LabError."""
+        snapshot = self.snapshot()
+        return Broker(**self._held.broker.options.again, snapshot=snapshot)
 
     def call(
         self, operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs

@@ -1,15 +1,15 @@
 """`BrokerApi`: a broker as a test sees it, whatever thread or process it runs in; each call returns when it has
 happened. The same names, to be awaited, are in `async_api`."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
+from functools import cached_property
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from eosin.lab import client_settings
-from eosin.lab.errors import LabError
-from eosin.lab.operations import Operations, Text
-from eosin.lab.options import text_of
-from eosin.lab.values import (
+from eosin.lab.common.errors import LabError
+from eosin.lab.common.limits import WAIT_S, WaitLimit
+from eosin.lab.common.values import (
     AbortedRange,
     ConnectionInWork,
     LabMember,
@@ -20,18 +20,28 @@ from eosin.lab.values import (
     TransactionSeen,
     TransactionStep,
 )
-from eosin.runtime.clock import SystemClock, pause
+from eosin.lab.crash.instances import LabInstance
+from eosin.lab.crash.life import snapshot_of
+from eosin.lab.crash.snapshot import Snapshot
+from eosin.lab.disk.disk_face import LabDiskFace
+from eosin.lab.history.faces import LabHistory
+from eosin.lab.operations import Operations, Text
+from eosin.lab.options import text_of, texts_of
+from eosin.lab.verdict.faces import Verdicts
+
+if TYPE_CHECKING:
+    from eosin.lab.faults.faces import Faults
+
+if TYPE_CHECKING:
+    from eosin.lab.clock_api import BrokerClock
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 READ_COMMITTED: Final = "read_committed"
-WAIT_S: Final = 10.0
-"""Longest wait, unless a test names another."""
-_POLL_MS: Final = 5
 
 
-class BrokerApi:
+class BrokerApi(Verdicts):
     """The abilities of all brokers for tests. Used as a context manager, it closes at the end."""
 
     @property
@@ -55,7 +65,12 @@ class BrokerApi:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except LabError as complaint:
+            if error is None:
+                raise
+            error.add_note(str(complaint))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.bootstrap}>"
@@ -101,6 +116,48 @@ class BrokerApi:
         """The connections of clients, and the requests that each waits for."""
         return self.call(Operations.connections)
 
+    # Ends and beginnings
+
+    @property
+    def disk(self) -> LabDiskFace[None, int]:
+        """The disk, and its faults."""
+        return LabDiskFace(self.call)
+
+    def crash(self, *, power: bool = False, restart: bool = True) -> None:
+        """End as `kill -9` ends a broker; with `power` as a machine that loses its power: what was not synced may be
+        lost, or torn. Then start on what is left, at the same address, unless `restart` is False."""
+        self.call(Operations.crash, power, restart)
+
+    def restart(self, *, clean: bool = True, settings: Mapping[str, object] | None = None) -> None:
+        """Stop in order and start again, with these settings beside those that it had; `clean` False is a crash."""
+        self.call(Operations.restart, clean, texts_of(settings))
+
+    def stop(self) -> None:
+        """Stop in order. Until `start` nobody listens at its address."""
+        self.call(Operations.stop)
+
+    def start(self, *, settings: Mapping[str, object] | None = None) -> Self:
+        """Start after a stop, or after a crash without a restart."""
+        self.call(Operations.start, texts_of(settings))
+        return self
+
+    def snapshot(self) -> Snapshot:
+        """All that is on its disk, once markers under way are written: `restore`, `fork` and `snapshot=` go on from
+        it."""
+        return Snapshot.decode(self.call(Operations.snapshot))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from a snapshot. Connections are reset, as by a crash."""
+        self.call(Operations.restore, snapshot_of(snapshot).encoded())
+
+    def zombie(self, transactional_id: str) -> LabInstance[str]:
+        """One more instance with the identity of the present one, which does as it is told whatever has come since."""
+        return LabInstance(self.call, transactional_id, self.call(Operations.open_zombie, transactional_id))
+
+    def successor(self, transactional_id: str) -> LabInstance[str]:
+        """A new instance, which fences the present one."""
+        return LabInstance(self.call, transactional_id, self.call(Operations.open_successor, transactional_id))
+
     # Records
 
     def produce(
@@ -140,28 +197,44 @@ class BrokerApi:
     ) -> list[ReadRecord]:
         """The first `count` records of a topic, or more, as soon as they can be read. After `timeout` seconds LabError
         says why they cannot."""
-        return self.call(Operations.read_some, topic, count, isolation, partition, round(timeout * 1000))
+        return self.call(Operations.read_some, topic, count, isolation, partition, WaitLimit(timeout).left_ms())
 
-    # Reasons and waits
+    # Time
+
+    @cached_property
+    def clock(self) -> "BrokerClock":
+        """Its clock, which a test moves."""
+        from eosin.lab.clock_api import BrokerClock
+
+        return BrokerClock(self)
+
+    def settle(self, *, quiet_ms: float = 0, timeout: float = WAIT_S) -> None:
+        """Wait until the broker has nothing to do. It cannot see into clients: with `quiet_ms`, wait until for so long
+        none has sent anything but what it sends in the background, so that they have probably finished, too. Raises
+        LabError after `timeout` seconds."""
+        self.call(Operations.settle, quiet_ms, timeout * 1000)
+
+    @property
+    def faults(self) -> "Faults":
+        """Its scripted faults: `faults.on("EndTxn").lose("answer")`."""
+        from eosin.lab.faults.faces import Faults
+
+        return Faults(self)
+
+    def complaints(self, *, dismiss: bool = False) -> list[str]:
+        """The reasons to fail a test that is content: rules that never fired. They are told once with `dismiss`."""
+        return self.call(Operations.fault_complaints, dismiss)
+
+    # Reasons and the past; waits and assertions are those of `Verdicts`
+
+    @property
+    def history(self) -> LabHistory:
+        """All that has happened in it."""
+        return LabHistory(self)
 
     def explain(self, subject: str) -> str:
         """Explain in a sentence or two why a transactional id, a partition, a topic or a group is as it is."""
         return self.call(Operations.explain, subject)
-
-    def wait_until(self, condition: Callable[[], object], *, timeout: float = WAIT_S, what: str = "") -> None:
-        """Wait until `condition` is true. Raises AssertionError after `timeout` seconds; `what` names it there."""
-        clock = SystemClock()
-        deadline = clock.elapsed_ms() + timeout * 1000
-        while not condition():
-            if clock.elapsed_ms() >= deadline:
-                raise AssertionError(f"{what or 'what was waited for'} has not happened within {timeout:g} s")
-            pause(_POLL_MS)
-
-    def assert_no_open_transactions(self) -> None:
-        """Raise AssertionError with the explanation of each transaction that is open."""
-        found = self.open_transactions()
-        if found:
-            raise AssertionError(still_open([self.explain(each.transactional_id) for each in found]))
 
 
 class LabTopic:
@@ -315,12 +388,6 @@ class LabGroup:
 def topic_configs(configs: Mapping[str, object]) -> dict[str, str]:
     """Configs of a topic by Kafka's names."""
     return {name.replace("_", "."): text_of(value) for name, value in configs.items()}
-
-
-def still_open(explanations: Sequence[str]) -> str:
-    """The message for transactions that are open and should not be."""
-    number = f"{len(explanations)} transactions are" if len(explanations) > 1 else "a transaction is"
-    return "\n".join([f"{number} still open:", *explanations])
 
 
 def closed(name: str) -> LabError:

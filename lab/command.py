@@ -4,7 +4,6 @@ Always true: it keeps nothing; exit code 0 after a stop, 2 with one sentence whe
 """
 
 import argparse
-import asyncio
 import os
 import signal
 import sys
@@ -14,11 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from eosin.cli.common.arguments import Parser, fail
-from eosin.cli.serve import loop_factory, stop_on_signals
 from eosin.lab import control
-from eosin.lab.errors import LabError
-from eosin.lab.lab_broker import LabBroker
-from eosin.lab.options import MEMORY, BrokerOptions, options_of
+from eosin.lab.broker import ThreadedBroker
+from eosin.lab.common.errors import LabError
+from eosin.lab.history.recording import LEVELS, OFF
+from eosin.lab.options import FLOWING, LAB, READY_MADE, BrokerOptions, checked_snapshot, options_of
 from eosin.runtime.logging_format import setup_logging
 from eosin.runtime.version import VERSION
 from eosin.settings.broker import DURABILITIES
@@ -41,8 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     setup_logging(level="warning", form="text")
     if chosen.control:
         _die_with_parent()
-    with asyncio.Runner(loop_factory=loop_factory("auto")) as runner:
-        return runner.run(_serve(options, chosen))
+    return _serve(options, chosen)
 
 
 def parser() -> Parser:
@@ -64,9 +62,17 @@ def parser() -> Parser:
     options.add_argument(
         "--durability",
         choices=DURABILITIES,
-        default=MEMORY,
-        help="what an acknowledged write has survived (memory); files are deleted at the end",
+        help="what an acknowledged write has survived (fsync)",
     )
+    options.add_argument(
+        "--disk",
+        metavar="lab|memory|DIR",
+        default=LAB,
+        help="lying when told to (lab), or where files go",
+    )
+    options.add_argument("--seed", type=int, metavar="N", help="the seed of torn writes")
+    options.add_argument("--snapshot", choices=READY_MADE, help="start in a state that is hard to get into")
+    options.add_argument("--record", choices=LEVELS, default=OFF, help=argparse.SUPPRESS)  # ProcessBroker's own
     ready = options.add_mutually_exclusive_group()
     ready.add_argument(
         "--ready-fd", type=int, metavar="N", help="write HOST:PORT to this descriptor when ready, and close it"
@@ -76,7 +82,10 @@ def parser() -> Parser:
     options.add_argument(
         "--until-stdin-ends", action="store_true", help="end with the program at the other end of standard input"
     )
-    ready.add_argument("--control", action="store_true", help=argparse.SUPPRESS)  # ProcessBroker's own
+    # ProcessBroker's own
+    ready.add_argument("--control", action="store_true", help=argparse.SUPPRESS)
+    options.add_argument("--clock", default=FLOWING, help=argparse.SUPPRESS)
+    options.add_argument("--clock-at", type=int, help=argparse.SUPPRESS)
     return options
 
 
@@ -96,6 +105,11 @@ def _options(chosen: argparse.Namespace) -> BrokerOptions:
         durability=chosen.durability,
         host=host if colon else "127.0.0.1",
         port=int(port),
+        disk=chosen.disk,
+        seed=chosen.seed,
+        clock=chosen.clock,
+        clock_at=chosen.clock_at,
+        record=chosen.record,
     )
 
 
@@ -109,33 +123,33 @@ def _topics(text: str) -> dict[str, int]:
     return found
 
 
-async def _serve(options: BrokerOptions, chosen: argparse.Namespace) -> int:
-    stop = stop_on_signals()
+def _serve(options: BrokerOptions, chosen: argparse.Namespace) -> int:
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
     if chosen.control:  # Ctrl-C is for the tests, which close their brokers
-        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        broker = await LabBroker.start(options)
+        broker = ThreadedBroker(options, checked_snapshot(chosen.snapshot)).start()
     except LabError as refused:
         if chosen.control:
             os.write(_STDOUT, control.framed(control.Returned(refusal=str(refused))))
             return OK
         return fail(COMMAND, str(refused))
     try:
-        _report_ready(broker.bootstrap, chosen)
+        _report_ready(broker.broker.bootstrap, chosen, options)
     except OSError as error:
-        await broker.close()
+        broker.close()
         return fail(COMMAND, f"cannot say that it is ready: {error.strerror}")
     if chosen.control or chosen.until_stdin_ends:
         listen = _serve_control if chosen.control else _read_to_end
-        loop = asyncio.get_running_loop()
-        threading.Thread(target=listen, args=(broker, loop, stop), name="eosin-testing-stdin", daemon=True).start()
-    await stop.wait()
-    await broker.close()
+        threading.Thread(target=listen, args=(broker, stop), name="eosin-testing-stdin", daemon=True).start()
+    stop.wait()
+    broker.close()
     return OK
 
 
-def _report_ready(bootstrap: str, chosen: argparse.Namespace) -> None:
+def _report_ready(bootstrap: str, chosen: argparse.Namespace, options: BrokerOptions) -> None:
     """Tell whoever waits. Raises OSError."""
     if chosen.control:
         os.write(_STDOUT, control.framed(control.Returned(bootstrap)))
@@ -151,31 +165,26 @@ def _report_ready(bootstrap: str, chosen: argparse.Namespace) -> None:
     elif chosen.ready_line:
         print(bootstrap, flush=True)
     else:
-        print(f"eosin {VERSION} TESTING ready on {bootstrap}, durability {chosen.durability}", flush=True)
+        print(f"eosin {VERSION} TESTING ready on {bootstrap}, durability {options.durability}", flush=True)
 
 
-def _read_to_end(broker: LabBroker, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+def _read_to_end(broker: ThreadedBroker, stop: threading.Event) -> None:
     """Stop when standard input ends."""
     while os.read(_STDIN, 4096):
         pass
-    _set(stop, loop)
+    stop.set()
 
 
-def _serve_control(broker: LabBroker, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+def _serve_control(broker: ThreadedBroker, stop: threading.Event) -> None:
     """Carry out one call after the other, and stop when standard input ends."""
     while (frame := control.read_frame(lambda size: os.read(_STDIN, size))) is not None:
-        work = control.perform(control.call_in(frame), broker.operations)
-        response = memoryview(control.framed(asyncio.run_coroutine_threadsafe(work, loop).result()))
+        returned = control.perform(
+            control.call_in(frame), broker.broker.operations, lambda work: broker.thread.submit(work).result()
+        )
+        response = memoryview(control.framed(returned))
         while response:
             response = response[os.write(_STDOUT, response) :]
-    _set(stop, loop)
-
-
-def _set(stop: asyncio.Event, loop: asyncio.AbstractEventLoop) -> None:
-    try:
-        loop.call_soon_threadsafe(stop.set)
-    except RuntimeError:  # it was stopped by a signal, and is gone already
-        return
+    stop.set()
 
 
 def _die_with_parent() -> None:

@@ -3,14 +3,14 @@
 Always true: a call names an operation of `Operations`, and its response is the operation's result or one sentence.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import cache
 from typing import Any, Final, get_type_hints
 
 import msgspec
 
 from eosin.client.errors import ClientError
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
 from eosin.lab.operations import Operations
 
 SIZE_BYTES: Final = 4
@@ -33,7 +33,10 @@ class Returned(msgspec.Struct, omit_defaults=True):
 
 def framed(message: Call | Returned) -> bytes:
     """A message with its size before it."""
-    body = msgspec.msgpack.encode(message)
+    try:
+        body = msgspec.msgpack.encode(message)
+    except TypeError as error:
+        raise LabError(f"a broker in another process takes no functions or other objects: {error}") from None
     return len(body).to_bytes(SIZE_BYTES, "big") + body
 
 
@@ -61,10 +64,10 @@ def result(frame: bytes) -> Any:
     return returned.result
 
 
-async def perform(asked: Call, operations: Operations) -> Returned:
-    """Do what was asked."""
+def perform(asked: Call, operations: Operations, run: Callable[[Coroutine[Any, Any, Any]], Any]) -> Returned:
+    """Do what was asked; `run` runs it in the broker's loop, and waits for it: also if that loop ends meanwhile."""
     try:
-        return Returned(await getattr(operations, asked.operation)(*asked.args, **asked.kwargs))
+        return Returned(run(getattr(operations, asked.operation)(*asked.args, **asked.kwargs)))
     except (ClientError, LabError) as refused:
         return Returned(refusal=str(refused))
 

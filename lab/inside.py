@@ -4,13 +4,18 @@ Always true: outcomes are the coordinator's own decisions, in their order, at mo
 """
 
 from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from eosin.client.client import Client
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
-from eosin.lab.errors import LabError
+from eosin.lab.clock.lab_clock import LabClock
+from eosin.lab.common.errors import LabError
+from eosin.lab.common.values import ConnectionInWork
+from eosin.lab.history.decisions import record_decisions
+from eosin.lab.history.recording import Recording
 from eosin.lab.inside_facts import InsideFacts
-from eosin.lab.values import ConnectionInWork
 from eosin.node.running import RunningNode
 from eosin.observe.recorder.events import EventKind, Notable, TransactionSummary
 from eosin.protocol.errors import ErrorCode
@@ -19,10 +24,17 @@ from eosin.protocol.names import TopicPartition
 
 if TYPE_CHECKING:
     from eosin.coordinator.groups.rules.group import Group
+    from eosin.lab.clock.quiet import Quiet
     from eosin.observe.recorder.recorder import FlightRecorder
 
 MOST_OUTCOMES: Final = 10_000
 """Of an id; a test that looks at more of them has lost the first ones."""
+_ENDING: Final = {
+    TransactionState.PREPARE_COMMIT: "commit",
+    TransactionState.COMPLETE_COMMIT: "commit",
+    TransactionState.PREPARE_ABORT: "abort",
+    TransactionState.COMPLETE_ABORT: "abort",
+}
 MARKERS_MS: Final = 2000
 """Longest wait of a reader for markers: those that cannot be written are what a test may be about."""
 
@@ -32,15 +44,46 @@ class Inside:
 
     markers_ms: Final = MARKERS_MS
 
-    def __init__(self, node: RunningNode) -> None:
+    def __init__(
+        self, node: RunningNode, clock: LabClock, recording: Recording | None = None, before: "Inside | None" = None
+    ) -> None:
+        """`before` is that of the broker's life before this one: outcomes go on where they were."""
         self._node: Final = node
-        self._ended: defaultdict[str, deque[str]] = defaultdict(lambda: deque(maxlen=MOST_OUTCOMES))
+        self.clock: Final = clock
+        """The broker's."""
+        self.recording: Final = recording
+        """The history of the broker, if one is kept."""
+        self.on_outcome: Callable[[str, str], None] | None = None
+        """Called with an id and the outcome of its transaction, or `expired`."""
+        self._ended: defaultdict[str, deque[str]] = (
+            defaultdict(lambda: deque(maxlen=MOST_OUTCOMES)) if before is None else before._ended
+        )
+        self._rolled: Final[dict[str, str]] = {}
+        """Outcomes that the start has decided, and that are not among the others yet."""
+        if before is not None:
+            self._take_over(before)
         recorder = self._recorder
         if recorder is None:
             return
         self._forward = recorder.on_notable
         recorder.on_ended = self._record_end
         recorder.on_notable = self._record_notable
+        if recording is not None:
+            record_decisions(node, recording)
+
+    def _take_over(self, before: "Inside") -> None:
+        """Remember the transactions that were under way when the broker ended, and that its start ends."""
+        for txns in before._node.services.transactions.txns():
+            for old in txns:
+                now = self.txn(old.transactional_id)
+                if not (old.is_fresh or old.is_at_rest) and now is not None and now.state in _ENDING:
+                    self._rolled[old.transactional_id] = _ENDING[now.state]
+
+    def _roll_forward(self, transactional_id: str) -> None:
+        """Record the end that a start has decided, if there is one."""
+        outcome = self._rolled.pop(transactional_id, None)
+        if outcome is not None:
+            self._ended[transactional_id].append(outcome)
 
     @property
     def _recorder(self) -> "FlightRecorder | None":
@@ -51,16 +94,44 @@ class Inside:
         """The facts behind explanations."""
         return InsideFacts(client, self._node)
 
+    # Time
+
+    @cached_property
+    def quiet(self) -> "Quiet":
+        """Tells when the broker has nothing to do."""
+        from eosin.lab.clock.quiet import Quiet
+
+        return Quiet(self._node, self.clock)
+
+    def log_starts(self) -> dict[TopicPartition, int]:
+        """The first offset of each log."""
+        return {partition: log.log_start_offset for partition, log in self._node.logs.logs.items()}
+
     # Transactions
+
+    def txns(self) -> Iterator[Txn]:
+        """All transactional ids as the coordinator has them."""
+        return (txn for some in self._node.services.transactions.txns() for txn in some)
 
     def txn(self, transactional_id: str) -> Txn | None:
         """A transactional id as the coordinator has it; None for one that it does not know."""
         return self._node.services.transactions.txn(transactional_id)
 
+    def find_id(self, producer_id: int) -> str | None:
+        """The transactional id of a producer id; None for one that has none."""
+        for txns in self._node.services.transactions.txns():
+            for txn in txns:
+                if producer_id in (txn.producer_id, txn.previous_producer_id):
+                    return txn.transactional_id
+        return None
+
     def outcomes(self, transactional_id: str) -> list[str]:
         """The outcomes of the transactions that are over. Raises LabError without a recorder."""
         if self._recorder is None:
             raise LabError("outcomes are not recorded, since eosin.recorder.max.bytes is 0")
+        txn = self.txn(transactional_id)
+        if txn is None or not txn.is_preparing:
+            self._roll_forward(transactional_id)
         return list(self._ended.get(transactional_id, ()))
 
     def decided(self, transactional_id: str) -> str:
@@ -73,16 +144,31 @@ class Inside:
         txn = self.txn(transactional_id)
         return "commit" if txn is not None and txn.state is TransactionState.PREPARE_COMMIT else "abort"
 
+    def fences(self, transactional_id: str) -> list[str]:
+        """The causes for which producers of an id were fenced, oldest first, as far as they are remembered."""
+        track = None if self._recorder is None else self._recorder.history(transactional_id)
+        if track is None:
+            return []
+        by_operator = [(each.at_ms, "operator") for each in track.notable if each.kind is EventKind.OPERATOR]
+        found = [*((each.at_ms, each.cause.value) for each in track.takeovers), *by_operator]
+        return [cause for _, cause in sorted(found)]
+
     def has_markers_to_write(self) -> bool:
         """True if a transaction is decided, and not written to all of its partitions."""
-        return any(txn.is_preparing for some in self._node.services.transactions.txns() for txn in some)
+        return any(txn.is_preparing for txn in self.txns())
 
     def _record_end(self, transactional_id: str, summary: TransactionSummary) -> None:
-        self._ended[transactional_id].append(summary.outcome)
+        self._roll_forward(transactional_id)
+        self._note(transactional_id, summary.outcome)
+
+    def _note(self, transactional_id: str, outcome: str) -> None:
+        self._ended[transactional_id].append(outcome)
+        if self.on_outcome is not None:
+            self.on_outcome(transactional_id, outcome)
 
     def _record_notable(self, transactional_id: str, notable: Notable) -> None:
         if notable.kind is EventKind.EXPIRED:
-            self._ended[transactional_id].append("expired")
+            self._note(transactional_id, "expired")
         if self._forward is not None:
             self._forward(transactional_id, notable)
 

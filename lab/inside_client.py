@@ -45,7 +45,7 @@ class InsideConnection:
     async def request(self, key: ApiKey, message: Message, *, version: int, timeout_ms: int | None = None) -> Any:
         """Have the broker handle a request, which takes as long as it takes. Raises ClientError once it stops."""
         if not self.is_open:
-            raise ClientError("the broker is closed")
+            raise ClientError("the broker does not run: start() starts it again")
         frame = memoryview(bytearray(b"".join(encode_request(key, version, 0, CLIENT_ID, message)))[SIZE_BYTES:])
         body = decode_request_header(frame).body_offset
         context = RequestContext(version, CLIENT_ID, "/127.0.0.1", self._listener, client_software_name=CLIENT_ID)
@@ -63,8 +63,14 @@ class InsideClient(Client):
 
     def __init__(self, node: RunningNode) -> None:
         super().__init__(node.addresses[0], client_id=CLIENT_ID)
-        self._connection: Final = InsideConnection(node)
+        self._connection = InsideConnection(node)
         self._peer: Peer | None = None
+
+    def follow(self, node: RunningNode) -> None:
+        """Be the client of the next life of the broker."""
+        self.forget()
+        self._connection = InsideConnection(node)
+        self._peer = None
 
     async def peer(self, node: int | None = None) -> Peer:
         """The broker, whatever node is named."""

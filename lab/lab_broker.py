@@ -1,107 +1,420 @@
-"""`LabBroker`: one broker of the lab, started, asked and closed in the event loop that runs it.
+"""`LabBroker`: one broker of the lab, from its start to its close, through as many lives as a test gives it.
 
-Always true: what it has written to a disk lies in a directory of its own, which goes when it closes.
+Always true: it serves in the event loop that runs it, or it is down; its address, its disk and its clock go from one
+life to the next. What it has written to a disk of the lab goes when it closes.
 """
 
 import asyncio
-import atexit
 import logging
-import os
-import shutil
-import tempfile
-from typing import Final, Self
+import random
+from collections.abc import Callable, Collection, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, Self
 
-from eosin.lab.errors import LabError
+import msgspec
+
+from eosin.lab.clock.lab_clock import ClockError, LabClock
+from eosin.lab.common.errors import LabError
+from eosin.lab.common.values import ConnectionInWork
+from eosin.lab.crash.endpoints import LabEndpoints, Ports
+from eosin.lab.crash.lab_markers import LabMarkers
+from eosin.lab.disk.lab_disk import LabDisk
+from eosin.lab.disk.lab_flusher import LabFlusher
+from eosin.lab.disk.lying_files import Stopped
+from eosin.lab.disk.points import COMPLETE, DISK, INNER_POINTS, MARKER, PREPARED, Moment, Points
+from eosin.lab.faults.armed_rules import ArmedRules, FaultHooks
+from eosin.lab.history.hooks import RecordingHooks
+from eosin.lab.history.recording import OFF, Recording
 from eosin.lab.inside import Inside
 from eosin.lab.inside_client import InsideClient
 from eosin.lab.operations import Operations
-from eosin.lab.options import MEMORY, BrokerOptions
-from eosin.lab.values import ConnectionInWork
-from eosin.node.node import Node
+from eosin.lab.options import FROZEN, FSYNC, LAB, LAB_DIR, MEMORY, BrokerOptions, text_of
+from eosin.network.request_hooks import RequestHooks
+from eosin.node.node import Given, Node
 from eosin.node.running import RunningNode
+from eosin.runtime.chance import SystemChance
 from eosin.settings.start_error import StartError
+
+if TYPE_CHECKING:
+    from eosin.lab.crash.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
+_SEEDS: Final = 2**32
 CLOSE_S: Final = 2.0
 """Longest time that a close may take."""
+_TURNS: Final = 100
+"""Turns of the event loop in which what is under way comes to rest, unless a rule holds it."""
+
+
+class LeaveLoop(Protocol):
+    """Has the event loop left, and another one begin."""
+
+    def __call__(
+        self, then: Callable[[], Coroutine[Any, Any, None]], transports: list[asyncio.Transport], *, is_asked: bool
+    ) -> None:
+        """Begin with `then`; the loop that is left has these transports. `is_asked` if the call in progress wants
+        it."""
 
 
 class LabBroker:
-    """A broker that serves."""
+    """A broker that serves, or is down between two lives (`Life`)."""
 
-    def __init__(self, node: RunningNode, options: BrokerOptions, folder: str | None) -> None:
+    def __init__(
+        self, options: BrokerOptions, leave_loop: LeaveLoop | None = None, points: Points | None = None
+    ) -> None:
         """Use `start`."""
-        self._node: Final = node
-        self._options: Final = options
-        self._folder: Final = folder
-        self.bootstrap: Final = node.addresses[0]
+        self._options = options
+        self._leave_loop: Final = leave_loop
+        self._ports: Final = Ports()
+        self._clock: Final = _clock_of(options)
+        self._recording: Final = None if options.record == OFF else Recording(self._clock, level=options.record)
+        self.rules: Final = ArmedRules(seed=_seed_of(options), wire=self._clock.wire, virtual=self._clock)
+        """The rules of scripted faults, in all of its lives."""
+        self.rules.crash = self._crash_by_rule
+        self._points: Final[Points] = self.rules if points is None else points
+        self._disk: LabDisk | None = self._new_disk() if options.disk == LAB else None
+        self.rules.points.update(_points_of(options))
+        self._endpoints: LabEndpoints | None = None
+        self._node: RunningNode | None = None
+        self._inside: Inside | None = None
+        self.is_up = False
+        """True while it serves, starts or stops."""
+        self._is_closed = False
+        self.bootstrap = ""
         """HOST:PORT for clients."""
-        self.operations: Final = Operations(InsideClient(node), Inside(node))
+        self._client: InsideClient | None = None
+        self._operations: Operations | None = None
 
     @classmethod
-    async def start(cls, options: BrokerOptions) -> Self:
-        """Start it, with its topics. Raises LabError."""
-        folder = None
-        if options.durability != MEMORY and "log.dirs" not in options.settings:
-            folder = _new_folder()
+    async def start(
+        cls,
+        options: BrokerOptions,
+        *,
+        leave_loop: LeaveLoop | None = None,
+        snapshot: "Snapshot | None" = None,
+        points: Points | None = None,
+    ) -> Self:
+        """Start it, with its topics. Without `leave_loop` it cannot crash. At `points` rules fire. Raises LabError."""
+        broker = cls(options, leave_loop, points)
+        if snapshot is not None:
+            broker._disk = broker._disk_from(snapshot)
+        await broker._begin()
+        return broker
+
+    @property
+    def options(self) -> BrokerOptions:
+        """With the settings of its present life."""
+        return self._options
+
+    @property
+    def operations(self) -> Operations:
+        """All that a test may ask of it, in all of its lives."""
+        assert self._operations is not None, "it has started"
+        return self._operations
+
+    @property
+    def node(self) -> RunningNode:
+        """The broker of its present life."""
+        assert self._node is not None, "it runs"
+        return self._node
+
+    @property
+    def inside(self) -> Inside:
+        """What only it knows."""
+        assert self._inside is not None, "it has started"
+        return self._inside
+
+    @property
+    def disk(self) -> LabDisk:
+        """The disk that it has now. Raises LabError where that is none of the lab's."""
+        if self._disk is None:
+            raise self._no_disk()
+        return self._disk
+
+    def _no_disk(self) -> LabError:
+        if self._options.disk == MEMORY:
+            return LabError(f'a broker with disk="{MEMORY}" keeps nothing: leave out disk and durability')
+        return LabError(f"the files in {self._options.disk} are real, and nothing here spoils them: leave out disk")
+
+    def has_room_again(self) -> None:
+        """Look at once whether records may be taken again."""
+        if self._node is not None:
+            self._node.logs.space.check()
+
+    # One life -------------------------------------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        """Begin a life. Raises LabError."""
+        options, disk = self._options, self._disk
+        config = options.config()
+        self._endpoints = LabEndpoints(config, self._ports)
+        given: Given = {
+            "endpoints": self._endpoints,
+            "first_topics": options.first_topics,
+            "clock": self._clock,
+            "session_clock": self._clock.sessions,
+            "wire_clock": self._clock.wire,
+            "hooks": self._hooks(),
+            "markers": partial(LabMarkers, points=self._points, find_id=self._find_id),
+        }
+        if disk is not None:
+            disk.on_stop = self._stopped_by_disk
+            given["disk"] = disk
+            if options.durability == FSYNC:
+                given["flusher"] = LabFlusher(self._points, disk.sync_ms)
+            disk.watch = partial(_reach_disk, self._points)
+        elif options.data_dir is not None:
+            from eosin.lab.disk.lab_directory import prepare_directory
+
+            prepare_directory(options.data_dir, config)
+        self.is_up = True
         try:
-            node = await Node.alone(options.config(folder), first_topics=options.first_topics).start()
+            node = await Node.alone(config, **given).start()
         except StartError as refused:
-            _remove(folder)
+            self.is_up = False
             raise LabError(str(refused)) from None
-        except BaseException:
-            _remove(folder)
-            raise
-        return cls(node, options, folder)
+        self._node = node
+        self.bootstrap = self.bootstrap or node.addresses[0]
+        self._inside = Inside(node, self._clock, self._recording, self._inside)
+        if self._operations is None or self._client is None:
+            self._client = InsideClient(node)
+            self._operations = Operations(self._client, self._inside, life=self)
+            self._operations.rules = self.rules
+        else:
+            self._client.follow(node)
+            self._operations.follow(self._inside)
+
+    def _hooks(self) -> RequestHooks:
+        hooks: RequestHooks = FaultHooks(self.rules)
+        if self._recording is not None:
+            hooks = recorder = RecordingHooks(self._recording, hooks)
+            self.rules.on_event = recorder.fired
+        return hooks
+
+    @property
+    def complaints(self) -> list[str]:
+        """The reasons for which a test fails that has used it, once it is closed."""
+        return self.rules.complaints
 
     async def close(self) -> list[ConnectionInWork]:
         """Stop it. Returns the connections whose requests it has not answered, after a warning in the log."""
-        node = self._node
-        if node.is_stopping:
+        if self._is_closed:
             return []
-        left = [each for each in await self.operations.connections() if each.waits_for]
-        for each in left:
-            log.warning("the broker is closed while %s", each)
-        try:
-            async with asyncio.timeout(CLOSE_S):
-                await node.shutdown()
-        except TimeoutError:
-            log.warning("the broker was not closed within %g s", CLOSE_S)
-        finally:
-            _remove(self._folder)
+        self._is_closed = True
+        left: list[ConnectionInWork] = []
+        if self.is_up:
+            left = [each for each in await self.operations.connections() if each.waits_for]
+            for each in left:
+                log.warning("the broker is closed while %s", each)
+            await self._end()
+        self._ports.release()
         return left
 
+    async def _end(self) -> None:
+        """End a life in order."""
+        self.is_up = False
+        assert self._node is not None
+        self.rules.end()
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self._node.shutdown()
+        except TimeoutError:
+            log.warning("the broker was not closed within %g s", CLOSE_S)
 
-def _new_folder() -> str:
-    """A folder for the files of a broker. Raises LabError."""
+    def _find_id(self, producer_id: int) -> str | None:
+        """The transactional id of a producer; in a start as the life before knew it."""
+        return None if self._inside is None else self._inside.find_id(producer_id)
+
+    # From life to life ----------------------------------------------------------------------------------------------
+
+    async def crash(self, *, power: bool, restart: bool, settings: dict[str, str] | None = None) -> None:
+        """End without a stop, as `kill -9` does, or with `power` as a loss of power does; then start again. Raises
+        LabError."""
+        self._check_up()
+        disk = self.disk
+        self._change(settings)
+        disk.stop()
+        self._die(power=power, restart=restart, is_asked=True)
+        await asyncio.Future()  # until the loop is left
+
+    def crash_here(self, *, power: bool = False, restart_after_ms: float = 0) -> NoReturn:
+        """Crash in the middle of whatever calls this, in the loop. Raises LabError if it cannot crash."""
+        if self.is_up:
+            self.disk.stop()
+            self._die(power=power, restart_after_ms=restart_after_ms)
+        raise Stopped
+
+    def _crash_by_rule(self, power: bool, restart_after_ms: float) -> NoReturn:
+        self.crash_here(power=power, restart_after_ms=restart_after_ms)
+
+    def _stopped_by_disk(self) -> None:
+        """The disk has refused a call for good, in the middle of it."""
+        self._die()
+
+    def _die(
+        self,
+        *,
+        power: bool = False,
+        restart: bool = True,
+        restart_after_ms: float = 0,
+        snapshot: "Snapshot | None" = None,
+        is_asked: bool = False,
+    ) -> None:
+        if not self.is_up:
+            return
+        if self._leave_loop is None:
+            raise LabError("this broker has no thread of its own, and cannot crash")
+        from eosin.lab.crash.burial import hang_up
+
+        self.is_up = False
+        self._ports.is_kept = True
+        transports: list[asyncio.Transport] = []
+        if self._node is not None:
+            self._node.is_stopping = True
+            transports = _transports_of(self._node)
+            for connection in self._node.host.connections:
+                connection.stop_beginning()
+        if self._endpoints is not None:
+            self._endpoints.abandon()
+        hang_up(transports)
+        self.rules.end()
+        after = partial(self._come_back, power=power, restart=restart, after_ms=restart_after_ms, snapshot=snapshot)
+        self._leave_loop(after, transports, is_asked=is_asked)
+
+    async def _come_back(
+        self, *, power: bool, restart: bool, after_ms: float, snapshot: "Snapshot | None" = None
+    ) -> None:
+        """The next process, on what is left of the disk."""
+        self._node = None
+        self._clock.forget_timers()
+        disk = self.disk
+        if snapshot is not None:
+            self._disk = self._disk_from(snapshot)
+        else:
+            self._disk = disk.power_loss() if power else disk.killed()
+        if not restart:
+            return
+        if after_ms > 0:
+            await asyncio.sleep(after_ms / 1000)
+        try:
+            await self._begin()
+        except LabError as refused:
+            log.error("the broker does not come back: %s", refused)
+            raise
+
+    async def stop(self) -> None:
+        """Stop it in order; `start` starts it again. Raises LabError."""
+        self._check_up()
+        self._check_keeps()
+        self._ports.is_kept = True
+        await self._end()
+        self._node = None
+
+    async def start_again(self, settings: dict[str, str] | None = None) -> None:
+        """Start it after a stop or a crash, with these settings beside those that it had. Raises LabError."""
+        if self.is_up:
+            raise LabError("the broker runs already: stop() or crash(restart=False) comes before start()")
+        self._change(settings)
+        await self._begin()
+
+    def _change(self, settings: dict[str, str] | None) -> None:
+        """Have the next life use these settings. Raises LabError."""
+        if not settings:
+            return
+        words = {name: text_of(value) for name, value in settings.items()}
+        changed = msgspec.structs.replace(self._options, settings={**self._options.settings, **words})
+        changed.config()
+        self._options = changed
+
+    def _check_up(self) -> None:
+        if not self.is_up:
+            raise LabError("the broker does not run: start() starts it again")
+
+    def _check_keeps(self) -> None:
+        if self._options.disk == MEMORY:
+            raise LabError(
+                f'a broker with disk="{MEMORY}" keeps nothing: leave out disk and durability for one that does'
+            )
+
+    # Snapshots ------------------------------------------------------------------------------------------------------
+
+    async def snapshot(self) -> "Snapshot":
+        """What its disk has, once what is under way has come to rest. Raises LabError."""
+        from eosin.lab.crash.snapshot import Snapshot
+
+        disk = self.disk
+        if self.is_up:
+            await self._rest()
+        return Snapshot.of(disk, LAB_DIR, self._clock.now_ms())
+
+    async def restore(self, snapshot: "Snapshot") -> None:
+        """Go on from a snapshot: connections are reset. Raises LabError."""
+        disk = self.disk
+        if not self.is_up:
+            self._disk = self._disk_from(snapshot)
+            await self._begin()
+            return
+        disk.stop()
+        self._die(snapshot=snapshot, is_asked=True)
+        await asyncio.Future()  # until the loop is left
+
+    async def _rest(self) -> None:
+        assert self._inside is not None
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+            if not self._inside.has_markers_to_write():
+                return
+
+    def _new_disk(self) -> LabDisk:
+        seed = self._options.seed
+        chance = random.Random() if seed is None else random.Random(f"{seed}/disk")
+        return LabDisk(self._clock.now_ms, chance=chance)
+
+    def _disk_from(self, snapshot: "Snapshot") -> LabDisk:
+        if self._disk is None:
+            raise self._no_disk()
+        disk = self._new_disk()
+        ahead_ms = snapshot.now_ms - self._clock.now_ms()
+        if ahead_ms > 0:
+            self._clock.jump_wall(ahead_ms)
+        snapshot.put_on(disk, LAB_DIR)
+        return disk
+
+
+def _points_of(options: BrokerOptions) -> Collection[str]:
+    """The points inside a broker with these options."""
+    on_disk = (DISK,) if options.disk == LAB else ()
+    return (*on_disk, *(INNER_POINTS if on_disk and options.durability == FSYNC else (PREPARED, MARKER, COMPLETE)))
+
+
+def _reach_disk(points: Points, call: str, path: str) -> None:
+    if points.watches(DISK):
+        points.reached(Moment(DISK, call=call, path=path))
+
+
+def _clock_of(options: BrokerOptions) -> LabClock:
+    """Raises LabError."""
     try:
-        folder = tempfile.mkdtemp(prefix="eosin-lab-")
-    except OSError as error:
-        where = "" if error.filename is None else f" in {os.path.dirname(error.filename)}"
-        raise LabError(
-            f"cannot make a folder for the files of a broker{where}: {error.strerror}; set TMPDIR to another place, or"
-            " leave out durability"
-        ) from None
-    _FOLDERS[folder] = None
-    return folder
+        return LabClock(at_ms=options.clock_at, is_frozen=options.clock == FROZEN)
+    except ClockError as error:
+        raise LabError(str(error)) from None
 
 
-def _remove(folder: str | None) -> None:
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
-        _FOLDERS.pop(folder, None)
+def _transports_of(node: RunningNode) -> list[asyncio.Transport]:
+    """The sockets' transports of all connections."""
+    found: list[asyncio.Transport] = []
+    for layer in node.host.layers:
+        raw = getattr(layer, "raw", None)
+        if raw is not None:
+            found.append(raw)
+    for connection in node.host.connections:
+        transport = connection.transport
+        raw = getattr(transport, "raw", transport)
+        if raw is not None:
+            found.append(raw)
+    return found
 
 
-_FOLDERS: Final[dict[str, None]] = {}
-"""Folders of brokers that nobody has closed, as after Ctrl-C: they go with the process."""
-
-
-def _remove_all() -> None:
-    for each in list(_FOLDERS):
-        _remove(each)
-
-
-atexit.register(_remove_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_FOLDERS.clear)
+def _seed_of(options: BrokerOptions) -> int:
+    return SystemChance().below(_SEEDS) if options.seed is None else options.seed

@@ -1,7 +1,8 @@
 """`LabThread`: a thread with an event loop for one broker at a time, kept for the next one.
 
 Always true: a thread has one user or is idle; idle ones end with the process, which an `atexit` handler sees to; a
-child that this process forks has none of them.
+child that this process forks has none of them. A loop that was left is never run again: what had begun in it is refused
+to whoever waits, and what had not begins in the next one.
 """
 
 import asyncio
@@ -9,12 +10,14 @@ import atexit
 import itertools
 import os
 import threading
-from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as NotInTime
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final, TypeVar
 
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
 
 END_S: Final = 2.0
 """Longest wait for a thread that ends."""
@@ -26,6 +29,7 @@ PIPES_OF_A_LOOP: Final = 8
 without one libuv ends the process."""
 
 T = TypeVar("T")
+Work = Coroutine[Any, Any, Any]
 
 
 class LabThread:
@@ -34,7 +38,17 @@ class LabThread:
     def __init__(self, name: str) -> None:
         """Raises LabError when the system has no descriptors or no thread for it."""
         _check_descriptors()
-        self._loop: Final = _new_loop()
+        self._loop = _new_loop()
+        self._lock: Final = threading.Lock()
+        self._new: Final[dict[Future[Any], Work]] = {}
+        """Work that has not begun."""
+        self._begun: Final[dict[asyncio.Task[Any], Future[Any]]] = {}
+        self._next: Callable[[], Work] | None = None
+        """What the next loop begins with, while there is to be one."""
+        self._carried: Future[Any] | None = None
+        """The call that left the loop: it ends when the next one has begun."""
+        self._transports: Sequence[asyncio.Transport] = ()
+        """Those of the loop that was left."""
         self._thread: Final = threading.Thread(target=self._run, name=name, daemon=True)
         try:
             self._thread.start()
@@ -50,12 +64,19 @@ class LabThread:
         return self._thread.name
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Begin `work` in the loop."""
-        try:
-            return asyncio.run_coroutine_threadsafe(work, self._loop)
-        except RuntimeError:
-            work.close()
-            raise LabError("the thread of this broker has ended") from None
+        """Begin `work` in the loop, or in the next one where there is to be one."""
+        future: Future[T] = Future()
+        with self._lock:
+            self._new[future] = work
+            if self._next is not None:
+                return future
+            try:
+                self._loop.call_soon_threadsafe(self._begin, future)
+            except RuntimeError:
+                del self._new[future]
+                work.close()
+                raise LabError("the thread of this broker has ended") from None
+        return future
 
     def call(self, work: Coroutine[Any, Any, T], *, timeout_s: float = CALL_S) -> T:
         """Run `work` in the loop, and wait for it. Raises LabError when it takes longer than `timeout_s`, and whatever
@@ -74,21 +95,106 @@ class LabThread:
                 raise LabError(f"the broker has not answered for {timeout_s:g} s") from None
             raise
 
+    def leave_loop(self, then: Callable[[], Work], transports: Sequence[asyncio.Transport], *, is_asked: bool) -> None:
+        """Run this loop, which has these transports, no more, and begin `then` in a new one. In the loop, in the middle
+        of a callback: what else it does in this turn must reach nobody. If that is what the call in progress was for
+        (`is_asked`), it returns when `then` does."""
+        with self._lock:
+            self._next = then
+        self._transports = transports
+        task = asyncio.current_task(self._loop) if is_asked else None
+        self._carried = None if task is None else self._begun.pop(task, None)
+        self._loop.set_exception_handler(lambda _loop, _context: None)
+        self._loop.stop()
+
     def stop(self) -> None:
         """End. A loop that hangs is left behind: the process takes it along."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(END_S)
 
-    def _run(self) -> None:
+    # In the thread
+
+    def _begin(self, future: "Future[Any]") -> None:
+        with self._lock:
+            work = self._new.pop(future)
+        if future.cancelled():
+            work.close()
+        else:
+            self._begin_as(future, work)
+
+    def _begin_as(self, future: "Future[Any]", work: Work) -> None:
         loop = self._loop
-        asyncio.set_event_loop(loop)
+        task = loop.create_task(work)
+        self._begun[task] = future
+        task.add_done_callback(self._ended)
+        future.add_done_callback(partial(_cancel, loop, task))
+
+    def _ended(self, task: "asyncio.Task[Any]") -> None:
+        future = self._begun.pop(task, None)
+        if future is None:
+            return
+        with suppress(InvalidStateError):  # its caller has given up
+            if task.cancelled():
+                future.cancel()
+                future.set_running_or_notify_cancel()
+            elif (error := task.exception()) is not None:
+                future.set_exception(error if isinstance(error, Exception) else _crashed())
+            else:
+                future.set_result(task.result())
+
+    def _run(self) -> None:
+        while True:
+            asyncio.set_event_loop(self._loop)
+            self._loop.run_forever()
+            if self._next is None:
+                break
+            self._renew(self._next)
+        loop = self._loop
         try:
-            loop.run_forever()
-        finally:
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.run_until_complete(loop.shutdown_default_executor())
+        finally:
             asyncio.set_event_loop(None)
             loop.close()
+
+    def _renew(self, first: Callable[[], Work]) -> None:
+        """Bury the loop that was left, and begin with `first` in a new one; what waits begins after it."""
+        from eosin.lab.crash.burial import bury
+
+        lost, carried = list(self._begun.values()), self._carried
+        self._begun.clear()
+        self._carried = None
+        bury(self._loop, self._transports)
+        self._transports = ()
+        self._loop = loop = _new_loop()
+        for each in lost:
+            with suppress(InvalidStateError):
+                each.set_exception(_crashed())
+        begun = loop.create_task(first())
+        if carried is not None:
+            self._begun[begun] = carried
+        begun.add_done_callback(self._ended)
+        begun.add_done_callback(partial(self._renewed, first))
+
+    def _renewed(self, first: Callable[[], Work], _: "asyncio.Task[Any]") -> None:
+        with self._lock:
+            if self._next is not first:  # it was left again
+                return
+            self._next = None
+            waiting = list(self._new)
+        for each in waiting:
+            self._begin(each)
+
+
+def _cancel(loop: asyncio.AbstractEventLoop, task: "asyncio.Task[Any]", future: "Future[Any]") -> None:
+    """Give up what nobody waits for any more."""
+    if future.cancelled():
+        with suppress(RuntimeError):  # the loop is gone, and the task with it
+            loop.call_soon_threadsafe(task.cancel)
+
+
+def _crashed() -> LabError:
+    return LabError("the broker has crashed in the middle of this call")
 
 
 class _Threads:

@@ -6,7 +6,7 @@ wait until markers that are under way are written, so that a test that reads aft
 """
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client, CoordinatorType
@@ -19,9 +19,9 @@ from eosin.client.partitioning import partition_of_key
 from eosin.client.pending_offsets import pending_offsets
 from eosin.client.producer import Producer
 from eosin.client.transactions import DescribedTransaction, TransactionAdmin
-from eosin.lab.errors import LabError, NotToldError, unknown
-from eosin.lab.inside import Inside
-from eosin.lab.values import (
+from eosin.lab.clock_operations import ClockOperations
+from eosin.lab.common.errors import LabError, NotToldError, unknown
+from eosin.lab.common.values import (
     AbortedRange,
     ConnectionInWork,
     LabMember,
@@ -32,6 +32,13 @@ from eosin.lab.values import (
     TransactionSeen,
     TransactionStep,
 )
+from eosin.lab.crash.instances import InstanceOperations
+from eosin.lab.crash.life import Life, LifeOperations
+from eosin.lab.disk.disk_operations import DiskOperations, HasDisk
+from eosin.lab.faults.operations import FaultOperations
+from eosin.lab.history.operations import HistoryOperations
+from eosin.lab.inside import Inside
+from eosin.lab.verdict.operations import VerdictOperations
 from eosin.observe.explain.cluster_facts import ClusterFacts
 from eosin.observe.explain.subjects import find
 from eosin.protocol.errors import ErrorCode
@@ -58,13 +65,44 @@ _LEAVING_BY_MEMBER: Final = 3
 _AT_REST: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead", "PrepareCommit", "PrepareAbort"})
 
 
-class Operations:
+class WholeBroker(Life, HasDisk, Protocol):
+    """A broker of the lab, from its start to its close."""
+
+
+class Operations(
+    HistoryOperations,
+    VerdictOperations,
+    FaultOperations,
+    ClockOperations,
+    LifeOperations,
+    DiskOperations,
+    InstanceOperations,
+):
     """The requests that tests make of one broker."""
 
-    def __init__(self, client: Client, inside: Inside | None = None, *, timeout_ms: int = 10_000) -> None:
+    def __init__(
+        self,
+        client: Client,
+        inside: Inside | None = None,
+        *,
+        timeout_ms: int = 10_000,
+        life: WholeBroker | None = None,
+    ) -> None:
         self._client = client
         self._inside = inside
+        self.recording = None if inside is None else inside.recording
         self._timeout_ms = timeout_ms
+        self._life = self._has_disk = life
+        self._instances = []
+
+    @property
+    def client(self) -> Client:
+        """The client that asks."""
+        return self._client
+
+    def follow(self, inside: Inside) -> None:
+        """The broker has begun another life, and the client has followed."""
+        self._inside = inside
 
     async def close(self) -> None:
         """Close the client."""
@@ -397,6 +435,10 @@ class Operations:
             else self._inside.facts(self._client)
         )
         return (await find(facts, subject, None)).text
+
+    async def fences(self, transactional_id: str) -> list[str]:
+        """The causes for which producers of an id were fenced, as the coordinator's recorder names them."""
+        return self._inside_for("why a producer was fenced").fences(transactional_id)
 
     async def connections(self) -> list[ConnectionInWork]:
         """The connections of clients, and the requests that each waits for."""

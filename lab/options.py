@@ -5,21 +5,42 @@ Always true: the settings are the broker's own names, checked as in a configurat
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError, unknown
+from eosin.lab.history.recording import LEVELS, PROTOCOL
 from eosin.node.configuration import load_config
 from eosin.settings.broker import DURABILITIES, BrokerConfig
 from eosin.settings.first_topics import FirstTopic
 from eosin.settings.settings import SettingError
 
+if TYPE_CHECKING:
+    from eosin.lab.crash.snapshot import Snapshot
+
 Topics = Iterable[str] | Mapping[str, int]
 """Names, each of one partition, or the number of partitions by name."""
 
 MEMORY: Final = "memory"
+FSYNC: Final = "fsync"
+LAB: Final = "lab"
+LAB_DIR: Final = "/lab"
+"""The data directory on the lab's own disk."""
+READY_MADE: Final = (
+    "open-transaction",
+    "open-at-last-epoch",
+    "prepared-commit",
+    "prepared-abort",
+    "hanging",
+    "expired-id",
+    "aborted-tail",
+)
+"""Names of ready-made snapshots (docs/testing-applications.md)."""
+FLOWING: Final = "flowing"
+FROZEN: Final = "frozen"
 LAB_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "transaction.state.log.num.partitions": "2",
@@ -38,18 +59,49 @@ class BrokerOptions(msgspec.Struct, frozen=True):
     topics: dict[str, int]
     """The number of partitions by name."""
     settings: dict[str, str]
-    durability: str = MEMORY
+    durability: str = FSYNC
     host: str = "127.0.0.1"
     port: int = 0
     strict_clients: bool = False
+    disk: str = LAB
+    """`lab`, `memory`, or the path of a data directory."""
+    seed: int | None = None
+    """Of what happens by chance; None is any."""
+    clock: str = FLOWING
+    clock_at: int | None = None
+    """The time of its clock at the beginning, in ms since the epoch; None is now."""
+    record: str = PROTOCOL
+    """The level of the history that is kept: one of `LEVELS`."""
+
+    @property
+    def again(self) -> dict[str, Any]:
+        """The arguments of one more broker like this, on a port of its own."""
+        return {
+            "topics": self.topics,
+            "settings": self.settings,
+            "durability": self.durability,
+            "host": self.host,
+            "strict_clients": self.strict_clients,
+            "disk": self.disk,
+            "seed": self.seed,
+            "clock": self.clock,
+            "clock_at": self.clock_at,
+            "record": self.record,
+        }
+
+    @property
+    def data_dir(self) -> str | None:
+        """The data directory; None where nothing is written."""
+        return {LAB: LAB_DIR, MEMORY: None}.get(self.disk, self.disk)
 
     @property
     def first_topics(self) -> tuple[FirstTopic, ...]:
         """The topics, which the broker makes before it serves anybody."""
         return tuple(FirstTopic(name, partitions) for name, partitions in self.topics.items())
 
-    def config(self, log_dir: str | None = None) -> BrokerConfig:
-        """The settings of the broker; `log_dir` is for a durability that writes files. Raises LabError."""
+    def config(self) -> BrokerConfig:
+        """The settings of the broker. Raises LabError."""
+        log_dir = self.data_dir
         flags = {
             **LAB_SETTINGS,
             "listeners": f"PLAINTEXT://{_bracketed(self.host)}:{self.port}",
@@ -64,25 +116,71 @@ def options_of(
     *,
     topics: Topics = (),
     settings: Mapping[str, object] | None = None,
-    durability: str = MEMORY,
+    durability: str | None = None,
     host: str = "127.0.0.1",
     port: int = 0,
     strict_clients: bool = False,
+    disk: str | Path = LAB,
+    seed: int | None = None,
+    clock: str = FLOWING,
+    clock_at: int | None = None,
+    record: str = PROTOCOL,
 ) -> BrokerOptions:
     """The checked options. Raises LabError."""
-    if durability not in DURABILITIES:
-        raise LabError(f"durability is one of {', '.join(DURABILITIES)}, not {durability!r}")
+    if clock not in (FLOWING, FROZEN):
+        raise LabError(f"clock is {FLOWING} or {FROZEN}, not {clock!r}")
+    if clock_at is not None and not isinstance(clock_at, int):
+        raise LabError(f"clock_at is a time in ms since the epoch, as {1000 * 2**31}, not {clock_at!r}")
+    if record not in LEVELS:
+        raise LabError(f"record is one of {', '.join(LEVELS)}, not {record!r}")
+    if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
+        raise LabError(f"a seed is a whole number, not {seed!r}")
+    words = texts_of(settings)
+    durability, disk = _disk_of(durability, words.get("log.dirs", disk))
     options = BrokerOptions(
         partitions_by_topic(topics),
-        {name: text_of(value) for name, value in (settings or {}).items()},
+        words,
         durability,
         host,
         port,
         strict_clients,
+        disk,
+        seed,
+        clock,
+        clock_at,
+        record,
     )
-    if options.config(None if durability == MEMORY else "unused").is_joined:
+    if options.config().is_joined:
         raise LabError("a broker of the lab runs alone: leave out the settings that name controllers")
     return options
+
+
+def _disk_of(durability: str | None, disk: str | Path) -> tuple[str, str]:
+    """The durability and the disk, each as it follows from the other where only one is named. Raises LabError."""
+    if durability is not None and durability not in DURABILITIES:
+        raise LabError(f"durability is one of {', '.join(DURABILITIES)}, not {durability!r}")
+    if isinstance(disk, str) and disk not in (LAB, MEMORY) and "/" not in disk:
+        raise LabError(f'disk is "{LAB}", "{MEMORY}" or the pathlib.Path of a directory, not {disk!r}')
+    if disk == MEMORY:
+        if durability not in (None, MEMORY):
+            raise LabError(f'disk="{MEMORY}" keeps nothing, so leave out durability={durability!r}, or disk')
+        return MEMORY, MEMORY
+    if durability == MEMORY:
+        return MEMORY, MEMORY
+    return durability or FSYNC, str(disk)
+
+
+def checked_snapshot(snapshot: "Snapshot | str | None") -> "Snapshot | str | None":
+    """The snapshot to start from, or the name of one. Raises LabError."""
+    if snapshot is None:
+        return None
+    from eosin.lab.crash.snapshot import Snapshot
+
+    if isinstance(snapshot, str) and snapshot not in READY_MADE:
+        raise unknown("ready-made snapshot", snapshot, READY_MADE)
+    if not isinstance(snapshot, (str, Snapshot)):
+        raise LabError(f"snapshot is a Snapshot or the name of a ready-made one, not {snapshot!r}")
+    return snapshot
 
 
 def partitions_by_topic(topics: Topics) -> dict[str, int]:
@@ -105,6 +203,11 @@ def text_of(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return ",".join(map(text_of, value))
     return str(value)
+
+
+def texts_of(settings: Mapping[str, object] | None) -> dict[str, str]:
+    """Settings as a configuration file has them."""
+    return {name: text_of(value) for name, value in (settings or {}).items()}
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ from eosin.client.addresses import parse_bootstrap
 from eosin.client.client import Client
 from eosin.client.errors import ClientError
 from eosin.lab.broker_api import BrokerApi, closed
-from eosin.lab.errors import LabError, NotToldError
+from eosin.lab.common.errors import LabError, NotToldError
 from eosin.lab.lab_thread import acquire_thread, release_thread
 from eosin.lab.operations import Operations
 

@@ -10,14 +10,23 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from eosin.lab import control
 from eosin.lab.broker_api import BrokerApi, closed
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
+from eosin.lab.history.recording import PROTOCOL
 from eosin.lab.lab_thread import acquire_thread, release_thread
 from eosin.lab.operations import Operations
-from eosin.lab.options import MEMORY, BrokerOptions, Topics, options_of
+from eosin.lab.options import FLOWING, LAB, BrokerOptions, Topics, checked_snapshot, options_of
+
+if TYPE_CHECKING:
+    from eosin.lab.crash.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from eosin.lab.faults.faces import Faults
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,10 +43,16 @@ class ProcessBroker(BrokerApi):
         *,
         topics: Topics = (),
         settings: Mapping[str, object] | None = None,
-        durability: str = MEMORY,
+        durability: str | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
         strict_clients: bool = False,
+        disk: str | Path = LAB,
+        seed: int | None = None,
+        snapshot: "Snapshot | str | None" = None,
+        clock: str = FLOWING,
+        clock_at: int | None = None,
+        record: str = PROTOCOL,
     ) -> None:
         """The options are those of `Broker`. Raises LabError."""
         self._options: Final = options_of(
@@ -47,24 +62,34 @@ class ProcessBroker(BrokerApi):
             host=host,
             port=port,
             strict_clients=strict_clients,
+            disk=disk,
+            seed=seed,
+            clock=clock,
+            clock_at=clock_at,
+            record=record,
         )
+        chosen = checked_snapshot(snapshot)
+        self._ready_made: Final = chosen if isinstance(chosen, str) else None
         self._pid: Final = os.getpid()
         self._lock: Final = threading.RLock()
         self._is_paused = False
         self._is_closed = False
+        self._has_faults = False
         # Linux ends a child with the thread that made it, so a thread makes it that lives as long as it does.
         self._thread: Final = acquire_thread()
         self._process: Final[subprocess.Popen[bytes]] = self._child()
         _OPEN[self] = None
         try:
             self._bootstrap: Final[str] = self._started()
+            if chosen is not None and not isinstance(chosen, str):
+                self.restore(chosen)
         except BaseException:
             self.close()
             raise
 
     def _child(self) -> "subprocess.Popen[bytes]":
         try:
-            return self._thread.call(_spawned(self._options))
+            return self._thread.call(_spawned(self._options, self._ready_made))
         except OSError as error:
             release_thread(self._thread)
             raise LabError(
@@ -79,10 +104,19 @@ class ProcessBroker(BrokerApi):
         """HOST:PORT, for `bootstrap.servers`."""
         return self._bootstrap
 
+    def fork(self) -> "ProcessBroker":
+        """A second broker that goes on from what this one has now, in a process of its own. Raises LabError."""
+        snapshot = self.snapshot()
+        return ProcessBroker(**self._options.again, snapshot=snapshot)
+
     @property
     def pid(self) -> int:
         """The id of the process."""
         return self._process.pid
+
+    def complaints(self, *, dismiss: bool = False) -> list[str]:
+        """See `BrokerApi.complaints`."""
+        return super().complaints(dismiss=dismiss) if self._has_faults else []
 
     def call(
         self, operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
@@ -120,9 +154,12 @@ class ProcessBroker(BrokerApi):
         with self._lock:
             if self._is_closed:
                 return
-            left = []
+            left, complaints = [], []
             if self._process.poll() is None:
                 self.resume()
+                if self._has_faults:
+                    with suppress(LabError):  # it ends just now
+                        complaints = self.complaints()
                 if self._options.strict_clients:
                     left = [each for each in self.connections() if each.waits_for]
             self._is_closed = True
@@ -136,6 +173,14 @@ class ProcessBroker(BrokerApi):
             release_thread(self._thread)
         if left:
             raise LabError(f"the broker was closed while {'; '.join(map(str, left))}: close clients first")
+        if complaints:
+            raise LabError("; ".join(complaints))
+
+    @property
+    def faults(self) -> "Faults":
+        """Its scripted faults; those that call functions of a test need a `Broker`."""
+        self._has_faults = True
+        return super().faults
 
     def _check_usable(self) -> None:
         if os.getpid() != self._pid:
@@ -169,17 +214,24 @@ class ProcessBroker(BrokerApi):
         return LabError(f"the process of this broker has ended with code {self._process.wait()}")
 
 
-async def _spawned(options: BrokerOptions) -> "subprocess.Popen[bytes]":
+async def _spawned(options: BrokerOptions, snapshot: str | None) -> "subprocess.Popen[bytes]":
     """The child, made by the thread that runs this."""
-    return _spawn(options)
+    return _spawn(options, snapshot)
 
 
-def _spawn(options: BrokerOptions) -> "subprocess.Popen[bytes]":
+def _spawn(options: BrokerOptions, snapshot: str | None) -> "subprocess.Popen[bytes]":
     topics = ",".join(f"{name}:{partitions}" for name, partitions in options.topics.items())
     settings = [word for name, value in options.settings.items() for word in ("--set", f"{name}={value}")]
     where = f"{options.host}:{options.port}"
     command = [sys.executable, "-P", "-m", "eosin.lab.command", "--control", "--listen", where, "--topics", topics]
-    command += ["--durability", options.durability, *settings]
+    command += ["--durability", options.durability, "--disk", options.disk, "--clock", options.clock]
+    command += ["--record", options.record, *settings]
+    if options.seed is not None:
+        command += ["--seed", str(options.seed)]
+    if snapshot is not None:
+        command += ["--snapshot", snapshot]
+    if options.clock_at is not None:
+        command += ["--clock-at", str(options.clock_at)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 

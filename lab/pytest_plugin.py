@@ -8,6 +8,7 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pytest
@@ -17,7 +18,20 @@ if TYPE_CHECKING:
 
 FIXTURES: Final = ("eosin", "eosin_class", "eosin_module", "eosin_session")
 """Fixtures that are a broker, from the nearest scope to the widest."""
-OPTIONS: Final = ("topics", "settings", "durability", "host", "port", "strict_clients")
+OPTIONS: Final = (
+    "topics",
+    "settings",
+    "durability",
+    "host",
+    "port",
+    "strict_clients",
+    "disk",
+    "seed",
+    "snapshot",
+    "clock",
+    "clock_at",
+    "record",
+)
 """Names that the marker `eosin` takes."""
 THREAD: Final = "thread"
 PROCESS: Final = "process"
@@ -43,9 +57,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--eosin-bootstrap", metavar="HOST:PORT", help="test against this broker; what it cannot tell is skipped"
     )
+    group.addoption("--eosin-save", metavar="DIR", help="keep the history of the brokers of failed tests here, as JSON")
     parser.addini("eosin_mode", "where brokers of eosin run: thread or process", default=THREAD)
     parser.addini("eosin_settings", "settings of every broker, NAME=VALUE, one a line", type="linelist", default=[])
-    parser.addini("eosin_durability", "memory, os or fsync", default="memory")
+    parser.addini("eosin_durability", "memory, os or fsync (the default)", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -64,20 +79,47 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Say of a failed test how its brokers are."""
+    """Fail a test whose faults never happened, and say of a failed test how its brokers are."""
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
-    if not report.failed or "eosin.lab.broker_api" not in sys.modules:
+    if "eosin.lab.broker_api" not in sys.modules:
         return
     arguments = getattr(item, "funcargs", {})
     brokers = [arguments[name] for name in FIXTURES if name in arguments] + item.stash.get(_extra, [])
-    if brokers and report.when != "teardown":
+    if report.when == "call" and report.passed:
+        own = brokers if FIXTURES[0] in arguments else item.stash.get(_extra, [])
+        complaints = _complaints(own)
+        if complaints:
+            report.outcome, report.longrepr = "failed", "\n".join(complaints)
+    _add_sections(item, report, brokers)
+    if report.when == "call" and report.failed:
+        _complaints(brokers, dismiss=True)
+
+
+def _complaints(brokers: "list[BrokerApi]", *, dismiss: bool = False) -> list[str]:
+    """The reasons of brokers to fail a test that has passed; told once with `dismiss`."""
+    from eosin.lab.common.errors import LabError  # there since there were brokers
+
+    found: list[str] = []
+    for each in brokers:
+        try:
+            found += each.complaints(dismiss=dismiss)
+        except LabError:  # it is closed, or hangs, and the test has heard of that
+            continue
+    return found
+
+
+def _add_sections(item: pytest.Item, report: pytest.TestReport, brokers: "list[BrokerApi]") -> None:
+    if brokers and report.failed and report.when != "teardown":
         report.sections.append(("Eosin", _report_of(brokers)))
+        folder = item.config.getoption("--eosin-save")
+        if folder:
+            report.sections.append(("Eosin, saved", _saved(folder, item.nodeid, brokers)))
 
 
 def _report_of(brokers: "list[BrokerApi]") -> str:
     """The report; one sentence where it fails, as it may with whatever has failed the test: the run goes on."""
-    from eosin.lab.errors import LabError  # there since there were brokers
+    from eosin.lab.common.errors import LabError  # there since there were brokers
 
     try:
         from eosin.lab.report import report_of
@@ -85,6 +127,22 @@ def _report_of(brokers: "list[BrokerApi]") -> str:
         return report_of(brokers)
     except (LabError, ImportError, OSError, RuntimeError) as error:
         return f"nothing can be told of the brokers: {type(error).__name__}: {error}"
+
+
+def _saved(folder: str, test: str, brokers: "list[BrokerApi]") -> str:
+    """Write the run of a failed test into a file; a sentence about it."""
+    from eosin.lab.common.errors import LabError
+
+    name = _ILLEGAL.sub("-", test).strip("-")
+    path = Path(folder) / f"eosin-{name[-LONGEST_NAME:]}.json"
+    try:
+        from eosin.lab.report import saved_run
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(saved_run(test, brokers))
+    except (LabError, ImportError, OSError, RuntimeError) as error:
+        return f"nothing can be saved at {path}: {type(error).__name__}: {error}"
+    return f"the history of its brokers is in {path}"
 
 
 @pytest.fixture
@@ -165,7 +223,7 @@ def _served(request: pytest.FixtureRequest) -> "Iterator[BrokerApi]":
 
 def _broker(config: pytest.Config, options: dict[str, Any]) -> "BrokerApi":
     """A broker as the marker, the command line and the configuration want it."""
-    from eosin.lab.errors import LabError, unknown
+    from eosin.lab.common.errors import LabError, unknown
     from eosin.lab.options import partitions_by_topic
 
     for name in options:
@@ -183,7 +241,7 @@ def _broker(config: pytest.Config, options: dict[str, Any]) -> "BrokerApi":
         return outside
     settings = dict(each.partition("=")[::2] for each in config.getini("eosin_settings"))
     chosen = {
-        "durability": config.getini("eosin_durability"),
+        "durability": config.getini("eosin_durability") or None,
         **options,
         "settings": {**settings, **options.get("settings", {})},
     }

@@ -1,13 +1,21 @@
-"""`report_of`: what a failed test says of its brokers: open transactions, connections, warnings."""
+"""`report_of`: what a failed test says of its brokers: open transactions, connections, warnings, the last of the
+history. `saved_run` has all of it, for a file."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+import msgspec
+
 from eosin.lab.broker_api import BrokerApi
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
+from eosin.lab.faults.operations import FaultOperations
+from eosin.lab.history.operations import HistoryOperations
+from eosin.lab.verdict.operations import VerdictOperations
 
 MOST: Final = 10
 """Brokers, and lines of a kind for each."""
+MOST_HISTORY: Final = 40
+"""Lines of the history of each."""
 
 
 def report_of(brokers: Iterable[BrokerApi]) -> str:
@@ -20,22 +28,55 @@ def report_of(brokers: Iterable[BrokerApi]) -> str:
 
 
 def _lines(broker: BrokerApi) -> Iterator[str]:
-    yield f"broker {broker.bootstrap}"
+    address = f"broker {broker.bootstrap}"
+    seed = "".join(_found(lambda: [broker.call(VerdictOperations.seed_text)]))
+    yield ", ".join(filter(None, (address, seed)))
     yield from _section(
         "open transactions", lambda: [broker.explain(each.transactional_id) for each in broker.open_transactions()]
     )
-    yield from _section("connections", lambda: [str(each) for each in broker.connections()])
+    yield from _section("connections", lambda: broker.call(VerdictOperations.connection_lines))
+    rules = _found(lambda: broker.call(VerdictOperations.rule_lines))
+    if rules:
+        yield from _section("faults", lambda: rules, most=MOST_HISTORY)
     warnings = getattr(broker, "warnings", ())
     if warnings:
         yield from _section("warnings", lambda: list(warnings))
+    yield from _section("history", lambda: broker.call(HistoryOperations.last_lines, MOST_HISTORY), most=MOST_HISTORY)
 
 
-def _section(title: str, find: Callable[[], list[str]]) -> Iterator[str]:
+def _found(find: Callable[[], list[str]]) -> list[str]:
     try:
-        found = find()
+        return find()
     except LabError as refused:
-        found = [f"not told: {refused}"]
+        return [f"not told: {refused}"]
+
+
+def _section(title: str, find: Callable[[], list[str]], *, most: int = MOST) -> Iterator[str]:
+    found = _found(find)
     yield f"  {title}: {'' if found else 'none'}".rstrip()
-    yield from (f"    {each}" for each in found[:MOST])
-    if len(found) > MOST:
-        yield f"    and {len(found) - MOST} more"
+    yield from (f"    {each}" for each in found[:most])
+    if len(found) > most:
+        yield f"    and {len(found) - most} more"
+
+
+def saved_run(test: str, brokers: Iterable[BrokerApi]) -> bytes:
+    """All that is known of the brokers of a test, as JSON."""
+    return msgspec.json.format(msgspec.json.encode({"test": test, "brokers": [_saved(each) for each in brokers]}))
+
+
+def _saved(broker: BrokerApi) -> dict[str, object]:
+    found: dict[str, object] = {"bootstrap": broker.bootstrap, "warnings": list(getattr(broker, "warnings", ()))}
+    parts: dict[str, Callable[[], object]] = {
+        "open_transactions": broker.open_transactions,
+        "connections": lambda: broker.call(VerdictOperations.connection_lines),
+        "seed": lambda: broker.call(VerdictOperations.seed_text),
+        "faults": lambda: broker.call(FaultOperations.faults),
+        "kept": lambda: broker.history.span,
+        "history": lambda: broker.call(HistoryOperations.kept_history),
+    }
+    for name, find in parts.items():
+        try:
+            found[name] = find()
+        except LabError as refused:
+            found[name] = f"not told: {refused}"
+    return found

@@ -9,8 +9,6 @@ Always true:
 - Nothing piles up. At the limit of requests in flight, or when the client does not read its responses, the connection
   begins no request and does not read its socket. Only one Fetch at a time is in flight (`FetchInFlight`). After
   `max_frames_per_turn` requests, or `TURN_MS`, other connections get a turn of the event loop.
-
-What is ready to be sent is in the `ResponseQueue`.
 """
 
 import asyncio
@@ -27,6 +25,7 @@ from eosin.network.exchange import Exchange, exchange_of
 from eosin.network.fetch_in_flight import FetchInFlight
 from eosin.network.hang_up import has_hung_up, unacknowledged_bytes
 from eosin.network.host import ConnectionHost
+from eosin.network.link import ClientLink
 from eosin.network.pause import HELD
 from eosin.network.response_queue import ResponseQueue
 from eosin.network.stalls import note_stall
@@ -47,6 +46,7 @@ TURN_NS: Final = TURN_MS * NS_PER_MS
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _FETCH: Final = ApiKey.FETCH
 _FETCH_BYTES: Final = ApiKey.FETCH.to_bytes(2, "big")
+NewGate = Callable[["ServerConnection"], Gate]
 
 
 class ServerConnection(asyncio.BufferedProtocol):
@@ -66,6 +66,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         "_gate",
         "_host",
         "_in_turns",
+        "_link",
         "_loop",
         "_order",
         "_pause",
@@ -84,12 +85,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     )
 
     def __init__(
-        self,
-        host: ConnectionHost,
-        listener: str,
-        loop: asyncio.AbstractEventLoop,
-        *,
-        new_gate: "Callable[[ServerConnection], Gate] | None" = None,
+        self, host: ConnectionHost, listener: str, loop: asyncio.AbstractEventLoop, *, new_gate: NewGate | None = None
     ) -> None:
         """`new_gate`: for listeners with SASL."""
         self.listener = listener
@@ -131,8 +127,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._reading = True
         self._write_blocked = False
         self._closing = False
-
-    # Called by the transport, and for the memory of large frames
+        self._link: ClientLink | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The client is connected."""
@@ -144,6 +139,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._host.connections[self] = None
         if self._gate is not None:
             self._gate.opened()
+        if self._host.hooks is not None:
+            self._host.hooks.connected(self.linked())
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """The memory for the next bytes."""
@@ -202,6 +199,8 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._decoder.release()
         for each in (self._frames, self._exchanges, self.contexts):
             each.clear()
+        if self._link is not None:
+            self._link.lost(self._host.hooks)
 
     @property
     def frame_owner(self) -> Principal | str:
@@ -222,7 +221,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         """True if its user may write to any topic. Raises CloseConnection when that cannot be told."""
         return self.session.may_any(Operation.WRITE, ResourceType.TOPIC, quiet=True)
 
-    # Called by the stream of the responses
+    def linked(self) -> ClientLink:
+        """The connection as hooks see it."""
+        if self._link is None:
+            self._link = ClientLink(self, self._responses, self._transport)
+        return self._link
 
     def stream_ended(self) -> None:
         """The client has taken the large responses."""
@@ -235,8 +238,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         """The rest of a response cannot be read, and its size is sent already."""
         log.error("closing a connection in the middle of an answer: %s", error, extra=fields(peer=self.peer))
         self.abort()
-
-    # Called by the gate, and by who knows the client
 
     def adopt(self, session: Session) -> None:
         """The client is this one from the next request on. No context carries the session before (security.md 1.2)."""
@@ -290,8 +291,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._ends and not self._exchanges:
             self.close()
 
-    # Called by the server
-
     @property
     def waits_for_records(self) -> bool:
         """True if nothing is in flight but a Fetch that waits, or nothing at all."""
@@ -311,6 +310,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         return self._transport is None
 
     @property
+    def transport(self) -> asyncio.Transport | None:
+        """The way of its bytes: a socket's, or a layer of TLS; None once its socket is closed."""
+        return self._transport
+
+    @property
     def has_received(self) -> bool:
         """True if a byte came."""
         return bool(self._decoder.finished or self._decoder.begun_bytes)
@@ -326,6 +330,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         return self._decoder.finished
 
     @property
+    def waiting_frames(self) -> int:
+        """Requests that came, and have not begun."""
+        return len(self._frames)
+
+    @property
     def in_flight(self) -> int:
         """Requests begun, without a response yet."""
         return len(self._exchanges)
@@ -337,8 +346,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     @property
     def begun(self) -> "list[tuple[ApiKey, int]]":
-        """The requests begun, without a response yet, in order: the API of each, and when it began by `stopwatch_ns`, 0
-        where requests are not counted."""
+        """The API of each request in flight, in order, and its beginning by `stopwatch_ns`, 0 where that is unknown."""
         return [(each.api.key, each.begun_ns) for each in self._exchanges]
 
     def is_idle(self) -> bool:
@@ -348,10 +356,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         return idle
 
     def check_for_end(self) -> None:
-        """End the wait of a Fetch whose client is gone, and any wait that follows.
-
-        The socket does not tell, since nothing is read from it while a Fetch waits before other requests. Requests
-        without a response run all the same."""
+        """End the wait of a Fetch whose client is gone, and any wait that follows: nothing is read meanwhile from the
+        socket, which would tell. Requests without a response run all the same."""
         if not self._reading and self._transport is not None:
             self._fetch.check_for_end(self._transport)
 
@@ -392,18 +398,13 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def close_idle(self) -> None:
         """Close, but do not wait for a client that reads none of its responses either."""
-        if self._write_blocked:
-            self.abort()
-        else:
-            self.close()
+        (self.abort if self._write_blocked else self.close)()
 
     def abort(self) -> None:
         """Close now, and drop what is unsent."""
         self._closing = True
         if self._transport is not None:
             self._transport.abort()
-
-    # Begin
 
     def _begin_requests(self) -> None:
         """Begin as many requests as this turn of the loop allows, and send the ready responses in one piece."""
@@ -477,7 +478,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Begin a request of so many bytes. Raises CloseConnection, and DecodeError for what is decoded late."""
         host = self._host
         if host.hooks is not None:
-            exchange.observe(self.peer, size_bytes, host.clock)
+            exchange.observe(self.linked(), size_bytes, host.clock)
         if host.stats is not None:
             exchange.begun_ns = stopwatch_ns()
         if self._order.unanswered:
@@ -511,8 +512,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         if software != self.software:
             self.software = software
             self.contexts.clear()
-
-    # Respond
 
     def _wait(self, exchange: Exchange, future: "asyncio.Future[Any]") -> None:
         """Keep a place for the response of a request that waits."""
@@ -569,12 +568,12 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Send a response that is the next in order."""
         buffers = exchange.answer
         assert buffers is not None
-        size = self._responses.add(buffers)
         if exchange.observed is not None:
             if (hooks := self._host.hooks) is not None:  # they may have been taken away meanwhile
-                exchange.report(hooks, size, self._host.clock.elapsed_ms())
+                exchange.report(hooks, self._host.clock.elapsed_ms())
             if exchange.observed.pause_ms > 0:
                 self.pause_for(exchange.observed.pause_ms)
+        self._responses.add(buffers)
         if exchange.begun_ns and (stats := self._host.stats) is not None:
             stats.record(exchange.api.key, exchange.context.api_version, stopwatch_ns() - exchange.begun_ns)
 

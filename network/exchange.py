@@ -28,6 +28,7 @@ from eosin.storage.results.file_range import as_range
 if TYPE_CHECKING:
     from eosin.network.connection import ServerConnection
     from eosin.network.host import ConnectionHost
+    from eosin.network.link import ClientLink
 
 log = logging.getLogger(__name__)
 
@@ -55,11 +56,11 @@ class Exchange:
         self.begun_ns = 0
         """Only where requests are counted."""
 
-    def observe(self, peer: str, size_bytes: int, clock: Clock) -> None:
+    def observe(self, link: "ClientLink", size_bytes: int, clock: Clock) -> None:
         """Let hooks see it from now on."""
         self.clock = clock
         self.observed = ObservedRequest(
-            self.api, self.context, self.request, peer=peer, size_bytes=size_bytes, begun_ms=clock.elapsed_ms()
+            self.api, self.context, self.request, link=link, size_bytes=size_bytes, begun_ms=clock.elapsed_ms()
         )
 
     @property
@@ -125,6 +126,7 @@ class Exchange:
     async def _handle_with(self, hooks: RequestHooks, services: Any) -> Any:
         observed = self.observed
         assert observed is not None
+        observed.services = services
         verdict = await hooks.begun(observed)
         if verdict is not None and verdict.error is not ErrorCode.NONE:
             response = await self._refusal(verdict.error)
@@ -146,11 +148,11 @@ class Exchange:
     async def _refusal(self, error: ErrorCode) -> Any:
         return self.api.refuse(self.request, self.context, error)
 
-    def report(self, hooks: RequestHooks, size_bytes: int, now_ms: int) -> None:
-        """Tell the hooks that the response, of `size_bytes`, is the next to be sent."""
+    def report(self, hooks: RequestHooks, now_ms: int) -> None:
+        """Tell the hooks that the response is the next to be sent."""
         observed = self.observed
         assert observed is not None
-        observed.response_bytes = size_bytes
+        observed.response_bytes = sum(map(len, self.answer or ()))
         observed.took_ms = now_ms - observed.begun_ms
         try:
             hooks.responded(observed)

@@ -2,7 +2,7 @@
 thread encodes it, too (security.md 6.2)."""
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eosin.network.api import Api, RequestContext
 from eosin.network.exchange import Exchange
@@ -13,6 +13,9 @@ from eosin.protocol.wire.codec import encode_response
 from eosin.runtime.clock import Clock
 from eosin.runtime.small_objects import SMALL_OBJECTS
 from eosin.runtime.start_now import start_now
+
+if TYPE_CHECKING:
+    from eosin.network.link import ClientLink
 
 
 class LargeExchange(Exchange):
@@ -29,8 +32,8 @@ class LargeExchange(Exchange):
         self._frame: memoryview | None = frame
         """Kept until the request is let go of, so that its memory counts for so long (`FrameMemory`)."""
 
-    def observe(self, peer: str, size_bytes: int, clock: Clock) -> None:
-        super().observe(peer, size_bytes, clock)
+    def observe(self, link: "ClientLink", size_bytes: int, clock: Clock) -> None:
+        super().observe(link, size_bytes, clock)
         if self.observed is not None:
             self.observed.items = self._items
 

@@ -2,19 +2,23 @@
 
 A broker has at most one; `HookChain` makes one of several. Always true: without a hook nothing is called and nothing is
 kept; hooks are called in the event loop, in the order `begun`, `handled`, `responded`, and must not block: what looks
-at each item of a large request does so in turns. They see decoded requests of served versions, from every listener.
+at each item of a large request does so in turns. They see decoded requests of served versions, from every listener, and
+may steer the connection of each by its `link`: close it, withhold its responses, begin none of its requests.
 """
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import Message
 from eosin.runtime.logging_format import fields
+
+if TYPE_CHECKING:
+    from eosin.network.link import ClientLink
 
 _LOG: Final = logging.getLogger("eosin.broker.requests")
 
@@ -48,25 +52,39 @@ class ObservedRequest:
         "busy_ns",
         "context",
         "items",
+        "link",
+        "number",
         "pause_ms",
         "peer",
         "quota",
         "request",
         "response",
         "response_bytes",
+        "rule",
+        "services",
         "size_bytes",
         "took_ms",
         "unsent",
     )
 
     def __init__(
-        self, api: Api, context: RequestContext, request: Any, *, peer: str, size_bytes: int, begun_ms: int
+        self, api: Api, context: RequestContext, request: Any, *, link: "ClientLink", size_bytes: int, begun_ms: int
     ) -> None:
         self.api = api
         self.context = context
         self.request = request
-        self.peer = peer
+        self.link = link
+        """Its connection."""
+        link.client_id = context.client_id
+        link.requests += 1
+        self.number = link.requests
+        """1 for the first request of its connection, and so on."""
+        self.peer = link.peer
         """HOST:PORT of the client."""
+        self.services: Any = None
+        """The services of its handler."""
+        self.rule = ""
+        """The name of the scripted fault that has fired at it."""
         self.size_bytes = size_bytes
         """Of the request with its header, without the four bytes of its size."""
         self.begun_ms = begun_ms
@@ -89,6 +107,13 @@ class ObservedRequest:
         self.busy_ns = 0
         """Time that its handler ran before it first waited, 0 if it did not wait; measured for quotas only."""
 
+    async def execute(self, request: Any = None, *, elsewhere: bool = False) -> Any:
+        """Run its handler once more, as if the network had delivered it again; `elsewhere`: over a connection of its
+        own. Whoever does so after its response gives a copy: the `request` has views of memory that others use then.
+        Returns the response, which nobody sends."""
+        context = replace(self.context, connection=None) if elsewhere else self.context
+        return await self.api.response(self.request if request is None else request, context, self.services)
+
     @property
     def error(self) -> ErrorCode:
         """The first error code in the response, NONE if there is none. Looks through the whole response: not free."""
@@ -97,7 +122,13 @@ class ObservedRequest:
 
 class RequestHooks:
     """Sees every request begin and end. Override what is needed; `begun` and `handled` may raise `CloseConnection`, and
-    wait only for their next turn in a request of many items (`network/many_items.py`)."""
+    in a broker that is in use they wait only for their next turn in a request of many items (`many_items.py`)."""
+
+    def connected(self, link: "ClientLink") -> None:
+        """A client is connected."""
+
+    def lost(self, link: "ClientLink") -> None:
+        """A connection has ended. Its requests go on."""
 
     async def begun(self, observed: ObservedRequest) -> RequestVerdict | None:
         """Before the handler runs. None lets the request be."""
@@ -111,7 +142,7 @@ class RequestHooks:
         return response
 
     def responded(self, observed: ObservedRequest) -> None:
-        """The response is the next of its connection to be sent."""
+        """The response is the next of its connection to be sent: closed or stalled now, the connection keeps it."""
 
 
 class HookChain(RequestHooks):
@@ -119,6 +150,14 @@ class HookChain(RequestHooks):
 
     def __init__(self, hooks: Sequence[RequestHooks]) -> None:
         self._hooks = tuple(hooks)
+
+    def connected(self, link: "ClientLink") -> None:
+        for each in self._hooks:
+            each.connected(link)
+
+    def lost(self, link: "ClientLink") -> None:
+        for each in self._hooks:
+            each.lost(link)
 
     async def begun(self, observed: ObservedRequest) -> RequestVerdict | None:
         for each in self._hooks:

@@ -19,7 +19,7 @@ class ResponseQueue:
     """Responses that are ready and not handed to the transport yet, and the stream of those that the client takes
     first."""
 
-    __slots__ = ("_host", "_loop", "_owner", "_ready", "_stream", "_streams_next", "ready_bytes")
+    __slots__ = ("_host", "_loop", "_owner", "_ready", "_stream", "_streams_next", "_withheld", "ready_bytes")
 
     def __init__(self, host: ConnectionHost, loop: asyncio.AbstractEventLoop, owner: "ServerConnection") -> None:
         self._host = host
@@ -30,7 +30,13 @@ class ResponseQueue:
         """Of responses that `send` has not seen."""
         self._stream: ResponseStream | None = None
         self._streams_next = False
-        """True if a large response is among those that are ready."""
+        """True if a large response is among those that are ready, and while responses are withheld."""
+        self._withheld: list[Buffer] | None = None
+
+    @property
+    def is_withheld(self) -> bool:
+        """True if nothing is sent, since a hook wants it so."""
+        return self._withheld is not None
 
     @property
     def is_streaming(self) -> bool:
@@ -60,6 +66,9 @@ class ResponseQueue:
         self._ready = []
         self.ready_bytes = 0
         if self._streams_next or (self._stream is not None and self._stream.is_busy):
+            if self._withheld is not None:
+                self._withheld += ready
+                return sum(map(len, self._withheld)) <= self._host.write_buffer_bytes
             self._streams_next = False
             return self._stream_on(transport).send(ready)
         if len(ready) == 1:
@@ -67,6 +76,39 @@ class ResponseQueue:
         else:
             transport.writelines(ready)
         return True
+
+    def withhold(self, transport: asyncio.Transport) -> bool:
+        """Keep what is added from now on. False when the client has to take first what was ready."""
+        ready = self._ready
+        self._ready = []
+        self.ready_bytes = 0
+        self._withheld = []
+        self._streams_next = True
+        return not ready or self.pass_on(transport, ready)
+
+    def end_withholding(self) -> list[Buffer]:
+        """Keep nothing more. Returns what was kept, for `pass_on`."""
+        kept, self._withheld = self._withheld or [], None
+        return kept
+
+    def pop_withheld(self) -> list[Buffer]:
+        """All that is kept, for who puts the rest of it back."""
+        if self._withheld is None:
+            return []
+        kept = self._withheld + self._ready
+        self._withheld = []
+        self._ready = []
+        self.ready_bytes = 0
+        return kept
+
+    def put_back(self, parts: list[Buffer]) -> None:
+        """Keep these before what was added since they were taken."""
+        if self._withheld is not None:
+            self._withheld = parts + self._withheld
+
+    def pass_on(self, transport: asyncio.Transport, parts: list[Buffer]) -> bool:
+        """Send these, whatever is withheld. False when the client has to take them first."""
+        return self._stream_on(transport).send(parts)
 
     def _stream_on(self, transport: asyncio.Transport) -> ResponseStream:
         if self._stream is None:
@@ -88,5 +130,6 @@ class ResponseQueue:
     def drop(self) -> None:
         """The client is gone."""
         self._ready.clear()
+        self._withheld = None
         if self._stream is not None:
             self._stream.drop()

@@ -45,9 +45,11 @@ class ConnectionWatch:
 
     def begin(self, background: Background) -> None:
         """Look from now on."""
-        background.every(END_CHECK_MS, "the search for clients that have gone", self._check_for_ends)
+        clock = self._host.clock
+        background.every(END_CHECK_MS, "the search for clients that have gone", self._check_for_ends, clock=clock)
         if self._idle_ms > 0:
-            background.every(max(self._idle_ms // IDLE_ROUNDS, 1), "the search for idle clients", self._close_idle)
+            interval_ms = max(self._idle_ms // IDLE_ROUNDS, 1)
+            background.every(interval_ms, "the search for idle clients", self._close_idle, clock=clock)
 
     def _check_for_ends(self) -> None:
         connections = list(self._host.connections)

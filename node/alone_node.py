@@ -36,12 +36,20 @@ class AloneNode:
     unguarded: Final[Collection[int]] = ()
     decode_request: Final[Callable[..., Any]] = staticmethod(decode_request)
 
-    def __init__(self, config: "BrokerConfig", *, cluster: EmbeddedCluster, logs: "LogManager", clock: "Clock") -> None:
-        """`cluster` has started on `logs`."""
+    def __init__(
+        self,
+        config: "BrokerConfig",
+        *,
+        cluster: EmbeddedCluster,
+        logs: "LogManager",
+        clock: "Clock",
+        wire_clock: "Clock | None" = None,
+    ) -> None:
+        """`cluster` has started on `logs`. Fetches wait on `wire_clock`, by default `clock`."""
         self.config: Final = config
         self.cluster: Final = cluster
         self.logs: Final = logs
-        self.led_logs: Final = LedLogs(clock)
+        self.led_logs: Final = LedLogs(wire_clock or clock)
         self._replicas = LocalReplicas(cluster, self.led_logs, logs, clock)
         self.replication: Final = Replication(self._replicas, self._replicas.leader_epoch)
 
@@ -54,14 +62,15 @@ class AloneNode:
         logs: "LogManager",
         clock: "Clock",
         chance: "Chance",
+        wire_clock: "Clock | None" = None,
     ) -> Self:
-        """Read the cluster's metadata. `listeners` are as clients are told them; `logs` is open. Raises OSError and
-        UnreadableMetadata."""
+        """Read the cluster's metadata. `listeners` are as clients are told them; `logs` is open. Fetches wait on
+        `wire_clock`, by default `clock`. Raises OSError and UnreadableMetadata."""
         cluster = EmbeddedCluster(config=config, log_manager=logs, clock=clock, chance=chance)
         for listener in listeners:
             cluster.advertise(listener.name, listener.host, listener.port)
         await cluster.start()
-        return cls(config, cluster=cluster, logs=logs, clock=clock)
+        return cls(config, cluster=cluster, logs=logs, clock=clock, wire_clock=wire_clock)
 
     def verifier(self, transactions: "TransactionVerifier") -> "TransactionVerifier":
         """Its own coordinator, which knows every transaction."""

@@ -178,6 +178,11 @@ class Outside(NamedTuple):
 
     clock: Clock
     chance: Chance
+    session_clock: Clock | None = None
+    """Members of groups are waited for on it; by default `clock`."""
+    wire_clock: Clock | None = None
+    """Whoever waits for an answer, or is waited for at the other end of a connection, waits on it; by default
+    `clock`."""
     hooks: RequestHooks | None = None
     markers: "Callable[[MarkerTargets], MarkerTargets] | None" = None
     """Stands between the transaction coordinator and the leaders of partitions."""
@@ -200,13 +205,14 @@ class Parts(NamedTuple):
 def assemble(part: ClusterPart, outside: Outside) -> Parts:
     """The parts of a broker whose cluster is known and whose logs are open. Raises OSError."""
     clock, chance, watchers = outside.clock, outside.chance, outside.watchers
+    wire_clock = outside.wire_clock or clock
     config, cluster, held = part.config, part.cluster, part.replication
     partitions = Partitions(
         cluster=cluster,
         led_logs=part.led_logs,
         replicas=held.replicas,
         log_manager=part.logs,
-        clock=clock,
+        clock=wire_clock,
         config=config,
         leader_epoch=held.leader_epoch,
         guard=held.guard,
@@ -222,6 +228,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         chance=chance,
         observer=watchers.recorder,
         confirms_responses=part.confirms_responses,
+        wire_clock=wire_clock,
     )
     verifier = part.verifier(transactions)
     groups = GroupCoordinator(
@@ -232,6 +239,8 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         config=group_config(config),
         observer=watchers.group_recorder,
         confirms_responses=part.confirms_responses,
+        session_clock=outside.session_clock,
+        wire_clock=wire_clock,
     )
     markers.bind(groups)
     acls = cluster.acl_entries(clock) if config.has_authorizer else None
@@ -243,9 +252,9 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         cluster=cluster,
         partitions=partitions,
         markers=markers,
-        verification=TransactionVerification(verifier, clock=clock, config=config, watch=watchers.verified),
+        verification=TransactionVerification(verifier, clock=wire_clock, config=config, watch=watchers.verified),
         fetch_sessions=FetchSessions(
-            slots=config.max_incremental_fetch_session_cache_slots, clock=clock, chance=chance
+            slots=config.max_incremental_fetch_session_cache_slots, clock=wire_clock, chance=chance
         ),
         transactions=transactions,
         groups=groups,
@@ -258,8 +267,9 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         group_shares=group_shares_of(config, clock, groups),
         acls=acls,
         reload_stores=outside.reload_stores,
+        given_wire_clock=wire_clock,
     )
-    host = _host(services, part, outside)
+    host = _host(services, part, outside, wire_clock)
     QuotaSwitch(host, config, cluster, services.fetch_sessions, cluster if part.keeps_metadata else None)
     part.begin(services)
     return Parts(services, host)
@@ -271,7 +281,7 @@ def _authorizer(config: BrokerConfig, acls: "AclEntries", clock: Clock) -> Autho
     return authorizer_of(config, acls, clock)
 
 
-def _host(services: Services, part: ClusterPart, outside: Outside) -> ConnectionHost:
+def _host(services: Services, part: ClusterPart, outside: Outside, clock: Clock) -> ConnectionHost:
     config, apis = services.config, part.apis(BY_KEY)
     if services.authorizer is not EVERYBODY_MAY:
         from eosin.network.guarded import guarded
@@ -280,7 +290,7 @@ def _host(services: Services, part: ClusterPart, outside: Outside) -> Connection
     max_connections, why_full = _connections(config, outside.descriptors)
     return ConnectionHost(
         services=services,
-        clock=services.clock,
+        clock=clock,
         apis=apis,
         decode_request=part.decode_request,
         max_frame_bytes=config.socket_request_max_bytes,
@@ -294,7 +304,7 @@ def _host(services: Services, part: ClusterPart, outside: Outside) -> Connection
         connections_changed=outside.connections_changed,
         refused_delay_ms=config.eosin_connection_refused_delay_ms,
         max_refused=min(config.eosin_connection_max_refused, max_connections // 4),
-        spare_buffers=SpareBuffers(memory=frame_memory_of(config, asyncio.get_running_loop(), services.clock)),
+        spare_buffers=SpareBuffers(memory=frame_memory_of(config, asyncio.get_running_loop(), clock)),
         hooks=_hooks(config, outside.hooks),
         stats=outside.watchers.requests,
         authorizer=services.authorizer,

@@ -45,6 +45,11 @@ class Given(TypedDict, total=False):
     """Parts that stand in for a broker's own: whoever stands one up may give any of these."""
 
     clock: Clock | None
+    session_clock: Clock | None
+    """Members of groups are waited for on it; by default `clock`."""
+    wire_clock: Clock | None
+    """Whoever waits for an answer, or is waited for at the other end of a connection, waits on it; by default
+    `clock`."""
     chance: Chance | None
     disk: Disk | None
     """By default the one that `eosin.durability` asks for."""
@@ -68,6 +73,7 @@ class _Site(NamedTuple):
     listeners: Sequence[Listener]
     """As clients are told them."""
     clock: Clock
+    wire_clock: Clock
     chance: Chance
     disk: Disk
     links: "Links | None"
@@ -87,6 +93,8 @@ class Node:
         """See `alone` and `joined`."""
         self.config: Final = config
         self.clock: Final = given.get("clock") or SystemClock()
+        self._session_clock: Final = given.get("session_clock") or self.clock
+        self._wire_clock: Final = given.get("wire_clock") or self.clock
         self.chance: Final = given.get("chance") or SystemChance()
         own_disk = MemoryDisk(has_threads=True) if config.data_dir is None else SystemDisk()
         self._disk: Final = given.get("disk") or own_disk
@@ -147,6 +155,7 @@ class Node:
             config=config,
             listeners=_advertised(config, bound),
             clock=self.clock,
+            wire_clock=self._wire_clock,
             chance=self.chance,
             disk=self._disk,
             links=links,
@@ -209,7 +218,7 @@ class Node:
             return None
         from eosin.network.tls.listeners import TlsListeners
 
-        return TlsListeners(config, clock=self.clock)
+        return TlsListeners(config, clock=self._wire_clock)
 
     def _links(self, config: BrokerConfig) -> "Links | None":
         if not config.has_secured_links:
@@ -222,6 +231,7 @@ class Node:
         logs = open_logs(
             config,
             clock=self.clock,
+            wire_clock=self._wire_clock,
             chance=self.chance,
             disk=self._disk,
             flusher=self._flusher,
@@ -236,6 +246,8 @@ class Node:
         return Outside(
             clock=self.clock,
             chance=self.chance,
+            session_clock=self._session_clock,
+            wire_clock=self._wire_clock,
             hooks=self._hooks,
             markers=self._markers,
             watchers=watchers,
@@ -269,7 +281,12 @@ async def _alone(site: _Site) -> ClusterPart:
 
     logs = await site.open_logs(site.config)
     return await AloneNode.started(
-        site.config, listeners=site.listeners, logs=logs, clock=site.clock, chance=site.chance
+        site.config,
+        listeners=site.listeners,
+        logs=logs,
+        clock=site.clock,
+        wire_clock=site.wire_clock,
+        chance=site.chance,
     )
 
 

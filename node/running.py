@@ -110,6 +110,11 @@ class RunningNode:
         return self.services.clock
 
     @property
+    def background(self) -> "Background":
+        """Its periodic work."""
+        return self._background
+
+    @property
     def cluster(self) -> "Cluster":
         """The metadata that it shows."""
         return self.services.cluster

@@ -40,12 +40,17 @@ class Background:
         self._clock = clock
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._failing: dict[str, _Failing] = {}
+        self.begun = 0
+        """Number of rounds that have begun."""
+        self.ended = 0
+        """Number of those that have ended."""
         self.watch: LoopWatch | None = None
         """Is told how long each step took, where somebody wants to know."""
 
-    def every(self, interval_ms: int, name: str, work: Work) -> None:
-        """Do `work` again and again, `interval_ms` after the end of the last round, until `stop`."""
-        self._start(name, self._repeat(interval_ms, name, work))
+    def every(self, interval_ms: int, name: str, work: Work, *, clock: Clock | None = None) -> None:
+        """Do `work` again and again, `interval_ms` after the end of the last round, until `stop`. One round after a
+        long time must do what many would have done. `clock`: instead of that of this object."""
+        self._start(name, self._repeat(interval_ms, name, work, clock or self._clock))
 
     def once(self, name: str, work: Work) -> None:
         """Do `work` once, while the caller goes on."""
@@ -66,12 +71,13 @@ class Background:
     def _ended(self, task: asyncio.Task[None]) -> None:
         del self._tasks[task]
 
-    async def _repeat(self, interval_ms: int, name: str, work: Work) -> None:
+    async def _repeat(self, interval_ms: int, name: str, work: Work, clock: Clock) -> None:
         while True:
-            await self._clock.sleep(interval_ms)
+            await clock.sleep(interval_ms, periodic=True)
             await self._round(name, work)
 
     async def _round(self, name: str, work: Work) -> None:
+        self.begun += 1
         try:
             began_ms = self._clock.elapsed_ms()
             result = work()
@@ -86,6 +92,8 @@ class Background:
         else:
             if self._failing.pop(name, None) is not None:
                 log.info("%s: it works again", name)
+        finally:
+            self.ended += 1
 
     def _failed(self, name: str, error: OSError) -> None:
         now_ms = self._clock.elapsed_ms()

@@ -24,8 +24,14 @@ class Clock(Protocol):
     def elapsed_ms(self) -> int:
         """Milliseconds since some moment in the past, which no setting of the wall clock moves: for intervals."""
 
-    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
-        """Call back once, in the event loop, after `delay_ms` milliseconds (0 or less: at the next turn of it)."""
+    def moment_of(self, timestamp_ms: int) -> int:
+        """The time by `now_ms` at which a client wrote `timestamp_ms`, ms: the same, unless this clock was moved, of
+        which clients know nothing. Ages of records are counted from it."""
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None], *, periodic: bool = False) -> Timer:
+        """Call back once, in the event loop, after `delay_ms` milliseconds (0 or less: at the next turn of it).
+        `periodic`: one round of work of which a late round does all that earlier ones would have done, so a clock that
+        jumps may leave those out."""
 
     def call_soon(self, callback: Callable[[], None]) -> Timer:
         """Call back once, in the next turn of the event loop, before anything that comes in then."""
@@ -38,8 +44,13 @@ class Clock(Protocol):
         """Call back once, after this process has been running for `delay_ms` milliseconds more and has then read its
         sockets: for the deadlines of clients."""
 
-    async def sleep(self, delay_ms: float) -> None:
-        """Wait for `delay_ms` milliseconds of this clock."""
+    async def sleep(self, delay_ms: float, *, periodic: bool = False) -> None:
+        """Wait for `delay_ms` milliseconds of this clock; `periodic` as in `call_later`."""
+
+
+def as_stamped(timestamp_ms: int) -> int:
+    """`Clock.moment_of`, of a clock that shows the time of everybody."""
+    return timestamp_ms
 
 
 class SystemClock:
@@ -54,7 +65,9 @@ class SystemClock:
     def elapsed_ms(self) -> int:
         return time.monotonic_ns() // NS_PER_MS
 
-    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+    moment_of = staticmethod(as_stamped)
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None], *, periodic: bool = False) -> Timer:
         return asyncio.get_running_loop().call_later(max(0.0, delay_ms) / 1000, callback)
 
     def call_soon(self, callback: Callable[[], None]) -> Timer:
@@ -66,7 +79,7 @@ class SystemClock:
     def start_deadline(self, delay_ms: float, callback: Callable[[], None]) -> Deadline:
         return self._running_time.start(delay_ms, callback)
 
-    async def sleep(self, delay_ms: float) -> None:
+    async def sleep(self, delay_ms: float, *, periodic: bool = False) -> None:
         await asyncio.sleep(delay_ms / 1000)
 
 

@@ -92,13 +92,14 @@ class LogManager:
         journal: JournalConfig | None = None,
         replicated: bool = False,
         high_watermark_interval_ms: int = 0,
+        pace_clock: Clock | None = None,
     ) -> None:
         """Nothing is touched before `open`. `cluster_id` None takes the directory's, or a new one. `joined`: the
         broker is one of a quorum, and so has to be the directory (cluster.md 1.9). `reserve_bytes`: file space held
         back for the time when the disk is full. `journal` is for a flusher that writes one. `replicated`: other
         brokers may hold replicas of the logs, of which each is led or followed. `high_watermark_interval_ms`: between
         two writes of the high watermarks, but for the last one at a stop; they are not written more often than
-        anything else."""
+        anything else. Compaction keeps to its pace on `pace_clock`, by default `clock`."""
         self.durability = durability
         self.flusher = flusher if flusher is not None else flusher_for(durability)
         """Its `backlog_bytes` says how far syncing is behind."""
@@ -138,6 +139,7 @@ class LogManager:
             StartCancelled(),
             verification_enabled,
             is_replicated=replicated,
+            moment_of=clock.moment_of,
         )
         self._directory = DataDirectory(disk, data_dir, self.space)
         self._checkpoints = OffsetCheckpoints(
@@ -185,6 +187,7 @@ class LogManager:
             logs=self.logs,
             logs_of=self.logs_of,
             clock=clock,
+            pace_clock=pace_clock,
             save=self._cleaner_offsets.save,
             quiet=self._saver.quiet,
         )

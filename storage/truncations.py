@@ -135,7 +135,7 @@ class Truncations:
             if not woken.done():
                 woken.set_result(None)
 
-        timer = self._clock.call_later(ROOM_CHECK_MS, wake)
+        timer = self._clock.call_later(ROOM_CHECK_MS, wake, periodic=True)
         self._waiting[log] = wake
         try:
             await woken

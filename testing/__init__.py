@@ -3,7 +3,7 @@
 
 from eosin.lab.async_broker import AsyncBroker
 from eosin.lab.broker import Broker
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import EosinAssertion, LabError
 from eosin.lab.process_broker import ProcessBroker
 
-__all__ = ["AsyncBroker", "Broker", "LabError", "ProcessBroker"]
+__all__ = ["AsyncBroker", "Broker", "EosinAssertion", "LabError", "ProcessBroker"]

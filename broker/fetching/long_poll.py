@@ -83,6 +83,11 @@ class LongPolls:
         for poll in self._by_log.get(log, ()):
             poll.wake()
 
+    @property
+    def count(self) -> int:
+        """Number of polls that wait. Looks at every one of them."""
+        return len({poll for polls in self._by_log.values() for poll in polls})
+
     def waiting(self, log: "PartitionLog") -> int:
         """Number of polls that wait for `log`."""
         return len(self._by_log.get(log, ()))

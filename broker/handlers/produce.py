@@ -170,7 +170,8 @@ async def _append(produced: Produced, context: RequestContext, services: Service
         for batch in topic.batches:
             if batch.outcome is None:
                 assert batch.records is not None
-                valid = validate_quickly(batch.records, batch.log.config, now_ms, batch.header, budget)
+                log = batch.log
+                valid = validate_quickly(batch.records, log.config, now_ms, batch.header, budget, log.context.moment_of)
                 if (
                     valid is None
                     or (large_batches.waiting and batch.log in large_batches.waiting)

@@ -128,10 +128,17 @@ class LargeBatches:
         self, batch: "ProducedBatch", now_ms: int, owner: Hashable, connection: "ClientConnection | None"
     ) -> "ValidBatch | Refused":
         assert batch.records is not None
+        log, context = batch.log, batch.log.context
         async with self.checks.turn(owner) as rest:
             self._end_if_unwanted(connection)
-            return await batch.log.context.disk.compute(
-                validate_client_batch, batch.records, batch.log.config, now_ms, batch.header, rest.rest
+            return await context.disk.compute(
+                validate_client_batch,
+                batch.records,
+                log.config,
+                now_ms,
+                batch.header,
+                rest.rest,
+                context.moment_of,
             )
 
     async def _append_first(self, batch: "ProducedBatch", checked: "ValidBatch | Refused", append: "Append") -> None:

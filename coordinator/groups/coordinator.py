@@ -64,19 +64,30 @@ class GroupCoordinator:
         config: GroupConfig,
         observer: GroupObserver | None = None,
         confirms_responses: bool = False,
+        session_clock: Clock | None = None,
+        wire_clock: Clock | None = None,
     ) -> None:
         """`observer` is told of every decision (console.md 2.2). `confirms_responses`: others may coordinate the same
         groups, so nobody is told stable offsets before the log has shown that they are the latest (cluster.md
-        6.10)."""
+        6.10). Members are waited for on `session_clock`, and requests wait on `wire_clock`; by default both are
+        `clock`."""
         self._clock = clock
+        self._wire_clock = wire_clock or clock
         self._chance = chance
         self._config = config
-        self._shards = Shards(logs, clock=clock, config=config, observer=observer, confirms=confirms_responses)
+        self._shards = Shards(
+            logs,
+            clock=clock,
+            session_clock=session_clock or clock,
+            config=config,
+            observer=observer,
+            confirms=confirms_responses,
+        )
         self._expiry: Timer | None = None
         self._loads: dict[asyncio.Task[None], None] = {}
         """The loads under way, which nobody waits for."""
         self.offsets = OffsetRequests(
-            shards=self._shards, verifier=verifier, clock=clock, config=config, observer=observer
+            shards=self._shards, verifier=verifier, clock=wire_clock or clock, config=config, observer=observer
         )
 
     # Life
@@ -340,7 +351,7 @@ class GroupCoordinator:
         """DeleteGroups: delete empty groups with all their offsets; one answer per group, when it is durable."""
         writes = [self._start_delete(group_id) for group_id in group_ids]
         timeout_ms = self._config.offsets_commit_timeout_ms
-        return [of_offsets(await each.wait_at_most(timeout_ms, self._clock)) for each in writes]
+        return [of_offsets(await each.wait_at_most(timeout_ms, self._wire_clock)) for each in writes]
 
     def _start_delete(self, group_id: str) -> PendingWrite:
         write = PendingWrite()
@@ -354,7 +365,8 @@ class GroupCoordinator:
     # Expiry
 
     def _schedule_expiry(self) -> None:
-        self._expiry = self._clock.call_later(self._config.offsets_retention_check_interval_ms, self._expire)
+        interval_ms = self._config.offsets_retention_check_interval_ms
+        self._expiry = self._clock.call_later(interval_ms, self._expire, periodic=True)
 
     def _expire(self) -> None:
         self._expire_next(list(self._shards))

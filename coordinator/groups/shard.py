@@ -62,8 +62,9 @@ class Shard:
         clock: Clock,
         config: GroupConfig,
         observer: GroupObserver | None = None,
+        session_clock: Clock | None = None,
     ) -> None:
-        """`observer` is told of every decision."""
+        """`observer` is told of every decision. Members are waited for on `session_clock`, by default `clock`."""
         self.partition = partition
         self.state = ShardState.LOADING
         self.log = log
@@ -73,7 +74,7 @@ class Shard:
         self._confirmations = OffsetConfirmations(writer=self._writer, clock=clock, config=config)
         self.commits = Commits(writer=self._writer, clock=clock, config=config, group_appears=self._group_appears)
         self.runner = GroupEffectRunner(
-            writer=self._writer, clock=clock, config=config, holds_offsets=self.commits.holds
+            writer=self._writer, clock=session_clock or clock, config=config, holds_offsets=self.commits.holds
         )
         self.runner.observer = self.commits.observer = observer
         self._deleted_topics: dict[str, None] = {}
@@ -238,9 +239,11 @@ class Shards:
         config: GroupConfig,
         observer: GroupObserver | None = None,
         confirms: bool = False,
+        session_clock: Clock | None = None,
     ) -> None:
         self._logs = logs
         self._clock = clock
+        self._session_clock = session_clock
         self._config = config
         self._shards: dict[int, Shard] = {}
         self.confirms = confirms
@@ -317,7 +320,12 @@ class Shards:
         if isinstance(log, ErrorCode):
             return None
         shard = self._shards[partition] = Shard(
-            partition, log, clock=self._clock, config=self._config, observer=self._observer
+            partition,
+            log,
+            clock=self._clock,
+            config=self._config,
+            observer=self._observer,
+            session_clock=self._session_clock,
         )
         return shard
 

@@ -82,22 +82,25 @@ class TransactionCoordinator:
         chance: Chance,
         observer: TransactionObserver | None = None,
         confirms_responses: bool = False,
+        wire_clock: Clock | None = None,
     ) -> None:
         """`observer` is told of every decision (console.md 2.2). `confirms_responses`: another broker may have become
         the coordinator, in a cluster, so no final answer is given from memory before the log has shown that it has not
-        (cluster.md 6.5)."""
+        (cluster.md 6.5). Deadlines and expiry go by `clock`; requests, markers and retries wait on `wire_clock`, by
+        default the same."""
         self._logs = logs
         self._clock = clock
         self._config = config
-        self._producer_ids = ProducerIdBlocks(producer_ids, clock=clock, chance=chance)
-        self._markers = MarkerSender(markers, self, clock=clock, config=config, chance=chance)
-        self._deferred_writes = DeferredWrites(clock, transaction_version=config.transaction_version)
+        waits = wire_clock or clock
+        self._producer_ids = ProducerIdBlocks(producer_ids, clock=waits, chance=chance)
+        self._markers = MarkerSender(markers, self, clock=waits, config=config, chance=chance)
+        self._deferred_writes = DeferredWrites(waits, transaction_version=config.transaction_version)
         self._effect_runner = TransactionEffectRunner(
             self,
             markers=self._markers,
             deferred_writes=self._deferred_writes,
             producer_ids=self._producer_ids,
-            clock=clock,
+            clock=waits,
             config=config,
             chance=chance,
         )
@@ -512,6 +515,16 @@ class TransactionCoordinator:
     def _expire(self, partition: OwnedPartition, entries: Sequence[TransactionEntry]) -> None:
         if self.owns(partition):
             self._effect_runner.expire(partition, entries)
+
+    @property
+    def outstanding_markers(self) -> int:
+        """Number of transactions that wait for markers."""
+        return self._markers.outstanding
+
+    @property
+    def owes_records(self) -> bool:
+        """True if states of transactions are still to be written to the log."""
+        return bool(self._deferred_writes.count)
 
     # For the runner of effects --------------------------------------------------------------------------------------
 

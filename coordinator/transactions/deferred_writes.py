@@ -45,6 +45,11 @@ class DeferredWrites:
         if self._timer is None:
             self._timer = self._clock.call_later(DEFERRED_MS, self._wake)
 
+    @property
+    def count(self) -> int:
+        """Number of records that are still to be written."""
+        return len(self._entries) + len(self._late)
+
     def written(self, entry: TransactionEntry) -> None:
         """A newer record of its id is in the log."""
         entry.has_deferred_write = False

@@ -27,6 +27,7 @@ class Deadlines:
         self._heap: list[tuple[float, str]] = []
         self._earliest: dict[str, float] = {}
         self._timer: Timer | None = None
+        self._fallback: Timer | None = None
         self._wakes_ms = 0.0
         self._stopped = False
 
@@ -43,18 +44,23 @@ class Deadlines:
     def stop(self) -> None:
         """Stop: `due` is not called any more."""
         self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._disarm()
+
+    def _disarm(self) -> None:
+        for timer in (self._timer, self._fallback):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._fallback = None
 
     def _arm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._disarm()
         if self._heap and not self._stopped:
             now_ms = self._clock.running_ms()
             self._wakes_ms = self._heap[0][0]
-            wait_ms = min(max(0, self._wakes_ms + 1 - now_ms), self._longest_sleep_ms)
+            wait_ms = max(0, self._wakes_ms + 1 - now_ms)
             self._timer = self._clock.start_deadline(wait_ms, self._wake)
+            if wait_ms > self._longest_sleep_ms:
+                self._fallback = self._clock.call_later(self._longest_sleep_ms, self._arm, periodic=True)
 
     def _wake(self) -> None:
         self._timer = None
@@ -69,7 +75,7 @@ class Deadlines:
 
 
 class RepeatedWork:
-    """Work that is done again and again, at an interval."""
+    """Work that is done again and again, at an interval: one round after a long time does what many would have done."""
 
     def __init__(self, clock: Clock, *, interval_ms: int, work: Callable[[], None]) -> None:
         self._clock = clock
@@ -79,7 +85,7 @@ class RepeatedWork:
 
     def start(self) -> None:
         """Begin with the first round after one interval."""
-        self._timer = self._clock.call_later(self._interval_ms, self._round)
+        self._timer = self._clock.call_later(self._interval_ms, self._round, periodic=True)
 
     def stop(self) -> None:
         """No further round."""

@@ -559,6 +559,11 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
 
     # What the connection may ask
 
+    @property
+    def raw(self) -> asyncio.Transport | None:
+        """The socket's transport; None once that is closed."""
+        return self._raw
+
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """`sslcontext`, `ssl_object`, or what the raw transport knows."""
         if name == "ssl_object":

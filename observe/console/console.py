@@ -57,7 +57,7 @@ class Console:
         )
         positions = GroupPositions(services)
         rounds = Rounds(services, survey, positions, recorder, feed, history, known)
-        self.streams = Streams(rounds, feed, services.clock, run=f"{services.clock.now_ms():x}")
+        self.streams = Streams(rounds, feed, services.wire_clock, run=f"{services.clock.now_ms():x}")
         self._answers = BrokerExplainer(services, knowledge, rounds, positions)
         self._topics = TopicView(services, rounds, positions)
         self.work = WorkerThreads()

@@ -253,7 +253,7 @@ class TopicActions:
             answer = await ask()
             if answer.error_code not in LATER:
                 break
-            await self._services.clock.sleep(TRY_MS)
+            await self._services.wire_clock.sleep(TRY_MS)
         else:
             answer = await ask()
         _raise(answer.error_code)

@@ -21,7 +21,7 @@ class LoopTimer:
     def start(self) -> None:
         """Begin to look."""
         self._looked_ns, self._worked_ns = stopwatch_ns(), thread_cpu_ns()
-        self._timer = self._clock.call_later(CHECK_MS, self._check)
+        self._timer = self._clock.call_later(CHECK_MS, self._check, periodic=True)
 
     def stop(self) -> None:
         """Look no more."""
@@ -34,4 +34,4 @@ class LoopTimer:
         self.stats.delays.observe(max(0, passed_ns - CHECK_MS * NS_PER_MS))
         self.stats.busy_ratio = min(1.0, (worked_ns - self._worked_ns) / passed_ns)
         self._looked_ns, self._worked_ns = now_ns, worked_ns
-        self._timer = self._clock.call_later(CHECK_MS, self._check)
+        self._timer = self._clock.call_later(CHECK_MS, self._check, periodic=True)

@@ -6,7 +6,7 @@ most the events that the limit has room for, and those of groups to which nothin
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -40,6 +40,10 @@ FEWEST_EVENTS: Final = 256
 DEFAULT_BYTES: Final = 2 * 1024 * 1024
 
 
+OnGroupEvent = Callable[[str, HistoryEvent], None]
+"""Called with the group and each event that a decision is."""
+
+
 class _Track:
     """One group."""
 
@@ -67,6 +71,7 @@ class GroupRecorder:
         self._events = 0
         self.since_ms = clock.now_ms()
         self.dropped_groups = 0
+        self.on_event: OnGroupEvent | None = None
 
     @property
     def events(self) -> int:
@@ -91,6 +96,8 @@ class GroupRecorder:
                 continue
             track.events.append(each)
             self._events += 1
+            if self.on_event is not None:
+                self.on_event(after.group_id, each)
             if len(track.events) > RING:
                 track.events.popleft()
                 track.left_out += 1

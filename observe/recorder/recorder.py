@@ -71,6 +71,8 @@ ErrorSent = Callable[[ApiKey, TransactionReply, Requester, bool], ErrorCode]
 aborts."""
 OnEnded = Callable[[str, TransactionSummary], None]
 """Called with the transactional id and each transaction that is over."""
+OnPrepared = Callable[[Txn, str], None]
+"""Called with each transaction whose outcome is stored, and with that outcome."""
 OnEnding = Callable[[Txn, Track, str, int], None]
 """Called with a prepared transaction whose markers are written, its track as long as it has its events, the outcome,
 and the time."""
@@ -106,6 +108,7 @@ class FlightRecorder:
         self.on_notable = on_notable
         self.on_ended: OnEnded | None = None
         self.on_ending: OnEnding | None = None
+        self.on_prepared: OnPrepared | None = None
 
     @property
     def bytes(self) -> int:
@@ -312,6 +315,8 @@ class FlightRecorder:
         else:
             outcome, who = "commit" if after.state is _PREPARE_COMMIT else "abort", request.who
         self._add(track, (now_ms, _PREPARED, after.producer_id, after.producer_epoch, outcome, 0, who))
+        if self.on_prepared is not None:
+            self.on_prepared(after, outcome)
 
     def _introduced(self, before: Txn, after: Txn, request: PendingRequest | None, now_ms: int) -> None:
         track = self._track(after.transactional_id)

@@ -87,24 +87,26 @@ def cleanable(log: "PartitionLog", now_ms: int) -> Cleanable | None:
         segments=segments,
         compacted_bytes=sum(segment.size for segment in segments) - uncompacted_bytes,
         uncompacted_bytes=uncompacted_bytes,
-        is_overdue=_is_older(uncompacted[0], log.config.max_compaction_lag_ms, now_ms),
+        is_overdue=_is_overdue(log, uncompacted[0], now_ms),
         is_crowded=is_internal(log) and _is_crowded(log, uncompacted_bytes, now_ms),
     )
 
 
 def _touchable(log: "PartitionLog", first_uncompacted: int, now_ms: int) -> Iterable[Segment]:
     bound = min(log.last_stable_offset, log.checkpoint_state.saved_recovery_point)
-    lag_ms = log.config.min_compaction_lag_ms
+    lag_ms, moment_of = log.config.min_compaction_lag_ms, log.context.moment_of
     for segment in log.segments:
         if segment is log.segments.active or segment.end_offset > bound:
             return
-        if lag_ms > 0 and segment.end_offset > first_uncompacted and segment.max_timestamp > now_ms - lag_ms:
+        is_new = lag_ms > 0 and segment.end_offset > first_uncompacted
+        if is_new and moment_of(segment.max_timestamp) > now_ms - lag_ms:
             return
         yield segment
 
 
-def _is_older(segment: Segment, lag_ms: int, now_ms: int) -> bool:
-    return lag_ms < LONG_MAX and 0 <= segment.first_timestamp < now_ms - lag_ms
+def _is_overdue(log: "PartitionLog", segment: Segment, now_ms: int) -> bool:
+    lag_ms, first = log.config.max_compaction_lag_ms, segment.first_timestamp
+    return lag_ms < LONG_MAX and first >= 0 and log.context.moment_of(first) < now_ms - lag_ms
 
 
 def first_to_compact(candidates: Sequence[Cleanable]) -> Cleanable | None:
@@ -118,7 +120,7 @@ def should_roll(log: "PartitionLog", now_ms: int) -> bool:
     active = log.segments.active
     if active is None or not active.size or log.unusable is not None or not log.config.is_compacted:
         return False
-    if _is_older(active, log.config.max_compaction_lag_ms, now_ms):
+    if _is_overdue(log, active, now_ms):
         return True
     return is_internal(log) and _is_crowded(log, active.size, now_ms)
 

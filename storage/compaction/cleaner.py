@@ -76,16 +76,17 @@ class Cleaner:
         clock: Clock,
         save: Callable[[], Awaitable[None]],
         quiet: "Callable[[PartitionLog], Awaitable[None]]",
+        pace_clock: Clock | None = None,
     ) -> None:
         """`logs_of` are those of one topic. `save` remembers how far each log is compacted. `quiet` waits until no
-        checkpoint works on a log."""
+        checkpoint works on a log. The pace is kept on `pace_clock`, by default `clock`."""
         self._config = config
         self._logs = logs
         self._logs_of = logs_of
         self._clock = clock
         self._save_offsets = save
         self._quiet = quiet
-        self._pace = Pace(clock, bytes_per_second=config.io_max_bytes_per_second)
+        self._pace = Pace(pace_clock or clock, bytes_per_second=config.io_max_bytes_per_second)
         self._next_look_ms = 0
         self._left_alone: dict[PartitionLog, int] = {}
         self._asked: dict[TopicPartition, int] = {}

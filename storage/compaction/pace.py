@@ -67,14 +67,14 @@ class Pace:
     async def moved(self, size: int) -> None:
         """`size` bytes were read or written: wait if that was too fast. Raises Abandoned."""
         if not self._moved:
-            self._window_began_ms = self._clock.now_ms()
+            self._window_began_ms = self._clock.elapsed_ms()
         self._moved += size
         if self._moved < self._window_bytes:
             return
         wanted_ms = WINDOW_MS * self._moved / self._window_bytes
-        passed_ms = self._clock.now_ms() - self._window_began_ms
+        passed_ms = self._clock.elapsed_ms() - self._window_began_ms
         self._moved = 0
-        if 0 <= passed_ms < wanted_ms:  # below 0 the clock was set back
+        if passed_ms < wanted_ms:
             await self._pause(wanted_ms - passed_ms)
             self.check()
 

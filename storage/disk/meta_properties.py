@@ -1,6 +1,6 @@
 """`meta.properties`: whose directory this is, and in which format (storage.md 2.1, wire.md section 17).
 
-Apache Kafka's file, version 1, with two keys of our own that Kafka ignores. Always true: a directory of a newer format
+Apache Kafka's file, version 1, with three keys of ours that Kafka ignores. Always true: a directory of a newer format
 is refused, never touched; so is one of the other kind, because a broker that runs alone and one of a quorum
 disagree about what the directory's partitions are (cluster.md 1.9).
 """
@@ -18,6 +18,7 @@ FORMAT: Final = 1
 
 _FORMAT_KEY: Final = "eosin.format"
 _KIND_KEY: Final = "eosin.cluster"
+_LAB_KEY: Final = "eosin.lab"
 _VERSION: Final = "1"
 
 
@@ -78,6 +79,16 @@ class MetaProperties:
             directory_id=values.get("directory.id", ""),
             kind=_kind(values),
         )
+
+
+def is_lab_directory(data: bytes) -> bool:
+    """True for the file of a directory that a broker for tests has made."""
+    return _properties(data.decode(errors="replace")).get(_LAB_KEY) == "1"
+
+
+def as_lab_directory(data: bytes) -> bytes:
+    """The file with the mark of a directory of a broker for tests."""
+    return data if is_lab_directory(data) else data + f"{_LAB_KEY}=1\n".encode()
 
 
 def claimed(data: bytes, properties: MetaProperties) -> bytes:

@@ -1,9 +1,11 @@
 """`LogContext`: the parts that all logs of one directory share, and their calls back to the manager."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from eosin.runtime.chance import Chance
+from eosin.runtime.clock import as_stamped
 from eosin.storage.disk.flusher import Flusher
 from eosin.storage.disk.interfaces import Buffer, Disk
 from eosin.storage.disk.space import DiskSpace
@@ -71,3 +73,5 @@ class LogContext:
     is_replicated: bool = False
     """True if other brokers may hold replicas of the logs: then a log takes no records before its partition's leader is
     known, and its high watermark is set from outside (cluster.md 4.2)."""
+    moment_of: Callable[[int], int] = as_stamped
+    """See `Clock.moment_of`: from there on a record ages."""

@@ -111,10 +111,10 @@ def _expired_prefix(log: "PartitionLog", now_ms: int) -> int:
 
 
 def _age_base(log: "PartitionLog", segment: Segment) -> int:
-    """The time a segment is as old as, ms: its largest timestamp, or when its file was last written (as far as the disk
-    can tell), or made."""
+    """The time a segment is as old as, ms: that of its largest timestamp, or when its file was last written (as far as
+    the disk can tell), or made."""
     if segment.max_timestamp >= 0:
-        return segment.max_timestamp
+        return log.context.moment_of(segment.max_timestamp)
     return log.context.disk.modified_ms(segment.path + LOG_SUFFIX) or segment.created_ms
 
 

@@ -7,10 +7,11 @@ flush covers every write and every new name since the last one began.
 
 import errno
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
+from eosin.runtime.clock import as_stamped
 from eosin.storage.disk.checkpoint_formats import PARTITION_METADATA, encode_partition_metadata
 from eosin.storage.disk.flusher import Flush
 from eosin.storage.disk.interfaces import LACKING_DESCRIPTORS, Buffer, File
@@ -36,6 +37,7 @@ class SegmentedLog:
         "_config",
         "_index_interval_bytes",
         "_max_index_bytes",
+        "_moment_of",
         "_roll_after_ms",
         "_segment_limit_bytes",
         "_unsynced",
@@ -72,6 +74,8 @@ class SegmentedLog:
         log_end_offset: int,
     ) -> None:
         self.context = context
+        self._moment_of = None if context.moment_of is as_stamped else context.moment_of
+        """None where timestamps and the clock agree: each append goes by."""
         self.topic_partition = topic_partition
         self.topic, self.partition = topic_partition
         self.topic_id = topic_id
@@ -134,14 +138,17 @@ class SegmentedLog:
         segment = self.segments.active
         if segment is None:
             segment = self._create_first_segment(now_ms)
-        elif segment.size and segment.is_over(
-            size,
-            last_offset=last_offset,
-            max_timestamp=max_timestamp,
-            now_ms=now_ms,
-            limit_bytes=self._segment_limit_bytes,
-            max_index_bytes=self._max_index_bytes,
-            roll_after_ms=self._roll_after_ms,
+        elif segment.size and (
+            segment.is_over(
+                size,
+                last_offset=last_offset,
+                max_timestamp=max_timestamp,
+                now_ms=now_ms,
+                limit_bytes=self._segment_limit_bytes,
+                max_index_bytes=self._max_index_bytes,
+                roll_after_ms=self._roll_after_ms,
+            )
+            or (self._moment_of is not None and self._is_over_by_moments(segment, max_timestamp, self._moment_of))
         ):
             segment = self.roll(now_ms)
         if self.epochs.latest < self.leader_epoch:
@@ -159,6 +166,12 @@ class SegmentedLog:
             self._unsynced.append(segment)
         if self.checkpoint_state.appended(size):
             self.context.owner.needs_checkpoint(self)
+
+    def _is_over_by_moments(self, segment: Segment, max_timestamp: int, moment_of: Callable[[int], int]) -> bool:
+        """True if a batch is too late by a clock of which its producer knows nothing."""
+        first = segment.first_timestamp
+        elapsed_ms = moment_of(max_timestamp) - moment_of(first)
+        return first >= 0 and elapsed_ms > self._roll_after_ms - segment.roll_jitter_ms
 
     def _create_first_segment(self, now_ms: int) -> Segment:
         self.context.disk.make_directory(self.directory)

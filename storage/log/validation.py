@@ -40,6 +40,7 @@ from eosin.protocol.records.header import (
     set_timestamps_in_place,
     verify_crc,
 )
+from eosin.runtime.clock import as_stamped
 from eosin.storage.log.config import LogConfig
 from eosin.storage.log.record_walk import first_fault, walk_records
 from eosin.storage.results.log_results import Refused
@@ -100,13 +101,15 @@ def validate_client_batch(
     now_ms: int,
     header: BatchHeader | None = None,
     rest: Callable[[], None] | None = None,
+    moment_of: Callable[[int], int] = as_stamped,
 ) -> ValidBatch | Refused:
     """Check the bytes that a Produce request appends to one partition: exactly one batch, in Kafka's order of checks.
-    `header` is that of a batch of magic 2 when the caller has read it already; a thread has a `rest`, as `Budget`."""
+    `header` is that of a batch of magic 2 when the caller has read it already; a thread has a `rest`, as `Budget`.
+    `moment_of` as `Clock` has it."""
     limit = min(most_inflated(len(batch)), max(MAX_DECOMPRESSED_BYTES, config.max_message_bytes))
     work = _CHECK_WORK + _CHECK_WORK_PER_BYTE_IN * len(batch) + _CHECK_WORK_PER_BYTE_OUT * limit
     try:
-        return _checked(batch, config, now_ms, header, limit, Budget(work, rest), UNBOUNDED)
+        return _checked(batch, config, now_ms, header, limit, Budget(work, rest), UNBOUNDED, moment_of)
     except TooLarge as error:
         return Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error))
     except BudgetSpent:
@@ -114,7 +117,12 @@ def validate_client_batch(
 
 
 def validate_quickly(
-    batch: BytesLike, config: LogConfig, now_ms: int, header: BatchHeader, budget: Budget
+    batch: BytesLike,
+    config: LogConfig,
+    now_ms: int,
+    header: BatchHeader,
+    budget: Budget,
+    moment_of: Callable[[int], int] = as_stamped,
 ) -> ValidBatch | Refused | None:
     """As `validate_client_batch`; None when that would take more work than `budget` has, which is taken down in any
     case by no more than the batch's size allows."""
@@ -128,7 +136,7 @@ def validate_quickly(
     limit = MAX_DECOMPRESSED_BYTES if size <= _SMALL_BYTES else most_inflated(size)
     recompressed = UNBOUNDED if config.compression_type == _PRODUCER else _quick_recompression(config, header)
     try:
-        return _checked(batch, config, now_ms, header, limit, budget, recompressed)
+        return _checked(batch, config, now_ms, header, limit, budget, recompressed, moment_of)
     except (BudgetSpent, TooLarge):
         return None
     finally:
@@ -164,6 +172,7 @@ def _checked(
     limit: int,
     budget: Budget,
     recompressed_limit: int,
+    moment_of: Callable[[int], int],
 ) -> ValidBatch | Refused:
     """`validate_client_batch`. Raises TooLarge for records that decompress to more than `limit` bytes, and BudgetSpent
     for too much work and for more than `recompressed_limit` bytes that are to be compressed anew."""
@@ -175,7 +184,7 @@ def _checked(
     if fault := _shape_fault(whole):
         return Refused(ErrorCode.INVALID_RECORD, fault)
     try:
-        return _checked_records(batch, whole, config, now_ms, limit, budget, recompressed_limit)
+        return _checked_records(batch, whole, config, now_ms, limit, budget, recompressed_limit, moment_of)
     except TooLarge:
         raise
     except CorruptRecords as corrupt:
@@ -238,6 +247,7 @@ def _checked_records(
     limit: int,
     budget: Budget,
     recompressed_limit: int,
+    moment_of: Callable[[int], int],
 ) -> ValidBatch | Refused:
     """Steps 9 to 15."""
     count = header.records_count
@@ -255,7 +265,7 @@ def _checked_records(
     if (keyless and config.is_compacted) or not (
         bounds is None or bounds[0] <= base + lowest_delta <= base + highest_delta <= bounds[1]
     ):
-        refused = _refused_records(data, header, bounds, budget, keys_required=config.is_compacted)
+        refused = _refused_records(data, header, bounds, budget, moment_of, keys_required=config.is_compacted)
         if refused is not None:
             return refused
     if header.is_log_append_time:
@@ -276,10 +286,16 @@ def _timestamp_bounds(config: LogConfig, now_ms: int) -> tuple[int, int] | None:
 
 
 def _refused_records(
-    data: bytes, header: BatchHeader, bounds: tuple[int, int] | None, budget: Budget, *, keys_required: bool
+    data: bytes,
+    header: BatchHeader,
+    bounds: tuple[int, int] | None,
+    budget: Budget,
+    moment_of: Callable[[int], int],
+    *,
+    keys_required: bool,
 ) -> Refused | None:
     """Find the faulty records after the walk has found some (steps 10 to 12). None if nothing is after
-    all, since a record may lack a timestamp."""
+    all, since a record may lack a timestamp, and a clock that was moved may know better than the walk."""
     faults: list[tuple[int, str]] = []
     keyless = mistimed = position = 0
     for index in range(header.records_count):
@@ -290,7 +306,12 @@ def _refused_records(
         if keys_required and record.key is None:
             keyless += 1
             fault = "a compacted topic takes no record without a key"
-        elif bounds and record.timestamp != NO_TIMESTAMP and not bounds[0] <= record.timestamp <= bounds[1]:
+        elif (
+            bounds
+            and record.timestamp != NO_TIMESTAMP
+            and not bounds[0] <= record.timestamp <= bounds[1]
+            and not bounds[0] <= moment_of(record.timestamp) <= bounds[1]
+        ):
             mistimed += 1
             fault = f"timestamp {record.timestamp} is not within [{bounds[0]}, {bounds[1]}]"
         else:

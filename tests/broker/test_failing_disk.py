@@ -3,11 +3,11 @@
 import errno
 
 from data_broker import DataBroker, batch, settle
-from lying_disk import LyingDisk
 from manual_clock import ManualClock
 
 from eosin.broker.handlers import produce
 from eosin.coordinator.transactions.rules.effects import TransactionReply
+from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 

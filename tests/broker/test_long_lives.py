@@ -5,7 +5,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from lying_disk import LyingDisk
 from manual_clock import ManualClock
 from waiting import settled, until
 from wire import EARLIEST, Wire, data_offsets, now_ms, unique
@@ -13,6 +12,7 @@ from wire_group import RawMember, commit_offset, fetch_offset
 from wire_producer import RawProducer, idempotent, transactional
 
 from eosin.client.read_committed import FetchedRecords
+from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.node.node import Node
 from eosin.node.running import RunningNode
 from eosin.protocol.errors import ErrorCode

@@ -8,10 +8,10 @@ import pytest
 from batches import NOW_MS, ORDERS, TOPIC_ID, data, marker
 from inspected import exported
 from logs import Logs, appended, read_now
-from lying_disk import LyingDisk
 
 from eosin.cli.__main__ import main
 from eosin.cli.compare import Compared, compared
+from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.protocol.names import TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch, stamp
 from eosin.protocol.records.header import batches

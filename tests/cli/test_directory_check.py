@@ -8,10 +8,10 @@ import pytest
 from batches import NOW_MS, ORDERS, TOPIC_ID, data, marker
 from inspected import FOLDER, SMALL, Stopped, exported, write_history, written
 from logs import DATA_DIR, Logs, appended
-from lying_disk import LyingDisk
 
 from eosin.cli.directory_check import CheckSummary, DirectoryCheck, TransactionsFound
 from eosin.coordinator.transactions.rules.state import TransactionState
+from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.protocol.names import METADATA_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch
 from eosin.protocol.schemas.records.consumer_offsets import OffsetCommitKey, OffsetCommitValue

@@ -1,9 +1,10 @@
 """Deadlines: soon after they pass, once, whatever the clock does."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
-from manual_clock import ManualClock
+from manual_clock import ManualClock, ManualTimer
 
 from eosin.coordinator.transactions.timers import Deadlines, RepeatedWork
 
@@ -45,6 +46,21 @@ def test_a_later_deadline_of_a_watched_id_costs_nothing_and_it_is_asked_at_the_e
         watch.deadlines.watch("a", deadline_ms)
     assert watch.clock.pending == 1
     watch.clock.advance(1000)
+    assert watch.due == [("a", 501)]
+
+
+def test_a_clock_that_jumps_is_told_the_deadline_itself_and_looks_at_it_are_rounds() -> None:
+    watch, rounds = Watch(longest_sleep_ms=100), []
+    call_later = watch.clock.call_later
+
+    def noted(delay_ms: float, callback: Callable[[], None], *, periodic: bool = False) -> ManualTimer:
+        rounds.append((delay_ms, periodic))
+        return call_later(delay_ms, callback, periodic=periodic)
+
+    watch.clock.call_later = noted  # type: ignore[method-assign]  # it notes what it is asked
+    watch.deadlines.watch("a", 500)
+    assert rounds == [(501, False), (100, True)]
+    watch.clock.advance(501)
     assert watch.due == [("a", 501)]
 
 

@@ -88,7 +88,7 @@ async def test_where_everything_is_durable_at_once_no_request_waits_for_anything
     for request in (producer.init, producer.add, producer.commit, producer.abort):
         arguments = (ORDERS_0,) if request == producer.add else ()
         assert start_now(request(*arguments)) is NONE, "no task, no turn of the loop"
-    assert broker.clock.pending == timers + 2, "no timer but the deadline of the transaction, and one for what is owed"
+    assert broker.clock.pending == timers + 3, "the deadline of the transaction, the look at it, and what is owed"
 
 
 async def test_markers_carry_the_coordinator_epoch_and_the_version_of_the_client() -> None:

@@ -5,7 +5,7 @@ import unittest
 
 import pytest
 
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
 from eosin.testing import AsyncBroker
 
 pytestmark = pytest.mark.process

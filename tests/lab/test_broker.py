@@ -16,7 +16,7 @@ import pytest
 from waiting import HANG_S
 
 from eosin.lab.broker import Broker
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
 from eosin.lab.lab_thread import LabThread, end_idle_threads
 
 pytestmark = pytest.mark.process
@@ -205,18 +205,25 @@ def test_settings_are_the_brokers_own() -> None:
         assert broker.topic("made").partitions == 1
 
 
-def test_files_are_gone_with_the_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with Broker(durability="os", topics=["kept"]) as broker:
+def test_files_in_a_directory_that_a_test_names_stay(tmp_path: Path) -> None:
+    with Broker(disk=tmp_path / "data", topics=["kept"]) as broker:
         broker.produce("kept", "x", transactional_id="t")
-        assert list(tmp_path.rglob("kept-0/*.log"))
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.rglob("kept-0/*.log"))
 
 
-def test_a_place_for_files_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
-    with pytest.raises(LabError, match=r"cannot make a folder .* in .*/gone: No such file or directory; set TMPDIR"):
-        Broker(durability="os")
+def test_a_place_for_files_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LabError, match=r"cannot use .*file: File exists"):
+        Broker(disk=tmp_path / "file")
+    with pytest.raises(LabError, match="is not empty, and no data directory of a broker for tests: name a new one"):
+        Broker(disk=tmp_path)
+
+
+def test_a_disk_and_a_durability_that_do_not_go_together_are_refused() -> None:
+    with pytest.raises(LabError, match="keeps nothing, so leave out durability"):
+        Broker(disk="memory", durability="fsync")
+    with pytest.raises(LabError, match='disk is "lab", "memory" or the'):
+        Broker(disk="labs")
 
 
 # Life
@@ -276,25 +283,6 @@ def test_ctrl_c_while_a_broker_starts_or_ends_leaves_nothing_behind(
         assert len(names() - before) == 1, "the thread serves the next one"
     end_idle_threads()
     assert names() == before
-
-
-FORGOTTEN = """
-import os, sys, tempfile
-from eosin.lab.lab_broker import LabBroker
-from eosin.lab.lab_thread import acquire_thread
-from eosin.lab.options import options_of
-
-tempfile.tempdir = sys.argv[1]
-broker = acquire_thread().call(LabBroker.start(options_of(durability="os")))
-if os.fork() == 0:
-    sys.exit()
-assert os.wait()[1] == 0 and os.listdir(tempfile.tempdir)
-"""
-
-
-def test_the_files_of_a_forgotten_broker_go_with_its_process(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", FORGOTTEN, str(tmp_path)], check=True, timeout=HANG_S)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_thread_that_the_system_does_not_give_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

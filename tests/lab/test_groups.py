@@ -9,7 +9,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from waiting import HANG_S
 
 from eosin.lab.broker import Broker
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
 
 pytestmark = pytest.mark.process
 

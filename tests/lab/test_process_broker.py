@@ -11,7 +11,7 @@ from waiting import HANG_S, wait_until
 
 from eosin.lab.broker import Broker
 from eosin.lab.command import main, parser
-from eosin.lab.errors import LabError
+from eosin.lab.common.errors import LabError
 from eosin.testing import ProcessBroker
 
 pytestmark = pytest.mark.process

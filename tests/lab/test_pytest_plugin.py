@@ -1,5 +1,6 @@
 """The fixtures of pytest, in runs of pytest of their own: each is a process, so they are few and show much."""
 
+import json
 import subprocess
 import sys
 
@@ -79,6 +80,8 @@ import threading
 import pytest
 
 def test_open(eosin):
+    eosin.faults.on("Heartbeat").optional().error("UNKNOWN_MEMBER_ID")
+    eosin.produce("orders", "w", transactional_id="invoicing-0")
     eosin.produce("orders", "x", transactional_id="invoicing-1", commit=False)
     assert eosin.topic("orders").values() == [b"x"]
 
@@ -110,6 +113,9 @@ def test_of_the_lab(eosin):
 def test_of_a_setting(eosin):
     pass
 
+def test_that_fails(eosin):
+    assert eosin.topics() == []
+
 def test_of_a_factory(eosin_factory):
     eosin_factory()
 """
@@ -130,19 +136,33 @@ def test_workers_have_brokers_of_their_own_and_both_modes_pass_the_same_tests(py
 
 def test_a_failure_tells_of_its_brokers(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(FAILING)
-    result = pytester.runpytest_subprocess(*BARE, timeout=HANG_S)
+    result = pytester.runpytest_subprocess(*BARE, "--eosin-save", "saved", timeout=HANG_S)
     result.assert_outcomes(failed=2, errors=2)
     result.stdout.fnmatch_lines(
         [
             '*LabError: there is no option of a broker "topcs"; did you mean topics?*',
             "*LabError: unknown setting 'log.segment.byte'; did you mean log.segment.bytes?*",
             "*- Eosin -*",
-            "broker 127.0.0.1:*",
+            "broker 127.0.0.1:*, seed *",
             "  open transactions:",
             "    invoicing-1 has a transaction open since *",
             "  connections: none",
+            "  faults:",
+            "    f1 (*Heartbeat*): matched 0, fired 0",
+            "  history:",
+            "    +* prepared invoicing-0 orders-0 commit epoch *",
+            "    +* complete invoicing-0 commit",
+            "*- Eosin, saved -*",
+            "the history of its brokers is in saved/eosin-test_a_failure_tells_of_its_brokers.py-test_open.json*",
         ]
     )
+    saved = json.loads(
+        (pytester.path / "saved" / "eosin-test_a_failure_tells_of_its_brokers.py-test_open.json").read_bytes()
+    )
+    assert saved["test"] == "test_a_failure_tells_of_its_brokers.py::test_open"
+    (broker,) = saved["brokers"]
+    assert [each["transactional_id"] for each in broker["open_transactions"]] == ["invoicing-1"]
+    assert broker["history"][-1]["what"] == "complete"
     assert result.stdout.str().count("- Eosin -") == 1
 
 
@@ -153,7 +173,8 @@ def test_a_report_of_many_brokers_is_short() -> None:
         def open_transactions(self) -> list[str]:
             return []
 
-        connections = open_transactions
+        def call(self, *_: object) -> str:
+            return ""
 
     told = report_of([Quiet() for _ in range(MOST + 2)])  # type: ignore[misc]
     assert told.count("broker 127.0.0.1:9092") == MOST
@@ -174,10 +195,13 @@ def test_an_outside_broker_is_asked_what_any_broker_tells(pytester: pytest.Pytes
     pytester.makepyfile(LAB_FEATURES)
     with Broker() as outside:
         outside.topic("outside").create()
-        result = pytester.runpytest_subprocess("-rs", *BARE, "--eosin-bootstrap", outside.bootstrap, timeout=HANG_S)
-        result.assert_outcomes(passed=1, skipped=3)
+        asked = ("--eosin-bootstrap", outside.bootstrap, "--eosin-save", "saved")
+        result = pytester.runpytest_subprocess("-rs", *BARE, *asked, timeout=HANG_S)
+        result.assert_outcomes(passed=1, skipped=3, failed=1)
         result.stdout.fnmatch_lines_random(
             [
+                "    not told: only a broker of the lab tells who is connected",
+                "the history of its brokers is in saved/*",
                 "*only a broker of the lab tells the outcomes of transactions*",
                 "*settings cannot be chosen for the broker that --eosin-bootstrap names*",
                 "*eosin_factory makes brokers, and --eosin-bootstrap names one*",

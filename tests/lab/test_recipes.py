@@ -43,7 +43,7 @@ def run(*command: object, cwd: Path) -> str:
 def test_the_recipes_for_python_pass(tmp_path: Path) -> None:
     for number, recipe in enumerate(recipes("python")):
         (tmp_path / f"test_recipe_{number}.py").write_text(recipe)
-    assert " 4 passed" in run(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", tmp_path, cwd=tmp_path)
+    assert " 7 passed" in run(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", tmp_path, cwd=tmp_path)
 
 
 @pytest.mark.full

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from manual_clock import ManualClock
 from eosin.broker.services import Services
 from eosin.model.close_connection import CloseConnection
 from eosin.network.api import Api, RequestContext
+from eosin.network.link import FIN, RST, ClientLink
 from eosin.network.request_hooks import HookChain, ObservedRequest, RequestHooks, RequestVerdict, SlowRequestLog
 from eosin.node.node import Node
 from eosin.protocol.errors import ErrorCode
@@ -204,8 +206,9 @@ async def test_a_failed_handler_is_seen_as_unknown_server_error(caplog: pytest.L
 
 def test_the_error_of_a_response_is_the_first_one_in_it() -> None:
     api: Any = None
-    context: Any = None
-    observed = ObservedRequest(api, context, None, peer="?", size_bytes=0, begun_ms=0)
+    context: Any = SimpleNamespace(client_id=None)
+    link: Any = SimpleNamespace(peer="?", requests=0)
+    observed = ObservedRequest(api, context, None, link=link, size_bytes=0, begun_ms=0)
     assert observed.error is ErrorCode.NONE
     codes = (ErrorCode.NONE, ErrorCode.INVALID_RECORD, ErrorCode.MESSAGE_TOO_LARGE)
     parts = tuple(PartitionProduceResponse(index, code, -1) for index, code in enumerate(codes))
@@ -247,3 +250,131 @@ async def test_the_log_of_slow_requests_is_a_setting_and_off_by_default() -> Non
         finally:
             await server.shutdown()
     await asyncio.sleep(0)
+
+
+# The connection of a request
+
+
+class Steering(RequestHooks):
+    """Lets a test have its way with each request."""
+
+    def __init__(self) -> None:
+        self.links: list[ClientLink] = []
+        self.ended: list[ClientLink] = []
+        self.numbers: list[tuple[int, int]] = []
+        self.at_begin: Callable[[ObservedRequest], Any] | None = None
+        self.at_response: Callable[[ObservedRequest], Any] | None = None
+        self.executed: list[Any] = []
+
+    def connected(self, link: ClientLink) -> None:
+        self.links.append(link)
+
+    def lost(self, link: ClientLink) -> None:
+        self.ended.append(link)
+
+    async def begun(self, observed: ObservedRequest) -> RequestVerdict | None:
+        self.numbers.append((observed.link.id, observed.number))
+        if self.at_begin is not None:
+            await self.at_begin(observed)
+        return None
+
+    def responded(self, observed: ObservedRequest) -> None:
+        if self.at_response is not None:
+            self.at_response(observed)
+
+
+async def test_hooks_see_connections_come_and_go_and_number_their_requests() -> None:
+    hooks = Steering()
+    broker = Broker(hooks)
+    other = FakePeer(broker.peer.host, address="127.0.0.2")
+    broker.send(1, 2)
+    other.send(BEAT, 4, HeartbeatRequest(group_id="g", generation_id=3))
+    assert [(each.id, each.peer, each.listener) for each in hooks.links] == [
+        (1, "127.0.0.1:50000", "PLAINTEXT"),
+        (2, "127.0.0.2:50000", "PLAINTEXT"),
+    ]
+    assert hooks.numbers == [(1, 1), (1, 2), (2, 1)]
+    assert hooks.links[0].client_id == "test"
+    other.transport.lose()
+    assert [each.id for each in hooks.ended] == [2]
+    assert [each.is_gone for each in hooks.links] == [False, True]
+
+
+async def test_a_stalled_connection_sends_nothing_until_its_release_and_then_all_in_order() -> None:
+    hooks = Steering()
+    broker = Broker(hooks)
+    hooks.at_response = lambda observed: observed.link.stall() if observed.number == 2 else None
+    broker.send(1, 2, 3)
+    assert broker.begun == [1, 2, 3]
+    assert broker.answers() == [1]
+    broker.send(4)
+    assert broker.answers() == []
+    hooks.links[0].release()
+    assert broker.answers() == [2, 3, 4]
+    await turns()
+    broker.send(5)
+    assert broker.answers() == [5]
+
+
+async def test_a_stalled_response_leaves_in_pieces() -> None:
+    hooks = Steering()
+    broker = Broker(hooks)
+    hooks.at_response = lambda observed: observed.link.stall()
+    broker.send(7)
+    assert await hooks.links[0].let_out(5) == 5
+    assert len(broker.peer.transport.sent) == 5
+    assert broker.answers() == []
+    assert await hooks.links[0].let_out(1000) > 0
+    assert broker.answers() == [7]
+
+
+async def test_a_reset_drops_the_response_and_a_fin_sends_those_before_it() -> None:
+    hooks = Steering()
+    broker = Broker(hooks)
+    hooks.at_response = lambda observed: observed.link.close(RST)
+    broker.send(1)
+    assert (broker.answers(), broker.peer.transport.aborted) == ([], True)
+    hooks = Steering()
+    broker = Broker(hooks)
+    hooks.at_response = lambda observed: observed.link.close(FIN) if observed.number == 2 else None
+    broker.send(1, 2)
+    await turns()
+    assert (broker.answers(), broker.peer.transport.aborted) == ([1], False)
+    assert broker.peer.connection.is_gone
+
+
+async def test_a_held_connection_begins_nothing_behind_the_request_that_waits() -> None:
+    hooks = Steering()
+    broker = Broker(hooks)
+    released = asyncio.Event()
+
+    async def hold(observed: ObservedRequest) -> None:
+        if observed.number == 1:
+            observed.link.hold()
+            await released.wait()
+            observed.link.go_on()
+
+    hooks.at_begin = hold
+    broker.send(1, 2)
+    await turns()
+    assert broker.begun == []
+    released.set()
+    await turns()
+    assert broker.begun == [1, 2]
+    assert broker.answers() == [1, 2]
+
+
+async def test_a_request_can_be_executed_again_with_a_response_that_nobody_gets() -> None:
+    hooks = Steering()
+    broker = Broker(hooks)
+    again: list[Any] = []
+
+    async def handled(observed: ObservedRequest, response: Any) -> Any:
+        again.append(await observed.execute(elsewhere=True))
+        return response
+
+    hooks.handled = handled  # type: ignore[method-assign]
+    broker.send(4)
+    assert broker.begun == [4, 4]
+    assert [each.throttle_time_ms for each in again] == [4]
+    assert broker.answers() == [4]

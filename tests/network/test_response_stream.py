@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from fake_peer import FakePeer, host_of, turns
-from lying_disk import Fault, LyingDisk
 from waiting import until
 
 from eosin.broker.services import Services
+from eosin.lab.disk.lying_disk import Fault, LyingDisk
 from eosin.network.api import Api, RequestContext
 from eosin.network.connection import ServerConnection
 from eosin.network.host import ConnectionHost

@@ -23,7 +23,10 @@ class SimulatedClock:
     def elapsed_ms(self) -> int:
         return int(self._scheduler.now * 1000)
 
-    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+    def moment_of(self, timestamp_ms: int) -> int:
+        return timestamp_ms
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None], *, periodic: bool = False) -> Timer:
         return asyncio.get_running_loop().call_later(max(0.0, delay_ms) / 1000, callback)
 
     def call_soon(self, callback: Callable[[], None]) -> Timer:
@@ -35,5 +38,5 @@ class SimulatedClock:
     def start_deadline(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         return self.call_later(delay_ms, callback)
 
-    async def sleep(self, delay_ms: float) -> None:
+    async def sleep(self, delay_ms: float, *, periodic: bool = False) -> None:
         await asyncio.sleep(delay_ms / 1000)

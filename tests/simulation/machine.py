@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from endpoints import NoSockets
-from lying_disk import LyingDisk
 
+from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.network.connection import ServerConnection
 from eosin.node.node import Node
 from eosin.node.running import RunningNode

@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable
 
 import pytest
-from lying_disk import LyingDisk, Stopped
 
+from eosin.lab.disk.lying_disk import LyingDisk, Stopped
 from eosin.storage.disk.interfaces import TornWrite
 from simulation.tuning import SECTOR_BYTES
 

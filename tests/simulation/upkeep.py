@@ -3,8 +3,7 @@
 
 import random
 
-from lying_disk import LyingDisk
-
+from eosin.lab.disk.lying_disk import LyingDisk
 from simulation.values import RETAINED
 
 _DATA = "data"

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 from batches import TOPIC_ID
-from lying_disk import LyingDisk
 
+from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.protocol.names import TopicPartition, uuid_text
 from eosin.storage.checkpoints.checkpoint_file import CheckpointFile
 from eosin.storage.disk.checkpoint_formats import (

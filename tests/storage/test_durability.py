@@ -7,9 +7,9 @@ import random
 import pytest
 from batches import NOW_MS, ORDERS, TOPIC_ID, data, marker
 from logs import Logs, appended, read_now
-from lying_disk import Fault, LyingDisk
 from manual_flusher import ManualFlusher
 
+from eosin.lab.disk.lying_disk import Fault, LyingDisk
 from eosin.protocol.errors import ErrorCode
 from eosin.storage.disk.flusher import Durability
 from eosin.storage.log.config import LogConfig

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from batches import data
 from logs import Logs
-from lying_disk import Fault
 
+from eosin.lab.disk.lying_disk import Fault
 from eosin.protocol.names import IsolationLevel
 from eosin.storage.disk.memory import MemoryDisk
 from eosin.storage.disk.system import SystemDisk

@@ -6,8 +6,8 @@ import logging
 import pytest
 from batches import ORDERS, data
 from logs import DATA_DIR, Logs, appended
-from lying_disk import Fault, LyingDisk, Stopped
 
+from eosin.lab.disk.lying_disk import Fault, LyingDisk, Stopped
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.storage.disk.space import RESERVE, DiskSpace, WritePurpose

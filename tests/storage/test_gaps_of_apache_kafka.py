@@ -7,9 +7,9 @@ import pytest
 from batches import NOW_MS, ORDERS
 from compaction import AT_ONCE, COMPACT, compact, keyed, offsets, roll
 from logs import Logs, appended, read_now
-from lying_disk import LyingDisk
 
 from eosin.cli.directory_check import DirectoryCheck
+from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.protocol.records.batch import read_header
 from eosin.storage.disk.checkpoint_formats import encode_offsets
 from eosin.storage.inspection.values import ERROR, FileProblem

@@ -9,9 +9,9 @@ import pytest
 from batches import data
 from call_counter import CallCounter
 from logs import DATA_DIR, Logs, appended
-from lying_disk import Fault
 from manual_clock import ManualClock
 
+from eosin.lab.disk.lying_disk import Fault
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.turns import TURN_MS, in_turns

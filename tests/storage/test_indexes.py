@@ -5,8 +5,8 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lying_disk import LyingDisk
 
+from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.storage.indexes.aborted import AbortedIndex, AbortedRow
 from eosin.storage.indexes.offset_and_time import OffsetIndex, TimeIndex
 

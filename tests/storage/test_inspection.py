@@ -5,8 +5,8 @@ import struct
 import pytest
 from batches import NOW_MS, ORDERS, data
 from inspected import FOLDER, dumped, problems, written
-from lying_disk import LyingDisk
 
+from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.protocol.records.batch import NewRecord, build_batch, build_control_batch, retain_records
 from eosin.protocol.records.internal import encode_key, encode_value
 from eosin.protocol.schemas.records.cluster_metadata import TopicKey, TopicRecord

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from batches import ORDERS, TOPIC_ID, data, marker
 from logs import DATA_DIR, Logs, appended, read_now
-from lying_disk import Fault, LyingDisk
 from manual_clock import ManualClock
 from waiting import settled
 
+from eosin.lab.disk.lying_disk import Fault, LyingDisk
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, uuid_from_text
 from eosin.runtime.chance import SeededChance

@@ -6,9 +6,9 @@ from collections.abc import Awaitable
 import pytest
 from batches import NOW_MS, data, marker
 from logs import DATA_DIR, Logs, appended, read_now
-from lying_disk import Fault, LyingDisk
 from manual_flusher import ManualFlusher
 
+from eosin.lab.disk.lying_disk import Fault, LyingDisk
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import IsolationLevel
 from eosin.protocol.records.batch import CorruptRecords, batches, stamp_in_place

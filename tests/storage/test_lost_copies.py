@@ -2,8 +2,8 @@
 
 import pytest
 from batches import ORDERS
-from lying_disk import LyingDisk
 
+from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.protocol.names import TopicPartition
 from eosin.storage.disk.lost_copies import HeldElsewhere, LostCopies, NotWaiting
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from batches import ORDERS, TOPIC_ID, data, marker
 from logs import DATA_DIR, Logs, appended, read_now
-from lying_disk import Fault, LyingDisk, Stopped
 
+from eosin.lab.disk.lying_disk import Fault, LyingDisk, Stopped
 from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.storage.checkpoints import checkpoint, checkpoint_saver
 from eosin.storage.disk.data_directory import CLEAN_MARK

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from batches import NOW_MS, ORDERS, data
 from logs import Logs, appended, read_now
-from lying_disk import LyingDisk, Stopped
 
 from eosin.cli.directory_check import DirectoryCheck
+from eosin.lab.disk.lying_disk import LyingDisk, Stopped
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.storage.disk.flusher import Durability

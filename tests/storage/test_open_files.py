@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from batches import TOPIC_ID, data
 from logs import Logs, appended, read_now
-from lying_disk import Fault, LyingDisk
 
+from eosin.lab.disk.lying_disk import Fault, LyingDisk
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.storage.disk.flusher import Durability, ThreadFlusher

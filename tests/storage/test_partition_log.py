@@ -5,8 +5,8 @@ import errno
 import pytest
 from batches import NOW_MS, ORDERS, TOPIC_ID, data, marker
 from logs import Logs, appended, read_now
-from lying_disk import Fault
 
+from eosin.lab.disk.lying_disk import Fault
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import IsolationLevel, TopicPartition, uuid_text
 from eosin.protocol.records.batch import batches, read_header, verify_crc

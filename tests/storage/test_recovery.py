@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from batches import NOW_MS, data, marker
 from logs import Logs, appended, read_now
-from lying_disk import LyingDisk, Stopped
 
+from eosin.lab.disk.lying_disk import LyingDisk, Stopped
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import IsolationLevel
 from eosin.protocol.records.batch import batches, read_header

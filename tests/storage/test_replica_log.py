@@ -6,11 +6,11 @@ import logging
 import pytest
 from batches import NOW_MS, ORDERS, TOPIC_ID, data, marker
 from logs import Logs, appended, read_now
-from lying_disk import Fault
 from manual_flusher import ManualFlusher
 
 from eosin.cli.directory_check import DirectoryCheck
 from eosin.coordinator.transactions.rules.state import TransactionState
+from eosin.lab.disk.lying_disk import Fault
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.protocol.records.batch import BatchHeader, NewRecord, batches, build_batch, read_header, stamp

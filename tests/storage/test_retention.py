@@ -5,9 +5,9 @@ import errno
 import pytest
 from batches import NOW_MS, data, marker
 from logs import Logs, appended, read_now
-from lying_disk import Fault
 from manual_flusher import ManualFlusher
 
+from eosin.lab.disk.lying_disk import Fault
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NO_TIMESTAMP, read_header
 from eosin.storage.disk.flusher import Durability

@@ -4,8 +4,8 @@ import struct
 
 import pytest
 from batches import NOW_MS, data
-from lying_disk import LyingDisk
 
+from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.protocol.records.batch import CorruptRecords, read_header, stamp_in_place
 from eosin.storage.log.batch_scan import last_boundary, scan_batches, scan_headers, seek
 from eosin.storage.log.segment import Segment, stem

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from batches import NOW_MS, TOPIC_ID, data
 from logs import Logs, appended, read_now
-from lying_disk import Fault, LyingDisk, Stopped
 from manual_flusher import ManualFlusher
 from manual_journal import JournalledLogs
 from waiting import settled
 
+from eosin.lab.disk.lying_disk import Fault, LyingDisk, Stopped
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.protocol.records.batch import batches, build_control_batch, stamp

@@ -5,11 +5,11 @@ from typing import Self
 
 from batches import NOW_MS, ORDERS, TOPIC_ID, data, marker
 from logs import DATA_DIR, Logs
-from lying_disk import LyingDisk
 
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.transactions.log.encoder import encode_batch
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
+from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, METADATA_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 from eosin.protocol.records.batch import NewRecord, build_batch
 from eosin.protocol.records.internal import encode_key, encode_value

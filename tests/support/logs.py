@@ -1,10 +1,10 @@
 """A data directory and its logs, for tests of storage."""
 
 from batches import ORDERS, TOPIC_ID
-from lying_disk import LyingDisk
 from manual_clock import ManualClock
 from manual_flusher import ManualFlusher
 
+from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.runtime.chance import SeededChance
 from eosin.storage.compaction.cleaner import CleanerConfig

@@ -43,7 +43,10 @@ class ManualClock:
     def running_ms(self) -> float:
         return self._now_ms
 
-    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> ManualTimer:
+    def moment_of(self, timestamp_ms: int) -> int:
+        return timestamp_ms
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None], *, periodic: bool = False) -> ManualTimer:
         self._made += 1
         timer = ManualTimer(self._now_ms + max(0.0, delay_ms), self._made, callback)
         heapq.heappush(self._timers, timer)
@@ -55,7 +58,7 @@ class ManualClock:
     def start_deadline(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         return self.call_later(delay_ms, callback)
 
-    async def sleep(self, delay_ms: float) -> None:
+    async def sleep(self, delay_ms: float, *, periodic: bool = False) -> None:
         waiting = asyncio.get_running_loop().create_future()
         self.call_later(delay_ms, lambda: None if waiting.done() else waiting.set_result(None))
         await waiting

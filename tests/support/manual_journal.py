@@ -3,10 +3,10 @@
 import asyncio
 
 from batches import NOW_MS, ORDERS, TOPIC_ID
-from lying_disk import LyingDisk
 from manual_clock import ManualClock
 from waiting import settled
 
+from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.protocol.names import TopicPartition
 from eosin.runtime.chance import SeededChance
 from eosin.storage.disk.flusher import Ended, Work, outcome

@@ -13,7 +13,6 @@ from typing import Any
 from batches import ORDERS, data
 from cluster_images import ORDERS_ID, broker, delta, image, partition, topic
 from logs import Logs
-from lying_disk import LyingDisk
 from manual_clock import ManualClock
 from manual_flusher import ManualFlusher
 
@@ -26,6 +25,7 @@ from eosin.cluster.replication.replica_set import ReplicaSet
 from eosin.cluster.replication.rules import leading
 from eosin.cluster.replication.rules.isr import IsrChangeResult
 from eosin.cluster.replication.rules.led_partition import IsrChange, LedPartition
+from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import Uuid
 from eosin.protocol.records.header import batches

@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Any, Final, Self
 
 from joined_broker import QUICK, replicated
-from lying_disk import LyingDisk
 from simulation.cluster.machines import JoinedMachine
 from simulation.loop import Process
 from simulation.machine import LISTENER, Pace
@@ -30,6 +29,7 @@ from eosin.client.consumer import Consumer
 from eosin.client.errors import check
 from eosin.client.producer import Producer
 from eosin.cluster.quorum.rules.image import PartitionRegistration
+from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.node.configuration import load_config
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition

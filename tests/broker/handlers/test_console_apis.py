@@ -4,7 +4,6 @@ import os
 
 import pytest
 from data_broker import DataBroker, refused
-from lying_disk import LyingDisk
 
 from eosin.broker.handlers import (
     describe_acls,
@@ -14,6 +13,7 @@ from eosin.broker.handlers import (
     list_config_resources,
     list_partition_reassignments,
 )
+from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.model.cluster import METADATA_PARTITION
 from eosin.network.api import Api
 from eosin.protocol.errors import ErrorCode

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from data_broker import DataBroker
-from lying_disk import LyingDisk, Stopped
 from manual_clock import ManualClock
 from wire import Wire, key_of, now_ms
 from wire_group import fetch_offset
@@ -18,6 +17,7 @@ from wire_producer import RawProducer, transactional
 
 from eosin.broker.handlers.registry import BY_KEY
 from eosin.client.read_committed import FetchedRecords
+from eosin.lab.disk.lying_disk import LyingDisk, Stopped
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.types import Message

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from batches import data
 from fake_peer import FakePeer
-from lying_disk import LyingDisk
 from simulation.machine import Pace, SimulatedFlusher
 from virtual_time import VirtualLoop
 from waiting import until
 
+from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.node.node import Node
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

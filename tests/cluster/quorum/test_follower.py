@@ -65,7 +65,7 @@ class SlowMachine(SystemClock):
         self.now += 5
         return self.now
 
-    async def sleep(self, delay_ms: float) -> None:
+    async def sleep(self, delay_ms: float, *, periodic: bool = False) -> None:
         self.turns += delay_ms == 0
         await super().sleep(delay_ms)
 

@@ -8,7 +8,6 @@ import pytest
 from batches import data
 from cluster_images import ORDERS_ID, broker, delta, image, partition, topic
 from logs import Logs
-from lying_disk import Fault
 from waiting import HANG_S, until
 
 from eosin.client.addresses import Address
@@ -17,6 +16,7 @@ from eosin.client.peer import Peer
 from eosin.cluster.quorum.rules.image import ClusterImage, PartitionRegistration
 from eosin.cluster.replication.fetcher_pool import FetcherPool, FollowerConfig
 from eosin.cluster.replication.replica_set import ReplicaSet
+from eosin.lab.disk.lying_disk import Fault
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.protocol.records.batch import stamp

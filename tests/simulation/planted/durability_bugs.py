@@ -5,9 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from lying_disk import LyingDisk
-from lying_files import LyingFile
-
+from eosin.lab.disk.lying_disk import LyingDisk
+from eosin.lab.disk.lying_files import LyingFile
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import BatchHeader
 from eosin.storage.checkpoints.checkpoint import Checkpoint

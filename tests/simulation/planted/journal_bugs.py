@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from lying_files import LyingFixedFile
-
+from eosin.lab.disk.lying_files import LyingFixedFile
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.storage.journal import found
 from eosin.storage.journal.codec import JournalEntry

@@ -50,12 +50,18 @@ async def test_without_a_limit_nothing_waits() -> None:
         await asyncio.wait_for(pace.moved(1 << 30), HANG_S)
 
 
-async def test_a_clock_that_goes_back_delays_nothing() -> None:
+async def test_a_time_of_day_that_is_set_changes_nothing() -> None:
     clock = ManualClock()
     pace = Pace(clock, bytes_per_second=1000)
     await pace.moved(1000 * WINDOW_MS // 1000 - 1)
-    clock._now_ms -= 10_000_000
-    await asyncio.wait_for(pace.moved(1), HANG_S)
+    for ahead_ms in (-10_000_000, 10_000_000):
+        clock.ahead_ms = ahead_ms
+        work = asyncio.create_task(pace.moved(1000))
+        began_ms = clock.elapsed_ms()
+        await clock.run(60_000)
+        assert work.done()
+        assert clock.elapsed_ms() > began_ms
+        await work
 
 
 async def test_unwanted_work_ends_at_its_next_rest() -> None:

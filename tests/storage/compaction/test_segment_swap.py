@@ -12,8 +12,8 @@ import pytest
 from batches import NOW_MS, data, marker
 from compaction import COMPACT, Consumer, Seen, compact, compacted_logs, headers, keyed, roll, table
 from logs import Logs, appended
-from lying_disk import Fault, LyingDisk, Stopped
 
+from eosin.lab.disk.lying_disk import Fault, LyingDisk, Stopped
 from eosin.storage.compaction.cleaner import CleanerConfig
 from eosin.storage.log.partition_log import PartitionLog
 from eosin.storage.results.log_results import Appended

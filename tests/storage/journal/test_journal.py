@@ -7,10 +7,10 @@ from contextlib import suppress
 
 import pytest
 from batches import ORDERS, TOPIC_ID, data
-from lying_disk import Fault, LyingDisk, Stopped
 from manual_journal import DATA_DIR, JournalledLogs
 from simulation.planted.journal_bugs import entry_of_a_deleted_topic_replayed
 
+from eosin.lab.disk.lying_disk import Fault, LyingDisk, Stopped
 from eosin.protocol.names import TopicPartition
 from eosin.storage.disk.interfaces import UnusableDirectory
 from eosin.storage.journal import flusher as journal_flusher

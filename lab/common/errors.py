@@ -1,11 +1,22 @@
-"""`LabError`: what a test has asked for cannot be done; the message is one sentence that says what can."""
+"""`LabError`: what a test has asked for cannot be done; the message is one sentence that says what can. And
+`EosinAssertion`: a broker is not as a test says."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 
 class LabError(Exception):
     """A wrong argument, or a broker that is closed, paused, gone, or another process's."""
+
+
+class EosinAssertion(AssertionError):
+    """A broker is not as a test says; the message has the evidence."""
+
+    def __init__(self, message: str, findings: Sequence[object] = ()) -> None:
+        super().__init__(message)
+        self.findings: Final = tuple(findings)
+        """The reasons, where a verdict has several."""
 
 
 class NotToldError(LabError):

@@ -2,13 +2,49 @@
 
 import os
 import random
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Union
+from collections.abc import Callable, Sequence
+from typing import Protocol, Union
 
+from eosin.lab.disk.faults import Fault
 from eosin.storage.disk.interfaces import Buffer, TornWrite
 
-if TYPE_CHECKING:
-    from lying_disk import LyingDisk
+
+class FaultyCalls(Protocol):
+    """A disk, as its files see it: what becomes of each call."""
+
+    chance: random.Random | None
+    forgets: bool
+
+    @property
+    def now_ms(self) -> Callable[[], int]:
+        """The time of changes."""
+
+    def changes(self, call: str, path: str) -> bool:
+        """Count a call; True if it is the last one, which happens by half."""
+
+    def change(self, call: str, path: str) -> None:
+        """Count a call that happens as a whole or not at all. Raises OSError if it meets a fault."""
+
+    def fault(self, call: str, path: str) -> Fault | None:
+        """The fault that a call meets."""
+
+    def meets(self, call: str, path: str) -> None:
+        """Raises OSError if a call meets a fault."""
+
+    def die(self) -> "Stopped":
+        """The process ends here."""
+
+    def torn(self, size: int) -> int:
+        """The bytes that are left of a write that is torn."""
+
+    def waits(self) -> bool:
+        """True if a read has to wait for the device."""
+
+    def take_space(self, size: int, path: str) -> None:
+        """Have a file grow. Raises OSError if there is no room."""
+
+    def give_space(self, size: int) -> None:
+        """A file has shrunk, or is gone."""
 
 
 class Inode:
@@ -182,7 +218,7 @@ class LyingFile:
 
     __slots__ = ("_disk", "_inode", "path", "pins")
 
-    def __init__(self, disk: "LyingDisk", path: str, inode: Inode) -> None:
+    def __init__(self, disk: FaultyCalls, path: str, inode: Inode) -> None:
         self.path = path
         self.pins = 0
         self._disk = disk
@@ -253,7 +289,7 @@ class LyingFile:
         """There is no descriptor."""
 
 
-def sync(disk: "LyingDisk", call: str, path: str, inode: Inode) -> None:
+def sync(disk: FaultyCalls, call: str, path: str, inode: Inode) -> None:
     """Make a file durable by this call. Once that has failed, nobody knows what became of it."""
     try:
         disk.change(call, path)
@@ -268,7 +304,7 @@ class LyingFixedFile:
 
     __slots__ = ("_disk", "_inode", "path", "size")
 
-    def __init__(self, disk: "LyingDisk", path: str, inode: Inode) -> None:
+    def __init__(self, disk: FaultyCalls, path: str, inode: Inode) -> None:
         self.path = path
         self.size = len(inode.content)
         self._disk = disk

@@ -14,11 +14,10 @@ import asyncio
 import errno
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, Self, TypeVar
 
-from lying_files import Directory, Inode, LyingFile, LyingFixedFile, Stopped, sync
-
+from eosin.lab.disk.faults import LASTING, Fault
+from eosin.lab.disk.lying_files import Directory, Inode, LyingFile, LyingFixedFile, Stopped, sync
 from eosin.storage.disk.interfaces import File, FixedFile, FreeBytes, Lock, WholeSync
 from eosin.storage.disk.memory import MemoryLock
 from eosin.storage.disk.open_files import OpenFiles
@@ -28,32 +27,8 @@ __all__ = ("LASTING", "Fault", "LyingDisk", "Stopped")
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-LASTING: Final = 1 << 62
-"""Calls that a fault meets until it is taken out."""
 UNTOLD_BYTES: Final = 1 << 40
 """The size of a disk whose room is counted, where nobody gave it one."""
-
-
-@dataclass
-class Fault:
-    """The next `times` calls of `call` on a path that contains `path` fail; reads fail until it is taken out."""
-
-    call: str
-    error: int
-    path: str = ""
-    times: int = 1
-    written: int | None = 0
-    """Bytes that a write leaves before it fails; None: as many as chance has it, which may take them back, too."""
-    torn: bool = False
-    """True if bytes of an append cannot be taken back."""
-
-    def is_taken_back(self, chance: random.Random | None) -> bool:
-        """True if an append that fails leaves nothing."""
-        return not self.torn if chance is None or self.written is not None else chance.random() < 0.5
-
-    def failure(self, path: str) -> OSError:
-        """The error of a call on `path`."""
-        return OSError(self.error, "injected", path)
 
 
 class WholeDisk:
@@ -155,7 +130,7 @@ class LyingDisk:
     def fault(self, call: str, path: str) -> Fault | None:
         """The fault that a call meets."""
         for fault in self.faults:
-            if fault.call == call and fault.path in path:
+            if fault.call == call and fault.is_on(path):
                 if call != "read":
                     fault.times -= 1
                 if not fault.times:
@@ -206,20 +181,20 @@ class LyingDisk:
         """The number of times that `call` was made on a path that contains `path`."""
         return sum(1 for made, where in self.calls if made == call and path in where)
 
-    def killed(self) -> "LyingDisk":
+    def killed(self) -> Self:
         """The disk as the next process finds it."""
         return self._after(self._root.killed(self.chance))
 
-    def power_loss(self, chance: random.Random | None = None) -> "LyingDisk":
+    def power_loss(self, chance: random.Random | None = None) -> Self:
         """The disk as it is when the power is back; `chance` instead of its own."""
         return self._after(self._root.power_loss(chance or self.chance))
 
-    def replaced(self) -> "LyingDisk":
+    def replaced(self) -> Self:
         """An empty one in its place."""
         return self._after(Directory())
 
-    def _after(self, root: Directory) -> "LyingDisk":
-        after = LyingDisk(self.now_ms, chance=self.chance, sector_bytes=self.sector_bytes, root=root, top=self._top)
+    def _after(self, root: Directory) -> Self:
+        after = type(self)(self.now_ms, chance=self.chance, sector_bytes=self.sector_bytes, root=root, top=self._top)
         after.cold, after.cold_work_ms, after.counts_room = self.cold, self.cold_work_ms, self.counts_room
         if self.total is not None:
             after.space, after.total = self.space, self.total

@@ -1,0 +1,1 @@
+"""Errors and values that all parts of the lab share."""

@@ -1,0 +1,1 @@
+"""Ends of a broker and starts after them: crashes, restarts, snapshots, and instances that fence each other."""

@@ -1,0 +1,90 @@
+"""`LabMarkers`: markers of transactions on their way, with the points at which rules hold them (lab.md 6.2).
+
+Always true: where no rule watches, a call passes as it is; where one does, markers are written one partition at a time,
+in the order of the coordinator's list.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from eosin.coordinator.transactions.ports import MarkersForPartitions, MarkerTarget, MarkerTargets
+from eosin.lab.disk.points import COMPLETE, MARKER, PREPARED, Moment, Points
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.storage.results.log_results import Marker
+
+Answers = Mapping[tuple[int, TopicPartition], ErrorCode]
+FindId = Callable[[int], str | None]
+"""The transactional id of a producer id."""
+
+
+class LabMarkers:
+    """`MarkerTargets` around a broker's own."""
+
+    def __init__(self, targets: MarkerTargets, points: Points, find_id: FindId) -> None:
+        self._targets: Final = targets
+        self._points: Final = points
+        self._find_id: Final = find_id
+        self._wrapped: Final[dict[MarkerTarget, MarkerTarget]] = {}
+
+    def target(self, partition: TopicPartition) -> MarkerTarget | ErrorCode:
+        """The target that leads `partition`, with points on the way to it."""
+        found = self._targets.target(partition)
+        if isinstance(found, ErrorCode):
+            return found
+        if found not in self._wrapped:
+            self._wrapped[found] = _HeldTarget(found, self._points, self._find_id)
+        return self._wrapped[found]
+
+
+class _HeldTarget:
+    """`MarkerTarget` with points."""
+
+    def __init__(self, target: MarkerTarget, points: Points, find_id: FindId) -> None:
+        self._target: Final = target
+        self._points: Final = points
+        self._find_id: Final = find_id
+        self._begun: Final[dict[Marker, None]] = {}
+        """Markers whose transaction has passed `prepared`, and has partitions left."""
+
+    async def write_markers(self, markers: Sequence[MarkersForPartitions]) -> Answers:
+        """Write each marker to each of its partitions, past the points."""
+        points = self._points
+        if not (self._begun or any(points.watches(each) for each in (PREPARED, MARKER, COMPLETE))):
+            return await self._target.write_markers(markers)
+        answers: dict[tuple[int, TopicPartition], ErrorCode] = {}
+        for each in markers:
+            answers.update(await self._write(each))
+        return answers
+
+    async def _write(self, markers: MarkersForPartitions) -> Answers:
+        marker = markers.marker
+        if marker not in self._begun:
+            self._begun[marker] = None
+            await self._pass(PREPARED, marker, None)
+        answers: dict[tuple[int, TopicPartition], ErrorCode] = {}
+        for partition in markers.partitions:
+            answers.update(await self._target.write_markers((MarkersForPartitions(marker, (partition,)),)))
+            if answers.get((marker.producer_id, partition)) is ErrorCode.NONE:
+                await self._pass(MARKER, marker, partition)
+        if all(code is ErrorCode.NONE for code in answers.values()):
+            self._begun.pop(marker, None)
+            await self._pass(COMPLETE, marker, None)
+        return answers
+
+    async def _pass(self, point: str, marker: Marker, partition: TopicPartition | None) -> None:
+        if not self._points.watches(point):
+            return
+        waits = self._points.reached(
+            Moment(
+                point,
+                None if partition is None else partition.topic,
+                None if partition is None else partition.partition,
+                self._find_id(marker.producer_id),
+                marker.producer_id,
+                marker.producer_epoch,
+                marker.commit,
+            )
+        )
+        if waits is not None:
+            await waits

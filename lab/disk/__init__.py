@@ -1,0 +1,1 @@
+"""A disk in memory that lies on purpose, and syncs that rules hold up."""

@@ -1,0 +1,1 @@
+"""Scripted faults: rules that lose, delay, repeat and falsify the requests of clients and their answers."""

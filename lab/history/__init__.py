@@ -1,0 +1,1 @@
+"""The history of a broker of the lab: every request and every decision, in order (`Recording`, `Occurrence`)."""
