@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
     chosen = parser().parse_args(arguments)
     try:
-        options = _options(chosen)
+        options = options_in(chosen)
     except LabError as refused:
         return fail(COMMAND, str(refused))
     setup_logging(level="warning", form="text")
@@ -54,6 +54,26 @@ def parser() -> Parser:
             "eosin testing --set transaction.max.timeout.ms=5000 --ready-fd 3",
         ],
     )
+    add_broker_options(options)
+    options.add_argument("--record", choices=LEVELS, default=OFF, help=argparse.SUPPRESS)  # ProcessBroker's own
+    ready = options.add_mutually_exclusive_group()
+    ready.add_argument(
+        "--ready-fd", type=int, metavar="N", help="write HOST:PORT to this descriptor when ready, and close it"
+    )
+    ready.add_argument("--ready-file", metavar="FILE", help="write HOST:PORT to this file when ready")
+    ready.add_argument("--ready-line", action="store_true", help="print HOST:PORT when ready, and nothing else")
+    options.add_argument(
+        "--until-stdin-ends", action="store_true", help="end with the program at the other end of standard input"
+    )
+    # ProcessBroker's own
+    ready.add_argument("--control", action="store_true", help=argparse.SUPPRESS)
+    options.add_argument("--clock", default=FLOWING, help=argparse.SUPPRESS)
+    options.add_argument("--clock-at", type=int, help=argparse.SUPPRESS)
+    return options
+
+
+def add_broker_options(options: Parser) -> None:
+    """Add the options that say how the broker is to be."""
     options.add_argument("--listen", metavar="[HOST:]PORT", default="127.0.0.1:0", help="listen here (a free port)")
     options.add_argument("--topics", metavar="NAME[:PARTITIONS],...", default="", help="create these topics")
     options.add_argument(
@@ -72,24 +92,10 @@ def parser() -> Parser:
     )
     options.add_argument("--seed", type=int, metavar="N", help="the seed of torn writes")
     options.add_argument("--snapshot", choices=READY_MADE, help="start in a state that is hard to get into")
-    options.add_argument("--record", choices=LEVELS, default=OFF, help=argparse.SUPPRESS)  # ProcessBroker's own
-    ready = options.add_mutually_exclusive_group()
-    ready.add_argument(
-        "--ready-fd", type=int, metavar="N", help="write HOST:PORT to this descriptor when ready, and close it"
-    )
-    ready.add_argument("--ready-file", metavar="FILE", help="write HOST:PORT to this file when ready")
-    ready.add_argument("--ready-line", action="store_true", help="print HOST:PORT when ready, and nothing else")
-    options.add_argument(
-        "--until-stdin-ends", action="store_true", help="end with the program at the other end of standard input"
-    )
-    # ProcessBroker's own
-    ready.add_argument("--control", action="store_true", help=argparse.SUPPRESS)
-    options.add_argument("--clock", default=FLOWING, help=argparse.SUPPRESS)
-    options.add_argument("--clock-at", type=int, help=argparse.SUPPRESS)
-    return options
 
 
-def _options(chosen: argparse.Namespace) -> BrokerOptions:
+def options_in(chosen: argparse.Namespace) -> BrokerOptions:
+    """The options of the broker that were chosen. Raises LabError."""
     host, colon, port = chosen.listen.rpartition(":")
     if not port.isdecimal():
         raise LabError(f"--listen is [HOST:]PORT, not {chosen.listen!r}")

@@ -328,7 +328,7 @@ class Operations(
     async def abort_transaction(self, transactional_id: str) -> None:
         """Abort what is open under the id, and fence its producer, as an operator does."""
         if await self.transaction(transactional_id) is None:
-            raise unknown("transactional id", transactional_id, await self._transactional_ids())
+            raise unknown("transactional id", transactional_id, await self.transactional_ids())
         await TransactionAdmin(self._client).force_terminate(transactional_id)
         await self._markers_written()
 
@@ -343,7 +343,8 @@ class Operations(
                 found.append(seen)
         return found
 
-    async def _transactional_ids(self) -> list[str]:
+    async def transactional_ids(self) -> list[str]:
+        """The transactional ids that the broker knows."""
         return [each.transactional_id for each in await TransactionAdmin(self._client).list_transactions()]
 
     async def _markers_written(self) -> None:
