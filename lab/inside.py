@@ -61,7 +61,7 @@ class Inside:
         self._rolled: Final[dict[str, str]] = {}
         """Outcomes that the start has decided, and that are not among the others yet."""
         if before is not None:
-            self._take_over(before)
+            self._continue_from(before)
         recorder = self._recorder
         if recorder is None:
             return
@@ -71,7 +71,7 @@ class Inside:
         if recording is not None:
             record_decisions(node, recording)
 
-    def _take_over(self, before: "Inside") -> None:
+    def _continue_from(self, before: "Inside") -> None:
         """Remember the transactions that were under way when the broker ended, and that its start ends."""
         for txns in before._node.services.transactions.txns():
             for old in txns:
@@ -133,6 +133,11 @@ class Inside:
         if txn is None or not txn.is_preparing:
             self._roll_forward(transactional_id)
         return list(self._ended.get(transactional_id, ()))
+
+    def forget_outcomes(self) -> None:
+        """Begin anew with outcomes: those until now are of another broker."""
+        self._ended.clear()
+        self._rolled.clear()
 
     def decided(self, transactional_id: str) -> str:
         """The outcome of a transaction whose markers are under way."""

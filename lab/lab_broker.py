@@ -121,7 +121,7 @@ class LabBroker:
 
     @property
     def inside(self) -> Inside:
-        """What only it knows."""
+        """All that only it knows."""
         assert self._inside is not None, "it has started"
         return self._inside
 
@@ -340,7 +340,7 @@ class LabBroker:
     # Snapshots ------------------------------------------------------------------------------------------------------
 
     async def snapshot(self) -> "Snapshot":
-        """What its disk has, once what is under way has come to rest. Raises LabError."""
+        """All that its disk has, once what is under way has come to rest. Raises LabError."""
         from eosin.lab.crash.snapshot import Snapshot
 
         disk = self.disk

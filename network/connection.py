@@ -330,11 +330,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         return self._decoder.finished
 
     @property
-    def waiting_frames(self) -> int:
-        """Requests that came, and have not begun."""
-        return len(self._frames)
-
-    @property
     def in_flight(self) -> int:
         """Requests begun, without a response yet."""
         return len(self._exchanges)

@@ -15,14 +15,14 @@ import msgspec
 from eosin.lab.common.errors import EosinAssertion, LabError
 from eosin.lab.history.occurrences import Occurrence
 from eosin.lab.http import broker_paths, data_paths, fault_paths, judging_paths
-from eosin.lab.http.endpoint import Endpoint
+from eosin.lab.http.endpoint import ControlPath
 from eosin.lab.http.failures import (
     BAD_REQUEST,
     INTERNAL,
     NOT_FOUND,
     TOO_LARGE,
     WRONG_METHOD,
-    Failure,
+    ControlFailure,
     failure_of,
 )
 from eosin.lab.http.hosts import Lab
@@ -67,19 +67,19 @@ class ControlApplication:
         try:
             body = await _body(receive)
             if path == READY:
-                await _answer(send, 200 if self._lab.is_up else 503, {"ready": self._lab.is_up})
+                await _send_json(send, 200 if self._lab.is_up else 503, {"ready": self._lab.is_up})
                 return
             own = _within(path)
             if own == HISTORY and method == "GET" and headers.get(b"accept", b"").startswith(_STREAM.encode()):
                 await self._stream(query, receive, send)
                 return
             status, answer = await self._result(method, own, query, body)
-        except Failure as failure:
-            status, answer = failure.status, failure.answer
-        await _answer(send, status, answer)
+        except ControlFailure as failure:
+            status, answer = failure.status, failure.body
+        await _send_json(send, status, answer)
 
     async def _result(self, method: str, path: str, query: Mapping[str, str], body: bytes) -> tuple[int, Any]:
-        """The status and the body of an answer. Raises Failure."""
+        """The status and the body of an answer. Raises ControlFailure."""
         if path == DOCUMENT and method == "GET":
             return 200, document(ENDPOINTS, BASE)
         if path == BATCH and method == "POST":
@@ -87,15 +87,15 @@ class ControlApplication:
         return await respond(self._lab, method, path, query, body)
 
     async def _batch(self, body: bytes) -> list[BatchAnswer]:
-        """Carry out several requests in one turn of the broker's loop. Raises Failure."""
+        """Carry out several requests in one turn of the broker's loop. Raises ControlFailure."""
         try:
             wanted = msgspec.json.decode(body, type=list[BatchRequest])
         except msgspec.DecodeError as wrong:
-            raise Failure(BAD_REQUEST, f'a batch is [{{"method", "path", "body"}}, ...]: {wrong}') from None
+            raise ControlFailure(BAD_REQUEST, f'a batch is [{{"method", "path", "body"}}, ...]: {wrong}') from None
         for each in wanted:
             endpoint, _ = _found(each.method, each.path.partition("?")[0])
             if not endpoint.in_batch:
-                raise Failure(
+                raise ControlFailure(
                     BAD_REQUEST, f"{each.method} {each.path} takes its time, and is in no batch", field="path"
                 )
 
@@ -105,12 +105,12 @@ class ControlApplication:
         return await self._lab.in_one_turn(carry_out)
 
     async def _stream(self, query: dict[str, str], receive: Receive, send: Send) -> None:
-        """Send each event as it comes, until the client goes. Raises Failure before the first."""
+        """Send each event as it comes, until the client goes. Raises ControlFailure before the first."""
         try:
             wanted = msgspec.convert(query, judging_paths.HistoryQuery, strict=False)
             events = await judging_paths.history(self._lab, wanted)
         except (LabError, msgspec.ValidationError) as error:
-            raise Failure(BAD_REQUEST, str(error)) from None
+            raise ControlFailure(BAD_REQUEST, str(error)) from None
         headers = [(b"content-type", _STREAM.encode()), (b"cache-control", b"no-store")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         ends = [asyncio.ensure_future(receive()), asyncio.ensure_future(self._is_closing.wait())]
@@ -141,27 +141,27 @@ async def _one(lab: Lab, wanted: BatchRequest) -> BatchAnswer:
     body = b"" if wanted.body is None else msgspec.json.encode(wanted.body)
     try:
         status, answer = await respond(lab, wanted.method, path, dict(parse_qsl(text)), body)
-    except Failure as failure:
-        status, answer = failure.status, failure.answer
+    except ControlFailure as failure:
+        status, answer = failure.status, failure.body
     return BatchAnswer(status, answer)
 
 
 async def respond(lab: Lab, method: str, path: str, query: Mapping[str, str], body: bytes) -> tuple[int, Any]:
-    """Carry out a request; the status and the body of its answer. Raises Failure."""
+    """Carry out a request; the status and the body of its answer. Raises ControlFailure."""
     endpoint, names = _found(method, path)
     try:
         return endpoint.status, await endpoint.carry_out(lab, names, query, body)
     except (LabError, EosinAssertion) as error:
         raise failure_of(error, names=names, is_up=lab.is_up) from None
-    except Failure:
+    except ControlFailure:
         raise
     except Exception:  # noqa: BLE001  # it is in the log, and the next request is another one
         _LOG.exception("%s %s failed", method, path)
-        raise Failure(INTERNAL, "an error of the lab itself: its log tells more") from None
+        raise ControlFailure(INTERNAL, "an error of the lab itself: its log tells more") from None
 
 
-def _found(method: str, path: str) -> tuple[Endpoint, dict[str, str]]:
-    """The endpoint of a request, and the names in its path. Raises Failure."""
+def _found(method: str, path: str) -> tuple[ControlPath, dict[str, str]]:
+    """The endpoint of a request, and the names in its path. Raises ControlFailure."""
     parts = [unquote(each) for each in path.strip("/").split("/") if each]
     allowed = []
     for each in ENDPOINTS:
@@ -171,19 +171,19 @@ def _found(method: str, path: str) -> tuple[Endpoint, dict[str, str]]:
                 return each, names
             allowed.append(each.method)
     if allowed:
-        raise Failure(WRONG_METHOD, f"{path} takes {' or '.join(allowed)}, not {method}")
-    raise Failure(NOT_FOUND, f"there is no {path} here; {BASE}{DOCUMENT} has all paths")
+        raise ControlFailure(WRONG_METHOD, f"{path} takes {' or '.join(allowed)}, not {method}")
+    raise ControlFailure(NOT_FOUND, f"there is no {path} here; {BASE}{DOCUMENT} has all paths")
 
 
 def _within(path: str) -> str:
-    """A path below the base. Raises Failure."""
+    """A path below the base. Raises ControlFailure."""
     if path != BASE and not path.startswith(f"{BASE}/"):
-        raise Failure(NOT_FOUND, f"the control API is below {BASE}; {BASE}{DOCUMENT} has all paths")
+        raise ControlFailure(NOT_FOUND, f"the control API is below {BASE}; {BASE}{DOCUMENT} has all paths")
     return path.removeprefix(BASE) or "/"
 
 
 async def _body(receive: Receive) -> bytes:
-    """The body of a request. Raises Failure for one that is too large."""
+    """The body of a request. Raises ControlFailure for one that is too large."""
     body = bytearray()
     while True:
         message = await receive()
@@ -191,12 +191,12 @@ async def _body(receive: Receive) -> bytes:
             return bytes(body)
         body += message.get("body", b"")
         if len(body) > MOST_BYTES:
-            raise Failure(TOO_LARGE, f"a request has up to {MOST_BYTES} bytes")
+            raise ControlFailure(TOO_LARGE, f"a request has up to {MOST_BYTES} bytes")
         if not message.get("more_body"):
             return bytes(body)
 
 
-async def _answer(send: Send, status: int, answer: Any) -> None:
+async def _send_json(send: Send, status: int, answer: Any) -> None:
     body = msgspec.json.encode(answer) + b"\n"
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})

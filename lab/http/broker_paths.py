@@ -10,12 +10,13 @@ from eosin.lab.clock.values import Advanced, ClockState, Due
 from eosin.lab.clock_api import total_ms
 from eosin.lab.common.errors import LabError
 from eosin.lab.crash.snapshot import Snapshot
-from eosin.lab.http.endpoint import Endpoint
+from eosin.lab.http.endpoint import ControlPath
 from eosin.lab.http.failures import BROKER_DOWN
 from eosin.lab.http.hosts import Lab
 from eosin.lab.http.values import (
     Advance,
     Base64,
+    CarriedOut,
     Count,
     Crash,
     DiskFail,
@@ -23,16 +24,15 @@ from eosin.lab.http.values import (
     DiskSlow,
     DiskStop,
     DiskTear,
-    Done,
     Flow,
     Jump,
     LabSeen,
+    NewSettings,
     Ready,
     Restart,
     Settle,
     SnapshotNamed,
     SnapshotSeen,
-    Start,
 )
 from eosin.lab.operations import Operations
 from eosin.lab.options import texts_of
@@ -61,49 +61,51 @@ async def root(lab: Lab) -> LabSeen:
 
 
 async def ready(lab: Lab) -> Ready:
-    """Whether the broker runs."""
+    """Tell if the broker runs."""
     return Ready(lab.is_up)
 
 
-async def crash(lab: Lab, body: Crash) -> Done:
+async def crash(lab: Lab, body: Crash) -> CarriedOut:
     """End the broker as `kill -9` or a loss of power does, and start it again."""
     await lab.broker.crash(power=body.power, restart=body.restart)
-    return Done()
+    return CarriedOut()
 
 
-async def restart(lab: Lab, body: Restart) -> Done:
+async def restart(lab: Lab, body: Restart) -> CarriedOut:
     """Stop the broker in order and start it again, with other settings if there are any."""
     await lab.broker.restart(clean=body.clean, settings=body.settings)
-    return Done()
+    return CarriedOut()
 
 
-async def stop(lab: Lab) -> Done:
+async def stop(lab: Lab) -> CarriedOut:
     """Stop the broker in order; until a start nobody listens at its address."""
     await lab.broker.stop()
-    return Done()
+    return CarriedOut()
 
 
-async def start(lab: Lab, body: Start) -> Done:
-    """Start the broker after a stop, or after a crash without a restart."""
+async def start(lab: Lab, body: NewSettings) -> CarriedOut:
+    """NewSettings the broker after a stop, or after a crash without a restart."""
     await lab.broker.call(Operations.start, texts_of(body.settings))
-    return Done()
+    return CarriedOut()
 
 
-async def reset(lab: Lab, body: Start) -> Done:
+async def reset(lab: Lab, body: NewSettings) -> CarriedOut:
     """Have an empty broker at the same address, without faults and history, with its first topics."""
     await lab.broker.call(Operations.fault_complaints, True)
     await lab.broker.restore(_EMPTY)
+    await lab.broker.call(Operations.forget_outcomes)
+    lab.instances.clear()
     if body.settings:
         await lab.broker.restart(settings=body.settings)
     if lab.held.broker.options.record != "off":
         await lab.broker.history.clear()
-    return Done()
+    return CarriedOut()
 
 
-async def settle(lab: Lab, body: Settle) -> Done:
+async def settle(lab: Lab, body: Settle) -> CarriedOut:
     """Wait until the broker has nothing to do."""
     await lab.broker.settle(quiet_ms=body.quiet_ms, timeout=body.timeout_ms / 1000)
-    return Done()
+    return CarriedOut()
 
 
 # Clock ----------------------------------------------------------------------------------------------------------------
@@ -141,73 +143,73 @@ async def jump(lab: Lab, body: Jump) -> ClockState:
 
 
 async def deadlines(lab: Lab, query: Count) -> list[Due]:
-    """What time brings next."""
+    """List what time brings next."""
     return await lab.broker.call(Operations.next_deadlines, query.count)
 
 
 # Disk -----------------------------------------------------------------------------------------------------------------
 
 
-async def disk_full(lab: Lab, body: DiskFull) -> Done:
+async def disk_full(lab: Lab, body: DiskFull) -> CarriedOut:
     """Leave so much room on the disk."""
     await lab.broker.call(Operations.disk_full, body.after_bytes)
-    return Done()
+    return CarriedOut()
 
 
-async def disk_free(lab: Lab) -> Done:
+async def disk_free(lab: Lab) -> CarriedOut:
     """Leave as much room as anybody wants."""
     await lab.broker.call(Operations.disk_free)
-    return Done()
+    return CarriedOut()
 
 
-async def disk_fail(lab: Lab, body: DiskFail) -> Done:
+async def disk_fail(lab: Lab, body: DiskFail) -> CarriedOut:
     """Have the next calls of a kind fail."""
     await lab.broker.call(Operations.disk_fail, body.call, body.path, body.error, body.times)
-    return Done()
+    return CarriedOut()
 
 
-async def disk_tear(lab: Lab, body: DiskTear) -> Done:
+async def disk_tear(lab: Lab, body: DiskTear) -> CarriedOut:
     """Have the next append to a file leave a part of it."""
     await lab.broker.call(Operations.disk_tear, body.path, body.keep)
-    return Done()
+    return CarriedOut()
 
 
-async def disk_slow(lab: Lab, body: DiskSlow) -> Done:
+async def disk_slow(lab: Lab, body: DiskSlow) -> CarriedOut:
     """Have each sync take so long."""
     await lab.broker.call(Operations.disk_slow, body.call, body.ms, body.jitter)
-    return Done()
+    return CarriedOut()
 
 
-async def disk_stop(lab: Lab, body: DiskStop) -> Done:
+async def disk_stop(lab: Lab, body: DiskStop) -> CarriedOut:
     """Crash half-way through a later call to the disk."""
     await lab.broker.call(Operations.disk_stop_at, body.call)
-    return Done()
+    return CarriedOut()
 
 
-async def disk_lose(lab: Lab) -> Done:
+async def disk_lose(lab: Lab) -> CarriedOut:
     """Have the next loss of power take all that was not synced."""
     await lab.broker.call(Operations.disk_lose_unsynced)
-    return Done()
+    return CarriedOut()
 
 
-async def disk_heal(lab: Lab) -> Done:
+async def disk_heal(lab: Lab) -> CarriedOut:
     """End all faults of the disk."""
     await lab.broker.call(Operations.disk_heal)
-    return Done()
+    return CarriedOut()
 
 
 # Snapshots ------------------------------------------------------------------------------------------------------------
 
 
-async def take(lab: Lab) -> SnapshotSeen:
+async def keep_snapshot(lab: Lab) -> SnapshotSeen:
     """Keep a copy of all that is on the broker's disk."""
     return _kept(lab, await lab.broker.snapshot())
 
 
-async def state(lab: Lab, body: SnapshotNamed) -> Done:
+async def state(lab: Lab, body: SnapshotNamed) -> CarriedOut:
     """Go on from a snapshot; connections are reset."""
     await lab.broker.restore(lab.snapshot(body.snapshot))
-    return Done()
+    return CarriedOut()
 
 
 async def download(lab: Lab, snapshot: str) -> Base64:
@@ -246,30 +248,30 @@ def _kept(lab: Lab, snapshot: Snapshot) -> SnapshotSeen:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", "/", root),
-    Endpoint("GET", "/readyz", ready),
-    Endpoint("POST", "/broker/crash", crash, in_batch=False, errors=(BROKER_DOWN,)),
-    Endpoint("POST", "/broker/restart", restart, in_batch=False, errors=(BROKER_DOWN,)),
-    Endpoint("POST", "/broker/stop", stop, in_batch=False, errors=(BROKER_DOWN,)),
-    Endpoint("POST", "/broker/start", start, in_batch=False),
-    Endpoint("POST", "/broker/reset", reset, in_batch=False),
-    Endpoint("POST", "/broker/settle", settle, in_batch=False),
-    Endpoint("PUT", "/broker/state", state, in_batch=False),
-    Endpoint("GET", "/clock", clock),
-    Endpoint("POST", "/clock/advance", advance),
-    Endpoint("POST", "/clock/freeze", freeze),
-    Endpoint("POST", "/clock/flow", flow),
-    Endpoint("POST", "/clock/jump", jump),
-    Endpoint("GET", "/clock/deadlines", deadlines),
-    Endpoint("POST", "/disk/full", disk_full),
-    Endpoint("POST", "/disk/free", disk_free),
-    Endpoint("POST", "/disk/fail", disk_fail),
-    Endpoint("POST", "/disk/tear", disk_tear),
-    Endpoint("POST", "/disk/slow", disk_slow),
-    Endpoint("POST", "/disk/stop", disk_stop),
-    Endpoint("POST", "/disk/lose", disk_lose),
-    Endpoint("POST", "/disk/heal", disk_heal),
-    Endpoint("POST", "/snapshots", take, status=201),
-    Endpoint("GET", "/snapshots/{snapshot}/file", download),
-    Endpoint("POST", "/snapshots/file", upload, status=201),
+    ControlPath("GET", "/", root),
+    ControlPath("GET", "/readyz", ready),
+    ControlPath("POST", "/broker/crash", crash, in_batch=False, errors=(BROKER_DOWN,)),
+    ControlPath("POST", "/broker/restart", restart, in_batch=False, errors=(BROKER_DOWN,)),
+    ControlPath("POST", "/broker/stop", stop, in_batch=False, errors=(BROKER_DOWN,)),
+    ControlPath("POST", "/broker/start", start, in_batch=False),
+    ControlPath("POST", "/broker/reset", reset, in_batch=False),
+    ControlPath("POST", "/broker/settle", settle, in_batch=False),
+    ControlPath("PUT", "/broker/state", state, in_batch=False),
+    ControlPath("GET", "/clock", clock),
+    ControlPath("POST", "/clock/advance", advance),
+    ControlPath("POST", "/clock/freeze", freeze),
+    ControlPath("POST", "/clock/flow", flow),
+    ControlPath("POST", "/clock/jump", jump),
+    ControlPath("GET", "/clock/deadlines", deadlines),
+    ControlPath("POST", "/disk/full", disk_full),
+    ControlPath("POST", "/disk/free", disk_free),
+    ControlPath("POST", "/disk/fail", disk_fail),
+    ControlPath("POST", "/disk/tear", disk_tear),
+    ControlPath("POST", "/disk/slow", disk_slow),
+    ControlPath("POST", "/disk/stop", disk_stop),
+    ControlPath("POST", "/disk/lose", disk_lose),
+    ControlPath("POST", "/disk/heal", disk_heal),
+    ControlPath("POST", "/snapshots", keep_snapshot, status=201),
+    ControlPath("GET", "/snapshots/{snapshot}/file", download),
+    ControlPath("POST", "/snapshots/file", upload, status=201),
 )

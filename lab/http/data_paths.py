@@ -4,26 +4,26 @@ from typing import Any, Final
 
 from eosin.lab.common.errors import LabError, unknown
 from eosin.lab.common.values import StoredBatch, TransactionSeen, TransactionStep
-from eosin.lab.http.endpoint import UP, Endpoint
+from eosin.lab.http.endpoint import UP, ControlPath
 from eosin.lab.http.failures import REFUSED
 from eosin.lab.http.hosts import Lab
 from eosin.lab.http.values import (
+    CarriedOut,
     CodeSeen,
-    Done,
     Explanation,
     GroupNow,
-    GroupOffset,
+    GroupOffsetSeen,
     GroupQuery,
     InstanceNow,
     InstanceStep,
     Kick,
     NewRecords,
-    NewTopic,
     Offsets,
     PartitionQuery,
+    RecordInJson,
     RecordQuery,
-    RecordSeen,
     TopicNames,
+    TopicToCreate,
     TransactionNow,
     bytes_in,
 )
@@ -41,22 +41,22 @@ async def topics(lab: Lab) -> TopicNames:
     return TopicNames(await lab.broker.topics())
 
 
-async def create(lab: Lab, body: NewTopic) -> Done:
+async def create(lab: Lab, body: TopicToCreate) -> CarriedOut:
     """Create a topic."""
     await lab.broker.call(Operations.create_topic, body.name, body.partitions, texts_of(body.configs))
-    return Done()
+    return CarriedOut()
 
 
-async def delete(lab: Lab, topic: str) -> Done:
+async def delete(lab: Lab, topic: str) -> CarriedOut:
     """Delete a topic."""
     await lab.broker.call(Operations.delete_topic, topic)
-    return Done()
+    return CarriedOut()
 
 
-async def records(lab: Lab, topic: str, query: RecordQuery) -> list[RecordSeen]:
+async def records(lab: Lab, topic: str, query: RecordQuery) -> list[RecordInJson]:
     """The records of a topic as a reader gets them now, by partition and offset."""
     found = await lab.broker.call(Operations.read, topic, query.isolation, query.partition)
-    return [RecordSeen.of(each) for each in found if each.offset >= query.from_offset]
+    return [RecordInJson.of(each) for each in found if each.offset >= query.from_offset]
 
 
 async def batches(lab: Lab, topic: str, query: PartitionQuery) -> list[StoredBatch]:
@@ -99,11 +99,11 @@ async def timeline(lab: Lab, transaction: str) -> list[TransactionStep]:
     return await lab.broker.call(Operations.timeline, transaction)
 
 
-async def abort(lab: Lab, transaction: str) -> Done:
+async def abort(lab: Lab, transaction: str) -> CarriedOut:
     """Abort what is open under the id and fence its producer, as an operator does."""
     await _used(lab, transaction)
     await lab.broker.call(Operations.abort_transaction, transaction)
-    return Done()
+    return CarriedOut()
 
 
 async def expire(lab: Lab, transaction: str) -> TransactionNow:
@@ -163,7 +163,7 @@ async def group(lab: Lab, group: str, query: GroupQuery) -> GroupNow:
         for index in range(await broker.call(Operations.partition_count, query.topic)):
             committed = await broker.call(Operations.committed_offset, group, query.topic, index)
             pending = await broker.call(Operations.pending_offset, group, query.topic, index)
-            offsets.append(GroupOffset(query.topic, index, committed, pending))
+            offsets.append(GroupOffsetSeen(query.topic, index, committed, pending))
     return GroupNow(
         group,
         await broker.call(Operations.group_state, group),
@@ -174,33 +174,33 @@ async def group(lab: Lab, group: str, query: GroupQuery) -> GroupNow:
     )
 
 
-async def kick(lab: Lab, group: str, body: Kick) -> Done:
+async def kick(lab: Lab, group: str, body: Kick) -> CarriedOut:
     """Remove a member of a group, or all: they join again, if they are alive."""
     await lab.broker.call(Operations.kick, group, body.member)
-    return Done()
+    return CarriedOut()
 
 
 async def explain(lab: Lab, subject: str) -> Explanation:
-    """Why a transactional id, a partition, a topic or a group is as it is."""
+    """The reason for which a transactional id, a partition, a topic or a group is as it is."""
     return Explanation(await lab.broker.explain(subject))
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", "/topics", topics, errors=UP),
-    Endpoint("POST", "/topics", create, status=201, errors=(*UP, REFUSED)),
-    Endpoint("DELETE", "/topics/{topic}", delete, errors=UP),
-    Endpoint("GET", "/topics/{topic}/records", records, errors=UP),
-    Endpoint("POST", "/topics/{topic}/records", produce, status=201, errors=(*UP, REFUSED)),
-    Endpoint("GET", "/topics/{topic}/batches", batches, errors=UP),
-    Endpoint("GET", "/transactions", open_transactions, errors=UP),
-    Endpoint("GET", "/transactions/{transaction}", transaction, errors=UP),
-    Endpoint("GET", "/transactions/{transaction}/timeline", timeline, errors=UP),
-    Endpoint("POST", "/transactions/{transaction}/abort", abort, errors=UP),
-    Endpoint("POST", "/transactions/{transaction}/expire", expire, errors=UP),
-    Endpoint("POST", "/transactions/{transaction}/zombie", zombie, status=201, errors=UP),
-    Endpoint("POST", "/transactions/{transaction}/successor", successor, status=201, errors=UP),
-    Endpoint("POST", "/instances/{instance}/steps", step, errors=UP),
-    Endpoint("GET", "/groups/{group}", group, errors=UP),
-    Endpoint("POST", "/groups/{group}/kick", kick, errors=UP),
-    Endpoint("GET", "/explain/{subject}", explain, errors=UP),
+    ControlPath("GET", "/topics", topics, errors=UP),
+    ControlPath("POST", "/topics", create, status=201, errors=(*UP, REFUSED)),
+    ControlPath("DELETE", "/topics/{topic}", delete, errors=UP),
+    ControlPath("GET", "/topics/{topic}/records", records, errors=UP),
+    ControlPath("POST", "/topics/{topic}/records", produce, status=201, errors=(*UP, REFUSED)),
+    ControlPath("GET", "/topics/{topic}/batches", batches, errors=UP),
+    ControlPath("GET", "/transactions", open_transactions, errors=UP),
+    ControlPath("GET", "/transactions/{transaction}", transaction, errors=UP),
+    ControlPath("GET", "/transactions/{transaction}/timeline", timeline, errors=UP),
+    ControlPath("POST", "/transactions/{transaction}/abort", abort, errors=UP),
+    ControlPath("POST", "/transactions/{transaction}/expire", expire, errors=UP),
+    ControlPath("POST", "/transactions/{transaction}/zombie", zombie, status=201, errors=UP),
+    ControlPath("POST", "/transactions/{transaction}/successor", successor, status=201, errors=UP),
+    ControlPath("POST", "/instances/{instance}/steps", step, errors=UP),
+    ControlPath("GET", "/groups/{group}", group, errors=UP),
+    ControlPath("POST", "/groups/{group}/kick", kick, errors=UP),
+    ControlPath("GET", "/explain/{subject}", explain, errors=UP),
 )

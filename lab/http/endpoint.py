@@ -1,4 +1,4 @@
-"""`Endpoint`: one path of the control API, and the function that carries it out.
+"""`ControlPath`: one path of the control API, and the function that carries it out.
 
 Always true: the function's parameters say what a request has: the names in the path, `body` and `query`; what it
 returns is the body of the answer.
@@ -10,7 +10,7 @@ from typing import Any, Final, get_type_hints
 
 import msgspec
 
-from eosin.lab.http.failures import BAD_REQUEST, BROKER_DOWN, NOT_FOUND, Failure
+from eosin.lab.http.failures import BAD_REQUEST, BROKER_DOWN, NOT_FOUND, ControlFailure
 from eosin.lab.http.hosts import Lab
 
 _BODY: Final = "body"
@@ -18,7 +18,7 @@ _QUERY: Final = "query"
 Handler = Callable[..., Awaitable[Any]]
 
 
-class Endpoint:
+class ControlPath:
     """A method and a path."""
 
     def __init__(
@@ -92,12 +92,14 @@ class Endpoint:
         return names
 
     async def carry_out(self, lab: Lab, names: dict[str, str], query: Mapping[str, str], body: bytes) -> Any:
-        """Do it. Raises Failure, LabError and EosinAssertion."""
+        """Do it. Raises ControlFailure, LabError and EosinAssertion."""
         given: dict[str, Any] = dict(names)
         if self.query is not None:
             given[_QUERY] = _converted(query, self.query)
         elif query:
-            raise Failure(BAD_REQUEST, f"{self.path} has no parameter {next(iter(query))!r}", field=next(iter(query)))
+            raise ControlFailure(
+                BAD_REQUEST, f"{self.path} has no parameter {next(iter(query))!r}", field=next(iter(query))
+            )
         if _BODY in self.hints:
             given[_BODY] = _decoded(body, self.hints[_BODY])
         return await self.handle(lab, **given)
@@ -110,7 +112,7 @@ def _decoded(body: bytes, kind: Any) -> Any:
     except msgspec.ValidationError as wrong:
         raise _invalid(wrong) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
-        raise Failure(BAD_REQUEST, f"the body is no JSON: {wrong}") from None
+        raise ControlFailure(BAD_REQUEST, f"the body is no JSON: {wrong}") from None
 
 
 def _converted(query: Mapping[str, str], kind: Any) -> Any:
@@ -120,9 +122,9 @@ def _converted(query: Mapping[str, str], kind: Any) -> Any:
         raise _invalid(wrong) from None
 
 
-def _invalid(wrong: msgspec.ValidationError) -> Failure:
+def _invalid(wrong: msgspec.ValidationError) -> ControlFailure:
     text, _, place = str(wrong).partition(" - at `$.")
-    return Failure(BAD_REQUEST, f"{place.rstrip('`')}: {text}" if place else text, field=place.rstrip("`"))
+    return ControlFailure(BAD_REQUEST, f"{place.rstrip('`')}: {text}" if place else text, field=place.rstrip("`"))
 
 
 UP: Final = (BROKER_DOWN,)

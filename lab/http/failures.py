@@ -1,4 +1,4 @@
-"""`Failure`: a request of the control API that cannot be carried out, and its HTTP answer."""
+"""`ControlFailure`: a request of the control API that cannot be carried out, and its HTTP answer."""
 
 from typing import Final
 
@@ -33,7 +33,7 @@ STATUSES: Final = {
 _FIELDS: Final = {"API": "match.api", "error code": "do.code", "action": "do.action", "point": "at"}
 
 
-class Failure(Exception):
+class ControlFailure(Exception):
     """It is not done."""
 
     def __init__(self, code: str, message: str, *, status: int | None = None, field: str = "") -> None:
@@ -42,16 +42,16 @@ class Failure(Exception):
         self.seen: Final = ErrorSeen(code, message, field)
 
     @property
-    def answer(self) -> ErrorAnswer:
+    def body(self) -> ErrorAnswer:
         """The body of its answer."""
         return ErrorAnswer(self.seen)
 
 
 class WaitOver(EosinAssertion):
-    """What was waited for has not come in time."""
+    """The end of a wait that was in vain."""
 
 
-class NotSo(Failure):
+class NotSo(ControlFailure):
     """An assertion that does not hold."""
 
     def __init__(self, wrong: EosinAssertion) -> None:
@@ -59,25 +59,25 @@ class NotSo(Failure):
         self._findings: Final = tuple(msgspec.to_builtins(each) for each in wrong.findings)
 
     @property
-    def answer(self) -> ErrorAnswer:
+    def body(self) -> ErrorAnswer:
         """The body of its answer, with the findings."""
         return ErrorAnswer(msgspec.structs.replace(self.seen, findings=self._findings))
 
 
-def failure_of(error: LabError | EosinAssertion, *, names: dict[str, str], is_up: bool) -> Failure:
+def failure_of(error: LabError | EosinAssertion, *, names: dict[str, str], is_up: bool) -> ControlFailure:
     """The failure behind an error. `names` are those in the path: one that does not exist is a page that is not
     there."""
     if isinstance(error, WaitOver):
-        return Failure(WAIT_OVER, str(error))
+        return ControlFailure(WAIT_OVER, str(error))
     if isinstance(error, EosinAssertion):
         return NotSo(error)
     if isinstance(error, UnknownError):
         is_path = error.name in names.values()
         code = f"unknown_{error.kind.partition(' of ')[0].lower().replace(' ', '_')}"
         status = STATUSES[NOT_FOUND if is_path else BAD_REQUEST]
-        return Failure(code, str(error), status=status, field=_FIELDS.get(error.kind, ""))
+        return ControlFailure(code, str(error), status=status, field=_FIELDS.get(error.kind, ""))
     if isinstance(error, NotToldError):
-        return Failure(NOT_TOLD, str(error))
+        return ControlFailure(NOT_TOLD, str(error))
     if not is_up:
-        return Failure(BROKER_DOWN, str(error))
-    return Failure(REFUSED if isinstance(error, RefusedError) else BAD_REQUEST, str(error))
+        return ControlFailure(BROKER_DOWN, str(error))
+    return ControlFailure(REFUSED if isinstance(error, RefusedError) else BAD_REQUEST, str(error))

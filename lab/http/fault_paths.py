@@ -7,10 +7,10 @@ from eosin.lab.common.errors import EosinAssertion, LabError
 from eosin.lab.common.limits import WaitLimit
 from eosin.lab.faults.rules import RuleText
 from eosin.lab.faults.values import RuleSeen
-from eosin.lab.http.endpoint import Endpoint
+from eosin.lab.http.endpoint import ControlPath
 from eosin.lab.http.failures import NOT_SO, WAIT_OVER, WaitOver
 from eosin.lab.http.hosts import Lab
-from eosin.lab.http.values import Done, FiredQuery
+from eosin.lab.http.values import CarriedOut, FiredQuery
 from eosin.lab.operations import Operations
 
 _SLICE_MS: Final = 200
@@ -44,37 +44,37 @@ async def wait_fired(lab: Lab, fault: str, count: int, timeout_ms: int) -> None:
             )
 
 
-async def remove(lab: Lab, fault: str) -> Done:
+async def remove(lab: Lab, fault: str) -> CarriedOut:
     """Take a rule away; an error if it has never fired, unless it is optional."""
     await lab.broker.call(Operations.fault, fault)  # that there is none is another error
-    return await _taken_away(lab.broker.call(Operations.remove_fault, fault))
+    return await _removed(lab.broker.call(Operations.remove_fault, fault))
 
 
-async def clear(lab: Lab) -> Done:
+async def clear(lab: Lab) -> CarriedOut:
     """Take all rules away; an error if one has never fired, unless it is optional."""
-    return await _taken_away(lab.broker.call(Operations.clear_faults))
+    return await _removed(lab.broker.call(Operations.clear_faults))
 
 
-async def _taken_away(removal: Awaitable[None]) -> Done:
+async def _removed(removal: Awaitable[None]) -> CarriedOut:
     """Raises EosinAssertion for a rule that never fired."""
     try:
         await removal
     except LabError as complaint:
         raise EosinAssertion(str(complaint)) from None
-    return Done()
+    return CarriedOut()
 
 
-async def release(lab: Lab, fault: str) -> Done:
+async def release(lab: Lab, fault: str) -> CarriedOut:
     """Let go on what a rule holds, by its id or by the name under which it holds."""
     await lab.broker.call(Operations.release_fault, fault)
-    return Done()
+    return CarriedOut()
 
 
 ENDPOINTS: Final = (
-    Endpoint("POST", "/faults", arm, status=201, schema=RuleText),
-    Endpoint("GET", "/faults", rules),
-    Endpoint("DELETE", "/faults", clear, errors=(NOT_SO,)),
-    Endpoint("GET", "/faults/{fault}", rule, errors=(WAIT_OVER,)),
-    Endpoint("DELETE", "/faults/{fault}", remove, errors=(NOT_SO,)),
-    Endpoint("POST", "/faults/{fault}/release", release),
+    ControlPath("POST", "/faults", arm, status=201, schema=RuleText),
+    ControlPath("GET", "/faults", rules),
+    ControlPath("DELETE", "/faults", clear, errors=(NOT_SO,)),
+    ControlPath("GET", "/faults/{fault}", rule, errors=(WAIT_OVER,)),
+    ControlPath("DELETE", "/faults/{fault}", remove, errors=(NOT_SO,)),
+    ControlPath("POST", "/faults/{fault}/release", release),
 )

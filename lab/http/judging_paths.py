@@ -9,11 +9,11 @@ from eosin.lab.common.errors import EosinAssertion, LabError
 from eosin.lab.common.limits import WaitLimit
 from eosin.lab.history.matching import match_in
 from eosin.lab.history.occurrences import Occurrence, SeenRequest
-from eosin.lab.http.endpoint import Endpoint
+from eosin.lab.http.endpoint import ControlPath
 from eosin.lab.http.failures import BROKER_DOWN, NOT_SO, NOT_TOLD, WAIT_OVER, WaitOver
 from eosin.lab.http.fault_paths import wait_fired
 from eosin.lab.http.hosts import Lab
-from eosin.lab.http.values import Bytes, Done, bytes_in
+from eosin.lab.http.values import Bytes, CarriedOut, bytes_in
 from eosin.lab.operations import Operations
 from eosin.lab.verdict.exactly_once import IDS
 
@@ -24,7 +24,7 @@ _RECHECK_MS: Final = 50
 
 
 class HistoryQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which events. Texts are patterns."""
+    """The events that are wanted. Texts are patterns."""
 
     since: int = 0
     """The number of the last event that is known already."""
@@ -49,7 +49,7 @@ class HistoryQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RequestQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Which requests. Texts are patterns."""
+    """The requests that are wanted. Texts are patterns."""
 
     api: str | None = None
     client_id: str | None = None
@@ -70,10 +70,10 @@ async def history(lab: Lab, query: HistoryQuery) -> list[Occurrence]:
     return [each for each in await lab.broker.call(Operations.history, query.since) if query.fits(each)]
 
 
-async def forget(lab: Lab) -> Done:
+async def forget(lab: Lab) -> CarriedOut:
     """Forget the events until now."""
     await lab.broker.history.clear()
-    return Done()
+    return CarriedOut()
 
 
 async def requests(lab: Lab, query: RequestQuery) -> list[SeenRequest]:
@@ -105,7 +105,7 @@ class Fired(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="
     timeout_ms: int = 10_000
 
 
-class Quiet(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="until", tag="quiet"):
+class QuietWait(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="until", tag="quiet"):
     """Until the broker has nothing to do, and no client has sent anything for `quiet_ms`."""
 
     quiet_ms: float = 0
@@ -129,10 +129,10 @@ class InState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field
     timeout_ms: int = 10_000
 
 
-Wait = Consumed | Fired | Quiet | Requested | InState
+Wait = Consumed | Fired | QuietWait | Requested | InState
 
 
-async def wait(lab: Lab, body: Wait) -> Done:
+async def wait(lab: Lab, body: Wait) -> CarriedOut:
     """Wait until something is so."""
     timeout = body.timeout_ms / 1000
     try:
@@ -141,7 +141,7 @@ async def wait(lab: Lab, body: Wait) -> Done:
                 await lab.broker.wait_until_consumed(body.group, body.topic, timeout=timeout)
             case Fired():
                 await wait_fired(lab, body.fault, body.count, body.timeout_ms)
-            case Quiet():
+            case QuietWait():
                 await _wait_quiet(lab, body)
             case Requested():
                 wanted = dict(body.match)
@@ -154,10 +154,10 @@ async def wait(lab: Lab, body: Wait) -> Done:
                 await _wait_state(lab, body)
     except EosinAssertion as late:
         raise WaitOver(str(late)) from None
-    return Done()
+    return CarriedOut()
 
 
-async def _wait_quiet(lab: Lab, wanted: Quiet) -> None:
+async def _wait_quiet(lab: Lab, wanted: QuietWait) -> None:
     limit = WaitLimit(wanted.timeout_ms / 1000)
     try:
         await lab.broker.settle(quiet_ms=wanted.quiet_ms, timeout=wanted.timeout_ms / 1000)
@@ -255,7 +255,7 @@ class Assertion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     no_warnings: bool = False
 
 
-async def judge(lab: Lab, body: Assertion) -> Done:
+async def judge(lab: Lab, body: Assertion) -> CarriedOut:
     """Check assertions; the first that does not hold is the error, with its findings."""
     broker = lab.broker
     if body == Assertion():
@@ -295,14 +295,14 @@ async def judge(lab: Lab, body: Assertion) -> Done:
         await broker.assert_quiet()
     if body.no_warnings:
         await broker.assert_no_warnings()
-    return Done()
+    return CarriedOut()
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", "/history", history, errors=(NOT_TOLD,)),
-    Endpoint("DELETE", "/history", forget, errors=(NOT_TOLD,)),
-    Endpoint("GET", "/requests", requests, errors=(NOT_TOLD,)),
-    Endpoint("GET", "/transcript", transcript, errors=(NOT_TOLD,)),
-    Endpoint("POST", "/wait", wait, in_batch=False, errors=(WAIT_OVER, BROKER_DOWN)),
-    Endpoint("POST", "/assert", judge, errors=(NOT_SO, BROKER_DOWN)),
+    ControlPath("GET", "/history", history, errors=(NOT_TOLD,)),
+    ControlPath("DELETE", "/history", forget, errors=(NOT_TOLD,)),
+    ControlPath("GET", "/requests", requests, errors=(NOT_TOLD,)),
+    ControlPath("GET", "/transcript", transcript, errors=(NOT_TOLD,)),
+    ControlPath("POST", "/wait", wait, in_batch=False, errors=(WAIT_OVER, BROKER_DOWN)),
+    ControlPath("POST", "/assert", judge, errors=(NOT_SO, BROKER_DOWN)),
 )

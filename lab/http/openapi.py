@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from eosin.lab.http.endpoint import Endpoint
+from eosin.lab.http.endpoint import ControlPath
 from eosin.lab.http.failures import BAD_REQUEST, INTERNAL, NOT_FOUND, STATUSES
 from eosin.lab.http.values import ErrorAnswer
 
@@ -37,7 +37,7 @@ class BatchAnswer(msgspec.Struct, frozen=True):
     body: Any
 
 
-def document(endpoints: Sequence[Endpoint], base: str) -> dict[str, Any]:
+def document(endpoints: Sequence[ControlPath], base: str) -> dict[str, Any]:
     """The whole document."""
     kinds: list[Any] = [ErrorAnswer]
     for each in endpoints:
@@ -58,7 +58,7 @@ def document(endpoints: Sequence[Endpoint], base: str) -> dict[str, Any]:
     }
 
 
-def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
+def _operation(endpoint: ControlPath, schemas: dict[str, Any]) -> dict[str, Any]:
     parameters = [
         {"name": each, "in": "path", "required": True, "schema": {"type": "string"}} for each in endpoint.names
     ]
@@ -78,7 +78,7 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     return found_operation
 
 
-def _responses(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
+def _responses(endpoint: ControlPath, schemas: dict[str, Any]) -> dict[str, Any]:
     answer = {"content": {_JSON: {"schema": schemas[str(endpoint.hints["return"])]}}}
     found = {str(endpoint.status): {"description": "done", **answer}}
     codes: dict[int, list[str]] = {}
@@ -102,5 +102,5 @@ def _batch(schemas: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _operation_id(endpoint: Endpoint) -> str:
+def _operation_id(endpoint: ControlPath) -> str:
     return f"{endpoint.method.lower()}_{re.sub(r'[^a-z]+', '_', endpoint.path).strip('_') or 'root'}"

@@ -75,12 +75,12 @@ class LabSeen(msgspec.Struct, frozen=True):
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """Whether the broker runs."""
+    """The answer for whoever waits for a start."""
 
     ready: bool
 
 
-class Done(msgspec.Struct, frozen=True):
+class CarriedOut(msgspec.Struct, frozen=True):
     """It is done."""
 
     done: bool = True
@@ -113,7 +113,7 @@ class Jump(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How many."""
+    """The number that is wanted."""
 
     count: int = 20
 
@@ -133,7 +133,7 @@ class Restart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     settings: dict[str, Any] = {}
 
 
-class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NewSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A start with these settings beside those that it had."""
 
     settings: dict[str, Any] = {}
@@ -168,7 +168,7 @@ class FiredQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timeout_ms: int = 10_000
 
 
-class NewTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TopicToCreate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A topic to create. Configs have Kafka's names."""
 
     name: str
@@ -183,7 +183,7 @@ class TopicNames(msgspec.Struct, frozen=True):
 
 
 class RecordQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"from_offset": "from"}):
-    """Which records."""
+    """The records that are wanted."""
 
     isolation: str = "read_committed"
     partition: int | None = None
@@ -196,7 +196,7 @@ class PartitionQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     partition: int | None = None
 
 
-class RecordSeen(msgspec.Struct, frozen=True):
+class RecordInJson(msgspec.Struct, frozen=True):
     """A record as a reader gets it."""
 
     topic: str
@@ -208,7 +208,7 @@ class RecordSeen(msgspec.Struct, frozen=True):
     headers: tuple[tuple[str, Bytes], ...]
 
     @classmethod
-    def of(cls, record: ReadRecord) -> "RecordSeen":
+    def of(cls, record: ReadRecord) -> "RecordInJson":
         """The same record."""
         headers = tuple((name, bytes_out(value)) for name, value in record.headers)
         return cls(
@@ -295,7 +295,7 @@ class CodeSeen(msgspec.Struct, frozen=True):
     code: str
 
 
-class GroupOffset(msgspec.Struct, frozen=True):
+class GroupOffsetSeen(msgspec.Struct, frozen=True):
     """The position of a group in one partition."""
 
     topic: str
@@ -313,7 +313,7 @@ class GroupNow(msgspec.Struct, frozen=True):
     generation: int | None
     members: list[LabMember]
     lag: int
-    offsets: list[GroupOffset]
+    offsets: list[GroupOffsetSeen]
 
 
 class GroupQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -329,7 +329,7 @@ class Kick(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Why something is as it is."""
+    """The reason for which something is as it is."""
 
     text: str
 

@@ -138,7 +138,12 @@ async def test_a_snapshot_goes_to_a_file_and_back(control: Control) -> None:
 async def test_a_reset_takes_faults_topics_and_history_away(control: Control) -> None:
     await control("POST", "/topics", {"name": "more", "partitions": 2, "configs": {"cleanup.policy": "compact"}})
     await control("POST", "/faults", LOSE)
+    written = {"values": ["a"], "transactional_id": "t"}
+    await control("POST", "/topics/orders/records", written)
     assert (await control("POST", "/broker/reset", {"settings": {"message.max.bytes": 2000}}))[0] == 200
+    assert await code_of(control, "GET", "/transactions/t") == (404, "unknown_transactional_id")
+    await control("POST", "/topics/orders/records", written)
+    assert (await control("GET", "/transactions/t"))[1]["outcomes"] == ["commit"]
     assert (await control("GET", "/topics"))[1] == {"topics": ["orders"]}
     assert (await control("GET", "/faults"))[1] == []
     assert (await control("GET", "/requests"))[1] == []

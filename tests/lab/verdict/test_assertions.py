@@ -307,3 +307,16 @@ async def test_a_wait_in_vain_names_the_rule_that_holds_what_it_waits_for() -> N
             await broker.assert_quiet()
         await rule.release()
         await committing
+
+
+async def test_the_history_goes_on_when_a_broker_crashes_and_starts_again() -> None:
+    async with AsyncBroker(topics=["out"]) as broker:
+        async with producer_of(broker.bootstrap, "t") as producer:
+            producer.begin()
+            await producer.send(TopicPartition("out", 0), named("a"))
+        await broker.crash()
+        await broker.produce("out", "b", transactional_id="t")
+        assert [each.what for each in await broker.history.events()].count("start") == 2
+        decided = [each.detail.split()[0] for each in await broker.history.of("t") if each.what == "complete"]
+        assert decided[-1] == "commit"
+        await broker.assert_committed("out", ["b"])
