@@ -14,6 +14,7 @@ from typing import Final
 
 from eosin.cli.common.arguments import Parser, fail
 from eosin.lab import control
+from eosin.lab.behaviours import BEHAVIOURS, EOSIN
 from eosin.lab.broker import ThreadedBroker
 from eosin.lab.common.errors import LabError
 from eosin.lab.history.recording import LEVELS, OFF
@@ -90,6 +91,9 @@ def add_broker_options(options: Parser) -> None:
         default=LAB,
         help="lying when told to (lab), or where files go",
     )
+    options.add_argument(
+        "--behaviour", choices=tuple(BEHAVIOURS), default=EOSIN, help="behave like this broker (eosin)"
+    )
     options.add_argument("--seed", type=int, metavar="N", help="the seed of torn writes")
     options.add_argument("--snapshot", choices=READY_MADE, help="start in a state that is hard to get into")
 
@@ -116,6 +120,7 @@ def options_in(chosen: argparse.Namespace) -> BrokerOptions:
         clock=chosen.clock,
         clock_at=chosen.clock_at,
         record=chosen.record,
+        behaviour=chosen.behaviour,
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, Self
 
 import msgspec
 
+from eosin.lab.behaviours import markers_after_ms
 from eosin.lab.clock.lab_clock import ClockError, LabClock
 from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ConnectionInWork
@@ -156,7 +157,12 @@ class LabBroker:
             "session_clock": self._clock.sessions,
             "wire_clock": self._clock.wire,
             "hooks": self._hooks(),
-            "markers": partial(LabMarkers, points=self._points, find_id=self._find_id),
+            "markers": partial(
+                LabMarkers,
+                points=self._points,
+                find_id=self._find_id,
+                after_ms=markers_after_ms(options.behaviour),
+            ),
         }
         if disk is not None:
             disk.on_stop = self._stopped_by_disk

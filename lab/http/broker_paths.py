@@ -57,6 +57,7 @@ async def root(lab: Lab) -> LabSeen:
         clock.rate,
         options.durability,
         options.disk,
+        options.behaviour,
     )
 
 

@@ -72,6 +72,7 @@ class LabSeen(msgspec.Struct, frozen=True):
     """0 while its clock stands still."""
     durability: str
     disk: str
+    behaviour: str
 
 
 class Ready(msgspec.Struct, frozen=True):

@@ -180,7 +180,8 @@ def _report_ready(held: ThreadedBroker, control: socket.socket, chosen: argparse
     except OSError as error:
         raise LabError(f"cannot say that it is ready: {error.strerror}") from None
     print(
-        f"eosin {VERSION} LAB ready on {bootstrap}, control {url} ({options.disk} disk, seed {held.broker.rules.seed})",
+        f"eosin {VERSION} LAB ready on {bootstrap}, control {url} ({options.disk} disk, behaviour {options.behaviour},"
+        f" seed {held.broker.rules.seed})",
         flush=True,
     )
 
