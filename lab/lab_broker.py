@@ -8,7 +8,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Collection, Coroutine
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, Self
 
 import msgspec
@@ -28,6 +28,7 @@ from eosin.lab.history.hooks import RecordingHooks
 from eosin.lab.history.recording import OFF, Recording
 from eosin.lab.inside import Inside
 from eosin.lab.inside_client import InsideClient
+from eosin.lab.network.lab_network import LabNetwork, NetworkHooks
 from eosin.lab.operations import Operations
 from eosin.lab.options import FROZEN, FSYNC, LAB, LAB_DIR, MEMORY, BrokerOptions, text_of
 from eosin.network.request_hooks import RequestHooks
@@ -73,6 +74,9 @@ class LabBroker:
         self.rules: Final = ArmedRules(seed=_seed_of(options), wire=self._clock.wire, virtual=self._clock)
         """The rules of scripted faults, in all of its lives."""
         self.rules.crash = self._crash_by_rule
+        luck = cache(lambda: random.Random(f"{self.rules.seed}/network"))
+        self.network: Final = LabNetwork(lambda: luck().random())
+        """The network to it, in all of its lives."""
         self._points: Final[Points] = self.rules if points is None else points
         self._disk: LabDisk | None = self._new_disk() if options.disk == LAB else None
         self.rules.points.update(_points_of(options))
@@ -187,12 +191,13 @@ class LabBroker:
             self._client = InsideClient(node)
             self._operations = Operations(self._client, self._inside, life=self)
             self._operations.rules = self.rules
+            self._operations.network = self.network
         else:
             self._client.follow(node)
             self._operations.follow(self._inside)
 
     def _hooks(self) -> RequestHooks:
-        hooks: RequestHooks = FaultHooks(self.rules)
+        hooks: RequestHooks = NetworkHooks(self.network, FaultHooks(self.rules))
         if self._recording is not None:
             hooks = recorder = RecordingHooks(self._recording, hooks)
             self.rules.on_event = recorder.fired

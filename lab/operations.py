@@ -38,6 +38,7 @@ from eosin.lab.disk.disk_operations import DiskOperations, HasDisk
 from eosin.lab.faults.operations import FaultOperations
 from eosin.lab.history.operations import HistoryOperations
 from eosin.lab.inside import Inside
+from eosin.lab.network.operations import NetworkOperations
 from eosin.lab.verdict.operations import VerdictOperations
 from eosin.observe.explain.cluster_facts import ClusterFacts
 from eosin.observe.explain.subjects import find
@@ -77,6 +78,7 @@ class Operations(
     LifeOperations,
     DiskOperations,
     InstanceOperations,
+    NetworkOperations,
 ):
     """The requests that tests make of one broker."""
 

@@ -6,6 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from eosin.lab.clock.values import Advanced, ClockState, Due
 from eosin.lab.clock_api import total_ms
 from eosin.lab.common.errors import LabError
@@ -15,8 +17,10 @@ from eosin.lab.http.failures import BROKER_DOWN
 from eosin.lab.http.hosts import Lab
 from eosin.lab.http.values import (
     Advance,
+    Bandwidth,
     Base64,
     CarriedOut,
+    ConnectionCount,
     Count,
     Crash,
     DiskFail,
@@ -27,7 +31,9 @@ from eosin.lab.http.values import (
     Flow,
     Jump,
     LabSeen,
+    Latency,
     NewSettings,
+    Partition,
     Ready,
     Restart,
     Settle,
@@ -93,6 +99,7 @@ async def start(lab: Lab, body: NewSettings) -> CarriedOut:
 async def reset(lab: Lab, body: NewSettings) -> CarriedOut:
     """Have an empty broker at the same address, without faults and history, with its first topics."""
     await lab.broker.call(Operations.fault_complaints, True)
+    await _plain_network(lab)
     await lab.broker.restore(_EMPTY)
     await lab.broker.call(Operations.forget_outcomes)
     lab.instances.clear()
@@ -101,6 +108,12 @@ async def reset(lab: Lab, body: NewSettings) -> CarriedOut:
     if lab.held.broker.options.record != "off":
         await lab.broker.history.clear()
     return CarriedOut()
+
+
+async def _plain_network(lab: Lab) -> None:
+    await lab.broker.network.heal()
+    await lab.broker.network.latency(0)
+    await lab.broker.network.bandwidth(None)
 
 
 async def settle(lab: Lab, body: Settle) -> CarriedOut:
@@ -199,6 +212,38 @@ async def disk_heal(lab: Lab) -> CarriedOut:
     return CarriedOut()
 
 
+# Network --------------------------------------------------------------------------------------------------------------
+
+
+async def network_partition(lab: Lab, body: Partition) -> ConnectionCount:
+    """Cut clients off: nothing passes until the network heals."""
+    match = {name: value for name, value in msgspec.to_builtins(body).items() if name != "refuse"}
+    return ConnectionCount(await lab.broker.call(Operations.network_partition, match, body.refuse))
+
+
+async def network_heal(lab: Lab) -> CarriedOut:
+    """End all cuts; what was under way arrives."""
+    await lab.broker.network.heal()
+    return CarriedOut()
+
+
+async def network_latency(lab: Lab, body: Latency) -> CarriedOut:
+    """Have each request arrive late."""
+    await lab.broker.network.latency(body.ms, body.jitter)
+    return CarriedOut()
+
+
+async def network_bandwidth(lab: Lab, body: Bandwidth) -> CarriedOut:
+    """Let so many bytes pass in a second."""
+    await lab.broker.network.bandwidth(body.bytes_per_s)
+    return CarriedOut()
+
+
+async def network_reset(lab: Lab) -> ConnectionCount:
+    """Reset all connections."""
+    return ConnectionCount(await lab.broker.network.reset_all())
+
+
 # Snapshots ------------------------------------------------------------------------------------------------------------
 
 
@@ -272,6 +317,11 @@ ENDPOINTS: Final = (
     ControlPath("POST", "/disk/stop", disk_stop),
     ControlPath("POST", "/disk/lose", disk_lose),
     ControlPath("POST", "/disk/heal", disk_heal),
+    ControlPath("POST", "/network/partition", network_partition),
+    ControlPath("POST", "/network/heal", network_heal),
+    ControlPath("POST", "/network/latency", network_latency),
+    ControlPath("POST", "/network/bandwidth", network_bandwidth),
+    ControlPath("POST", "/network/reset", network_reset),
     ControlPath("POST", "/snapshots", keep_snapshot, status=201),
     ControlPath("GET", "/snapshots/{snapshot}/file", download),
     ControlPath("POST", "/snapshots/file", upload, status=201),

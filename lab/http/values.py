@@ -335,6 +335,36 @@ class Explanation(msgspec.Struct, frozen=True):
     text: str
 
 
+class Partition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Clients that are cut off, by patterns."""
+
+    client_id: str | None = None
+    software: str | None = None
+    peer: str | None = None
+    listener: str | None = None
+    refuse: bool = False
+    """True for new connections that are reset."""
+
+
+class Latency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A delay of each request."""
+
+    ms: float
+    jitter: float = 0
+
+
+class Bandwidth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The bytes that pass in each direction of each connection; null for any number."""
+
+    bytes_per_s: float | None
+
+
+class ConnectionCount(msgspec.Struct, frozen=True):
+    """The number of connections that it was about."""
+
+    connections: int
+
+
 class DiskFull(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The room that is left."""
 

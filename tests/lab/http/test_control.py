@@ -165,6 +165,19 @@ async def test_the_disk_fails_as_it_is_told(control: Control) -> None:
     assert await code_of(control, "POST", "/disk/tear", {"path": "a", "keep": -1}) == (400, "bad_request")
 
 
+async def test_the_network_fails_as_it_is_told(control: Control) -> None:
+    for path, body in (
+        ("partition", {"client_id": "inv-*", "refuse": True}),
+        ("heal", None),
+        ("latency", {"ms": 1}),
+        ("bandwidth", {"bytes_per_s": 1000}),
+        ("bandwidth", {"bytes_per_s": None}),
+        ("reset", None),
+    ):
+        assert (await control("POST", f"/network/{path}", body))[0] == 200, path
+    assert await code_of(control, "POST", "/network/latency", {"ms": -1}) == (400, "bad_request")
+
+
 async def test_waits_end_and_say_what_was_missing(control: Control) -> None:
     await control("POST", "/faults", {**LOSE, "optional": True})
     for body in (
