@@ -329,14 +329,19 @@ class LabBroker:
         self._change(settings)
         await self._begin()
 
+    def check_settings(self, settings: dict[str, str]) -> None:
+        """Raise LabError for settings with which it could not start."""
+        self._changed(settings).config()
+
     def _change(self, settings: dict[str, str] | None) -> None:
         """Have the next life use these settings. Raises LabError."""
-        if not settings:
-            return
+        if settings:
+            self.check_settings(settings)
+            self._options = self._changed(settings)
+
+    def _changed(self, settings: dict[str, str]) -> BrokerOptions:
         words = {name: text_of(value) for name, value in settings.items()}
-        changed = msgspec.structs.replace(self._options, settings={**self._options.settings, **words})
-        changed.config()
-        self._options = changed
+        return msgspec.structs.replace(self._options, settings={**self._options.settings, **words})
 
     def _check_up(self) -> None:
         if not self.is_up:

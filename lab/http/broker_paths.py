@@ -16,6 +16,7 @@ from eosin.lab.http.endpoint import ControlPath
 from eosin.lab.http.failures import BROKER_DOWN
 from eosin.lab.http.hosts import Lab
 from eosin.lab.http.values import (
+    Address,
     Advance,
     Bandwidth,
     Base64,
@@ -41,7 +42,7 @@ from eosin.lab.http.values import (
     SnapshotSeen,
 )
 from eosin.lab.operations import Operations
-from eosin.lab.options import texts_of
+from eosin.lab.options import LAB, texts_of
 from eosin.runtime.version import VERSION
 
 _EMPTY: Final = Snapshot({}, [], 0)
@@ -114,6 +115,15 @@ async def _plain_network(lab: Lab) -> None:
     await lab.broker.network.heal()
     await lab.broker.network.latency(0)
     await lab.broker.network.bandwidth(None)
+
+
+async def advertise(lab: Lab, body: Address) -> CarriedOut:
+    """Have clients find the broker at this address; it starts again with it, and lets in those that have waited."""
+    # Those who wait are not answered before it: a stop in order would wait for them.
+    is_clean = lab.held.broker.options.disk != LAB
+    await lab.broker.restart(clean=is_clean, settings={"advertised.listeners": f"{body.listener}://{body.address}"})
+    await lab.broker.network.heal()
+    return CarriedOut()
 
 
 async def settle(lab: Lab, body: Settle) -> CarriedOut:
@@ -296,6 +306,7 @@ def _kept(lab: Lab, snapshot: Snapshot) -> SnapshotSeen:
 ENDPOINTS: Final = (
     ControlPath("GET", "/", root),
     ControlPath("GET", "/readyz", ready),
+    ControlPath("PUT", "/advertise", advertise, in_batch=False, errors=(BROKER_DOWN,)),
     ControlPath("POST", "/broker/crash", crash, in_batch=False, errors=(BROKER_DOWN,)),
     ControlPath("POST", "/broker/restart", restart, in_batch=False, errors=(BROKER_DOWN,)),
     ControlPath("POST", "/broker/stop", stop, in_batch=False, errors=(BROKER_DOWN,)),

@@ -119,6 +119,14 @@ class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     count: int = 20
 
 
+class Address(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The address by which clients reach the broker."""
+
+    address: str
+    """HOST:PORT."""
+    listener: str = "PLAINTEXT"
+
+
 class Crash(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An end without a stop."""
 

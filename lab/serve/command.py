@@ -21,6 +21,7 @@ from eosin.lab.broker import ThreadedBroker
 from eosin.lab.command import add_broker_options, options_in
 from eosin.lab.common.errors import LabError
 from eosin.lab.history.recording import LEVELS, PROTOCOL
+from eosin.lab.network.lab_network import LinkMatch
 from eosin.lab.options import FLOWING, FROZEN, BrokerOptions, checked_snapshot
 from eosin.runtime.clock import SystemClock
 from eosin.runtime.logging_format import setup_logging
@@ -81,6 +82,11 @@ def parser() -> Parser:
     options.add_argument("--clock", choices=(FLOWING, FROZEN), default=FLOWING, help="let time flow, or stand still")
     options.add_argument("--clock-at", type=int, metavar="MS", help="begin at this time, in ms since the epoch")
     options.add_argument("--record", choices=LEVELS, default=PROTOCOL, help=f"what the history keeps ({PROTOCOL})")
+    options.add_argument(
+        "--advertise-later",
+        action="store_true",
+        help="let clients wait until PUT /lab/v1/advertise has the address that they reach (a container's mapped port)",
+    )
     ready = options.add_mutually_exclusive_group()
     ready.add_argument(
         "--ready-fd", type=int, metavar="N", help="write HOST:PORT and the control API's URL to this descriptor"
@@ -117,6 +123,8 @@ async def _serve(options: BrokerOptions, chosen: argparse.Namespace, control: so
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     held = await ThreadedBroker(options, checked_snapshot(chosen.snapshot)).start_async()
+    if chosen.advertise_later:
+        held.broker.network.partition(LinkMatch(), refuse=False)
     try:
         host, application = _http_host(held, control, token)
         await host.start()

@@ -1,12 +1,16 @@
 """The control API: what each path does, and how it refuses."""
 
+import asyncio
 from typing import Any, Protocol
 
 import pytest
+from confluent_kafka import Producer
+from waiting import HANG_S
 
 from eosin.lab.http.application import ENDPOINTS
 from eosin.lab.http.failures import BROKER_DOWN
 from eosin.lab.http.hosts import Lab
+from eosin.lab.network.lab_network import LinkMatch
 
 pytestmark = pytest.mark.process
 
@@ -118,6 +122,8 @@ async def test_a_crash_loses_nothing_and_keeps_the_address(control: Control) -> 
     assert (await control("POST", "/broker/restart", {"settings": {"message.max.bytes": 2000}}))[0] == 200
     _, after = await control("GET", "/")
     assert before["bootstrap"] == after["bootstrap"]
+    wrong = {"settings": {"message.max.bytes": "many"}}
+    assert await code_of(control, "POST", "/broker/restart", wrong) == (400, "bad_request")
     assert len((await control("GET", "/topics/orders/records"))[1]) == 1
 
 
@@ -176,6 +182,21 @@ async def test_the_network_fails_as_it_is_told(control: Control) -> None:
     ):
         assert (await control("POST", f"/network/{path}", body))[0] == 200, path
     assert await code_of(control, "POST", "/network/latency", {"ms": -1}) == (400, "bad_request")
+
+
+async def test_clients_wait_for_the_address_that_they_are_to_reach(control: Control, lab: Lab) -> None:
+    host, _, port = lab.broker.bootstrap.rpartition(":")
+    assert host == "127.0.0.1"
+    lab.held.broker.network.partition(LinkMatch(), refuse=False)
+    producer = Producer({"bootstrap.servers": lab.broker.bootstrap, "log_level": 0})
+    producer.produce("orders", b"early")
+    assert await asyncio.to_thread(producer.flush, 0.2) == 1
+    assert (await control("PUT", "/advertise", {"address": f"localhost:{port}"}))[0] == 200
+    assert await asyncio.to_thread(producer.flush, HANG_S) == 0
+    found = await asyncio.to_thread(producer.list_topics, timeout=HANG_S)
+    assert [each.host for each in found.brokers.values()] == ["localhost"]
+    assert await code_of(control, "PUT", "/advertise", {"address": "nowhere"}) == (400, "bad_request")
+    assert (await control("GET", "/readyz"))[0] == 200
 
 
 async def test_waits_end_and_say_what_was_missing(control: Control) -> None:
@@ -296,6 +317,7 @@ async def test_every_path_about_a_thing_that_is_not_there_says_so(control: Contr
 async def test_every_path_that_needs_the_broker_says_that_it_is_down(control: Control, lab: Lab) -> None:
     await lab.broker.stop()
     bodies: dict[str, Any] = {
+        "/advertise": {"address": "localhost:9092"},
         "/topics": {"name": "more"},
         "/topics/{topic}/records": {"values": ["a"]},
         "/wait": {"until": "consumed", "group": "g", "topic": "orders"},
@@ -304,7 +326,7 @@ async def test_every_path_that_needs_the_broker_says_that_it_is_down(control: Co
     for each in ENDPOINTS:
         if BROKER_DOWN in each.errors and "{instance}" not in each.path:
             path = each.path.replace("{topic}", "orders").replace("{", "").replace("}", "")
-            body = bodies.get(each.path) if each.method == "POST" else None
+            body = bodies.get(each.path) if each.method != "GET" else None
             status = await code_of(control, each.method, path, body)
             assert status == (409, "broker_down"), f"{each.method} {path}"
     assert await control("GET", "/readyz") == (503, {"ready": False})

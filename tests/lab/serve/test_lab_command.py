@@ -1,6 +1,7 @@
 """`eosin lab`: a process with a control API, from its ready line to its stop."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from confluent_kafka import Producer
 from waiting import HANG_S
 
+from eosin.lab.command import options_in
 from eosin.lab.serve import command
 
 COMMAND = [sys.executable, "-m", "eosin.lab.serve.command"]
@@ -47,6 +49,14 @@ def test_a_first_word_leads_to_another_command(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(command.OTHERS, "serve", "eosin.lab.serve.command")
     with pytest.raises(SystemExit):
         command.main(["serve", "--help"])
+
+
+def test_the_command_of_the_compose_file_is_understood() -> None:
+    text = (Path(__file__).parents[3] / "docker/compose.lab.yaml").read_text()
+    chosen = command.parser().parse_args(re.findall(r"^ +- (--\S+)$", text, re.MULTILINE))
+    config = options_in(chosen).config()
+    assert [str(each) for each in config.advertised_listeners] == ["PLAINTEXT://broker:9092"]
+    assert chosen.control == "0.0.0.0:9644"
 
 
 @pytest.mark.process
