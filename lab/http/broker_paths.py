@@ -16,7 +16,7 @@ from eosin.lab.http.endpoint import ControlPath
 from eosin.lab.http.failures import BROKER_DOWN
 from eosin.lab.http.hosts import Lab
 from eosin.lab.http.values import (
-    Address,
+    AddressForClients,
     Advance,
     Bandwidth,
     Base64,
@@ -117,7 +117,7 @@ async def _plain_network(lab: Lab) -> None:
     await lab.broker.network.bandwidth(None)
 
 
-async def advertise(lab: Lab, body: Address) -> CarriedOut:
+async def advertise(lab: Lab, body: AddressForClients) -> CarriedOut:
     """Have clients find the broker at this address; it starts again with it, and lets in those that have waited."""
     # Those who wait are not answered before it: a stop in order would wait for them.
     is_clean = lab.held.broker.options.disk != LAB

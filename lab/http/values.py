@@ -119,7 +119,7 @@ class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     count: int = 20
 
 
-class Address(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AddressForClients(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The address by which clients reach the broker."""
 
     address: str

@@ -161,7 +161,7 @@ class _Way:
         self._healed: asyncio.Future[None] | None = None
         self._waits: set[asyncio.Future[None]] = set()
         self.in_until_ms = 0.0
-        """When the last request has arrived, by the event loop's time."""
+        """The time at which the last request has arrived, by the event loop's clock."""
         self._out_until_ms = 0.0
         self._timer: asyncio.TimerHandle | None = None
 

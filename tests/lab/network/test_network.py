@@ -23,7 +23,7 @@ def test_a_client_that_is_cut_off_goes_on_when_the_network_heals() -> None:
         cut.produce("orders", b"while cut off")
         other.produce("orders", b"from another")
         assert other.flush(HANG_S) == 0
-        assert cut.flush(0.2) == 1
+        assert len(cut) == 1
         assert broker.topic("orders").values().count(b"while cut off") == 0
         broker.network.heal()
         assert cut.flush(HANG_S) == 0
@@ -36,7 +36,7 @@ def test_a_new_connection_of_a_client_that_is_cut_off_is_never_answered() -> Non
         producer = Producer(broker.conf(client_id="late"))
         producer.produce("orders", b"a")
         wait_until(lambda: broker.history.requests("ApiVersions"), "the first request of the client")
-        assert producer.flush(0.1) == 1
+        assert len(producer) == 1
         assert not [each for each in broker.history.requests("Metadata") if each.fate]
         broker.network.heal()
         assert producer.flush(HANG_S) == 0
@@ -109,6 +109,7 @@ def test_a_cut_outlives_a_crash_of_the_broker() -> None:
         broker.crash()
         producer = Producer(broker.conf(client_id="inv-1"))
         producer.produce("orders", b"a")
-        assert producer.flush(0.2) == 1
+        wait_until(lambda: broker.history.requests("ApiVersions"), "the first request of the client")
+        assert len(producer) == 1
         broker.network.heal()
         assert producer.flush(HANG_S) == 0
