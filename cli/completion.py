@@ -44,7 +44,7 @@ def complete(commands: Sequence[str]) -> None:
     line = os.environ.get("COMP_LINE", "")[: int(os.environ.get("COMP_POINT", "0"))]
     words = line.split(maxsplit=2)
     chosen = words[1] if len(words) > 2 or (len(words) == 2 and line[-1].isspace()) else None
-    if chosen is not None and chosen in commands and chosen not in ("testing", "pipeline"):
+    if chosen is not None and chosen in commands and chosen not in ("testing", "lab", "pipeline"):
         options: Parser = import_module(f"eosin.cli.{chosen.replace('-', '_')}").parser()
         os.environ["_ARGCOMPLETE"] = "2"  # the words begin at the command
         for action in options._actions:

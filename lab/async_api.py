@@ -25,6 +25,7 @@ from eosin.lab.crash.life import snapshot_of
 from eosin.lab.crash.snapshot import Snapshot
 from eosin.lab.disk.disk_face import LabDiskFace
 from eosin.lab.history.faces import AsyncLabHistory
+from eosin.lab.network.operations import LabNetworkFace
 from eosin.lab.operations import Operations, Text
 from eosin.lab.options import texts_of
 from eosin.lab.verdict.faces import AsyncVerdicts
@@ -118,6 +119,11 @@ class AsyncBrokerApi(AsyncVerdicts):
     def disk(self) -> LabDiskFace[Awaitable[None], Awaitable[int]]:
         """The disk, and its faults."""
         return LabDiskFace(self.call)
+
+    @property
+    def network(self) -> LabNetworkFace[Awaitable[None], Awaitable[int]]:
+        """The network between it and its clients, and the faults of that."""
+        return LabNetworkFace(self.call)
 
     async def crash(self, *, power: bool = False, restart: bool = True) -> None:
         """End as `kill -9` ends a broker; with `power` as a machine that loses its power: what was not synced may be

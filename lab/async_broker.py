@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, Type
 
 from eosin.client.errors import ClientError
 from eosin.lab.async_api import AsyncBrokerApi
+from eosin.lab.behaviours import EOSIN
 from eosin.lab.broker import ThreadedBroker
 from eosin.lab.common.errors import LabError
 from eosin.lab.history.recording import PROTOCOL
@@ -38,6 +39,7 @@ class AsyncBroker(AsyncBrokerApi):
         clock: str = FLOWING,
         clock_at: int | None = None,
         record: str = PROTOCOL,
+        behaviour: str = EOSIN,
     ) -> None:
         """Check the options. Raises LabError."""
         self._options: Final = options_of(
@@ -52,6 +54,7 @@ class AsyncBroker(AsyncBrokerApi):
             clock=clock,
             clock_at=clock_at,
             record=record,
+            behaviour=behaviour,
         )
         self._snapshot: Final = checked_snapshot(snapshot)
         self._held: ThreadedBroker | None = None

@@ -25,6 +25,7 @@ from eosin.lab.crash.life import snapshot_of
 from eosin.lab.crash.snapshot import Snapshot
 from eosin.lab.disk.disk_face import LabDiskFace
 from eosin.lab.history.faces import LabHistory
+from eosin.lab.network.operations import LabNetworkFace
 from eosin.lab.operations import Operations, Text
 from eosin.lab.options import text_of, texts_of
 from eosin.lab.verdict.faces import Verdicts
@@ -122,6 +123,11 @@ class BrokerApi(Verdicts):
     def disk(self) -> LabDiskFace[None, int]:
         """The disk, and its faults."""
         return LabDiskFace(self.call)
+
+    @property
+    def network(self) -> LabNetworkFace[None, int]:
+        """The network between it and its clients, and the faults of that."""
+        return LabNetworkFace(self.call)
 
     def crash(self, *, power: bool = False, restart: bool = True) -> None:
         """End as `kill -9` ends a broker; with `power` as a machine that loses its power: what was not synced may be

@@ -14,6 +14,7 @@ from typing import Final
 
 from eosin.cli.common.arguments import Parser, fail
 from eosin.lab import control
+from eosin.lab.behaviours import BEHAVIOURS, EOSIN
 from eosin.lab.broker import ThreadedBroker
 from eosin.lab.common.errors import LabError
 from eosin.lab.history.recording import LEVELS, OFF
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
     chosen = parser().parse_args(arguments)
     try:
-        options = _options(chosen)
+        options = options_in(chosen)
     except LabError as refused:
         return fail(COMMAND, str(refused))
     setup_logging(level="warning", form="text")
@@ -54,24 +55,7 @@ def parser() -> Parser:
             "eosin testing --set transaction.max.timeout.ms=5000 --ready-fd 3",
         ],
     )
-    options.add_argument("--listen", metavar="[HOST:]PORT", default="127.0.0.1:0", help="listen here (a free port)")
-    options.add_argument("--topics", metavar="NAME[:PARTITIONS],...", default="", help="create these topics")
-    options.add_argument(
-        "--set", action="append", metavar="NAME=VALUE", default=[], help="set one setting of a broker; may be repeated"
-    )
-    options.add_argument(
-        "--durability",
-        choices=DURABILITIES,
-        help="what an acknowledged write has survived (fsync)",
-    )
-    options.add_argument(
-        "--disk",
-        metavar="lab|memory|DIR",
-        default=LAB,
-        help="lying when told to (lab), or where files go",
-    )
-    options.add_argument("--seed", type=int, metavar="N", help="the seed of torn writes")
-    options.add_argument("--snapshot", choices=READY_MADE, help="start in a state that is hard to get into")
+    add_broker_options(options)
     options.add_argument("--record", choices=LEVELS, default=OFF, help=argparse.SUPPRESS)  # ProcessBroker's own
     ready = options.add_mutually_exclusive_group()
     ready.add_argument(
@@ -89,7 +73,33 @@ def parser() -> Parser:
     return options
 
 
-def _options(chosen: argparse.Namespace) -> BrokerOptions:
+def add_broker_options(options: Parser) -> None:
+    """Add the options that say how the broker is to be."""
+    options.add_argument("--listen", metavar="[HOST:]PORT", default="127.0.0.1:0", help="listen here (a free port)")
+    options.add_argument("--topics", metavar="NAME[:PARTITIONS],...", default="", help="create these topics")
+    options.add_argument(
+        "--set", action="append", metavar="NAME=VALUE", default=[], help="set one setting of a broker; may be repeated"
+    )
+    options.add_argument(
+        "--durability",
+        choices=DURABILITIES,
+        help="what an acknowledged write has survived (fsync)",
+    )
+    options.add_argument(
+        "--disk",
+        metavar="lab|memory|DIR",
+        default=LAB,
+        help="lying when told to (lab), or where files go",
+    )
+    options.add_argument(
+        "--behaviour", choices=tuple(BEHAVIOURS), default=EOSIN, help="behave like this broker (eosin)"
+    )
+    options.add_argument("--seed", type=int, metavar="N", help="the seed of torn writes")
+    options.add_argument("--snapshot", choices=READY_MADE, help="start in a state that is hard to get into")
+
+
+def options_in(chosen: argparse.Namespace) -> BrokerOptions:
+    """The options of the broker that were chosen. Raises LabError."""
     host, colon, port = chosen.listen.rpartition(":")
     if not port.isdecimal():
         raise LabError(f"--listen is [HOST:]PORT, not {chosen.listen!r}")
@@ -110,6 +120,7 @@ def _options(chosen: argparse.Namespace) -> BrokerOptions:
         clock=chosen.clock,
         clock_at=chosen.clock_at,
         record=chosen.record,
+        behaviour=chosen.behaviour,
     )
 
 

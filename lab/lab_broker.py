@@ -8,11 +8,12 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Collection, Coroutine
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, Self
 
 import msgspec
 
+from eosin.lab.behaviours import markers_after_ms
 from eosin.lab.clock.lab_clock import ClockError, LabClock
 from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ConnectionInWork
@@ -27,6 +28,7 @@ from eosin.lab.history.hooks import RecordingHooks
 from eosin.lab.history.recording import OFF, Recording
 from eosin.lab.inside import Inside
 from eosin.lab.inside_client import InsideClient
+from eosin.lab.network.lab_network import LabNetwork, NetworkHooks
 from eosin.lab.operations import Operations
 from eosin.lab.options import FROZEN, FSYNC, LAB, LAB_DIR, MEMORY, BrokerOptions, text_of
 from eosin.network.request_hooks import RequestHooks
@@ -72,6 +74,9 @@ class LabBroker:
         self.rules: Final = ArmedRules(seed=_seed_of(options), wire=self._clock.wire, virtual=self._clock)
         """The rules of scripted faults, in all of its lives."""
         self.rules.crash = self._crash_by_rule
+        luck = cache(lambda: random.Random(f"{self.rules.seed}/network"))
+        self.network: Final = LabNetwork(lambda: luck().random())
+        """The network to it, in all of its lives."""
         self._points: Final[Points] = self.rules if points is None else points
         self._disk: LabDisk | None = self._new_disk() if options.disk == LAB else None
         self.rules.points.update(_points_of(options))
@@ -156,7 +161,12 @@ class LabBroker:
             "session_clock": self._clock.sessions,
             "wire_clock": self._clock.wire,
             "hooks": self._hooks(),
-            "markers": partial(LabMarkers, points=self._points, find_id=self._find_id),
+            "markers": partial(
+                LabMarkers,
+                points=self._points,
+                find_id=self._find_id,
+                after_ms=markers_after_ms(options.behaviour),
+            ),
         }
         if disk is not None:
             disk.on_stop = self._stopped_by_disk
@@ -181,12 +191,13 @@ class LabBroker:
             self._client = InsideClient(node)
             self._operations = Operations(self._client, self._inside, life=self)
             self._operations.rules = self.rules
+            self._operations.network = self.network
         else:
             self._client.follow(node)
             self._operations.follow(self._inside)
 
     def _hooks(self) -> RequestHooks:
-        hooks: RequestHooks = FaultHooks(self.rules)
+        hooks: RequestHooks = NetworkHooks(self.network, FaultHooks(self.rules))
         if self._recording is not None:
             hooks = recorder = RecordingHooks(self._recording, hooks)
             self.rules.on_event = recorder.fired
@@ -318,14 +329,19 @@ class LabBroker:
         self._change(settings)
         await self._begin()
 
+    def check_settings(self, settings: dict[str, str]) -> None:
+        """Raise LabError for settings with which it could not start."""
+        self._changed(settings).config()
+
     def _change(self, settings: dict[str, str] | None) -> None:
         """Have the next life use these settings. Raises LabError."""
-        if not settings:
-            return
+        if settings:
+            self.check_settings(settings)
+            self._options = self._changed(settings)
+
+    def _changed(self, settings: dict[str, str]) -> BrokerOptions:
         words = {name: text_of(value) for name, value in settings.items()}
-        changed = msgspec.structs.replace(self._options, settings={**self._options.settings, **words})
-        changed.config()
-        self._options = changed
+        return msgspec.structs.replace(self._options, settings={**self._options.settings, **words})
 
     def _check_up(self) -> None:
         if not self.is_up:

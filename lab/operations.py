@@ -38,6 +38,7 @@ from eosin.lab.disk.disk_operations import DiskOperations, HasDisk
 from eosin.lab.faults.operations import FaultOperations
 from eosin.lab.history.operations import HistoryOperations
 from eosin.lab.inside import Inside
+from eosin.lab.network.operations import NetworkOperations
 from eosin.lab.verdict.operations import VerdictOperations
 from eosin.observe.explain.cluster_facts import ClusterFacts
 from eosin.observe.explain.subjects import find
@@ -77,6 +78,7 @@ class Operations(
     LifeOperations,
     DiskOperations,
     InstanceOperations,
+    NetworkOperations,
 ):
     """The requests that tests make of one broker."""
 
@@ -316,6 +318,10 @@ class Operations(
             found.append(inside.decided(transactional_id) if txn.is_preparing else "open")
         return found
 
+    async def forget_outcomes(self) -> None:
+        """Forget the outcomes until now."""
+        self._inside_for("the outcomes of transactions").forget_outcomes()
+
     async def timeline(self, transactional_id: str) -> list[TransactionStep]:
         """Steps in the recent life of the id, oldest first; nothing for an id that has not been used."""
         facts = self._inside_for("the timeline of an id").facts(self._client)
@@ -328,7 +334,7 @@ class Operations(
     async def abort_transaction(self, transactional_id: str) -> None:
         """Abort what is open under the id, and fence its producer, as an operator does."""
         if await self.transaction(transactional_id) is None:
-            raise unknown("transactional id", transactional_id, await self._transactional_ids())
+            raise unknown("transactional id", transactional_id, await self.transactional_ids())
         await TransactionAdmin(self._client).force_terminate(transactional_id)
         await self._markers_written()
 
@@ -343,7 +349,8 @@ class Operations(
                 found.append(seen)
         return found
 
-    async def _transactional_ids(self) -> list[str]:
+    async def transactional_ids(self) -> list[str]:
+        """The transactional ids that the broker knows."""
         return [each.transactional_id for each in await TransactionAdmin(self._client).list_transactions()]
 
     async def _markers_written(self) -> None:

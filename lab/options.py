@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from eosin.lab.behaviours import BEHAVIOURS, EOSIN
 from eosin.lab.common.errors import LabError, unknown
 from eosin.lab.history.recording import LEVELS, PROTOCOL
 from eosin.node.configuration import load_config
@@ -72,6 +73,8 @@ class BrokerOptions(msgspec.Struct, frozen=True):
     """The time of its clock at the beginning, in ms since the epoch; None is now."""
     record: str = PROTOCOL
     """The level of the history that is kept: one of `LEVELS`."""
+    behaviour: str = EOSIN
+    """One of `BEHAVIOURS`."""
 
     @property
     def again(self) -> dict[str, Any]:
@@ -87,6 +90,7 @@ class BrokerOptions(msgspec.Struct, frozen=True):
             "clock": self.clock,
             "clock_at": self.clock_at,
             "record": self.record,
+            "behaviour": self.behaviour,
         }
 
     @property
@@ -104,6 +108,7 @@ class BrokerOptions(msgspec.Struct, frozen=True):
         log_dir = self.data_dir
         flags = {
             **LAB_SETTINGS,
+            **BEHAVIOURS[self.behaviour],
             "listeners": f"PLAINTEXT://{_bracketed(self.host)}:{self.port}",
             "eosin.durability": self.durability,
             **({} if log_dir is None else {"log.dirs": log_dir}),
@@ -125,12 +130,15 @@ def options_of(
     clock: str = FLOWING,
     clock_at: int | None = None,
     record: str = PROTOCOL,
+    behaviour: str = EOSIN,
 ) -> BrokerOptions:
     """The checked options. Raises LabError."""
     if clock not in (FLOWING, FROZEN):
         raise LabError(f"clock is {FLOWING} or {FROZEN}, not {clock!r}")
     if clock_at is not None and not isinstance(clock_at, int):
         raise LabError(f"clock_at is a time in ms since the epoch, as {1000 * 2**31}, not {clock_at!r}")
+    if behaviour not in BEHAVIOURS:
+        raise unknown("behaviour", str(behaviour), BEHAVIOURS)
     if record not in LEVELS:
         raise LabError(f"record is one of {', '.join(LEVELS)}, not {record!r}")
     if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
@@ -149,6 +157,7 @@ def options_of(
         clock,
         clock_at,
         record,
+        behaviour,
     )
     if options.config().is_joined:
         raise LabError("a broker of the lab runs alone: leave out the settings that name controllers")

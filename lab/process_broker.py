@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from eosin.lab import control
+from eosin.lab.behaviours import EOSIN
 from eosin.lab.broker_api import BrokerApi, closed
 from eosin.lab.common.errors import LabError
 from eosin.lab.history.recording import PROTOCOL
@@ -53,6 +54,7 @@ class ProcessBroker(BrokerApi):
         clock: str = FLOWING,
         clock_at: int | None = None,
         record: str = PROTOCOL,
+        behaviour: str = EOSIN,
     ) -> None:
         """The options are those of `Broker`. Raises LabError."""
         self._options: Final = options_of(
@@ -67,6 +69,7 @@ class ProcessBroker(BrokerApi):
             clock=clock,
             clock_at=clock_at,
             record=record,
+            behaviour=behaviour,
         )
         chosen = checked_snapshot(snapshot)
         self._ready_made: Final = chosen if isinstance(chosen, str) else None
@@ -225,7 +228,7 @@ def _spawn(options: BrokerOptions, snapshot: str | None) -> "subprocess.Popen[by
     where = f"{options.host}:{options.port}"
     command = [sys.executable, "-P", "-m", "eosin.lab.command", "--control", "--listen", where, "--topics", topics]
     command += ["--durability", options.durability, "--disk", options.disk, "--clock", options.clock]
-    command += ["--record", options.record, *settings]
+    command += ["--record", options.record, "--behaviour", options.behaviour, *settings]
     if options.seed is not None:
         command += ["--seed", str(options.seed)]
     if snapshot is not None:

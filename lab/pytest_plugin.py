@@ -31,6 +31,7 @@ OPTIONS: Final = (
     "clock",
     "clock_at",
     "record",
+    "behaviour",
 )
 """Names that the marker `eosin` takes."""
 THREAD: Final = "thread"

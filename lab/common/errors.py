@@ -19,17 +19,31 @@ class EosinAssertion(AssertionError):
         """The reasons, where a verdict has several."""
 
 
+class UnknownError(LabError):
+    """A name that does not exist."""
+
+    def __init__(self, message: str, kind: str, name: str) -> None:
+        super().__init__(message)
+        self.kind: Final = kind
+        """Of thing: `topic`, `API`."""
+        self.name: Final = name
+
+
+class RefusedError(LabError):
+    """The broker has refused it, as it refuses any client."""
+
+
 class NotToldError(LabError):
     """Only a broker of the lab tells this; another one was named with `--eosin-bootstrap`."""
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> LabError:
+def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownError:
     """The error for a name that does not exist, with the nearest one that does, or all of them."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1)
     if close:
-        return LabError(f'there is no {kind} "{name}"; did you mean {close[0]}?')
-    return LabError(f'there is no {kind} "{name}"; there {_listed(names)}')
+        return UnknownError(f'there is no {kind} "{name}"; did you mean {close[0]}?', kind, name)
+    return UnknownError(f'there is no {kind} "{name}"; there {_listed(names)}', kind, name)
 
 
 def _listed(names: list[str]) -> str:

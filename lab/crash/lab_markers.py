@@ -4,6 +4,7 @@ Always true: where no rule watches, a call passes as it is; where one does, mark
 in the order of the coordinator's list.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -21,10 +22,12 @@ FindId = Callable[[int], str | None]
 class LabMarkers:
     """`MarkerTargets` around a broker's own."""
 
-    def __init__(self, targets: MarkerTargets, points: Points, find_id: FindId) -> None:
+    def __init__(self, targets: MarkerTargets, points: Points, find_id: FindId, after_ms: float = 0) -> None:
+        """Markers set out after `after_ms` of real time."""
         self._targets: Final = targets
         self._points: Final = points
         self._find_id: Final = find_id
+        self._after_ms: Final = after_ms
         self._wrapped: Final[dict[MarkerTarget, MarkerTarget]] = {}
 
     def target(self, partition: TopicPartition) -> MarkerTarget | ErrorCode:
@@ -33,22 +36,25 @@ class LabMarkers:
         if isinstance(found, ErrorCode):
             return found
         if found not in self._wrapped:
-            self._wrapped[found] = _HeldTarget(found, self._points, self._find_id)
+            self._wrapped[found] = _HeldTarget(found, self._points, self._find_id, self._after_ms)
         return self._wrapped[found]
 
 
 class _HeldTarget:
     """`MarkerTarget` with points."""
 
-    def __init__(self, target: MarkerTarget, points: Points, find_id: FindId) -> None:
+    def __init__(self, target: MarkerTarget, points: Points, find_id: FindId, after_ms: float) -> None:
         self._target: Final = target
         self._points: Final = points
         self._find_id: Final = find_id
+        self._after_ms: Final = after_ms
         self._begun: Final[dict[Marker, None]] = {}
         """Markers whose transaction has passed `prepared`, and has partitions left."""
 
     async def write_markers(self, markers: Sequence[MarkersForPartitions]) -> Answers:
         """Write each marker to each of its partitions, past the points."""
+        if self._after_ms:
+            await asyncio.sleep(self._after_ms / 1000)
         points = self._points
         if not (self._begun or any(points.watches(each) for each in (PREPARED, MARKER, COMPLETE))):
             return await self._target.write_markers(markers)

@@ -12,6 +12,9 @@ class Life(Protocol):
     async def crash(self, *, power: bool, restart: bool, settings: dict[str, str] | None = None) -> None:
         """End without a stop, and start again. Raises LabError."""
 
+    def check_settings(self, settings: dict[str, str]) -> None:
+        """Raise LabError for settings with which it could not start."""
+
     async def stop(self) -> None:
         """End in order. Raises LabError."""
 
@@ -54,6 +57,7 @@ class LifeOperations:
         if not clean:
             await life.crash(power=False, restart=True, settings=settings)
             return
+        life.check_settings(settings)
         await life.stop()
         await life.start_again(settings)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from eosin.lab.common.errors import LabError, unknown
+from eosin.lab.common.errors import LabError, UnknownError, unknown
 from eosin.lab.history.occurrences import SeenRequest
 from eosin.lab.history.requests import spelled
 from eosin.protocol.errors import ErrorCode
@@ -108,7 +108,7 @@ def api_called(name: str) -> str:
         raise (
             unknown("API", str(name), _APIS)
             if meant is None
-            else LabError(f'there is no API "{name}"; did you mean {meant}?')
+            else UnknownError(f'there is no API "{name}"; did you mean {meant}?', "API", str(name))
         )
     return found
 

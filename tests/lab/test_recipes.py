@@ -16,13 +16,18 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "docs" / name for name in ("testing-applications.md", "faults.md", "crashes-and-snapshots.md", "verdicts.md")
 ]
+LAB = ROOT / "docs/lab.md"
 JUNIT = ROOT / "tests" / "harnesses" / "junit"
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
-def recipes(language: str) -> list[str]:
-    return [found for page in PAGES for found in re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)]
+def recipes(language: str, *more: Path) -> list[str]:
+    return [
+        found
+        for page in (*PAGES, *more)
+        for found in re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
+    ]
 
 
 def run(*command: object, cwd: Path) -> str:
@@ -43,9 +48,9 @@ def run(*command: object, cwd: Path) -> str:
 
 
 def test_the_recipes_for_python_pass(tmp_path: Path) -> None:
-    for number, recipe in enumerate(recipes("python")):
+    for number, recipe in enumerate(recipes("python", LAB)):
         (tmp_path / f"test_recipe_{number}.py").write_text(recipe)
-    assert " 8 passed" in run(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", tmp_path, cwd=tmp_path)
+    assert " 9 passed" in run(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", tmp_path, cwd=tmp_path)
 
 
 @pytest.mark.full

@@ -1,0 +1,1 @@
+"""The control API of a broker of the lab, over HTTP (docs/lab.md)."""

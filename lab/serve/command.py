@@ -1,0 +1,205 @@
+"""`eosin lab`: a broker of the lab with its control API, until SIGTERM, Ctrl-C or the end of standard input.
+
+Always true: it keeps nothing but what `--disk DIR` names; exit code 0 after a stop, 2 with one sentence when it cannot
+start as asked. A first word may be the name of another command of the lab.
+"""
+
+import argparse
+import asyncio
+import ipaddress
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from eosin.cli.common.arguments import Parser, fail
+from eosin.lab.broker import ThreadedBroker
+from eosin.lab.command import add_broker_options, options_in
+from eosin.lab.common.errors import LabError
+from eosin.lab.history.recording import LEVELS, PROTOCOL
+from eosin.lab.network.lab_network import LinkMatch
+from eosin.lab.options import FLOWING, FROZEN, BrokerOptions, checked_snapshot
+from eosin.runtime.clock import SystemClock
+from eosin.runtime.logging_format import setup_logging
+from eosin.runtime.version import VERSION
+
+if TYPE_CHECKING:
+    from eosin.lab.http.application import ControlApplication
+    from eosin.observe.http.host import HttpHost
+
+COMMAND: Final = "lab"
+OTHERS: Final[dict[str, str]] = {}
+"""Commands that follow `eosin lab`, by the module that has their `main`."""
+OK: Final = 0
+TOKEN: Final = "EOSIN_LAB_TOKEN"  # the variable's name
+ALLOWED_HOSTS: Final = "EOSIN_HTTP_ALLOWED_HOSTS"
+CONTROL: Final = "127.0.0.1:9644"
+_STDIN: Final = 0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit code."""
+    if arguments and arguments[0] in OTHERS:
+        run: Callable[[Sequence[str]], int] = import_module(OTHERS[arguments[0]]).main
+        return run(arguments[1:])
+    chosen = parser().parse_args(arguments)
+    try:
+        options = options_in(chosen)
+        control = _control_socket(chosen.control)
+    except LabError as refused:
+        return fail(COMMAND, str(refused))
+    setup_logging(level="warning", form="text")
+    try:
+        return asyncio.run(_serve(options, chosen, control))
+    except LabError as refused:
+        return fail(COMMAND, str(refused))
+    finally:
+        control.close()
+
+
+def parser() -> Parser:
+    """The options of the command."""
+    options = Parser(
+        prog="eosin lab",
+        description="Run a broker for tests in any language, with scripted faults, a clock that jumps, crashes and a"
+        " history, by HTTP (docs/lab.md).",
+        examples=[
+            "eosin lab --topics orders:3",
+            "eosin lab --control 0 --ready-file lab.address",
+            "curl -X POST -H 'Content-Type: application/json' -d '{\"minutes\": 1}'"
+            " http://127.0.0.1:9644/lab/v1/clock/advance",
+        ],
+    )
+    add_broker_options(options)
+    options.add_argument(
+        "--control", metavar="[HOST:]PORT", default=CONTROL, help=f"serve the control API here ({CONTROL}; 0: any)"
+    )
+    options.add_argument("--token", metavar="TEXT", help=f"demand it from clients of the control API ({TOKEN})")
+    options.add_argument("--clock", choices=(FLOWING, FROZEN), default=FLOWING, help="let time flow, or stand still")
+    options.add_argument("--clock-at", type=int, metavar="MS", help="begin at this time, in ms since the epoch")
+    options.add_argument("--record", choices=LEVELS, default=PROTOCOL, help=f"what the history keeps ({PROTOCOL})")
+    options.add_argument(
+        "--advertise-later",
+        action="store_true",
+        help="let clients wait until PUT /lab/v1/advertise has the address that they reach (a container's mapped port)",
+    )
+    ready = options.add_mutually_exclusive_group()
+    ready.add_argument(
+        "--ready-fd", type=int, metavar="N", help="write HOST:PORT and the control API's URL to this descriptor"
+    )
+    ready.add_argument("--ready-file", metavar="FILE", help="write them to this file when ready, a line each")
+    options.add_argument(
+        "--until-stdin-ends", action="store_true", help="end with the program at the other end of standard input"
+    )
+    return options
+
+
+def _control_socket(text: str) -> socket.socket:
+    """The bound socket of the control API. Raises LabError."""
+    host, colon, port = text.rpartition(":")
+    host = host.strip("[]") if colon else "127.0.0.1"
+    if not port.isdecimal() or int(port) > 65535:
+        raise LabError(f"--control is [HOST:]PORT, not {text!r}")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, int(port)))
+        bound.listen()
+    except OSError as error:
+        bound.close()
+        raise LabError(f"cannot listen on {text}: {error.strerror}; --control 0 takes a free port") from None
+    return bound
+
+
+async def _serve(options: BrokerOptions, chosen: argparse.Namespace, control: socket.socket) -> int:
+    """Serve until somebody stops it. Raises LabError."""
+    token = chosen.token or os.environ.get(TOKEN) or None
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    held = await ThreadedBroker(options, checked_snapshot(chosen.snapshot)).start_async()
+    if chosen.advertise_later:
+        held.broker.network.partition(LinkMatch(), refuse=False)
+    try:
+        host, application = _http_host(held, control, token)
+        await host.start()
+        try:
+            _report_ready(held, control, chosen)
+            if chosen.until_stdin_ends:
+                loop.add_reader(_STDIN, _read_on, loop, stop)
+            await stop.wait()
+        finally:
+            application.close()
+            await host.stop()
+    finally:
+        await held.close_async()
+    return OK
+
+
+def _http_host(
+    held: ThreadedBroker, control: socket.socket, token: str | None
+) -> "tuple[HttpHost, ControlApplication]":
+    """The server of the control API, and the API. Raises LabError."""
+    try:
+        from eosin.observe.http.host import HttpHost
+    except ImportError:
+        raise LabError("the control API needs eosin[http]: pip install 'eosin[http]'") from None
+    from eosin.lab.http.application import ControlApplication
+    from eosin.lab.http.hosts import Lab
+    from eosin.observe.http.guard import Advice, Guard
+
+    address = control.getsockname()[0]
+    if token is None and not ipaddress.ip_address(address).is_loopback:
+        print(
+            f"eosin lab: everybody who reaches {address} controls this broker: --token keeps others out",
+            file=sys.stderr,
+        )
+    application = ControlApplication(Lab(held))
+    guard = Guard(
+        application,
+        clock=SystemClock(),
+        allowed_hosts=[each.strip() for each in os.environ.get(ALLOWED_HOSTS, "").split(",") if each.strip()],
+        token=token,
+        advice=Advice(f"the token of --token or {TOKEN}", f"add the name to {ALLOWED_HOSTS}"),
+    )
+    return HttpHost(guard, control), application
+
+
+def _report_ready(held: ThreadedBroker, control: socket.socket, chosen: argparse.Namespace) -> None:
+    """Report the addresses to whoever waits. Raises LabError."""
+    host, port = control.getsockname()[:2]
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}/lab/v1"
+    bootstrap, options = held.broker.bootstrap, held.broker.options
+    text = f"{bootstrap}\n{url}\n"
+    try:
+        if chosen.ready_fd is not None:
+            os.write(chosen.ready_fd, text.encode())
+            os.close(chosen.ready_fd)
+        elif chosen.ready_file is not None:
+            path = Path(chosen.ready_file)
+            written = path.with_name(f"{path.name}.{os.getpid()}")
+            written.write_text(text)
+            written.replace(path)
+    except OSError as error:
+        raise LabError(f"cannot say that it is ready: {error.strerror}") from None
+    print(
+        f"eosin {VERSION} LAB ready on {bootstrap}, control {url} ({options.disk} disk, behaviour {options.behaviour},"
+        f" seed {held.broker.rules.seed})",
+        flush=True,
+    )
+
+
+def _read_on(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Stop when standard input ends."""
+    if not os.read(_STDIN, 4096):
+        loop.remove_reader(_STDIN)
+        stop.set()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
