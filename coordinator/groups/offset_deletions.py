@@ -28,7 +28,7 @@ class _GoneTopics:
     def __init__(self, matches: Callable[[str], bool]) -> None:
         self.matches = matches
         self.kept: set[Key] = set()
-        """What was committed since."""
+        """Offsets that were committed since."""
 
     def dooms(self, key: Key) -> bool:
         """True if the offset is one of those that go."""
