@@ -87,14 +87,15 @@ class _Turn:
         self._until_ms = 0
 
     def is_over(self) -> bool:
-        """True if the next marker is one of the next turn."""
+        """True if the next marker is one of the next turn, which then begins with it."""
         count = self._count
         self._count += 1
-        if count >= MARKERS_AT_ONCE:
-            return True
         if count == FEW_MARKERS:
             self._until_ms = self._clock.elapsed_ms() + TURN_MS
-        return count > FEW_MARKERS and self._clock.elapsed_ms() >= self._until_ms
+        if count < MARKERS_AT_ONCE and (count <= FEW_MARKERS or self._clock.elapsed_ms() < self._until_ms):
+            return False
+        self._count = 1
+        return True
 
 
 def _in_order() -> None:
@@ -139,7 +140,6 @@ class LocalMarkers:
                 if turn.is_over():
                     await next_turn()
                     check_order()
-                    turn = _Turn(self._clock)
                 key = (each.marker.producer_id, partition)
                 if partition.topic == CONSUMER_OFFSETS_TOPIC:
                     offsets.append((key, each.marker))

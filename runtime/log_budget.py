@@ -46,6 +46,11 @@ class LogBudget:
     def __len__(self) -> int:
         return len(self._windows)
 
+    def is_spent(self, cause: Hashable) -> bool:
+        """True if the next line of this cause would be left out."""
+        window = self._windows.get(cause)
+        return window is not None and not window.lines
+
     def allows(self, cause: Hashable, what: Any) -> bool:
         """True if a line of this cause may be written; else the line is counted."""
         window = self._windows.get(cause)

@@ -249,10 +249,19 @@ def _without(acls: list[Acl], removed: list[Acl]) -> list[Acl]:
     return left
 
 
-@lru_cache(maxsize=10_000)
+REMEMBERED_HOST_CHARS: Final = 64
+"""Longer texts are not remembered: they are no addresses, but any number of entries may name them."""
+
+
 def host_key(text: str) -> str | None:
     """A host as it is compared: `*`, or an address in one spelling; None for what is no address, which no peer has
     (security.md 4.3.6)."""
+    return remembered_key(text) if len(text) <= REMEMBERED_HOST_CHARS else remembered_key.__wrapped__(text)
+
+
+@lru_cache(maxsize=10_000)
+def remembered_key(text: str) -> str | None:
+    """The same of a short text."""
     if text == WILDCARD:
         return WILDCARD
     try:

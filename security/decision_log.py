@@ -2,9 +2,9 @@
 
 Denials are told at INFO, those that a rule calls quiet and all grants at DEBUG. Always true: equal denials have one
 line in 10 seconds, and the next one counts what was left out; a principal and address has a bounded number of
-lines in a second, and then one with the count (`LogBudget`), for one request may name 200,000 groups; what is left out
-costs neither a line nor an explanation; what is kept is bounded in bytes. What peers sent is escaped, so that none of
-them can forge a line.
+lines in a second, and a user who has logged in, from wherever, in ten, and then one with the count (`LogBudget`), for
+one request may name 200,000 groups; what is left out costs neither a line nor an explanation; what is kept is bounded
+in bytes. What peers sent is escaped, so that none of them can forge a line.
 """
 
 import logging
@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from eosin.model.address_group import address_group
+from eosin.model.principals import ANONYMOUS
 from eosin.model.resources import Operation, ResourceType
 from eosin.runtime.log_budget import LogBudget
 from eosin.runtime.logging_format import fields, shown
@@ -26,6 +27,8 @@ log: Final = logging.getLogger("eosin.authorizer")
 
 SAME_DENIAL_MS: Final = 10_000
 """For so long an equal denial is only counted."""
+LINES_OF_USER: Final = 40
+"""Of a user who has logged in, from all its addresses, in `SAME_DENIAL_MS`."""
 MAX_KINDS: Final = 1000
 """Denials that are told apart."""
 KEPT_CHARS: Final = 256
@@ -46,6 +49,7 @@ class LoggedDecisions:
         self._last: dict[tuple[object, ...], list[int]] = {}
         """The time at which each kind of denial was logged last, and the number left out since."""
         self._budget = LogBudget(clock, _log_left_out)
+        self._of_user = LogBudget(clock, _log_left_out, lines=LINES_OF_USER, window_ms=SAME_DENIAL_MS)
 
     @property
     def kinds(self) -> Collection[tuple[object, ...]]:
@@ -72,13 +76,24 @@ class LoggedDecisions:
         if last is not None and now_ms - last[0] < SAME_DENIAL_MS:
             last[1] += 1
             return
-        if not self._budget.allows((session.principal, address_group(session.host)), session):
+        if not self._has_a_line(session):
             return
         left_out = 0 if last is None else last[1]
         if last is None and len(self._last) >= MAX_KINDS:
             self._forget(now_ms)
         self._last[same] = [now_ms, 0]
         self._log(level, "denied", session, operation, kind, name, left_out=left_out)
+
+    def _has_a_line(self, session: "Session") -> bool:
+        """Count a line of an address, and of a user with all its addresses. An address of a user who has no lines left
+        is not counted: it would have a line with its count."""
+        user = session.principal
+        is_known = user != ANONYMOUS
+        if is_known and self._of_user.is_spent(user):
+            return self._of_user.allows(user, session)
+        if not self._budget.allows((user, address_group(session.host)), session):
+            return False
+        return not is_known or self._of_user.allows(user, session)
 
     def _forget(self, now_ms: int) -> None:
         """Make room: what is over goes, or else the oldest."""

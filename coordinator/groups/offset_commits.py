@@ -27,6 +27,13 @@ class Key(NamedTuple):
     partition: TopicPartition
 
 
+class Tombstones(NamedTuple):
+    """A batch that deletes some offsets."""
+
+    keys: Sequence[Key]
+    batch: bytes
+
+
 class Commits:
     """The offsets of one partition."""
 
@@ -40,6 +47,8 @@ class Commits:
         self._config = config
         self._group_appears = group_appears
         self._being_written: dict[str, dict[TopicPartition, int]] = {}
+        self.before_commit: Callable[[str, Sequence[OffsetToCommit]], None] = lambda group_id, offsets: None
+        """Called before offsets are written."""
 
     def is_being_written(self, group_id: str, partition: TopicPartition | None = None) -> bool:
         """True if a write for the group (and that partition) is in the log but not yet durable."""
@@ -60,6 +69,7 @@ class Commits:
 
     def commit(self, group_id: str, offsets: Sequence[OffsetToCommit], settled: Settled) -> None:
         """Commit offsets; `settled` is called once they are durable and visible."""
+        self.before_commit(group_id, offsets)
         now_ms = self._clock.now_ms()
         records = [group_records.offset_record(group_id, each, now_ms=now_ms) for each in offsets]
 
@@ -81,6 +91,7 @@ class Commits:
         producer_epoch: int,
     ) -> None:
         """Add offsets to a producer's transaction; they become visible with its COMMIT marker."""
+        self.before_commit(group_id, offsets)
         now_ms = self._clock.now_ms()
         records = [group_records.offset_record(group_id, each, now_ms=now_ms) for each in offsets]
 
@@ -107,34 +118,69 @@ class Commits:
 
         self._writer.write_marker(marker, now_ms=self._clock.now_ms(), settled=on_settled)
 
-    def delete(self, keys: Sequence[Key], settled: Settled, *, group_id: str | None = None) -> None:
-        """Delete offsets, committed and pending, and with `group_id` the record of that group.
+    def has(self, key: Key) -> bool:
+        """True if the log may hold an offset of this group and partition."""
+        offsets = self.offsets
+        return (
+            offsets.get(*key) is not None
+            or offsets.is_pending(*key)
+            or self.is_being_written(key.group_id, key.partition)
+        )
 
-        One batch, all or nothing, unless there are many thousands. Then the group's record comes last, and a batch that
-        is refused ends it: a group is never gone before its offsets.
-        """
-        records = [group_records.offset_tombstone(*key) for key in keys]
-        if group_id is not None:
-            records.append(group_records.group_tombstone(group_id))
-        pieces = list(group_records.in_batches(records))
+    def delete(self, keys: Sequence[Key], settled: Settled) -> None:
+        """Delete offsets, committed and pending, in one batch unless there are many thousands."""
+        now_ms = self._clock.now_ms()
+        pieces: list[Tombstones] = []
+        start = 0
+        for piece in group_records.in_batches([group_records.offset_tombstone(*key) for key in keys]):
+            batch = group_records.batch(piece, self._config, now_ms=now_ms)
+            pieces.append(Tombstones(keys[start : start + len(piece)], batch))
+            start += len(piece)
+
+        def piece_settled(outcomes: Sequence[ErrorCode], base_offset: int) -> None:
+            settled(max(outcomes, key=bool), base_offset)
+
+        self._write_all(pieces, piece_settled, lambda piece: partial(iter, piece.keys), self._remove)
+
+    def delete_group(self, group_id: str, pieces: Sequence[Tombstones], settled: Settled) -> None:
+        """Delete a group to which nobody commits meanwhile: `pieces` are about all its offsets, and the last one is
+        about the group as well, which so is never gone before they are. All of them go at once, when the last batch is
+        durable; a batch that is refused ends it."""
+
+        def all_settled(outcomes: Sequence[ErrorCode], base_offset: int) -> None:
+            error = max(outcomes, key=bool)
+            if error is ErrorCode.NONE:
+                self.offsets.remove_group(group_id)
+            else:
+                for piece, outcome in zip(pieces, outcomes, strict=True):
+                    if outcome is ErrorCode.NONE:
+                        self._remove(piece.keys, base_offset)
+            settled(error, base_offset)
+
+        self._write_all(pieces, all_settled, lambda piece: partial(iter, piece.keys[:1]), lambda keys, _: None)
+
+    def _write_all(
+        self,
+        pieces: Sequence[Tombstones],
+        settled: Callable[[Sequence[ErrorCode], int], None],
+        remembered: Callable[[Tombstones], Callable[[], Iterable[Key]]],
+        apply: Callable[[Sequence[Key], int], None],
+    ) -> None:
+        """Write one batch after the other until one is refused; `settled` hears of all."""
         outcomes: list[ErrorCode] = []
 
         def piece_settled(error: ErrorCode, base_offset: int) -> None:
             outcomes.append(error)
             if len(outcomes) == len(pieces):
-                settled(max(outcomes, key=bool), base_offset)
+                settled(outcomes, base_offset)
 
         now_ms = self._clock.now_ms()
-        start = 0
         for piece in pieces:
             refused = next(filter(None, outcomes), None)
             if refused is not None:
                 piece_settled(refused, NO_OFFSET)
-                continue
-            piece_keys = keys[start : start + len(piece)]
-            start += len(piece)
-            batch = group_records.batch(piece, self._config, now_ms=now_ms)
-            self._write(batch, now_ms, partial(iter, piece_keys), partial(self._remove, piece_keys), piece_settled)
+            else:
+                self._write(piece.batch, now_ms, remembered(piece), partial(apply, piece.keys), piece_settled)
 
     def _remove(self, keys: Sequence[Key], _: int) -> None:
         for key in keys:

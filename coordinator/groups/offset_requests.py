@@ -315,7 +315,8 @@ class OffsetRequests:
         store = shard.commits.offsets
         wanted = partitions
         if wanted is None:
-            wanted = list(store.partitions(group_id) if require_stable else store.committed(group_id))
+            held = store.partitions(group_id) if require_stable else store.committed(group_id)
+            wanted = [each for each in held if not shard.deletions.dooms(group_id, each)]
 
         def fetched(partition: TopicPartition) -> FetchedOffset:
             if require_stable and store.is_pending(group_id, partition):
@@ -352,7 +353,7 @@ class OffsetRequests:
 
     def _fetch_one(self, shard: Shard, group_id: str, partition: TopicPartition) -> FetchedOffset:
         value = shard.commits.offsets.get(group_id, partition)
-        if value is None:
+        if value is None or shard.deletions.dooms(group_id, partition):
             return FetchedOffset(partition)
         return FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata)
 

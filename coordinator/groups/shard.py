@@ -5,7 +5,7 @@ A group and its offsets live and die together here: loading, deleting, expiring 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from functools import lru_cache, partial
 from typing import Final
@@ -16,6 +16,7 @@ from eosin.coordinator.groups.log.loader import Loader
 from eosin.coordinator.groups.log.records import REMEMBERED_CHARS
 from eosin.coordinator.groups.log.writer import LogWriter, Settled
 from eosin.coordinator.groups.offset_commits import Commits, Key
+from eosin.coordinator.groups.offset_deletions import OffsetDeletions
 from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.events import DeleteFailed, Deleting, GroupLoaded, Unloaded
@@ -77,6 +78,14 @@ class Shard:
             writer=self._writer, clock=session_clock or clock, config=config, holds_offsets=self.commits.holds
         )
         self.runner.observer = self.commits.observer = observer
+        self.deletions = OffsetDeletions(
+            self.commits,
+            clock=clock,
+            config=config,
+            is_active=lambda: self.state is ShardState.ACTIVE,
+            settled=partial(_report, "delete the offsets of a deleted topic"),
+        )
+        self.commits.before_commit = self.deletions.before_commit
         self._deleted_topics: dict[str, None] = {}
 
     @property
@@ -137,6 +146,7 @@ class Shard:
         for group_id in list(self.groups):
             self.runner.happen(group_id, Unloaded())
         self.groups.clear()
+        self.deletions.close()
         self._writer.close(ErrorCode.NOT_COORDINATOR)
 
     # Groups
@@ -161,7 +171,7 @@ class Shard:
             self._delete_with_offsets(group_id, list(self.commits.partitions(group_id)), settled)
 
     def _delete_with_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition], settled: Settled | None = None
+        self, group_id: str, partitions: Sequence[TopicPartition], settled: Settled | None = None
     ) -> None:
         def on_settled(error: ErrorCode, base_offset: int) -> None:
             if error is not ErrorCode.NONE:
@@ -172,7 +182,7 @@ class Shard:
                 settled(error, base_offset)
 
         self.runner.happen(group_id, Deleting())
-        self.commits.delete([Key(group_id, each) for each in partitions], on_settled, group_id=group_id)
+        self.deletions.delete_group(group_id, partitions, on_settled)
 
     # Offsets that go away by themselves
 
@@ -198,23 +208,13 @@ class Shard:
             return
         gone = frozenset(topics)
         if self.state is ShardState.ACTIVE:
-            self._delete_where(lambda topic: topic in gone)
+            self.deletions.forget(lambda topic: topic in gone)
 
     def keep_topics(self, topics: Iterable[str]) -> None:
         """Delete every offset of other topics than these."""
         known = frozenset(topics)
         if self.state is ShardState.ACTIVE:
-            self._delete_where(lambda topic: topic not in known)
-
-    def _delete_where(self, matches: Callable[[str], bool]) -> None:
-        keys = [
-            Key(group_id, partition)
-            for group_id in self.commits.group_ids()
-            for partition in self.commits.partitions(group_id)
-            if matches(partition.topic)
-        ]
-        if keys:
-            self.commits.delete(keys, partial(_report, "delete the offsets of a deleted topic"))
+            self.deletions.forget(lambda topic: topic not in known)
 
 
 def _report(what: str, error: ErrorCode, _: int) -> None:

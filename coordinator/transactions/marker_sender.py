@@ -9,7 +9,7 @@ Nothing assumes that a partition is local: each attempt asks for the partition's
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from eosin.coordinator.transactions.ports import MarkersForPartitions, MarkerTarget, MarkerTargets, TransactionObserver
@@ -21,9 +21,13 @@ from eosin.runtime.backoff import backoff_ms
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock, Timer
 from eosin.runtime.start_now import start_now
+from eosin.runtime.turns import TurnQueue
 from eosin.storage.results.log_results import Marker
 
 _LOG: Final = logging.getLogger(__name__)
+
+SENT_AT_ONCE: Final = 1000
+"""Partitions of one transaction whose markers are sent in one turn of the event loop: one takes 2 us or more."""
 
 Answers = Mapping[tuple[int, TopicPartition], ErrorCode]
 
@@ -109,6 +113,7 @@ class MarkerSender:
         self._config = config
         self.observer: TransactionObserver | None = None
         self._jobs: dict[MarkerJob, None] = {}
+        self._parts = TurnQueue(clock, steps_per_turn=1)
         self._tasks: dict[asyncio.Task[Answers], None] = {}
 
     def send(self, job: MarkerJob) -> None:
@@ -150,16 +155,36 @@ class MarkerSender:
     def _attempt(self, job: MarkerJob) -> None:
         job.retry = None
         job.attempts += 1
-        by_target = self._by_target(job)
-        # Set before the first target is asked: an answer that comes at once must not count as the last.
-        job.in_flight = len(by_target) + 1
-        for target, partitions in by_target.items():
-            self._send(job, target, partitions)
+        job.in_flight = 1  # until all are sent: an answer that comes at once must not count as the last
+        partitions = list(job.remaining)
+        if len(partitions) <= SENT_AT_ONCE:
+            self._send_all(job, partitions)
+            self._handle_results(job, {})
+        else:
+            self._parts.add(self._steps(job, partitions))
+
+    def _steps(self, job: MarkerJob, partitions: Sequence[TopicPartition]) -> Iterator[None]:
+        """Send the markers of very many partitions, some in each turn of the event loop from the next one on: to order
+        them has taken this one."""
+        yield
+        for start in range(0, len(partitions), SENT_AT_ONCE):
+            if job not in self._jobs:
+                return
+            self._send_all(job, partitions[start : start + SENT_AT_ONCE])
+            yield
         self._handle_results(job, {})
 
-    def _by_target(self, job: MarkerJob) -> dict[MarkerTarget, list[TopicPartition]]:
+    def _send_all(self, job: MarkerJob, partitions: Sequence[TopicPartition]) -> None:
+        by_target = self._by_target(job, partitions)
+        job.in_flight += len(by_target)
+        for target, theirs in by_target.items():
+            self._send(job, target, theirs)
+
+    def _by_target(
+        self, job: MarkerJob, partitions: Sequence[TopicPartition]
+    ) -> dict[MarkerTarget, list[TopicPartition]]:
         by_target: dict[MarkerTarget, list[TopicPartition]] = {}
-        for partition in list(job.remaining):
+        for partition in partitions:
             target = self._targets.target(partition)
             if not isinstance(target, ErrorCode):
                 by_target.setdefault(target, []).append(partition)

@@ -10,8 +10,13 @@ from waiting import until
 
 from eosin.broker.handlers.registry import BY_KEY
 from eosin.coordinator.groups.rules.group import Group
+from eosin.coordinator.groups.rules.offset_store import CommittedOffset, OffsetStore
+from eosin.coordinator.groups.shard import Shard
 from eosin.model.quota_table import USER, QuotaKey
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
+from eosin.protocol.schemas.delete_groups import DeleteGroupsRequest
+from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from eosin.protocol.schemas.describe_client_quotas import DescribeClientQuotasRequest
 from eosin.protocol.schemas.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from eosin.protocol.schemas.describe_producers import DescribeProducersRequest, TopicRequest
@@ -24,6 +29,12 @@ MANY = 20_000
 TOPICS = 150
 
 
+def held_offsets(broker: GuardedBroker) -> OffsetStore:
+    shard = broker.server.services.groups._shards.of_group("held")
+    assert isinstance(shard, Shard)
+    return shard.commits.offsets
+
+
 async def kept_by(broker: GuardedBroker, key: ApiKey, request: Message) -> LoopSteps:
     """The longest step of a broker that answers this request."""
     peer = broker.peer(ADMIN)
@@ -32,6 +43,8 @@ async def kept_by(broker: GuardedBroker, key: ApiKey, request: Message) -> LoopS
     with LoopSteps() as steps:
         steps.begin(peer.transport.feed, frame, piece=len(frame))
         await until(lambda: len(sent) >= 4 + int.from_bytes(sent[:4], "big") > 4, every_s=0.001)
+        offsets = held_offsets(broker)
+        await until(lambda: not offsets.committed("held"), every_s=0.001)  # those of a topic go after the answer
     assert len(peer.answers()) == 1
     return steps
 
@@ -46,6 +59,14 @@ def hold_groups(broker: GuardedBroker) -> None:
     shard = next(iter(broker.server.services.groups._shards))
     for number in range(2 * MANY):
         shard.groups[f"g-{number}"] = Group(f"g-{number}")
+
+
+def hold_offsets(broker: GuardedBroker) -> None:
+    shard = broker.server.services.groups._shards.of_group("held")
+    assert isinstance(shard, Shard)
+    shard.create_group("held")
+    for number in range(MANY):
+        shard.commits.offsets.put("held", TopicPartition("t-1", number), CommittedOffset(number, -1, "", 0))
 
 
 def hold_quotas(broker: GuardedBroker) -> None:
@@ -66,6 +87,12 @@ ASKED: dict[str, tuple[Callable[[GuardedBroker], None], ApiKey, Message]] = {
     ),
     "all groups": (hold_groups, ApiKey.LIST_GROUPS, ListGroupsRequest()),
     "all quotas": (hold_quotas, ApiKey.DESCRIBE_CLIENT_QUOTAS, DescribeClientQuotasRequest()),
+    "a group with many offsets goes": (hold_offsets, ApiKey.DELETE_GROUPS, DeleteGroupsRequest(("held",))),
+    "a topic goes of which many offsets are committed": (
+        hold_offsets,
+        ApiKey.DELETE_TOPICS,
+        DeleteTopicsRequest((DeleteTopicState("t-1"),), (), 10_000),
+    ),
 }
 
 

@@ -2,19 +2,27 @@
 
 import asyncio
 import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 from coordinator_fakes import ORDERS_0, ORDERS_1, PAYMENTS_0, FakePartitions
+from loop_steps import LoopSteps
 from manual_clock import ManualClock
 
-from eosin.coordinator.transactions.marker_sender import MarkerJob, MarkerSender
+from eosin.coordinator.transactions.marker_sender import SENT_AT_ONCE, MarkerJob, MarkerSender
+from eosin.coordinator.transactions.ports import MarkersForPartitions
 from eosin.coordinator.transactions.rules.config import TransactionConfig
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
 from eosin.runtime.chance import SeededChance
 from eosin.storage.results.log_results import Marker
 
 pytestmark = pytest.mark.virtual
 
+MOST_S = 0.025
+"""Of processor time, for a step of the event loop."""
 COMMIT = Marker(producer_id=7, producer_epoch=5, commit=True, coordinator_epoch=3)
 
 
@@ -50,6 +58,44 @@ def test_markers_that_are_written_at_once_are_reported_before_send_returns() -> 
     assert sending.written == [job]
     assert sending.partitions.calls == 1
     assert sending.partitions[ORDERS_0].markers == sending.partitions[PAYMENTS_0].markers == [COMMIT]
+
+
+class _AtOnce:
+    """A target that answers at once, and notes how many markers it got in each turn."""
+
+    def __init__(self) -> None:
+        self.counts: list[int] = []
+        self.drops: Callable[[], None] = lambda: None
+
+    async def write_markers(self, markers: Sequence[MarkersForPartitions]) -> Mapping[Any, ErrorCode]:
+        (each,) = markers
+        self.counts.append(len(each.partitions))
+        self.drops()
+        return {(each.marker.producer_id, partition): ErrorCode.NONE for partition in each.partitions}
+
+
+async def test_the_markers_of_tens_of_thousands_of_partitions_are_sent_in_turns() -> None:
+    sending, target = Sending(), _AtOnce()
+    partitions = [TopicPartition("orders", index) for index in range(50_000)]
+    with patch.object(sending.partitions, "target", lambda partition: target), LoopSteps() as steps:
+        job = steps.begin(sending.send, *partitions)
+        for _ in range(2 * len(partitions) // SENT_AT_ONCE):
+            await asyncio.sleep(0)
+    assert sending.written == [job]
+    assert not job.remaining
+    assert target.counts == [SENT_AT_ONCE] * (50_000 // SENT_AT_ONCE)
+    assert steps.longest_s < MOST_S, (steps.longest, steps.longest_s)
+
+
+async def test_a_job_that_is_dropped_between_two_turns_sends_no_more() -> None:
+    sending, target = Sending(), _AtOnce()
+    target.drops = lambda: sending.sender.drop(4)
+    with patch.object(sending.partitions, "target", lambda partition: target):
+        sending.send(*(TopicPartition("orders", index) for index in range(3 * SENT_AT_ONCE)))
+        for _ in range(10):
+            await asyncio.sleep(0)
+    assert target.counts == [SENT_AT_ONCE]
+    assert sending.written == []
 
 
 def test_a_transaction_without_partitions_has_all_its_markers() -> None:

@@ -12,7 +12,7 @@ from eosin.model.acls import Acl, PatternType, Permission
 from eosin.model.principals import Principal
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.security import authorizer as module
-from eosin.security.acl_index import AclIndex, host_key
+from eosin.security.acl_index import REMEMBERED_HOST_CHARS, AclIndex, host_key, remembered_key
 from eosin.security.authorizer import REMEMBERED, REMEMBERED_CHARS, StandardAuthorizer
 from eosin.security.session import Session
 
@@ -332,3 +332,12 @@ def test_a_host_has_one_key() -> None:
     assert host_key("*") == "*"
     assert host_key("0:0:0:0:0:ffff:a00:1") == host_key("10.0.0.1") == "10.0.0.1"
     assert host_key("broker") is None
+
+
+def test_of_long_hosts_no_key_is_remembered() -> None:
+    assert host_key("h" * REMEMBERED_HOST_CHARS) is None
+    before = remembered_key.cache_info().currsize
+    for number in range(1, 100):
+        assert host_key(f"h{number}" + "x" * 30_000) is None
+        assert host_key(f"fe80::{number:x}%" + "e" * REMEMBERED_HOST_CHARS) == f"fe80::{number:x}"
+    assert remembered_key.cache_info().currsize == before

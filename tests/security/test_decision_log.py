@@ -11,7 +11,7 @@ from eosin.model.resources import Operation, ResourceType
 from eosin.runtime.log_budget import LINES, MAX_CAUSES, WINDOW_MS
 from eosin.runtime.logging_format import TextFormatter
 from eosin.security.authorizer import AccessDecision
-from eosin.security.decision_log import KEPT_CHARS, MAX_KINDS, LoggedDecisions
+from eosin.security.decision_log import KEPT_CHARS, LINES_OF_USER, MAX_KINDS, SAME_DENIAL_MS, LoggedDecisions
 from eosin.security.session import Session
 
 MALLORY = Session(principal=Principal("User", "mallory"), host="10.0.0.1", api="FIND_COORDINATOR")
@@ -109,6 +109,26 @@ def test_addresses_of_one_ipv6_network_count_as_one(log: Log) -> None:
     for index in range(1000):
         log.deny(Session(principal=MALLORY.principal, host=f"2001:db8::{index:x}"), f"group-{index}")
     assert len(log.lines) == LINES
+
+
+def test_a_user_has_some_lines_however_many_addresses_it_comes_from(log: Log) -> None:
+    """And at whatever pace: this one never spends all that one address has."""
+    for number in range(600):
+        for index in range(LINES - 1):
+            log.deny(Session(principal=MALLORY.principal, host=f"10.0.0.{number % 200}"), f"group-{number}-{index}")
+        log.clock.advance(WINDOW_MS // 10)
+    windows = 600 * (WINDOW_MS // 10) // SAME_DENIAL_MS
+    assert len(log.lines) == LINES_OF_USER + windows
+    counts = [int(line.partition("left_out=")[2].split()[0]) for line in log.lines if "left_out" in line]
+    assert sum(counts) == 600 * (LINES - 1) - LINES_OF_USER, "all are counted"
+    log.deny(ALICE, "orders")
+    assert "User:alice" in log.lines[-1]
+
+
+def test_those_who_did_not_log_in_are_different_ones_at_each_address(log: Log) -> None:
+    for number in range(200):
+        log.deny(Session(host=f"10.0.0.{number}"), f"group-{number}")
+    assert len(log.lines) == 200
 
 
 def test_equal_denials_use_up_no_lines(log: Log) -> None:

@@ -1,12 +1,14 @@
 """Committing, reading and deleting offsets through the service (groups.md 8, 9, 11 and 14)."""
 
 import asyncio
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 from group_fakes import Broker, listed_groups, subscription, turns
 
 from eosin.coordinator.groups.log.records import OffsetWritten, read
+from eosin.coordinator.groups.offset_deletions import DELETED_AT_ONCE, STEPS_PER_TURN
 from eosin.coordinator.groups.offset_requests import COMMITTED_PER_TURN, Committer, FetchedOffset
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.effects import JoinResult
@@ -14,9 +16,10 @@ from eosin.coordinator.groups.rules.events import LeavingMember
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
 from eosin.protocol.records.batch import iter_records
 from eosin.runtime.turns import TURN_MS
+from eosin.storage.results.log_results import Marker, Refused
 
 P0, P1, AUDIT = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("audit", 0)
 OK = ErrorCode.NONE
@@ -370,6 +373,78 @@ async def test_a_topic_deleted_while_offsets_are_loaded_is_not_forgotten(broker:
     async with broker.loading():
         broker.groups.topic_deleted("orders")
     assert await fetch(broker, P0, AUDIT) == [-1, 2]
+
+
+# Deleting very many
+
+
+VERY_MANY = 2 * DELETED_AT_ONCE * STEPS_PER_TURN
+
+
+async def commit_very_many(broker: Broker) -> list[TopicPartition]:
+    partitions = [TopicPartition("orders", index) for index in range(VERY_MANY)]
+    assert set(await commit(broker, *(OffsetToCommit(each, 1) for each in partitions))) == {OK}
+    return partitions
+
+
+async def test_a_group_of_very_many_offsets_has_all_of_them_or_none(broker: Broker) -> None:
+    partitions = await commit_very_many(broker)
+    deleting = asyncio.ensure_future(broker.groups.delete_groups(["g"]))
+    seen = []
+    while not deleting.done():
+        await asyncio.sleep(0)
+        (shard,) = broker.groups._shards
+        seen.append(len(shard.commits.offsets.committed("g")))
+        assert await commit(broker, OffsetToCommit(P0, 2)) == [ErrorCode.COORDINATOR_NOT_AVAILABLE] or seen[-1] < 2
+    assert await deleting == [OK]
+    assert VERY_MANY in seen, "not all in one turn"
+    assert set(seen) <= {0, 1, VERY_MANY}
+    await broker.crash()
+    assert set(await fetch(broker, *partitions[1:])) == {-1}
+
+
+async def test_a_delete_of_very_many_offsets_that_fails_in_the_middle_is_seen_as_the_log_has_it(
+    broker: Broker,
+) -> None:
+    partitions = await commit_very_many(broker)
+    append, left = broker.log.append, [3]
+
+    def refuses_the_fourth(*args: Any, **kwargs: Any) -> Any:
+        left[0] -= 1
+        return append(*args, **kwargs) if left[0] >= 0 else Refused(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    with patch.object(broker.log, "append", refuses_the_fourth):
+        assert await broker.groups.delete_groups(["g"]) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    for _ in range(2):
+        assert await fetch(broker, *partitions) == [-1] * 3 * DELETED_AT_ONCE + [1] * (VERY_MANY - 3 * DELETED_AT_ONCE)
+        await broker.crash()
+
+
+async def test_what_is_committed_while_a_topics_very_many_offsets_go_stays(broker: Broker) -> None:
+    """The topic is there again, under its name."""
+    partitions = await commit_very_many(broker)
+    old, new, pending = partitions[-3:]
+    broker.groups.topic_deleted("orders")
+    assert await fetch(broker, old, new) == [-1, -1], "the offsets of another topic"
+    assert await commit(broker, OffsetToCommit(new, 0)) == [OK]
+    added = await broker.groups.offsets.commit_in_transaction(
+        "g",
+        [OffsetToCommit(pending, 5)],
+        transactional_id="tx",
+        producer=ProducerIdAndEpoch(1, 0),
+        committer=NOBODY,
+        api_version=4,
+    )
+    assert added == [OK]
+    (shard,) = broker.groups._shards
+    assert len(shard.commits.offsets.committed("g")) > DELETED_AT_ONCE, "the others are still there"
+    assert await fetch(broker, new, pending) == [0, -1]
+    await turns()
+    assert set(shard.commits.offsets.committed("g")) == {new}
+    await broker.groups.write_markers(0, Marker(1, 0, True, 0))
+    for _ in range(2):
+        assert await fetch(broker, *partitions) == [-1] * (VERY_MANY - 2) + [0, 5]
+        await broker.crash()
 
 
 # Expiry

@@ -1,0 +1,123 @@
+"""`OffsetDeletions`: many offsets go, some in each turn of the event loop (groups.md 14).
+
+Always true: a group keeps all its offsets or loses all of them, unless its log fails in the middle; and what is
+committed while the offsets of a topic go stays, since whoever commits for one of them has the old one deleted first.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from eosin.coordinator.groups.log import records as group_records
+from eosin.coordinator.groups.log.writer import NO_OFFSET, Settled
+from eosin.coordinator.groups.offset_commits import Commits, Key, Tombstones
+from eosin.coordinator.groups.rules.config import GroupConfig
+from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import TopicPartition
+from eosin.runtime.clock import Clock
+from eosin.runtime.turns import TurnQueue
+
+DELETED_AT_ONCE: Final = 200
+"""In one step: an offset takes some 5 us."""
+STEPS_PER_TURN: Final = 5
+
+
+class _GoneTopics:
+    """Topics of which the offsets are being deleted."""
+
+    def __init__(self, matches: Callable[[str], bool]) -> None:
+        self.matches = matches
+        self.kept: set[Key] = set()
+        """Offsets that were committed since."""
+
+    def dooms(self, key: Key) -> bool:
+        """True if the offset is one of those that go."""
+        return self.matches(key.partition.topic) and key not in self.kept
+
+
+class OffsetDeletions:
+    """The deletions of one partition of `__consumer_offsets`."""
+
+    def __init__(
+        self, commits: Commits, *, clock: Clock, config: GroupConfig, is_active: Callable[[], bool], settled: Settled
+    ) -> None:
+        """`settled` hears of each write that deletes offsets of topics."""
+        self._commits = commits
+        self._clock = clock
+        self._config = config
+        self._is_active = is_active
+        self._settled = settled
+        self._queue: TurnQueue | None = None  # few partitions ever delete anything
+        self._gone: list[_GoneTopics] = []
+
+    def delete_group(self, group_id: str, partitions: Sequence[TopicPartition], settled: Settled) -> None:
+        """Delete a group, to which nobody may commit meanwhile, with all its offsets."""
+        self._begin(self._group_steps(group_id, partitions, settled))
+
+    def forget(self, matches: Callable[[str], bool]) -> None:
+        """Delete the offsets of the topics that match, in all groups."""
+        if self._commits.group_ids():
+            gone = _GoneTopics(matches)
+            self._gone.append(gone)
+            self._begin(self._topic_steps(gone))
+
+    def before_commit(self, group_id: str, offsets: Sequence[OffsetToCommit]) -> None:
+        """Delete what these offsets would follow, where it is to go: they themselves stay."""
+        keys = [Key(group_id, each.partition) for each in offsets] if self._gone else []
+        for gone in self._gone:
+            doomed = [key for key in keys if gone.dooms(key)]
+            gone.kept.update(doomed)
+            held = [key for key in dict.fromkeys(doomed) if self._commits.has(key)]
+            if held:
+                self._commits.delete(held, self._settled)
+
+    def dooms(self, group_id: str, partition: TopicPartition) -> bool:
+        """True if what is committed for the partition is about to go."""
+        return bool(self._gone) and any(gone.dooms(Key(group_id, partition)) for gone in self._gone)
+
+    def close(self) -> None:
+        """End what has begun. Its shard is active no more."""
+        if self._queue is not None:
+            self._queue.finish()
+
+    def _begin(self, steps: Iterator[None]) -> None:
+        if self._queue is None:
+            self._queue = TurnQueue(self._clock, steps_per_turn=STEPS_PER_TURN)
+        self._queue.add(steps)
+
+    def _group_steps(self, group_id: str, partitions: Sequence[TopicPartition], settled: Settled) -> Iterator[None]:
+        """All batches are made before the first is written."""
+        now_ms = self._clock.now_ms()
+        pieces: list[Tombstones] = []
+        for start in range(0, len(partitions) or 1, DELETED_AT_ONCE):
+            if pieces:
+                yield
+            keys = [Key(group_id, each) for each in partitions[start : start + DELETED_AT_ONCE]]
+            records = [group_records.offset_tombstone(*key) for key in keys]
+            if start + DELETED_AT_ONCE >= len(partitions):
+                records.append(group_records.group_tombstone(group_id))
+            pieces.append(Tombstones(keys, group_records.batch(records, self._config, now_ms=now_ms)))
+        if self._is_active():
+            self._commits.delete_group(group_id, pieces, settled)
+        else:
+            settled(ErrorCode.NOT_COORDINATOR, NO_OFFSET)
+
+    def _topic_steps(self, gone: _GoneTopics) -> Iterator[None]:
+        doomed: list[Key] = []
+        seen = 0
+        for group_id in self._commits.group_ids():
+            for partition in self._commits.partitions(group_id):
+                seen += 1
+                if gone.matches(partition.topic):
+                    doomed.append(Key(group_id, partition))
+                if seen == DELETED_AT_ONCE:
+                    self._delete(gone, doomed)
+                    doomed, seen = [], 0
+                    yield
+        self._delete(gone, doomed)
+        self._gone.remove(gone)
+
+    def _delete(self, gone: _GoneTopics, doomed: Sequence[Key]) -> None:
+        keys = [key for key in doomed if gone.dooms(key)]
+        if keys and self._is_active():
+            self._commits.delete(keys, self._settled)
