@@ -23,6 +23,7 @@ _GROUPS: Final = {
     "run": {
         "serve": "run a broker",
         "testing": "run a throwaway broker for tests in any language",
+        "lab": "take an application through incidents, and judge what it does",
         "console": "show any cluster in a browser; --demo: a throwaway broker",
         "health": "tell by the exit code whether a broker answers",
         "format": "make an empty directory that of a broker of a quorum",
@@ -59,7 +60,7 @@ _GROUPS: Final = {
 }
 """Commands with what they do, by the headings of `eosin --help`."""
 COMMANDS: Final = {name: what for group in _GROUPS.values() for name, what in group.items()}
-_ROOMS: Final = ("testing", "pipeline")
+_ROOMS: Final = ("testing", "lab", "pipeline")
 """Commands of rooms of their own, installed with them."""
 _MEANT: Final = {
     "topic": "topics",

@@ -19,7 +19,7 @@ from eosin.cli.common.arguments import Parser
 
 pytestmark = pytest.mark.process
 
-OURS = [name for name in COMMANDS if name not in ("testing", "pipeline")]
+OURS = [name for name in COMMANDS if name not in ("testing", "lab", "pipeline")]
 
 
 def parser_of(command: str) -> Parser:
