@@ -136,7 +136,7 @@ def _all_runs(plan: Plan, scenarios: Sequence[Scenario], seed: int, asked: argpa
     print(line_of(reference.result), flush=True)
     results: list[Result] = []
     if reference.result.verdict == PASS:
-        plan = msgspec.structs.replace(plan, group=reference.group)
+        plan = msgspec.structs.replace(plan, group=reference.group, transactional_ids=reference.transactional_ids)
         work = [(each, seed + number) for each in scenarios for number in range(asked.repeat)]
 
         def one(item: tuple[Scenario, int]) -> Outcome:
@@ -173,9 +173,9 @@ def _plan(asked: argparse.Namespace, application: Sequence[str]) -> Plan:
         outputs,
         tuple(feed),
         Judge(asked.judge, id_named(asked.id)),
-        asked.group,
-        asked.restarts,
-        asked.timeout,
+        group=asked.group,
+        restarts=asked.restarts,
+        timeout_s=asked.timeout,
     )
 
 

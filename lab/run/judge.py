@@ -11,7 +11,7 @@ from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ReadRecord
 from eosin.lab.verdict.exactly_once import IDS, LAST_VALUE, MULTISET, Criteria, IdOf, exactly_once, id_of_record
-from eosin.lab.verdict.findings import DIFFERENT, Finding, Verdict
+from eosin.lab.verdict.findings import DIFFERENT, LOST, STUCK, Finding, Verdict
 from eosin.lab.verdict.operations import VerdictOperations
 
 Pair = tuple[bytes | None, bytes | None]
@@ -47,7 +47,7 @@ class Judge:
             return exactly_once(facts, Criteria(by=IDS, id_of=self._id_of, ordered=False))
         by = LAST_VALUE if self._way == LAST_VALUE else MULTISET
         if not self._command:
-            return exactly_once(facts, Criteria(by=by, reference=reference))
+            return _without_unread(exactly_once(facts, Criteria(by=by, reference=reference)))
         found = exactly_once(facts, Criteria(by=MULTISET, reference=output_of(eosin, outputs)))
         complaint = self._complaint(eosin, input, outputs)
         if complaint is None:
@@ -70,6 +70,14 @@ class Judge:
         if done.returncode == 0:
             return None
         return tuple((done.stdout + done.stderr).splitlines()) or (f"it exits with {done.returncode}",)
+
+
+def _without_unread(verdict: Verdict) -> Verdict:
+    """The verdict of a comparison with all of the reference: of input that is not read, no output is lost."""
+    if not verdict.of(STUCK):
+        return verdict
+    found = tuple(each for each in verdict.findings if each.kind not in (LOST, DIFFERENT))
+    return Verdict(found, verdict.input_records, verdict.output_records, verdict.is_moving)
 
 
 def output_of(eosin: BrokerApi, outputs: Sequence[str]) -> list[Pair]:

@@ -1,5 +1,6 @@
 """`run_one`: one scenario with one application, from a fresh broker to the verdict."""
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -9,6 +10,7 @@ from eosin.lab.broker import Broker
 from eosin.lab.common.errors import LabError
 from eosin.lab.run.judge import Pair, output_of
 from eosin.lab.run.results import FAIL, NOT_EXERCISED, PASS, REFERENCE, SKIPPED, Result
+from eosin.lab.ready_made import aged
 from eosin.lab.run.staged_app import Plan, StagedApp
 from eosin.lab.scenarios.scenario import Expectation, NotExercised, NotPossible, Scenario
 from eosin.lab.verdict.findings import OPEN, STUCK, Verdict
@@ -16,6 +18,8 @@ from eosin.runtime.clock import SystemClock
 
 DIED: Final = "died"
 QUIET_MS: Final = 100
+SETTINGS: Final = {"log.retention.ms": "-1"}
+"""Of the broker: after an idle week the output is there to be judged."""
 LINES: Final = 30
 """Of the transcript in a report."""
 
@@ -26,6 +30,7 @@ class Outcome(NamedTuple):
     result: Result
     output: list[Pair]
     group: str | None
+    transactional_ids: tuple[str, ...] = ()
 
 
 def run_one(
@@ -37,7 +42,10 @@ def run_one(
     began_ms = clock.elapsed_ms()
     folder.mkdir(parents=True, exist_ok=True)
     topics = {plan.input: plan.partitions, **dict.fromkeys(plan.outputs, plan.partitions)}
-    with Broker(topics=topics, seed=seed) as eosin:
+    snapshot = None
+    if scenario is not None and scenario.is_aged:
+        snapshot = asyncio.run(aged(plan.transactional_ids))
+    with Broker(topics=topics, seed=seed, snapshot=snapshot, settings=SETTINGS) as eosin:
         app = StagedApp(eosin, plan, folder)
         expectation, excuse = Expectation(), ""
         try:
@@ -49,6 +57,8 @@ def run_one(
                     expectation = scenario.stage(eosin, app, seed) or expectation
                 except NotExercised as why:
                     excuse = str(why)
+                except LabError as why:
+                    excuse = f"the lab could not stage it: {why}"
                 except NotPossible as why:
                     return Outcome(_skipped(scenario, seed, str(why)), [], None)
             rules = tuple(f"{each.words}: fired {each.fired} times" for each in eosin.faults.rules())
@@ -79,7 +89,7 @@ def run_one(
             tuple(eosin.history.transcript()[-LINES:]) if kinds else (),
             app.last_lines if kinds else (),
         )
-        return Outcome(result, output_of(eosin, plan.outputs), group)
+        return Outcome(result, output_of(eosin, plan.outputs), group, _ids(app))
 
 
 def _kinds(verdict: Verdict, expectation: Expectation, *, is_well: bool, is_dead: bool) -> tuple[str, ...]:
@@ -92,6 +102,13 @@ def _kinds(verdict: Verdict, expectation: Expectation, *, is_well: bool, is_dead
     elif not is_well and STUCK not in expectation.forgiven:
         found[STUCK] = None
     return tuple(found)
+
+
+def _ids(app: StagedApp) -> tuple[str, ...]:
+    try:
+        return app.transactional_ids
+    except NotExercised:
+        return ()
 
 
 def _why_stuck(eosin: Broker, app: StagedApp) -> str:

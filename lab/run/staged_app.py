@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import count as numbers
 from pathlib import Path
 from typing import Final, TypeVar
@@ -30,6 +31,8 @@ class Plan(msgspec.Struct, frozen=True):
     outputs: tuple[str, ...]
     feed: tuple[FedRecord, ...]
     judge: Judge
+    transactional_ids: tuple[str, ...] = ()
+    """Those of the reference run."""
     group: str | None = None
     """None until the reference run has shown it."""
     restarts: int = 5
@@ -48,6 +51,8 @@ class StagedApp:
         self._running: list[Supervised] = []
         self._ended: Final[list[Supervised]] = []
         self._committed_before = 0
+        self._buried = 0
+        """Exits of which the group has been told."""
         self._pausing: Final = threading.Event()
 
     # What a scenario has (`App`)
@@ -108,6 +113,8 @@ class StagedApp:
         """Wait until the input is consumed; False if it is not."""
         limit = WaitLimit(timeout)
         while not self.is_dead:
+            if len(self.exits) > self._buried:
+                self._bury()
             left_s = limit.left_ms() / 1000
             group = self._plan.group or self.seen_group
             if group is None:
@@ -136,8 +143,9 @@ class StagedApp:
         self._stop(self._running[-1])
 
     def restart(self) -> None:
-        """Kill it, and start it again."""
+        """Kill it, and start it again; its group is told at once that the old one is gone."""
         self._running[-1].kill()
+        self._bury()
 
     def pause(self) -> None:
         """Stop its process, as a long collection of garbage or a full swap does."""
@@ -184,6 +192,15 @@ class StagedApp:
                 if any(one.topic == self.input for one in each.partitions):
                     return each.group
         return None
+
+    def _bury(self) -> None:
+        """Remove the members of a group, of which some are dead: who is alive joins again. It would take the length of
+        a session otherwise."""
+        self._buried = len(self.exits)
+        group = self._plan.group or self.seen_group
+        if group is not None:
+            with suppress(LabError):
+                self._eosin.group(group).kick()
 
     def _stop(self, instance: Supervised) -> None:
         self._running.remove(instance)

@@ -34,7 +34,7 @@ SCENARIOS: Final = (
     scenario_of(commits.concurrent_transactions, "coordinator"),
     scenario_of(times.idle_week, "time"),
     scenario_of(times.idle_producer_state, "time"),
-    scenario_of(times.last_epoch, "time"),
+    scenario_of(times.last_epoch, "time", is_aged=True),
     scenario_of(reading.hanging_transaction, "reading", lacks=_NO_PRESET),
     scenario_of(reading.lso_stuck, "reading"),
     scenario_of(fencing.unstable_offsets, "group"),

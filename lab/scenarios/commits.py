@@ -15,7 +15,7 @@ def lost_commit_answer(eosin: BrokerApi, app: App, seed: int) -> Expectation | N
 
     Healthy: It commits once more, is told NONE, and goes on with the next transaction; nothing is done again.
 
-    Cure: Treat a commit without an answer as neither done nor failed: call commit again on the same producer, or build a
+    Cure: Treat a commit without an answer as neither done nor failed: call commit again on the same producer, or build
     new one and go on from the committed offsets.
     """
     with on_end(eosin).lose("answer") as rule:
@@ -50,8 +50,8 @@ def stalled_commit(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Healthy: It knows the outcome before it begins the next transaction.
 
-    Cure: Never begin a transaction while the outcome of the last one is open: commit again until there is an answer, and
-    keep the timeout of that call above the client's request timeout.
+    Cure: Never begin a transaction while the outcome of the last one is open: commit again until there is an answer,
+    and keep the timeout of that call above the client's request timeout.
     """
     with on_end(eosin).lose("answer", "stall") as rule:
         app.feed()

@@ -1,16 +1,15 @@
 """Incidents of the broker: losses of power, kills at the worst moment, restarts, disks."""
 
 import random
-from contextlib import suppress
 
 from eosin.lab.broker_api import BrokerApi
-from eosin.lab.common.errors import LabError
 from eosin.lab.scenarios.scenario import App, Expectation, NotExercised
 from eosin.lab.scenarios.steps import fired, on_write, portions
 
 _CUTS = 12
 _RESTARTS = 5
 _FULL_S = 2.0
+_NEVER = 1_000_000
 
 
 def power_cut(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
@@ -18,8 +17,8 @@ def power_cut(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Origin: power cuts after which a producer is fenced, or a half of a transaction is there.
 
-    Steps: Twelve losses of power at points that the seed chooses: a batch appended, or durable, the outcome prepared, one
-    marker written, all written. The broker starts again each time.
+    Steps: Twelve losses of power at points that the seed chooses: a batch appended, or durable, the outcome prepared,
+    one marker written, all written. The broker starts again each time.
 
     Healthy: It goes on after each start; nothing is lost and nothing is there twice.
 
@@ -100,9 +99,12 @@ def full_disk(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Cure: KAFKA_STORAGE_ERROR is retriable: try again for as long as the delivery may take.
     """
-    app.feed()
-    eosin.disk.full()
-    app.commits(1_000_000, timeout=_FULL_S)
+    with on_write(eosin, app).hold() as rule:
+        app.feed()
+        fired(rule, "Produce")
+        eosin.disk.full()
+        rule.release()
+    app.commits(_NEVER, timeout=_FULL_S)
     refused = eosin.history.requests(code="KAFKA_STORAGE_ERROR")
     eosin.disk.free()
     if not refused:
@@ -125,9 +127,9 @@ def failed_sync(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     app.feed()
     app.commits(timeout=2)
     if not eosin.history.requests(code="KAFKA_STORAGE_ERROR"):
-        with suppress(LabError):
-            eosin.disk.heal()
+        eosin.disk.heal()
         raise NotExercised("no sync of the output failed: the application wrote nothing")
+    eosin.disk.heal()
     eosin.restart(clean=False)
     return None
 

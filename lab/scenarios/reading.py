@@ -43,8 +43,8 @@ def lso_stuck(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Origin: kafka-flow#849, kafka-flow#850 and risingwave#24717.
 
-    Steps: A foreign transaction is open on the first partition of the input while the rest of the feed is written behind
-    it; after two seconds it is aborted.
+    Steps: A foreign transaction is open on the first partition of the input while the rest of the feed is written
+    behind it; after two seconds it is aborted.
 
     Healthy: It reads what it may, waits for the rest without counting it as lag, and reads on.
 

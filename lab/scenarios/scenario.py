@@ -99,6 +99,8 @@ class Scenario(msgspec.Struct, frozen=True):
     tags: tuple[str, ...] = ()
     lacks: str = ""
     """The part of the incident that this lab cannot stage yet, as a sentence; empty if there is none."""
+    is_aged: bool = False
+    """True if the application's transactional ids begin at nearly the last epoch."""
 
     @property
     def summary(self) -> str:
@@ -124,9 +126,9 @@ class Scenario(msgspec.Struct, frozen=True):
         return "\n".join(lines).rstrip()
 
 
-def scenario_of(stage: Stage, *tags: str, lacks: str = "") -> Scenario:
+def scenario_of(stage: Stage, *tags: str, lacks: str = "", is_aged: bool = False) -> Scenario:
     """The scenario of a function, which has its name with dashes."""
-    return Scenario(stage.__name__.strip("_").replace("_", "-"), stage, tags, lacks)
+    return Scenario(stage.__name__.strip("_").replace("_", "-"), stage, tags, lacks, is_aged)
 
 
 def check_stage(stage: object, where: str) -> None:

@@ -2,7 +2,9 @@
 
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.scenarios.scenario import App, Expectation, NotExercised
-from eosin.lab.scenarios.steps import fired, on_api, on_write
+from eosin.lab.scenarios.steps import fired, on_api, on_write, portions
+
+_STARTS = 3
 
 
 def idle_week(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
@@ -67,12 +69,14 @@ def slow_broker(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Cure: Timeouts that are longer than the slowest sync.
     """
-    eosin.disk.slow("sync", 500)
     with on_write(eosin, app).always().trickle(7, 20) as rule:
-        app.feed()
+        eosin.disk.slow("sync", 500)
+        app.feed(3)
         fired(rule, "Produce")
         app.commits(timeout=10)
-    eosin.disk.heal()
+        eosin.disk.heal()
+        app.feed()
+        app.catches_up()
     return None
 
 
@@ -123,10 +127,20 @@ def last_epoch(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Origin: KAFKA-18660, KAFKA-19367 and KAFKA-20090.
 
-    Steps: The transactional id goes on at epoch 32764; there are five portions of the feed, and a restart in between.
+    Steps: The transactional id begins at epoch 32764; three times a portion of the feed comes and the application is
+    started again, until the producer id is another.
 
     Healthy: It does not notice.
 
     Cure: A client that takes the producer id and the epoch of every answer.
     """
-    raise NotExercised("the lab cannot age the transactional id of an application yet")
+    transactional_id = app.transactional_ids[-1]
+    before = eosin.transactions(transactional_id).producer_id
+    for _ in portions(app, _STARTS):
+        app.commits(timeout=5)
+        app.restart()
+    if not app.catches_up():
+        return None
+    if eosin.transactions(transactional_id).producer_id == before:
+        raise NotExercised("its producer id is the same: the application has another transactional id at each start")
+    return None

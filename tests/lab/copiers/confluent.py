@@ -24,7 +24,7 @@ FAST = {
     "enable.sparse.connections": False,
     "log_level": 2,
 }
-CALL_S = 20
+CALL_S = 3
 is_stopped = False
 
 
