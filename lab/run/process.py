@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -100,10 +101,8 @@ class Supervised:
             return
         self._signal(signal.SIGCONT)
         self._signal(signal.SIGTERM)
-        try:
+        with suppress(subprocess.TimeoutExpired):
             process.wait(TERM_S)
-        except subprocess.TimeoutExpired:
-            pass
         self._signal(signal.SIGKILL)  # also those that it has left behind
         process.wait()
         if self._thread is not None:
@@ -138,10 +137,8 @@ class Supervised:
     def _signal(self, number: signal.Signals) -> None:
         process = self._process
         if process is not None:
-            try:
+            with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, number)
-            except (ProcessLookupError, PermissionError):
-                pass
 
     def _watch(self) -> None:
         while True:

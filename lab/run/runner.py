@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from eosin.lab.broker import Broker
 from eosin.lab.common.errors import LabError
+from eosin.lab.ready_made import aged
 from eosin.lab.run.judge import Pair, output_of
 from eosin.lab.run.results import FAIL, NOT_EXERCISED, PASS, REFERENCE, SKIPPED, Result
-from eosin.lab.ready_made import aged
 from eosin.lab.run.staged_app import Plan, StagedApp
 from eosin.lab.scenarios.scenario import Expectation, NotExercised, NotPossible, Scenario
 from eosin.lab.verdict.findings import OPEN, STUCK, Verdict

@@ -208,7 +208,9 @@ class StagedApp:
         instance.stop()
 
     def _commits(self) -> int:
-        return len(self._eosin.history.requests("EndTxn", code="NONE", detail="commit*"))
+        return self._retried(
+            lambda: len(self._eosin.history.requests("EndTxn", code="NONE", detail="commit*")), WaitLimit(WAIT_S)
+        )
 
     def _waited(self, condition: Callable[[], bool], timeout: float) -> bool:
         limit = WaitLimit(timeout)

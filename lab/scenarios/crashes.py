@@ -26,10 +26,12 @@ def power_cut(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     """
     chance = random.Random(seed)
     cuts = 0
-    for _ in portions(app, _CUTS):
+    size = max(1, app.left // _CUTS)
+    for _ in range(_CUTS):
         point = chance.choice(("appended", "durable", "prepared", "marker", "complete"))
         match = {"topic": app.outputs[0]} if point in ("appended", "durable") else {}
         with eosin.faults.on(**match).at(point).optional().crash("power") as rule:
+            app.feed(size)
             app.commits(timeout=1)
             cuts += rule.fired
     if not cuts:

@@ -140,16 +140,11 @@ def network_partition(eosin: BrokerApi, app: App, seed: int) -> Expectation | No
 
     Cure: As for transaction-timeout.
     """
+    held = ("EndTxn", "TxnOffsetCommit", "AddOffsetsToTxn", "AddPartitionsToTxn", "Fetch", "Heartbeat")
     with on_write(eosin, app).at("handled").hold() as cut:
-        with (
-            on_api(eosin, ("EndTxn", "TxnOffsetCommit", "AddOffsetsToTxn", "Fetch", "Heartbeat"))
-            .always()
-            .hold() as rest
-        ):
-            app.feed()
-            fired(cut, "Produce")
+        app.feed()
+        fired(cut, "Produce")
+        with on_api(eosin, held).always().hold():
             if not deadline_passes(eosin, app):
                 raise NotExercised("no transaction was open at its write")
-            rest.release()
-        cut.release()
     return None

@@ -8,6 +8,8 @@ error it aborts, or builds a new producer, and reads on from the committed offse
 import os
 import signal
 import sys
+import threading
+import time
 import uuid
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -23,14 +25,25 @@ FAST = {
     "retry.backoff.ms": 20,
     "enable.sparse.connections": False,
     "log_level": 2,
+    "metadata.recovery.strategy": "none",
 }
 CALL_S = 3
+STUCK_AFTER_S = 4
 is_stopped = False
+alive_at = time.monotonic()
 
 
 def stop(*_: object) -> None:
     global is_stopped
     is_stopped = True
+
+
+def watch() -> None:
+    """End the process when it makes no progress: librdkafka can wait for ever (docs/clients.md)."""
+    while time.monotonic() < alive_at + STUCK_AFTER_S:
+        time.sleep(0.1)
+    print("copier: stuck", file=sys.stderr, flush=True)
+    os._exit(3)
 
 
 def new_producer() -> Producer:
@@ -104,10 +117,13 @@ def recovered(error: KafkaException, consumer: Consumer, producer: Producer) -> 
 
 
 def main() -> None:
+    global alive_at
     signal.signal(signal.SIGTERM, stop)
     producer = new_producer()
     consumer = new_consumer()
+    threading.Thread(target=watch, daemon=True).start()
     while not is_stopped:
+        alive_at = time.monotonic()
         try:
             copy(consumer, producer)
         except KafkaException as error:
