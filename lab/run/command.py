@@ -4,6 +4,7 @@ Exit codes of `run`: 0 all pass, 1 a scenario failed, 2 it could not run, 3 some
 """
 
 import argparse
+import logging
 import random
 import sys
 import tempfile
@@ -24,7 +25,6 @@ from eosin.lab.run.runner import Outcome, run_one
 from eosin.lab.run.staged_app import Plan
 from eosin.lab.scenarios.catalogue import SCENARIOS, chosen, scenarios_in
 from eosin.lab.scenarios.scenario import Scenario
-from eosin.runtime.logging_format import setup_logging
 
 COMMAND: Final = "lab"
 OK: Final = 0
@@ -117,9 +117,9 @@ def _run(asked: argparse.Namespace, known: Sequence[Scenario], application: Sequ
     scenarios = chosen(asked.scenario, known)
     plan = _plan(asked, application)
     seed = random.SystemRandom().randrange(_LARGEST_SEED) if asked.seed is None else asked.seed
-    setup_logging(level="error", form="text")
     with tempfile.TemporaryDirectory(prefix="eosin-lab-") as scratch:
         folder = Path(asked.out or scratch)
+        logging.disable(logging.CRITICAL)  # the broker complains of what is done to it on purpose
         try:
             report = _all_runs(plan, scenarios, seed, asked, folder)
             print(summary_of(report))
@@ -128,6 +128,8 @@ def _run(asked: argparse.Namespace, known: Sequence[Scenario], application: Sequ
                 print(f"the report is {folder / 'report.json'}, the words of the application are beside it")
         except OSError as error:
             raise LabError(f"cannot write to {folder}: {error.strerror}") from None
+        finally:
+            logging.disable(logging.NOTSET)
     return report.exit_code
 
 
