@@ -17,7 +17,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from eosin.runtime.clock import Clock
 from eosin.runtime.start_now import start_now
-from eosin.runtime.turns import next_turn
+from eosin.runtime.turns import TURN_MS, next_turn
 from eosin.storage.results.log_results import Marker, Refused
 
 if TYPE_CHECKING:
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from eosin.storage.log.partition_log import PartitionLog
 
 MARKERS_AT_ONCE: Final = 500
-"""So many markers of one transaction are appended in one turn of the event loop: one takes some 15 us."""
+"""So many markers of one transaction are appended in one turn of the event loop at most: one takes some 15 us, and 100
+or more where it is the first batch of its partition, whose files it makes."""
+FEW_MARKERS: Final = 8
+"""So many are appended before a turn counts its time."""
 _NONE: Final = ErrorCode.NONE
 MarkerKey = tuple[int, TopicPartition]
 """Producer id and partition: what an answer belongs to."""
@@ -73,6 +76,27 @@ class MarkerRoutes:
         return ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else self._others.marker_target(leader)
 
 
+class _Turn:
+    """Counts the markers that are appended in one turn of the event loop, and the time that they take."""
+
+    __slots__ = ("_clock", "_count", "_until_ms")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._count = 0
+        self._until_ms = 0
+
+    def is_over(self) -> bool:
+        """True if the next marker is one of the next turn."""
+        count = self._count
+        self._count += 1
+        if count >= MARKERS_AT_ONCE:
+            return True
+        if count == FEW_MARKERS:
+            self._until_ms = self._clock.elapsed_ms() + TURN_MS
+        return count > FEW_MARKERS and self._clock.elapsed_ms() >= self._until_ms
+
+
 def _in_order() -> None:
     """Markers of this broker's own coordinators overtake each other nowhere."""
 
@@ -109,14 +133,13 @@ class LocalMarkers:
         waiting: list[tuple[MarkerKey, Awaitable[ErrorCode]]] = []
         offsets: list[tuple[MarkerKey, Marker]] = []
         now_ms = self._clock.now_ms()
-        left = MARKERS_AT_ONCE
+        turn = _Turn(self._clock)
         for each in markers:
             for partition in each.partitions:
-                if not left:
+                if turn.is_over():
                     await next_turn()
                     check_order()
-                    left = MARKERS_AT_ONCE
-                left -= 1
+                    turn = _Turn(self._clock)
                 key = (each.marker.producer_id, partition)
                 if partition.topic == CONSUMER_OFFSETS_TOPIC:
                     offsets.append((key, each.marker))

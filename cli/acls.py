@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any, Final
 
 from eosin.cli.common.arguments import Parser, fail
-from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, print_rows
 from eosin.client.acls import AclAdmin
 from eosin.client.admin import Admin
 from eosin.client.client import Client
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str]) -> int:
             return _add(command, _entries(options), options)
         if options.action == "remove":
             return _remove(command, _filters(options), options)
-        return answer(command, lambda client: _listed(client, _filters(options)), options, _COLUMNS)
+        return print_rows(command, lambda client: _listed(client, _filters(options)), options, _COLUMNS)
     except _WronglyAsked as error:
         return fail(command, str(error))
 
@@ -246,7 +246,7 @@ def _add(command: str, entries: Sequence[Acl], options: Namespace) -> int:
         await AclAdmin(client).create([AclCreation(*acl) for acl in entries])
         return [_row(acl) for acl in entries]
 
-    code = answer(command, question, options, _COLUMNS)
+    code = print_rows(command, question, options, _COLUMNS)
     if code == 0:
         for note in _notes(entries):
             fail(command, f"note: {note}", code=0)
@@ -287,7 +287,7 @@ def _remove(command: str, filters: Sequence[AclFilter], options: Namespace) -> i
         }
         return [_row(acl) for acl in sorted(acls)]
 
-    return answer(command, question, options, _COLUMNS)
+    return print_rows(command, question, options, _COLUMNS)
 
 
 async def _listed(client: Client, filters: Sequence[AclFilter]) -> Sequence[Row]:
@@ -311,7 +311,7 @@ def _explain(command: str, options: Namespace) -> int:
         decision = authorizer.decision(options.operation, kind, name, principal=principal, host=host)
         return [{"decision": "allowed" if decision.allowed else "denied", "rule": decision.rule}]
 
-    return answer(command, question, options, _DECISION)
+    return print_rows(command, question, options, _DECISION)
 
 
 async def _settings(client: Client) -> tuple[tuple[str, ...], bool]:

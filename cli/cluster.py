@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from eosin.cli.common.arguments import Parser, completed_by, fail
-from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer, no_such
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, no_such, print_rows
 from eosin.client.client import Client, CoordinatorType
 from eosin.client.cluster import NOBODY, BrokerInfo, ClusterAdmin, ClusterState, PartitionReplicas
 from eosin.client.errors import BrokerError
@@ -69,10 +69,10 @@ def main(arguments: Sequence[str]) -> int:
     if coordinators and of_partitions:
         return fail(_COMMAND, "ask for partitions or for the coordinator of an id, not for both")
     if coordinators:
-        return answer(_COMMAND, lambda client: _coordinators(client, coordinators), options, _COORDINATOR)
+        return print_rows(_COMMAND, lambda client: _coordinators(client, coordinators), options, _COORDINATOR)
     if of_partitions:
-        return answer(_COMMAND, lambda client: _partitions(client, options), options, _PARTITIONS)
-    return answer(_COMMAND, _brokers, options, _BROKERS)
+        return print_rows(_COMMAND, lambda client: _partitions(client, options), options, _PARTITIONS)
+    return print_rows(_COMMAND, _brokers, options, _BROKERS)
 
 
 def parser() -> Parser:

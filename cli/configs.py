@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from eosin.cli.common.arguments import Parser, completed_by, fail, setting
-from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer, no_such
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, no_such, print_rows
 from eosin.cli.topics import existing
 from eosin.client.admin import Admin
 from eosin.client.client import Client
@@ -35,8 +35,8 @@ def main(arguments: Sequence[str]) -> int:
     if options.action == "alter":
         if not (options.set or options.delete):
             return fail(command, "give --set or --delete")
-        return answer(command, lambda client: _alter(client, options), options, _CHANGED)
-    return answer(command, lambda client: _describe(client, options), options, _COLUMNS)
+        return print_rows(command, lambda client: _alter(client, options), options, _CHANGED)
+    return print_rows(command, lambda client: _describe(client, options), options, _COLUMNS)
 
 
 def parser() -> Parser:

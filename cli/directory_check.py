@@ -60,13 +60,13 @@ class _Findings:
     waiting: list[FileProblem] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=lambda: {ERROR: 0, WARNING: 0})
 
-    def hear(self, problem: FileProblem) -> None:
+    def add(self, problem: FileProblem) -> None:
         """Note a problem; its file is named relative to the directory."""
         self.counts[problem.severity] += 1
         file = problem.file.removeprefix(f"{self.root}/")
         self.waiting.append(msgspec.structs.replace(problem, file=file))
 
-    def take(self) -> list[FileProblem]:
+    def pop_waiting(self) -> list[FileProblem]:
         """Return the problems that were noted since the last call, and forget them."""
         taken, self.waiting = self.waiting, []
         return taken
@@ -87,7 +87,7 @@ class DirectoryCheck:
         directory = read_directory(self._disk, self._path)
         yield directory.value
         for problem in directory.problems:
-            self._findings.hear(problem)
+            self._findings.add(problem)
         order = sorted(directory.partitions, key=_rank)
         # Partitions alone, without the coordinator's log and without topics, are judged by themselves.
         # A broker of a quorum has some of the partitions, and follows others: nothing can be compared then.
@@ -101,7 +101,7 @@ class DirectoryCheck:
         if self._transactions is not None:
             self._finish(directory, self._transactions)
             yield TransactionsFound(self._path, states=self._transactions.states)
-        yield from self._findings.take()
+        yield from self._findings.pop_waiting()
         yield CheckSummary(self._path, errors=self._findings.counts[ERROR], warnings=self._findings.counts[WARNING])
 
     def _transaction_check(self) -> TransactionCheck:
@@ -137,7 +137,7 @@ class DirectoryCheck:
                 has_sequences=partition.topic not in _DECODED,
                 is_replica=directory.properties.kind is DirectoryKind.KRAFT,
             ),
-            self._findings.hear,
+            self._findings.add,
             lambda found: self._show(partition, path, found),
         )
         found = check.run()
@@ -151,22 +151,22 @@ class DirectoryCheck:
             self._transactions.is_complete &= facts.has_every_marker
         elif self._transactions is not None:
             for verdict in self._transactions.judge(partition, facts):
-                self._hear(path, verdict)
+                self._add_finding(path, verdict)
         yield msgspec.structs.replace(found, file=str(partition))
-        yield from self._findings.take()
+        yield from self._findings.pop_waiting()
 
     def _show(self, partition: TopicPartition, path: str, found: FoundBatch) -> None:
         """A sound batch: what internal topics say is decoded."""
         if partition.topic == TRANSACTION_STATE_TOPIC and self._transactions is not None:
             try:
                 for verdict in self._transactions.show(partition.partition, found.data):
-                    self._hear(path, verdict)
+                    self._add_finding(path, verdict)
             except CorruptTransactionLog as error:
-                self._hear(path, TransactionFinding(ERROR, str(error), found.header.base_offset))
+                self._add_finding(path, TransactionFinding(ERROR, str(error), found.header.base_offset))
         elif partition.topic in _DECODED:
             for value in record_values(path, found, partition.topic):
                 if isinstance(value, FileProblem):
-                    self._findings.hear(value)
+                    self._findings.add(value)
                 elif partition.topic == CONSUMER_OFFSETS_TOPIC:
                     self._check_home(path, partition, value)
             if partition.topic == METADATA_TOPIC:
@@ -180,10 +180,12 @@ class DirectoryCheck:
             return
         home = partition_for(group, topic.partitions)
         if home != partition.partition:
-            self._hear(path, TransactionFinding(ERROR, f"group {group!r} belongs to partition {home}", record.offset))
+            self._add_finding(
+                path, TransactionFinding(ERROR, f"group {group!r} belongs to partition {home}", record.offset)
+            )
 
-    def _hear(self, path: str, verdict: TransactionFinding) -> None:
-        self._findings.hear(FileProblem(path, reason=verdict.reason, offset=verdict.offset, severity=verdict.severity))
+    def _add_finding(self, path: str, verdict: TransactionFinding) -> None:
+        self._findings.add(FileProblem(path, reason=verdict.reason, offset=verdict.offset, severity=verdict.severity))
 
     def _check_topic(self, directory: Directory, partition: TopicPartition) -> None:
         """Check that the directory belongs to the topic of its name."""
@@ -195,7 +197,7 @@ class DirectoryCheck:
             pass
         except MalformedCheckpoint as error:
             severity = ERROR if directory.is_clean else WARNING
-            self._findings.hear(FileProblem(path, reason=str(error), severity=severity))
+            self._findings.add(FileProblem(path, reason=str(error), severity=severity))
         if not self._topics.is_known or partition.topic == METADATA_TOPIC:
             return
         topic = self._topics.get(partition.topic)
@@ -205,7 +207,7 @@ class DirectoryCheck:
             what = "it belongs to an older topic of this name, so the next start sets it aside"
         else:
             return
-        self._findings.hear(FileProblem(str(partition), reason=what, severity=WARNING))
+        self._findings.add(FileProblem(str(partition), reason=what, severity=WARNING))
 
     # Across partitions ----------------------------------------------------------------------------------------------
 
@@ -218,16 +220,16 @@ class DirectoryCheck:
                 may_be_gone = partition.topic != METADATA_TOPIC and self._since(partition) is None
                 severity = WARNING if may_be_gone else ERROR
                 reason = f"{RECOVERY_POINT} says offset {offset}, but there is no log"
-                self._findings.hear(FileProblem(str(partition), reason=reason, severity=severity))
+                self._findings.add(FileProblem(str(partition), reason=reason, severity=severity))
 
     def _finish(self, directory: Directory, transactions: TransactionCheck) -> None:
         if not transactions.is_reliable:
             what = "transactions were not compared with the partitions, since what is said of them is damaged"
-            self._findings.hear(FileProblem(TRANSACTION_STATE_TOPIC, reason=what, severity=WARNING))
+            self._findings.add(FileProblem(TRANSACTION_STATE_TOPIC, reason=what, severity=WARNING))
         present = frozenset(directory.partitions)
         for partition, reason in transactions.never_judged():
             if partition not in present:
-                self._findings.hear(FileProblem(str(partition), reason=reason))
+                self._findings.add(FileProblem(str(partition), reason=reason))
 
 
 def _rank(partition: TopicPartition) -> tuple[int, TopicPartition]:

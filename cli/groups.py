@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from eosin.cli.common.arguments import Parser, completed_by, fail, topic_partitions
-from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer_lines, no_such, shown
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, no_such, print_lines, shown
 from eosin.cli.records.offset_files import offsets_in
 from eosin.cli.records.positions import Start, StartKind, offsets_of, start, timestamp_ms
 from eosin.cli.topics import existing, named_partitions
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
         if not (options.from_file or options.topic or options.all_topics):
             return fail(command, "give --topic or --all-topics")
     asked = _ACTIONS[options.action]
-    return answer_lines(command, lambda client: asked(client, options), options)
+    return print_lines(command, lambda client: asked(client, options), options)
 
 
 def parser() -> Parser:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from eosin.cli.common.arguments import Parser, completed_by
-from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer, no_such
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, no_such, print_rows
 from eosin.client.client import Client
 from eosin.client.transactions import TransactionAdmin
 from eosin.protocol.names import TopicPartition
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
         found = await TransactionAdmin(client).producers(partition)
         return [row(each) for each in sorted(found, key=lambda each: each.producer_id)]
 
-    return answer("producers", question, options, COLUMNS)
+    return print_rows("producers", question, options, COLUMNS)
 
 
 def parser() -> Parser:

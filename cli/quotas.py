@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from eosin.cli.common.arguments import Parser, fail, setting
-from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, print_rows
 from eosin.client.client import Client
 from eosin.client.quotas import Entity, QuotaAdmin
 
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
         return fail(command, str(error))
     if options.action != "list" and not entity:
         return fail(command, "give --user, --client-id or --ip, or the default of one")
-    return answer(command, lambda client: _work(client, options.action, entity, values), options, _COLUMNS)
+    return print_rows(command, lambda client: _work(client, options.action, entity, values), options, _COLUMNS)
 
 
 def parser() -> Parser:

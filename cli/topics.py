@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from eosin.cli.common.arguments import Parser, completed_by, count, fail, setting, topic_name, topic_partitions
-from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer_lines, no_such, shown
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, no_such, print_lines, shown
 from eosin.cli.records.positions import offsets_of, start
 from eosin.client.admin import Admin
 from eosin.client.client import Client
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.action == "alter" and not (options.partitions or options.config or options.delete_config):
         return fail(command, "give --partitions, --config or --delete-config")
     asked = _ACTIONS[options.action]
-    return answer_lines(command, lambda client: asked(client, options), options)
+    return print_lines(command, lambda client: asked(client, options), options)
 
 
 def parser() -> Parser:
@@ -222,7 +222,7 @@ async def _describe(client: Client, options: Namespace) -> Sequence[str]:
     lines: list[str] = []
     for name in found:
         topic = found[name]
-        own = await _own_settings_if_told(client, name)
+        own = await _own_settings_if_allowed(client, name)
         rows = await _partitions(client, topic)
         if options.json:
             about = {**_listed(topic), "configs": own}
@@ -356,7 +356,7 @@ async def _own_settings(client: Client, topic: str) -> dict[str, str | None]:
     }
 
 
-async def _own_settings_if_told(client: Client, topic: str) -> dict[str, str | None] | None:
+async def _own_settings_if_allowed(client: Client, topic: str) -> dict[str, str | None] | None:
     """The same; None for a user who may describe the topic and not its settings, as a consumer or a producer."""
     try:
         return await _own_settings(client, topic)

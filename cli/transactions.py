@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from eosin.cli.common.arguments import Parser, completed_by, fail, span
-from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer, no_such
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, no_such, print_rows
 from eosin.cli.common.security_options import security_of
 from eosin.cli.producers import require, row
 from eosin.client.client import Client
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str]) -> int:
     if complaint:
         return fail(f"{_COMMAND} {options.action}", complaint)
     asked, columns = _ACTIONS[options.action]
-    return answer(
+    return print_rows(
         f"{_COMMAND} {options.action}",
         lambda client: asked(client, options),
         options,

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 from eosin.broker.security.user_changes import MAX_NAME_CHARS
 from eosin.cli.common.arguments import Parser, fail
-from eosin.cli.common.remote_commands import NotThere, Row, add_common, answer, show, shown
+from eosin.cli.common.remote_commands import NotThere, Row, add_common, print_rows, show, shown
 from eosin.client.client import Client
 from eosin.client.users import UserAdmin
 from eosin.protocol.sasl.plain import MAX_PASSWORD_BYTES
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         columns = _LISTED
     if options.data_dir is not None:
         return _offline(command, asked, columns, options)
-    return answer(command, lambda client: asked(_ClusterUsers(client), options), options, columns)
+    return print_rows(command, lambda client: asked(_ClusterUsers(client), options), options, columns)
 
 
 def parser() -> Parser:

@@ -24,21 +24,23 @@ class AclAdmin:
     async def create(self, creations: Sequence[AclCreation]) -> None:
         """Add entries; one that is there already is there. Raises BrokerError for the first that is refused, after all
         were tried."""
-        answer: CreateAclsResponse = await self._client.request(ApiKey.CREATE_ACLS, CreateAclsRequest(tuple(creations)))
-        for each in answer.results:
+        response: CreateAclsResponse = await self._client.request(
+            ApiKey.CREATE_ACLS, CreateAclsRequest(tuple(creations))
+        )
+        for each in response.results:
             check(each.error_code, "adding an access control entry", each.error_message)
 
     async def delete(self, filters: Sequence[DeleteAclsFilter]) -> list[DeleteAclsMatchingAcl]:
         """Remove what the filters match; each entry that is gone, once. Raises BrokerError."""
-        answer: DeleteAclsResponse = await self._client.request(ApiKey.DELETE_ACLS, DeleteAclsRequest(tuple(filters)))
-        for result in answer.filter_results:
+        response: DeleteAclsResponse = await self._client.request(ApiKey.DELETE_ACLS, DeleteAclsRequest(tuple(filters)))
+        for result in response.filter_results:
             check(result.error_code, "removing access control entries", result.error_message)
-        return list(dict.fromkeys(acl for result in answer.filter_results for acl in result.matching_acls))
+        return list(dict.fromkeys(acl for result in response.filter_results for acl in result.matching_acls))
 
     async def describe(self, wanted: DescribeAclsRequest) -> list[AclCreation]:
         """The entries that a filter matches. Raises BrokerError, SECURITY_DISABLED without an authorizer."""
-        answer: DescribeAclsResponse = await self._client.request(ApiKey.DESCRIBE_ACLS, wanted)
-        check(answer.error_code, "asking for the access control entries", answer.error_message)
+        response: DescribeAclsResponse = await self._client.request(ApiKey.DESCRIBE_ACLS, wanted)
+        check(response.error_code, "asking for the access control entries", response.error_message)
         return [
             AclCreation(
                 resource.resource_type,
@@ -49,6 +51,6 @@ class AclAdmin:
                 acl.operation,
                 acl.permission_type,
             )
-            for resource in answer.resources
+            for resource in response.resources
             for acl in resource.acls
         ]

@@ -1,6 +1,6 @@
 """Administration: topics, their settings, the cluster.
 
-Always true: what changes something is asked of the controller, and once, since a lost answer may hide success; what
+Always true: what changes something is asked of the controller, and once, since a lost response may hide success; what
 only reads is tried again. What a broker refuses for a topic is raised, with its message.
 """
 
@@ -77,8 +77,8 @@ class Admin:
         )
         request = CreateTopicsRequest(topics=(topic,), timeout_ms=ADMIN_TIMEOUT_MS, validate_only=validate_only)
 
-        answer: CreateTopicsResponse = await self._call_controller(ApiKey.CREATE_TOPICS, request)
-        (created,) = answer.topics
+        response: CreateTopicsResponse = await self._call_controller(ApiKey.CREATE_TOPICS, request)
+        (created,) = response.topics
         check(created.error_code, f"creating topic {created.name}", created.error_message)
         return created
 
@@ -89,9 +89,9 @@ class Admin:
             topic_names=tuple(names),
             timeout_ms=ADMIN_TIMEOUT_MS,
         )
-        answer: DeleteTopicsResponse = await self._call_controller(ApiKey.DELETE_TOPICS, request)
+        response: DeleteTopicsResponse = await self._call_controller(ApiKey.DELETE_TOPICS, request)
         self._client.forget()
-        for each in answer.responses:
+        for each in response.responses:
             check(each.error_code, f"deleting topic {each.name}", each.error_message)
 
     async def create_partitions(self, name: str, count: int, *, validate_only: bool = False) -> None:
@@ -99,20 +99,20 @@ class Admin:
         request = CreatePartitionsRequest(
             topics=(CreatePartitionsTopic(name, count),), timeout_ms=ADMIN_TIMEOUT_MS, validate_only=validate_only
         )
-        answer: CreatePartitionsResponse = await self._call_controller(ApiKey.CREATE_PARTITIONS, request)
+        response: CreatePartitionsResponse = await self._call_controller(ApiKey.CREATE_PARTITIONS, request)
         self._client.forget()
-        for each in answer.results:
+        for each in response.results:
             check(each.error_code, f"adding partitions to topic {each.name}", each.error_message)
 
     async def describe_cluster(self) -> DescribeClusterResponse:
         """The cluster id, the brokers, the controller."""
 
         async def attempt() -> DescribeClusterResponse:
-            answer: DescribeClusterResponse = await self._client.request(
+            response: DescribeClusterResponse = await self._client.request(
                 ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest()
             )
-            check(answer.error_code, "describing the cluster", answer.error_message)
-            return answer
+            check(response.error_code, "describing the cluster", response.error_message)
+            return response
 
         return await self._client.retry(attempt)
 
@@ -134,10 +134,10 @@ class Admin:
         node = _owner(kind, resource)
 
         async def attempt() -> dict[str, DescribeConfigsResourceResult]:
-            answer: DescribeConfigsResponse = await self._client.request(ApiKey.DESCRIBE_CONFIGS, request, node=node)
-            for each in answer.results:
+            response: DescribeConfigsResponse = await self._client.request(ApiKey.DESCRIBE_CONFIGS, request, node=node)
+            for each in response.results:
                 check(each.error_code, f"describing the settings of {_named(kind, resource)}", each.error_message)
-            return {setting.name: setting for each in answer.results for setting in each.configs}
+            return {setting.name: setting for each in response.results for setting in each.configs}
 
         return await self._client.retry(attempt)
 
@@ -155,22 +155,22 @@ class Admin:
         )
         request = IncrementalAlterConfigsRequest((AlterConfigsResource(kind, resource, altered),), validate_only)
         key, node = ApiKey.INCREMENTAL_ALTER_CONFIGS, _owner(kind, resource)
-        answer: IncrementalAlterConfigsResponse = await (
+        response: IncrementalAlterConfigsResponse = await (
             self._call_controller(key, request) if node is None else self._client.request(key, request, node=node)
         )
-        for each in answer.responses:
+        for each in response.responses:
             check(each.error_code, f"changing the settings of {_named(kind, resource)}", each.error_message)
 
     async def delete_records(self, partition: TopicPartition, before: int) -> int:
-        """Delete the records before an offset, -1 for all that are settled; answers where the log starts now."""
+        """Delete the records before an offset, -1 for all that are settled; returns where the log starts now."""
         asked = DeleteRecordsTopic(partition.topic, (DeleteRecordsPartition(partition.partition, before),))
         request = DeleteRecordsRequest((asked,), ADMIN_TIMEOUT_MS)
 
         async def attempt() -> int:
             node = await self._client.leader(partition)
-            answer: DeleteRecordsResponse = await self._client.request(ApiKey.DELETE_RECORDS, request, node=node)
+            response: DeleteRecordsResponse = await self._client.request(ApiKey.DELETE_RECORDS, request, node=node)
             low_watermark = -1
-            for topic in answer.topics:
+            for topic in response.topics:
                 for each in topic.partitions:
                     check(each.error_code, f"deleting records of {partition}")
                     low_watermark = each.low_watermark

@@ -1,7 +1,7 @@
 """A client of a cluster: finds brokers, leaders and coordinators, picks versions, and tries again where that may help.
 
 Owns the connections, one per broker, and what is known about the cluster. Always true: what is known may be stale, and
-an answer that shows it makes the client forget it; nothing is tried again that a broker has refused for good.
+a response that shows it makes the client forget it; nothing is tried again that a broker has refused for good.
 """
 
 import asyncio
@@ -107,7 +107,7 @@ class Client:
             await peer.close()
 
     def beside(self, *, max_response_bytes: int) -> "Client":
-        """Another client of the same cluster, with connections of its own: what it reads delays no answer here."""
+        """Another client of the same cluster, with connections of its own: what it reads delays no response here."""
         return Client(
             self._bootstrap,
             client_id=self._client_id,
@@ -132,7 +132,7 @@ class Client:
         timeout_ms: int | None = None,
     ) -> Any:
         """Ask one broker, or any with `node` None, once. `version` is used unchecked; without it, the highest common
-        one up to `at_most`. Raises a ClientError; error codes in the answer are the caller's to look at."""
+        one up to `at_most`. Raises a ClientError; error codes in the response are the caller's to look at."""
         peer = await self.peer(node)
         try:
             return await peer.request(key, message, version=version, at_most=at_most, timeout_ms=timeout_ms)
@@ -222,9 +222,9 @@ class Client:
         doing = f"looking for the coordinator of {kind.name.lower()} {name!r}"
         node = response.node_id
         check(response.error_code, doing, response.error_message)
-        for answer in response.coordinators:
-            check(answer.error_code, doing, answer.error_message)
-            node = answer.node_id
+        for each in response.coordinators:
+            check(each.error_code, doing, each.error_message)
+            node = each.node_id
         if node not in (await self.metadata()).brokers:
             self._metadata = None
             await self.metadata()

@@ -147,33 +147,33 @@ class ClusterAdmin:
     async def _cluster(self) -> DescribeClusterResponse:
         peer = await self._client.peer()
         knows = peer.versions.pick(ApiKey.DESCRIBE_CLUSTER) >= _FENCED_FROM
-        answer: DescribeClusterResponse = await self._client.request(
+        response: DescribeClusterResponse = await self._client.request(
             ApiKey.DESCRIBE_CLUSTER, DescribeClusterRequest(include_fenced_brokers=knows)
         )
-        check(answer.error_code, "describing the cluster", answer.error_message)
-        return answer
+        check(response.error_code, "describing the cluster", response.error_message)
+        return response
 
     async def _metadata(self, topics: Sequence[str] | None) -> MetadataResponse:
         wanted = None if topics is None else tuple(MetadataRequestTopic(name=name) for name in topics)
-        answer: MetadataResponse = await self._client.request(
+        response: MetadataResponse = await self._client.request(
             ApiKey.METADATA, MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         )
-        check(answer.error_code, "asking for the cluster's metadata")
-        for topic in answer.topics:
+        check(response.error_code, "asking for the cluster's metadata")
+        for topic in response.topics:
             check(topic.error_code, f"looking for topic {topic.name}")
-        return answer
+        return response
 
     async def _metadata_lags(self) -> dict[int, int]:
         """By node id. Empty when the quorum tells nothing: not every broker passes the question on."""
         asked = describe_quorum.TopicData(QUORUM_TOPIC, (describe_quorum.PartitionData(0),))
         try:
-            answer: describe_quorum.DescribeQuorumResponse = await self._client.request(
+            response: describe_quorum.DescribeQuorumResponse = await self._client.request(
                 ApiKey.DESCRIBE_QUORUM, describe_quorum.DescribeQuorumRequest((asked,))
             )
         except ClientError:
             return {}
         found: dict[int, int] = {}
-        for topic in answer.topics:
+        for topic in response.topics:
             for quorum in topic.partitions:
                 replicas = (*quorum.current_voters, *quorum.observers)
                 ends = {each.replica_id: each.log_end_offset for each in replicas}
@@ -198,10 +198,10 @@ class ClusterAdmin:
                     followed[node].append(each.partition)
         ends: dict[int, Mapping[TopicPartition, int] | None] = {}
         for wanted in (led, followed):
-            answers = await asyncio.gather(*(self._log_ends(node, asked) for node, asked in wanted.items()))
-            for node, answer in zip(wanted, answers, strict=True):
+            responses = await asyncio.gather(*(self._log_ends(node, asked) for node, asked in wanted.items()))
+            for node, response in zip(wanted, responses, strict=True):
                 known = ends.get(node, {})
-                ends[node] = None if known is None or answer is None else {**known, **answer}
+                ends[node] = None if known is None or response is None else {**known, **response}
         return ends
 
     async def _log_ends(self, node: int, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:

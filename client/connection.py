@@ -1,4 +1,4 @@
-"""One connection to one broker: frames out, answers in, matched by correlation id.
+"""One connection to one broker: frames out, responses in, matched by correlation id.
 
 Owns the socket and the requests on their way. Always true: requests leave in the order in which they were submitted and
 are answered in that order, anything else closes the connection; when it closes, every request on its way fails with a
@@ -68,7 +68,7 @@ class _SentRequest(NamedTuple):
     correlation_id: int
     key: ApiKey
     version: int
-    answer: asyncio.Future[Any]
+    response: asyncio.Future[Any]
 
 
 class Connection:
@@ -161,7 +161,7 @@ class Connection:
         return len(self._stream.pending) + len(self._held or ())
 
     async def request(self, key: ApiKey, message: Message, *, version: int, timeout_ms: int | None = None) -> Any:
-        """Send one request at exactly `version` and wait for its answer, at most `timeout_ms` in all.
+        """Send one request at exactly `version` and wait for its response, at most `timeout_ms` in all.
 
         Requests of several tasks are pipelined; one that finds too many on their way waits. Raises a ClientError.
         """
@@ -171,9 +171,9 @@ class Connection:
         try:
             async with asyncio.timeout(limit_ms / 1000), slot:
                 await self._stream.drained()
-                answer = self.submit(key, message, version=version)
+                response = self.submit(key, message, version=version)
                 try:
-                    return await answer
+                    return await response
                 except asyncio.CancelledError:
                     if self._is_link:
                         self._end(ConnectionFailed(f"a request to {self.address} was given up"))
@@ -182,14 +182,14 @@ class Connection:
             raise RequestTimedOut(f"{self.address} did not answer {key.name} in {limit_ms} ms") from error
 
     def submit(self, key: ApiKey, message: Message, *, version: int) -> asyncio.Future[Any]:
-        """Send one request now; the future is its answer, without a timeout. For pipelining in a chosen order."""
+        """Send one request now; the future is its response, without a timeout. For pipelining in a chosen order."""
         limit = self._max_in_flight + (self._held is not None)  # a login that is renewed has one of its own
         if self.in_flight >= limit and key not in _OF_LOGIN:
             raise ClientError(f"{self.in_flight} requests to {self.address} are on their way already")
         correlation_id, frame = self._encoded(key, message, version)
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._send(_SentRequest(correlation_id, key, version, answer), frame)
-        return answer
+        response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._send(_SentRequest(correlation_id, key, version, response), frame)
+        return response
 
     def send_without_response(self, key: ApiKey, message: Message, *, version: int) -> None:
         """Send a request that the broker does not answer: Produce with acks 0."""
@@ -200,7 +200,7 @@ class Connection:
         self._stream.write([data])
 
     async def wait_closed(self) -> ClientError:
-        """Wait until the connection is closed, by whomever; answers why."""
+        """Wait until the connection is closed, by whomever; returns why."""
         await asyncio.shield(self._stream.closed)
         assert self._stream.failure is not None
         return self._stream.failure
@@ -260,7 +260,7 @@ class Connection:
             return
         self._held = []
         try:
-            # Its answers come behind those of requests that are on their way, some of which wait long.
+            # Its responses come behind those of requests that are on their way, some of which wait long.
             await self._log_in(security, timeout_ms + self._request_timeout_ms)
         except ClientError as error:
             self._end(error)
@@ -270,7 +270,7 @@ class Connection:
             return
         held, self._held = self._held, None
         for pending, frame in held:
-            if pending is None or not pending.answer.done():
+            if pending is None or not pending.response.done():
                 self._send(pending, frame)
 
     def _end(self, failure: ClientError) -> None:
@@ -281,7 +281,7 @@ class Connection:
 
 
 class _SocketStream(asyncio.BufferedProtocol):
-    """The socket's side: bytes to answers, and the end of the connection to failures."""
+    """The socket's side: bytes to responses, and the end of the connection to failures."""
 
     def __init__(
         self, address: Address, security: Security | None, link_timeout_ms: int | None, max_response_bytes: int
@@ -362,11 +362,11 @@ class _SocketStream(asyncio.BufferedProtocol):
 
     def _handle_response(self, frame: memoryview) -> None:
         if not self.pending:
-            raise DecodeError("an answer to nothing")
+            raise DecodeError("a response to nothing")
         correlation_id = int.from_bytes(frame[:SIZE_BYTES], "big", signed=True)
         asked = self.pending[0]
         if correlation_id != asked.correlation_id:
-            raise DecodeError(f"the answer to request {correlation_id} came, {asked.correlation_id} was next")
+            raise DecodeError(f"the response to request {correlation_id} came, {asked.correlation_id} was next")
         message = _refused_version(asked, frame)
         if message is None:
             _, message = decode_response(asked.key, asked.version, frame)
@@ -375,17 +375,17 @@ class _SocketStream(asyncio.BufferedProtocol):
             self._stage = Stage.IN_USE
         elif self._stage is Stage.TLS_UNANSWERED:
             self._stage = Stage.TLS_UNPROVED
-        if not asked.answer.done():
-            asked.answer.set_result(message)
+        if not asked.response.done():
+            asked.response.set_result(message)
 
     def _fail(self, failure: ClientError) -> None:
         """Let every request on its way, and every later one, fail. The first reason stands."""
         if self.failure is None:
             self.failure = failure
         while self.pending:
-            answer = self.pending.popleft().answer
-            if not answer.done():
-                answer.set_exception(self.failure)
+            response = self.pending.popleft().response
+            if not response.done():
+                response.set_exception(self.failure)
         self._release_writers()
 
     def _release_writers(self) -> None:
@@ -404,8 +404,8 @@ def _make_link(options: socket.socket | None, timeout_ms: int) -> None:
 
 
 def _refused_version(asked: _SentRequest, frame: memoryview) -> ApiVersionsResponse | None:
-    """The answer to an ApiVersions request whose version the broker does not know: in version 0, whatever was asked
-    (KIP-511). Some brokers get what follows the error code wrong; then it is left out. None for any other answer."""
+    """The response to an ApiVersions request whose version the broker does not know: in version 0, whatever was asked
+    (KIP-511). Some brokers get what follows the error code wrong; then it is left out. None for any other response."""
     refusal = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
     if asked.key is not ApiKey.API_VERSIONS or frame[SIZE_BYTES : SIZE_BYTES + 2] != refusal:
         return None

@@ -67,8 +67,8 @@ class Consumer:
         partition_max_bytes: int = PARTITION_MAX_BYTES,
         with_control: bool = False,
     ) -> None:
-        """`max_bytes` bounds one answer of a broker, `partition_max_bytes` one partition's part in it. `with_control`:
-        control records, too."""
+        """`max_bytes` bounds one response of a broker, `partition_max_bytes` one partition's part in it.
+        `with_control`: control records, too."""
         self._with_control = with_control
         self._client = client
         self._isolation = isolation
@@ -93,7 +93,7 @@ class Consumer:
         self.assign(positions)
 
     async def list_offset(self, partition: TopicPartition, timestamp: int) -> ListOffsetsPartitionResponse:
-        """The answer of a partition's leader to a timestamp (ms), LATEST, EARLIEST or MAX_TIMESTAMP. LATEST is the
+        """The response of a partition's leader to a timestamp (ms), LATEST, EARLIEST or MAX_TIMESTAMP. LATEST is the
         last stable offset for read_committed."""
         asked = ListOffsetsPartition(partition_index=partition.partition, timestamp=timestamp)
         request = ListOffsetsRequest(
@@ -105,12 +105,12 @@ class Consumer:
 
         async def attempt() -> ListOffsetsPartitionResponse:
             node = await self._client.leader(partition)
-            answer: ListOffsetsResponse = await self._client.request(ApiKey.LIST_OFFSETS, request, node=node)
-            for topic in answer.topics:
+            response: ListOffsetsResponse = await self._client.request(ApiKey.LIST_OFFSETS, request, node=node)
+            for topic in response.topics:
                 for each in topic.partitions:
                     check(each.error_code, f"listing an offset of {partition}")
                     return each
-            raise ProtocolViolation(f"the answer to ListOffsets leaves out {partition}")
+            raise ProtocolViolation(f"the response to ListOffsets leaves out {partition}")
 
         return await self._client.retry(attempt)
 
@@ -121,7 +121,7 @@ class Consumer:
         deadline = loop.time() + timeout_ms / 1000
         while True:
             left_ms = max(0, int((deadline - loop.time()) * 1000))
-            # An answer may hold aborted records and markers only: that is no reason to stop early.
+            # A response may hold aborted records and markers only: that is no reason to stop early.
             records = await self._client.retry(functools.partial(self._fetch_all, left_ms))
             if records or loop.time() >= deadline:
                 return records
@@ -137,8 +137,8 @@ class Consumer:
         moved: dict[TopicPartition, int] = {}
         by_leader = await self._by_leader(self._positions)
         fetches = [self._fetch_data(node, partitions, wait_ms) for node, partitions in by_leader.items()]
-        for answer in await asyncio.gather(*fetches):
-            for partition, data in answer:
+        for response in await asyncio.gather(*fetches):
+            for partition, data in response:
                 records = self._records(data, self._positions[partition])
                 try:
                     found += [FetchedBatch(partition, *each) for each in records.kept()]
@@ -174,7 +174,7 @@ class Consumer:
     async def _fetch(
         self, node: int, partitions: list[TopicPartition], wait_ms: int
     ) -> tuple[list[ConsumedRecord], dict[TopicPartition, int]]:
-        """One answer of one broker: records, and the positions after them."""
+        """One response of one broker: records, and the positions after them."""
         records: list[ConsumedRecord] = []
         positions: dict[TopicPartition, int] = {}
         for partition, data in await self._fetch_data(node, partitions, wait_ms):
@@ -225,7 +225,7 @@ class Consumer:
     async def _fetch_data(
         self, node: int, partitions: list[TopicPartition], wait_ms: int
     ) -> list[tuple[TopicPartition, PartitionData]]:
-        """One answer of one broker."""
+        """One response of one broker."""
         metadata = await self._client.metadata()
         topics: dict[str, list[FetchPartition]] = {}
         for partition in partitions:
@@ -243,10 +243,10 @@ class Consumer:
             session_epoch=_NO_SESSION_EPOCH,
             topics=tuple(FetchTopic(name, metadata.topic_id(name), tuple(each)) for name, each in topics.items()),
         )
-        answer: FetchResponse = await self._client.request(ApiKey.FETCH, request, node=node)
-        check(answer.error_code, f"fetching from broker {node}")
+        response: FetchResponse = await self._client.request(ApiKey.FETCH, request, node=node)
+        check(response.error_code, f"fetching from broker {node}")
         found = []
-        for topic in answer.responses:
+        for topic in response.responses:
             name = topic.topic or metadata.name_of(topic.topic_id)
             for each in topic.partitions:
                 partition = TopicPartition(name, each.partition_index)

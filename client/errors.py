@@ -22,7 +22,7 @@ class ConnectionFailed(ClientError):
 
 
 class RequestTimedOut(ClientError):
-    """No answer in time. The request may or may not have been handled."""
+    """No response in time. The request may or may not have been handled."""
 
     retriable = True
 

@@ -110,18 +110,18 @@ class GroupAdmin:
         all. Raises BrokerError."""
         request = ListGroupsRequest(tuple(states), tuple(types))
         brokers = sorted((await self._client.retry(self._client.fetch_metadata)).brokers)
-        answers = await asyncio.gather(*(self._list_of(node, request) for node in brokers))
+        responses = await asyncio.gather(*(self._list_of(node, request) for node in brokers))
         return sorted(
-            (each for answer in answers for each in answer), key=lambda each: (each.group_id, each.coordinator)
+            (each for response in responses for each in response), key=lambda each: (each.group_id, each.coordinator)
         )
 
     async def _list_of(self, node: int, request: ListGroupsRequest) -> list[ListedGroup]:
         async def attempt() -> list[ListedGroup]:
-            answer: ListGroupsResponse = await self._client.request(ApiKey.LIST_GROUPS, request, node=node)
-            check(answer.error_code, f"listing the groups of broker {node}")
+            response: ListGroupsResponse = await self._client.request(ApiKey.LIST_GROUPS, request, node=node)
+            check(response.error_code, f"listing the groups of broker {node}")
             return [
                 ListedGroup(each.group_id, node, each.group_state, each.group_type.lower(), each.protocol_type)
-                for each in answer.groups
+                for each in response.groups
             ]
 
         return await self._client.retry(attempt)
@@ -131,10 +131,10 @@ class GroupAdmin:
 
         async def attempt() -> GroupDescription:
             node = await self._client.coordinator(CoordinatorType.GROUP, group_id)
-            answer: DescribeGroupsResponse = await self._client.request(
+            response: DescribeGroupsResponse = await self._client.request(
                 ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest((group_id,)), node=node
             )
-            (found,) = answer.groups
+            (found,) = response.groups
             if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or found.group_state == DEAD:
                 return await self._described_consumers(node, group_id)
             check(found.error_code, f"describing group {group_id!r}", found.error_message)
@@ -149,10 +149,10 @@ class GroupAdmin:
         if (await self._client.peer(node)).versions.served(key) is None:
             return nothing
         request = consumer_group_describe.ConsumerGroupDescribeRequest((group_id,))
-        answer: consumer_group_describe.ConsumerGroupDescribeResponse = await self._client.request(
+        response: consumer_group_describe.ConsumerGroupDescribeResponse = await self._client.request(
             key, request, node=node
         )
-        (found,) = answer.groups
+        (found,) = response.groups
         if found.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
             return nothing
         check(found.error_code, f"describing group {group_id!r}", found.error_message)
@@ -180,13 +180,13 @@ class GroupAdmin:
         request = OffsetFetchRequest(group_id=group_id, topics=None, groups=groups)
 
         async def attempt() -> dict[TopicPartition, int]:
-            answer: OffsetFetchResponse = await self._client.call_coordinator(
+            response: OffsetFetchResponse = await self._client.call_coordinator(
                 CoordinatorType.GROUP, group_id, ApiKey.OFFSET_FETCH, request, at_most=_BY_NAME
             )
             doing = f"fetching the offsets of group {group_id!r}"
-            check(answer.error_code, doing)
-            found = _committed(answer.topics, doing)
-            for group in answer.groups:
+            check(response.error_code, doing)
+            found = _committed(response.topics, doing)
+            for group in response.groups:
                 if group.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
                     check(group.error_code, doing)
                     found |= _committed(group.topics, doing)
@@ -207,10 +207,10 @@ class GroupAdmin:
         )
 
         async def attempt() -> None:
-            answer: OffsetCommitResponse = await self._client.call_coordinator(
+            response: OffsetCommitResponse = await self._client.call_coordinator(
                 CoordinatorType.GROUP, group_id, ApiKey.OFFSET_COMMIT, request, at_most=_BY_NAME
             )
-            for topic in answer.topics:
+            for topic in response.topics:
                 for each in topic.partitions:
                     place = TopicPartition(topic.name, each.partition_index)
                     check(each.error_code, f"committing {place} for group {group_id!r}")
@@ -226,11 +226,11 @@ class GroupAdmin:
         topics = tuple(OffsetDeleteRequestTopic(name, tuple(each)) for name, each in by_topic.items())
 
         async def attempt() -> None:
-            answer: OffsetDeleteResponse = await self._client.call_coordinator(
+            response: OffsetDeleteResponse = await self._client.call_coordinator(
                 CoordinatorType.GROUP, group_id, ApiKey.OFFSET_DELETE, OffsetDeleteRequest(group_id, topics)
             )
-            check(answer.error_code, f"deleting positions of group {group_id!r}")
-            for topic in answer.topics:
+            check(response.error_code, f"deleting positions of group {group_id!r}")
+            for topic in response.topics:
                 for each in topic.partitions:
                     place = TopicPartition(topic.name, each.partition_index)
                     check(each.error_code, f"deleting the position of group {group_id!r} in {place}")
@@ -241,10 +241,10 @@ class GroupAdmin:
         """Delete a group without members, with its offsets. Raises BrokerError, NON_EMPTY_GROUP among others."""
 
         async def attempt() -> None:
-            answer: DeleteGroupsResponse = await self._client.call_coordinator(
+            response: DeleteGroupsResponse = await self._client.call_coordinator(
                 CoordinatorType.GROUP, group_id, ApiKey.DELETE_GROUPS, DeleteGroupsRequest((group_id,))
             )
-            for each in answer.results:
+            for each in response.results:
                 check(each.error_code, f"deleting group {group_id!r}")
 
         await self._client.retry(attempt)

@@ -1,4 +1,4 @@
-"""A client's knowledge of the cluster: a snapshot of one Metadata answer, and no opinion about its age."""
+"""A client's knowledge of the cluster: a snapshot of one Metadata response, and no opinion about its age."""
 
 from dataclasses import dataclass
 from typing import Final, Self

@@ -1,6 +1,6 @@
 """Offsets of many partitions at once: one request to each leader.
 
-Always true: the answer has every partition that was asked for, or the question has failed.
+Always true: the result has every partition that was asked for, or the question has failed.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ _TIMEOUT_MS: Final = 30_000
 async def list_offsets(
     client: Client, wanted: Mapping[TopicPartition, int], *, isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
 ) -> dict[TopicPartition, int]:
-    """The leaders' answers to a timestamp (ms), LATEST, EARLIEST or MAX_TIMESTAMP of each partition; -1 where no record
-    is that young. LATEST is the last stable offset for read_committed. Raises a ClientError."""
+    """The leaders' offsets for a timestamp (ms), LATEST, EARLIEST or MAX_TIMESTAMP of each partition; -1 where no
+    record is that young. LATEST is the last stable offset for read_committed. Raises a ClientError."""
 
     async def attempt() -> dict[TopicPartition, int]:
         by_leader: dict[int, dict[str, list[ListOffsetsPartition]]] = {}
@@ -38,13 +38,15 @@ async def list_offsets(
             topics.setdefault(partition.topic, []).append(
                 ListOffsetsPartition(partition.partition, timestamp=timestamp)
             )
-        answers = await asyncio.gather(*(_list(client, node, topics, isolation) for node, topics in by_leader.items()))
+        responses = await asyncio.gather(
+            *(_list(client, node, topics, isolation) for node, topics in by_leader.items())
+        )
         found: dict[TopicPartition, int] = {}
-        for answer in answers:
-            found |= answer
+        for response in responses:
+            found |= response
         missing = wanted.keys() - found.keys()
         if missing:
-            raise ProtocolViolation(f"the answer to ListOffsets leaves out {min(missing)}")
+            raise ProtocolViolation(f"the response to ListOffsets leaves out {min(missing)}")
         return found
 
     return await client.retry(attempt)
@@ -59,9 +61,9 @@ async def _list(
         topics=tuple(ListOffsetsTopic(name, tuple(each)) for name, each in topics.items()),
         timeout_ms=_TIMEOUT_MS,
     )
-    answer: ListOffsetsResponse = await client.request(ApiKey.LIST_OFFSETS, request, node=node)
+    response: ListOffsetsResponse = await client.request(ApiKey.LIST_OFFSETS, request, node=node)
     found = {}
-    for topic in answer.topics:
+    for topic in response.topics:
         for each in topic.partitions:
             partition = TopicPartition(topic.name, each.partition_index)
             check(each.error_code, f"listing an offset of {partition}")

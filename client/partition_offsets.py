@@ -82,9 +82,9 @@ class OffsetAdmin:
                 topics=(topic,),
             )
             node = metadata.leader(partition)
-            answer: FetchResponse = await self._client.request(ApiKey.FETCH, request, node=node)
-            found = [each for topic in answer.responses for each in topic.partitions]
-            if answer.error_code or len(found) != 1 or found[0].error_code or not found[0].records:
+            response: FetchResponse = await self._client.request(ApiKey.FETCH, request, node=node)
+            found = [each for topic in response.responses for each in topic.partitions]
+            if response.error_code or len(found) != 1 or found[0].error_code or not found[0].records:
                 return None
             data = found[0].records
             fetched = FetchedRecords(data, from_offset=position, aborted=found[0].aborted_transactions or ())
@@ -108,8 +108,8 @@ class OffsetAdmin:
 
         async def attempt() -> int:
             node = await self._client.leader(partition)
-            answer: ListOffsetsResponse = await self._client.request(ApiKey.LIST_OFFSETS, request, node=node)
-            ((found,),) = (topic.partitions for topic in answer.topics)
+            response: ListOffsetsResponse = await self._client.request(ApiKey.LIST_OFFSETS, request, node=node)
+            ((found,),) = (topic.partitions for topic in response.topics)
             check(found.error_code, f"asking for the offsets of {partition}")
             return found.offset
 

@@ -26,7 +26,7 @@ class PeerConnection(Protocol):
         """True if requests can be sent."""
 
     async def request(self, key: ApiKey, message: Message, *, version: int, timeout_ms: int | None = None) -> Any:
-        """Send one request and wait for its answer. Raises a ClientError."""
+        """Send one request and wait for its response. Raises a ClientError."""
 
     async def close(self) -> None:
         """Close it. Harmless when already closed."""

@@ -23,16 +23,16 @@ async def pending_offsets(client: Client, group_id: str) -> frozenset[TopicParti
     )
 
     async def attempt() -> frozenset[TopicPartition]:
-        answer: OffsetFetchResponse = await client.call_coordinator(
+        response: OffsetFetchResponse = await client.call_coordinator(
             CoordinatorType.GROUP, group_id, ApiKey.OFFSET_FETCH, request, at_most=_LAST_BY_NAME
         )
-        check(answer.error_code, f"reading the offsets of group {group_id!r}")
+        check(response.error_code, f"reading the offsets of group {group_id!r}")
         errors = {
             TopicPartition(topic.name, each.partition_index): each.error_code
-            for topic in answer.topics
+            for topic in response.topics
             for each in topic.partitions
         }
-        for group in answer.groups:
+        for group in response.groups:
             if group.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
                 check(group.error_code, f"reading the offsets of group {group_id!r}")
             errors |= {

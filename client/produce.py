@@ -29,9 +29,9 @@ async def produce(
     version: int | None = None,
     at_most: int | None = None,
 ) -> PartitionProduceResponse:
-    """Send these bytes to the leader of a partition, once, and give back its answer, whatever the error code in it.
+    """Send these bytes to the leader of a partition, once, and return its response, whatever the error code in it.
 
-    Raises a ClientError when there is no answer to give. `acks` is 1 or -1: with 0 there is never one.
+    Raises a ClientError when there is no response to return. `acks` is 1 or -1: with 0 there is never one.
     """
     assert acks in (1, -1)
     node = await client.leader(partition)
@@ -45,7 +45,7 @@ async def produce(
         ApiKey.PRODUCE, request, node=node, version=version, at_most=at_most
     )
     for topic in response.responses:
-        for answer in topic.partition_responses:
-            if answer.index == partition.partition:
-                return answer
-    raise ProtocolViolation(f"the answer to Produce leaves out {partition}")
+        for each in topic.partition_responses:
+            if each.index == partition.partition:
+                return each
+    raise ProtocolViolation(f"the response to Produce leaves out {partition}")

@@ -125,11 +125,11 @@ class Producer:
 
         async def attempt() -> InitProducerIdResponse:
             if self.transactional_id is None:
-                answer: InitProducerIdResponse = await self._client.request(ApiKey.INIT_PRODUCER_ID, request)
+                response: InitProducerIdResponse = await self._client.request(ApiKey.INIT_PRODUCER_ID, request)
             else:
-                answer = await self._call_transaction_coordinator(ApiKey.INIT_PRODUCER_ID, request)
-            check(answer.error_code, f"initialising producer {self.transactional_id or '(idempotent)'}")
-            return answer
+                response = await self._call_transaction_coordinator(ApiKey.INIT_PRODUCER_ID, request)
+            check(response.error_code, f"initialising producer {self.transactional_id or '(idempotent)'}")
+            return response
 
         response = await self._client.retry(attempt)
         self._adopt(ProducerIdAndEpoch(response.producer_id, response.producer_epoch))
@@ -178,7 +178,7 @@ class Producer:
         identity: ProducerIdAndEpoch | None = None,
         base_sequence: int | None = None,
     ) -> int:
-        """Append one batch of at least one record; answers the offset of the first. Raises a ClientError.
+        """Append one batch of at least one record; returns the offset of the first. Raises a ClientError.
 
         `timestamp` (ms) is for records without one. `identity` and `base_sequence` replace its own this once.
         """
@@ -215,7 +215,7 @@ class Producer:
     async def send_all(
         self, records: Mapping[TopicPartition, Sequence[NewRecord]], *, timestamp: int = -1
     ) -> dict[TopicPartition, int]:
-        """`send` to several partitions at once; answers the first offset in each. Raises the first error, after all
+        """`send` to several partitions at once; returns the first offset in each. Raises the first error, after all
         have ended."""
         sends = [self.send(partition, batch, timestamp=timestamp) for partition, batch in records.items()]
         results = await asyncio.gather(*sends, return_exceptions=True)
@@ -232,7 +232,7 @@ class Producer:
             at_most = _TV2_PRODUCE - 1
 
         async def attempt() -> int:
-            answer = await produce(
+            response = await produce(
                 self._client,
                 partition,
                 batch,
@@ -240,9 +240,10 @@ class Producer:
                 acks=self._acks,
                 at_most=at_most,
             )
-            if answer.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # appended by an attempt whose answer was lost
-                check(answer.error_code, f"appending to {partition}", answer.error_message)
-            return answer.base_offset
+            # A duplicate was appended by an attempt whose response was lost.
+            if response.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+                check(response.error_code, f"appending to {partition}", response.error_message)
+            return response.base_offset
 
         return await self._client.retry(attempt)
 
@@ -269,7 +270,7 @@ class Producer:
         """Commit a group's offsets as part of the transaction. Raises a ClientError.
 
         `metadata` is kept with the offsets of each topic. With `may_be_gone`, partitions that the broker does not know
-        are left out, and answered.
+        are left out, and returned.
         """
         member = ConsumerGroupMetadata(group) if isinstance(group, str) else group
         await self._join(member.group_id)
@@ -294,11 +295,11 @@ class Producer:
         at_most = _TV2_OFFSET_COMMIT if self._transaction_version >= TV2 else _TV2_OFFSET_COMMIT - 1
 
         async def attempt() -> set[TopicPartition]:
-            answer: TxnOffsetCommitResponse = await self._client.call_coordinator(
+            response: TxnOffsetCommitResponse = await self._client.call_coordinator(
                 CoordinatorType.GROUP, member.group_id, ApiKey.TXN_OFFSET_COMMIT, request, at_most=at_most
             )
             gone = set()
-            for topic in answer.topics:
+            for topic in response.topics:
                 for each in topic.partitions:
                     if may_be_gone and each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                         gone.add(TopicPartition(topic.name, each.partition_index))
@@ -344,9 +345,11 @@ class Producer:
         at_most = _TV2_END_TXN if self._transaction_version >= TV2 else _TV2_END_TXN - 1
 
         async def attempt() -> EndTxnResponse:
-            answer: EndTxnResponse = await self._call_transaction_coordinator(ApiKey.END_TXN, request, at_most=at_most)
-            check(answer.error_code, f"{'committing' if commit else 'aborting'} {self.transactional_id!r}")
-            return answer
+            response: EndTxnResponse = await self._call_transaction_coordinator(
+                ApiKey.END_TXN, request, at_most=at_most
+            )
+            check(response.error_code, f"{'committing' if commit else 'aborting'} {self.transactional_id!r}")
+            return response
 
         response = await self._client.retry(attempt)
         if response.producer_id >= 0:
@@ -380,10 +383,10 @@ class Producer:
             v3_and_below_producer_epoch=self.identity.producer_epoch,
             v3_and_below_topics=(AddPartitionsToTxnTopic(partition.topic, (partition.partition,)),),
         )
-        answer: AddPartitionsToTxnResponse = await self._call_transaction_coordinator(
+        response: AddPartitionsToTxnResponse = await self._call_transaction_coordinator(
             ApiKey.ADD_PARTITIONS_TO_TXN, request, at_most=3
         )
-        for topic in answer.results_by_topic_v3_and_below:
+        for topic in response.results_by_topic_v3_and_below:
             for each in topic.results_by_partition:
                 check(each.partition_error_code, f"adding {partition} to a transaction")
 
@@ -394,8 +397,8 @@ class Producer:
             producer_epoch=self.identity.producer_epoch,
             group_id=group_id,
         )
-        answer: AddOffsetsToTxnResponse = await self._call_transaction_coordinator(ApiKey.ADD_OFFSETS_TO_TXN, request)
-        check(answer.error_code, f"adding group {group_id!r} to a transaction")
+        response: AddOffsetsToTxnResponse = await self._call_transaction_coordinator(ApiKey.ADD_OFFSETS_TO_TXN, request)
+        check(response.error_code, f"adding group {group_id!r} to a transaction")
 
     async def _call_transaction_coordinator(self, key: ApiKey, message: Message, *, at_most: int | None = None) -> Any:
         assert self.transactional_id is not None

@@ -27,16 +27,16 @@ class QuotaAdmin:
         components = tuple(
             describing.ComponentData(kind, _DEFAULT if name is None else _EXACT, name) for kind, name in entity.items()
         )
-        answer: describing.DescribeClientQuotasResponse = await self._client.request(
+        response: describing.DescribeClientQuotasResponse = await self._client.request(
             ApiKey.DESCRIBE_CLIENT_QUOTAS, describing.DescribeClientQuotasRequest(components)
         )
-        check(answer.error_code, "asking for quotas", answer.error_message)
+        check(response.error_code, "asking for quotas", response.error_message)
         found = [
             (
                 {part.entity_type: part.entity_name for part in entry.entity},
                 {value.key: value.value for value in entry.values},
             )
-            for entry in answer.entries or ()
+            for entry in response.entries or ()
         ]
         return sorted(found, key=lambda each: [(kind, name or "") for kind, name in each[0].items()])
 
@@ -46,8 +46,8 @@ class QuotaAdmin:
         entry = altering.RequestEntryData(
             tuple(altering.EntityData(kind, name) for kind, name in entity.items()), tuple(ops)
         )
-        answer: altering.AlterClientQuotasResponse = await self._client.request(
+        response: altering.AlterClientQuotasResponse = await self._client.request(
             ApiKey.ALTER_CLIENT_QUOTAS, altering.AlterClientQuotasRequest((entry,))
         )
-        for each in answer.entries:
+        for each in response.entries:
             check(each.error_code, "changing quotas", each.error_message)

@@ -1,6 +1,6 @@
 """Drops the records of aborted transactions for a read_committed reader (KIP-98).
 
-A fetch answers with the aborted transactions that touch its range, as (producer id, first offset), and the log has an
+A Fetch response lists the aborted transactions that touch its range, as (producer id, first offset), and the log has an
 ABORT marker where each ends. Always true: between the two, every transactional batch of that producer is dropped.
 """
 
@@ -31,7 +31,7 @@ class RecordCounts(NamedTuple):
 
 
 class FetchedRecords:
-    """The records of one partition in one fetch answer, from an offset on.
+    """The records of one partition in one Fetch response, from an offset on.
 
     `next_offset` is, at any time, where to fetch from after what has been taken.
     """

@@ -129,9 +129,10 @@ class TransactionAdmin:
         broker does not know a filter; INVALID_REQUEST for a state that does not exist."""
         request = ListTransactionsRequest(tuple(states), tuple(producer_ids), longer_than_ms, pattern)
         brokers = sorted((await self._client.retry(self._client.fetch_metadata)).brokers)
-        answers = await asyncio.gather(*(self._list_of(node, request) for node in brokers))
+        responses = await asyncio.gather(*(self._list_of(node, request) for node in brokers))
         return sorted(
-            (each for answer in answers for each in answer), key=lambda each: (each.transactional_id, each.coordinator)
+            (each for response in responses for each in response),
+            key=lambda each: (each.transactional_id, each.coordinator),
         )
 
     async def _list_of(self, node: int, request: ListTransactionsRequest) -> list[ListedTransaction]:
@@ -142,14 +143,16 @@ class TransactionAdmin:
             if versions.pick(ApiKey.LIST_TRANSACTIONS) < needs:
                 what = "a pattern" if needs == 2 else "a duration"
                 raise UnsupportedVersion(f"broker {node} is too old to list transactions by {what}")
-            answer: ListTransactionsResponse = await self._client.request(ApiKey.LIST_TRANSACTIONS, request, node=node)
-            check(answer.error_code, f"listing the transactions of broker {node}")
-            for state in answer.unknown_state_filters:
+            response: ListTransactionsResponse = await self._client.request(
+                ApiKey.LIST_TRANSACTIONS, request, node=node
+            )
+            check(response.error_code, f"listing the transactions of broker {node}")
+            for state in response.unknown_state_filters:
                 known = f"there is no state {state!r}, only {', '.join(TRANSACTION_STATES)}"
                 raise BrokerError(ErrorCode.INVALID_REQUEST, "listing transactions", known)
             return [
                 ListedTransaction(node, each.transactional_id, each.producer_id, each.transaction_state)
-                for each in answer.transaction_states
+                for each in response.transaction_states
             ]
 
         return await self._client.retry(attempt)
@@ -169,14 +172,24 @@ class TransactionAdmin:
 
         async def attempt() -> DescribedTransaction:
             node = await self._client.coordinator(CoordinatorType.TRANSACTION, transactional_id)
-            answer: DescribeTransactionsResponse = await self._client.request(
+            response: DescribeTransactionsResponse = await self._client.request(
                 ApiKey.DESCRIBE_TRANSACTIONS, request, node=node
             )
-            (state,) = answer.transaction_states
+            (state,) = response.transaction_states
             check(state.error_code, f"describing transactional id {transactional_id!r}")
             return _described(node, state)
 
         return await self._client.retry(attempt)
+
+    async def wait_for_markers(self, transactional_id: str) -> None:
+        """Wait until the transaction of an id that was ended has its markers: readers are shown its records then. An
+        EndTxn may be answered before. Raises a ClientError, CONCURRENT_TRANSACTIONS if it lasts."""
+
+        async def attempt() -> None:
+            if (await self.describe(transactional_id)).state in _PREPARING:
+                check(ErrorCode.CONCURRENT_TRANSACTIONS, f"writing the markers of {transactional_id!r}")
+
+        await self._client.retry(attempt)
 
     async def force_terminate(self, transactional_id: str) -> None:
         """Abort what is open under an id and fence its producer, as a new instance of it does (KIP-939). For an id
@@ -184,10 +197,10 @@ class TransactionAdmin:
         request = InitProducerIdRequest(transactional_id, transaction_timeout_ms=_SHORTEST_TIMEOUT_MS)
 
         async def attempt() -> None:
-            answer: InitProducerIdResponse = await self._client.call_coordinator(
+            response: InitProducerIdResponse = await self._client.call_coordinator(
                 CoordinatorType.TRANSACTION, transactional_id, ApiKey.INIT_PRODUCER_ID, request
             )
-            check(answer.error_code, f"terminating the transaction of {transactional_id!r}")
+            check(response.error_code, f"terminating the transaction of {transactional_id!r}")
 
         await self._client.retry(attempt)
 
@@ -256,10 +269,12 @@ class TransactionAdmin:
 
         async def attempt() -> None:
             node = await self._client.leader(partition)
-            answer: WriteTxnMarkersResponse = await self._client.request(
+            response: WriteTxnMarkersResponse = await self._client.request(
                 ApiKey.WRITE_TXN_MARKERS, WriteTxnMarkersRequest((marker,)), node=node
             )
-            ((result,),) = ([each for topic in result.topics for each in topic.partitions] for result in answer.markers)
+            ((result,),) = (
+                [each for topic in result.topics for each in topic.partitions] for result in response.markers
+            )
             check(result.error_code, f"aborting the transaction of producer {producer_id} in {partition}")
 
         await self._client.retry(attempt)
@@ -273,9 +288,9 @@ class TransactionAdmin:
         request = DescribeProducersRequest(
             tuple(TopicRequest(name, tuple(indexes)) for name, indexes in by_topic.items())
         )
-        answer: DescribeProducersResponse = await self._client.request(ApiKey.DESCRIBE_PRODUCERS, request, node=node)
+        response: DescribeProducersResponse = await self._client.request(ApiKey.DESCRIBE_PRODUCERS, request, node=node)
         found = {}
-        for each in answer.topics:
+        for each in response.topics:
             for state in each.partitions:
                 partition = TopicPartition(each.name, state.partition_index)
                 check(state.error_code, f"describing the producers of {partition}", state.error_message)

@@ -69,8 +69,8 @@ class TwoPhaseProducer(Producer):
     async def recover(self) -> PreparedState:
         """Take over from earlier instances, and fence them. The transaction that was left open, if any, stays so until
         `complete`, `commit` or `abort`. Raises a ClientError."""
-        answer = await self._introduce(keeps=True)
-        found = PreparedState(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
+        response = await self._introduce(keeps=True)
+        found = PreparedState(response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch)
         if found.is_transaction:
             self.begin()
             self._others_write = True
@@ -104,16 +104,16 @@ class TwoPhaseProducer(Producer):
                 raise UnsupportedVersion(
                     f"broker {node} offers no two-phase commit; Eosin does with transaction.two.phase.commit.enable"
                 )
-            answer: InitProducerIdResponse = await self._client.request(
+            response: InitProducerIdResponse = await self._client.request(
                 ApiKey.INIT_PRODUCER_ID, request, node=node, version=_TWO_PHASE_INIT
             )
-            check(answer.error_code, f"initialising producer {transactional_id}")
-            return answer
+            check(response.error_code, f"initialising producer {transactional_id}")
+            return response
 
-        answer = await self._client.retry(attempt)
-        self._adopt(ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch))
+        response = await self._client.retry(attempt)
+        self._adopt(ProducerIdAndEpoch(response.producer_id, response.producer_epoch))
         self._leave_transaction()
-        return answer
+        return response
 
     async def prepare(self) -> PreparedState:
         """The open transaction is complete as far as this producer goes. What to store, together with the decision to

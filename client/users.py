@@ -28,11 +28,11 @@ class UserAdmin:
         """The credentials of all users, or of one; none when there is no such user. Raises BrokerError."""
         users = None if user is None else (UserName(user),)
         request = DescribeUserScramCredentialsRequest(users=users)
-        answer: DescribeUserScramCredentialsResponse = await self._client.request(
+        response: DescribeUserScramCredentialsResponse = await self._client.request(
             ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, request
         )
-        check(answer.error_code, "describing users", answer.error_message)
-        found = [each for each in answer.results if each.error_code != ErrorCode.RESOURCE_NOT_FOUND]
+        check(response.error_code, "describing users", response.error_message)
+        found = [each for each in response.results if each.error_code != ErrorCode.RESOURCE_NOT_FOUND]
         for each in found:
             check(each.error_code, f"describing user {each.user}", each.error_message)
         return found
@@ -40,8 +40,8 @@ class UserAdmin:
     async def alter(self, request: AlterUserScramCredentialsRequest) -> None:
         """Set and delete credentials, in one request. Raises BrokerError for the first user who is refused; the others
         are changed."""
-        answer: AlterUserScramCredentialsResponse = await self._client.request(
+        response: AlterUserScramCredentialsResponse = await self._client.request(
             ApiKey.ALTER_USER_SCRAM_CREDENTIALS, request
         )
-        for each in answer.results:
+        for each in response.results:
             check(each.error_code, f"changing user {each.user}", each.error_message)

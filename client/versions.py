@@ -67,7 +67,7 @@ class Versions:
 
 
 async def request_versions(connection: Connection) -> ApiVersionsResponse:
-    """The broker's answer to ApiVersions, at the highest version both sides know. Its error code is not checked."""
+    """The broker's response to ApiVersions, at the highest version both sides know. Its error code is not checked."""
     schema = schema_of(ApiKey.API_VERSIONS)
     assert schema is not None
     request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=_software_version())

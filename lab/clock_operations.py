@@ -78,7 +78,7 @@ class ClockOperations:
         return await self.advance(by_ms, sessions)
 
     async def next_deadlines(self, count: int) -> list[Due]:
-        """What time brings next, by its time."""
+        """The next things that time brings, by their time."""
         from eosin.lab.clock.upcoming import upcoming
 
         inside = self._inside_for("what is due")

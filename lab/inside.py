@@ -61,7 +61,7 @@ class Inside:
         self._rolled: Final[dict[str, str]] = {}
         """Outcomes that the start has decided, and that are not among the others yet."""
         if before is not None:
-            self._take_over(before)
+            self._continue_from(before)
         recorder = self._recorder
         if recorder is None:
             return
@@ -71,7 +71,7 @@ class Inside:
         if recording is not None:
             record_decisions(node, recording)
 
-    def _take_over(self, before: "Inside") -> None:
+    def _continue_from(self, before: "Inside") -> None:
         """Remember the transactions that were under way when the broker ended, and that its start ends."""
         for txns in before._node.services.transactions.txns():
             for old in txns:

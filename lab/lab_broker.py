@@ -121,7 +121,7 @@ class LabBroker:
 
     @property
     def inside(self) -> Inside:
-        """What only it knows."""
+        """All that only it knows."""
         assert self._inside is not None, "it has started"
         return self._inside
 
@@ -129,12 +129,13 @@ class LabBroker:
     def disk(self) -> LabDisk:
         """The disk that it has now. Raises LabError where that is none of the lab's."""
         if self._disk is None:
-            raise LabError(
-                f'a broker with disk="{MEMORY}" keeps nothing: leave out disk and durability for one that crashes'
-                if self._options.disk == MEMORY
-                else f"the files in {self._options.disk} are real, and nothing here spoils them: leave out disk"
-            )
+            raise self._no_disk()
         return self._disk
+
+    def _no_disk(self) -> LabError:
+        if self._options.disk == MEMORY:
+            return LabError(f'a broker with disk="{MEMORY}" keeps nothing: leave out disk and durability')
+        return LabError(f"the files in {self._options.disk} are real, and nothing here spoils them: leave out disk")
 
     def has_room_again(self) -> None:
         """Look at once whether records may be taken again."""
@@ -339,7 +340,7 @@ class LabBroker:
     # Snapshots ------------------------------------------------------------------------------------------------------
 
     async def snapshot(self) -> "Snapshot":
-        """What its disk has, once what is under way has come to rest. Raises LabError."""
+        """All that its disk has, once what is under way has come to rest. Raises LabError."""
         from eosin.lab.crash.snapshot import Snapshot
 
         disk = self.disk
@@ -371,8 +372,12 @@ class LabBroker:
         return LabDisk(self._clock.now_ms, chance=chance)
 
     def _disk_from(self, snapshot: "Snapshot") -> LabDisk:
-        self.disk  # noqa: B018 (raises)
+        if self._disk is None:
+            raise self._no_disk()
         disk = self._new_disk()
+        ahead_ms = snapshot.now_ms - self._clock.now_ms()
+        if ahead_ms > 0:
+            self._clock.jump_wall(ahead_ms)
         snapshot.put_on(disk, LAB_DIR)
         return disk
 

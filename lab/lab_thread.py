@@ -44,11 +44,11 @@ class LabThread:
         """Work that has not begun."""
         self._begun: Final[dict[asyncio.Task[Any], Future[Any]]] = {}
         self._next: Callable[[], Work] | None = None
-        """What the next loop begins with, while there is to be one."""
+        """All that the next loop begins with, while there is to be one."""
         self._carried: Future[Any] | None = None
         """The call that left the loop: it ends when the next one has begun."""
         self._transports: Sequence[asyncio.Transport] = ()
-        """Those of the loop that was left."""
+        """The ones of the loop that was left."""
         self._thread: Final = threading.Thread(target=self._run, name=name, daemon=True)
         try:
             self._thread.start()

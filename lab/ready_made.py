@@ -71,7 +71,7 @@ async def aged(transactional_ids: Iterable[str]) -> "Snapshot":
 
 
 async def _made(*steps: Recipe, holds_markers: bool = False, **settings: str) -> "Snapshot":
-    """What the disk has after these steps, each of them in a life of its own."""
+    """All that the disk has after these steps, each of them in a life of its own."""
     options = options_of(topics={TOPIC: 1}, settings={name.replace("_", "."): each for name, each in settings.items()})
     snapshot = None
     for step in steps:
@@ -170,4 +170,4 @@ _RECIPES: Final[dict[str, Callable[[], Awaitable["Snapshot"]]]] = {
     "aborted-tail": partial(_made, _abort_at_the_end),
 }
 _MADE: Final[dict[str, "Snapshot"]] = {}
-"""Those that this process has made."""
+"""The ones that this process has made."""

@@ -37,7 +37,7 @@ def _lines(broker: BrokerApi) -> Iterator[str]:
     yield from _section("connections", lambda: broker.call(VerdictOperations.connection_lines))
     rules = _found(lambda: broker.call(VerdictOperations.rule_lines))
     if rules:
-        yield from _section("rules", lambda: rules, most=MOST_HISTORY)
+        yield from _section("faults", lambda: rules, most=MOST_HISTORY)
     warnings = getattr(broker, "warnings", ())
     if warnings:
         yield from _section("warnings", lambda: list(warnings))
@@ -70,7 +70,7 @@ def _saved(broker: BrokerApi) -> dict[str, object]:
         "open_transactions": broker.open_transactions,
         "connections": lambda: broker.call(VerdictOperations.connection_lines),
         "seed": lambda: broker.call(VerdictOperations.seed_text),
-        "rules": lambda: broker.call(FaultOperations.faults),
+        "faults": lambda: broker.call(FaultOperations.faults),
         "kept": lambda: broker.history.span,
         "history": lambda: broker.call(HistoryOperations.kept_history),
     }

@@ -25,7 +25,7 @@ from eosin.network.exchange import Exchange, exchange_of
 from eosin.network.fetch_in_flight import FetchInFlight
 from eosin.network.hang_up import has_hung_up, unacknowledged_bytes
 from eosin.network.host import ConnectionHost
-from eosin.network.link import Link
+from eosin.network.link import ClientLink
 from eosin.network.pause import HELD
 from eosin.network.response_queue import ResponseQueue
 from eosin.network.stalls import note_stall
@@ -127,7 +127,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._reading = True
         self._write_blocked = False
         self._closing = False
-        self._link: Link | None = None
+        self._link: ClientLink | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The client is connected."""
@@ -221,10 +221,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         """True if its user may write to any topic. Raises CloseConnection when that cannot be told."""
         return self.session.may_any(Operation.WRITE, ResourceType.TOPIC, quiet=True)
 
-    def linked(self) -> Link:
+    def linked(self) -> ClientLink:
         """The connection as hooks see it."""
         if self._link is None:
-            self._link = Link(self, self._responses, self._transport)
+            self._link = ClientLink(self, self._responses, self._transport)
         return self._link
 
     def stream_ended(self) -> None:
@@ -330,11 +330,6 @@ class ServerConnection(asyncio.BufferedProtocol):
         return self._decoder.finished
 
     @property
-    def waiting_frames(self) -> int:
-        """Requests that came, and have not begun."""
-        return len(self._frames)
-
-    @property
     def in_flight(self) -> int:
         """Requests begun, without a response yet."""
         return len(self._exchanges)
@@ -346,8 +341,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     @property
     def begun(self) -> "list[tuple[ApiKey, int]]":
-        """The requests begun, without a response yet, in order: the API of each, and when it began by `stopwatch_ns`, 0
-        where requests are not counted."""
+        """The API of each request in flight, in order, and its beginning by `stopwatch_ns`, 0 where that is unknown."""
         return [(each.api.key, each.begun_ns) for each in self._exchanges]
 
     def is_idle(self) -> bool:
@@ -357,10 +351,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         return idle
 
     def check_for_end(self) -> None:
-        """End the wait of a Fetch whose client is gone, and any wait that follows.
-
-        The socket does not tell, since nothing is read from it while a Fetch waits before other requests. Requests
-        without a response run all the same."""
+        """End the wait of a Fetch whose client is gone, and any wait that follows: nothing is read meanwhile from the
+        socket, which would tell. Requests without a response run all the same."""
         if not self._reading and self._transport is not None:
             self._fetch.check_for_end(self._transport)
 
@@ -401,10 +393,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def close_idle(self) -> None:
         """Close, but do not wait for a client that reads none of its responses either."""
-        if self._write_blocked:
-            self.abort()
-        else:
-            self.close()
+        (self.abort if self._write_blocked else self.close)()
 
     def abort(self) -> None:
         """Close now, and drop what is unsent."""

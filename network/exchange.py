@@ -28,7 +28,7 @@ from eosin.storage.results.file_range import as_range
 if TYPE_CHECKING:
     from eosin.network.connection import ServerConnection
     from eosin.network.host import ConnectionHost
-    from eosin.network.link import Link
+    from eosin.network.link import ClientLink
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Exchange:
         self.begun_ns = 0
         """Only where requests are counted."""
 
-    def observe(self, link: "Link", size_bytes: int, clock: Clock) -> None:
+    def observe(self, link: "ClientLink", size_bytes: int, clock: Clock) -> None:
         """Let hooks see it from now on."""
         self.clock = clock
         self.observed = ObservedRequest(

@@ -15,7 +15,7 @@ from eosin.runtime.small_objects import SMALL_OBJECTS
 from eosin.runtime.start_now import start_now
 
 if TYPE_CHECKING:
-    from eosin.network.link import Link
+    from eosin.network.link import ClientLink
 
 
 class LargeExchange(Exchange):
@@ -32,7 +32,7 @@ class LargeExchange(Exchange):
         self._frame: memoryview | None = frame
         """Kept until the request is let go of, so that its memory counts for so long (`FrameMemory`)."""
 
-    def observe(self, link: "Link", size_bytes: int, clock: Clock) -> None:
+    def observe(self, link: "ClientLink", size_bytes: int, clock: Clock) -> None:
         super().observe(link, size_bytes, clock)
         if self.observed is not None:
             self.observed.items = self._items

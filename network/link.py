@@ -1,4 +1,4 @@
-"""`Link`: one client's connection as hooks see and steer it. Made when the first hook wants it.
+"""`ClientLink`: one client's connection as hooks see and steer it. Made when the first hook wants it.
 
 Always true: what it withholds is sent in order when it is released, or dropped with the connection; requests begin and
 run all the same, until as many bytes are withheld as a connection may have unsent.
@@ -24,7 +24,7 @@ _NO_LINGER: Final = struct.pack("ii", 1, 0)
 """Of SO_LINGER: a close sends RST, and drops what is unsent."""
 
 
-class Link:
+class ClientLink:
     """One connection. `listener` is the name of the listener that it came in on."""
 
     __slots__ = ("_connection", "_lost", "_responses", "_transport", "client_id", "requests")
@@ -135,7 +135,7 @@ class Link:
         """Send so many of the bytes that are withheld, or all of them if they are fewer; returns their number."""
         sent = 0
         while sent < size_bytes and self._transport is not None and not self.is_gone:
-            parts = self._responses.take_withheld()
+            parts = self._responses.pop_withheld()
             if not parts:
                 break
             first = await _read(parts[0])

@@ -178,10 +178,15 @@ async def refused(refuse: "Refuse", request: Message, context: "RequestContext",
 
 
 async def written(key: ApiKey, response: Message, count: int, context: "RequestContext") -> Message | EncodedBody:
-    """A response of `count` items, encoded in a thread where there are many."""
+    """A response of `count` items. One of many is encoded in a thread, and let go of in turns, as long as the caller
+    does not hold it."""
     if count <= ITEMS_PER_STEP:
         return response
-    return EncodedBody(await asyncio.to_thread(encode_body, key, context.api_version, response))
+    made: list[Any] = [response]
+    del response
+    body = EncodedBody(await asyncio.to_thread(encode_body, key, context.api_version, made[0]))
+    await dropped(made)
+    return body
 
 
 async def done_for_each(items: Sequence[_T], do: Callable[[_T], Coroutine[Any, Any, _R]]) -> list[_R]:

@@ -18,7 +18,7 @@ from eosin.protocol.types import Message
 from eosin.runtime.logging_format import fields
 
 if TYPE_CHECKING:
-    from eosin.network.link import Link
+    from eosin.network.link import ClientLink
 
 _LOG: Final = logging.getLogger("eosin.broker.requests")
 
@@ -68,7 +68,7 @@ class ObservedRequest:
     )
 
     def __init__(
-        self, api: Api, context: RequestContext, request: Any, *, link: "Link", size_bytes: int, begun_ms: int
+        self, api: Api, context: RequestContext, request: Any, *, link: "ClientLink", size_bytes: int, begun_ms: int
     ) -> None:
         self.api = api
         self.context = context
@@ -124,10 +124,10 @@ class RequestHooks:
     """Sees every request begin and end. Override what is needed; `begun` and `handled` may raise `CloseConnection`, and
     in a broker that is in use they wait only for their next turn in a request of many items (`many_items.py`)."""
 
-    def connected(self, link: "Link") -> None:
+    def connected(self, link: "ClientLink") -> None:
         """A client is connected."""
 
-    def lost(self, link: "Link") -> None:
+    def lost(self, link: "ClientLink") -> None:
         """A connection has ended. Its requests go on."""
 
     async def begun(self, observed: ObservedRequest) -> RequestVerdict | None:
@@ -151,11 +151,11 @@ class HookChain(RequestHooks):
     def __init__(self, hooks: Sequence[RequestHooks]) -> None:
         self._hooks = tuple(hooks)
 
-    def connected(self, link: "Link") -> None:
+    def connected(self, link: "ClientLink") -> None:
         for each in self._hooks:
             each.connected(link)
 
-    def lost(self, link: "Link") -> None:
+    def lost(self, link: "ClientLink") -> None:
         for each in self._hooks:
             each.lost(link)
 

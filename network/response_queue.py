@@ -91,7 +91,7 @@ class ResponseQueue:
         kept, self._withheld = self._withheld or [], None
         return kept
 
-    def take_withheld(self) -> list[Buffer]:
+    def pop_withheld(self) -> list[Buffer]:
         """All that is kept, for who puts the rest of it back."""
         if self._withheld is None:
             return []

@@ -178,11 +178,10 @@ class Outside(NamedTuple):
 
     clock: Clock
     chance: Chance
-    session_clock: Clock | None = None
-    """Members of groups are waited for on it; by default `clock`."""
-    wire_clock: Clock | None = None
-    """Whoever waits for an answer, or is waited for at the other end of a connection, waits on it; by default
-    `clock`."""
+    session_clock: Clock
+    """Members of groups are waited for on it."""
+    wire_clock: Clock
+    """Requests and connections wait on it."""
     hooks: RequestHooks | None = None
     markers: "Callable[[MarkerTargets], MarkerTargets] | None" = None
     """Stands between the transaction coordinator and the leaders of partitions."""
@@ -204,8 +203,7 @@ class Parts(NamedTuple):
 
 def assemble(part: ClusterPart, outside: Outside) -> Parts:
     """The parts of a broker whose cluster is known and whose logs are open. Raises OSError."""
-    clock, chance, watchers = outside.clock, outside.chance, outside.watchers
-    wire_clock = outside.wire_clock or clock
+    clock, wire_clock, chance, watchers = outside.clock, outside.wire_clock, outside.chance, outside.watchers
     config, cluster, held = part.config, part.cluster, part.replication
     partitions = Partitions(
         cluster=cluster,
@@ -269,7 +267,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         reload_stores=outside.reload_stores,
         given_wire_clock=wire_clock,
     )
-    host = _host(services, part, outside, wire_clock)
+    host = _host(services, part, outside)
     QuotaSwitch(host, config, cluster, services.fetch_sessions, cluster if part.keeps_metadata else None)
     part.begin(services)
     return Parts(services, host)
@@ -281,8 +279,8 @@ def _authorizer(config: BrokerConfig, acls: "AclEntries", clock: Clock) -> Autho
     return authorizer_of(config, acls, clock)
 
 
-def _host(services: Services, part: ClusterPart, outside: Outside, clock: Clock) -> ConnectionHost:
-    config, apis = services.config, part.apis(BY_KEY)
+def _host(services: Services, part: ClusterPart, outside: Outside) -> ConnectionHost:
+    config, clock, apis = services.config, services.wire_clock, part.apis(BY_KEY)
     if services.authorizer is not EVERYBODY_MAY:
         from eosin.network.guarded import guarded
 

@@ -2,8 +2,9 @@
 
 glibc keeps what is freed in the middle of its heap: five hundred peers that send half a frame before a login, and go,
 leave 70 MiB of that behind, and a thousand that greet by TLS leave 20. `malloc_trim` finds it, and takes some 10 ms
-for so much, in which nobody else can allocate. So it is asked only while more is resident than once was, and less often
-while that brings nothing, since the broker then needs what it has.
+for so much, in which nobody else can allocate. So it is asked once for what the start has left, 1 MiB, and from then on
+only while more is resident than once was, and less often while that brings nothing, since the broker then needs what it
+has.
 """
 
 import asyncio
@@ -35,6 +36,8 @@ class FreedMemory:
         """Resident memory at its least, and after the last question."""
         self._left = 0
         """Looks that come before the next question."""
+        self._is_first = True
+        """True until it is asked for what the start has left."""
 
     @classmethod
     def of_this_process(cls) -> Self | None:
@@ -53,6 +56,8 @@ class FreedMemory:
         """True if this look is one at which the allocator is asked."""
         now = self.resident_bytes()
         self._least = min(self._least, now)
+        if self._is_first:
+            return True
         if now <= self._least + STEP_BYTES:
             self._left = 0
             return False
@@ -63,6 +68,7 @@ class FreedMemory:
 
     def trim(self) -> None:
         """Ask it, and see what came of it."""
+        self._is_first = False
         before = self.resident_bytes()
         self._give_back()
         self._last = self.resident_bytes()

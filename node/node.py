@@ -48,8 +48,7 @@ class Given(TypedDict, total=False):
     session_clock: Clock | None
     """Members of groups are waited for on it; by default `clock`."""
     wire_clock: Clock | None
-    """Whoever waits for an answer, or is waited for at the other end of a connection, waits on it; by default
-    `clock`."""
+    """Requests and connections wait on it; by default `clock`."""
     chance: Chance | None
     disk: Disk | None
     """By default the one that `eosin.durability` asks for."""

@@ -4,7 +4,6 @@ flags; the last one wins.
 Whatever cannot be used is a `SettingError` whose text is one sentence that names the key and what it allows.
 """
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -266,7 +265,9 @@ def _assignment(text: str) -> tuple[str, str]:
 
 
 def _unknown(key: str, prefix: str = "") -> str:
-    close = difflib.get_close_matches(key.removeprefix(prefix), BROKER_SETTINGS, n=1)
+    from difflib import get_close_matches  # most starts have no such setting
+
+    close = get_close_matches(key.removeprefix(prefix), BROKER_SETTINGS, n=1)
     return f"unknown setting {key!r}" + (
         f"; did you mean {prefix}{close[0]}?" if close else "; docs/configuration.md lists all"
     )

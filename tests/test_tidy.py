@@ -32,7 +32,7 @@ VAGUE_VERB = re.compile(
 )
 """A word of a function's name for which there is an ordinary one: check, poll, reload, count, apply, accept, record,
 report, request; and a response is no answer."""
-MAX_VAGUE_VERBS = 15
+MAX_VAGUE_VERBS = 5
 """Number of functions whose names still have such a word. It may only fall."""
 PROJECT = tomllib.loads(text_of(ROOT / "pyproject.toml"))
 
@@ -60,7 +60,12 @@ RESERVED = (
         # __main__ and serve measure the start itself, before there is a clock.
         owners=("runtime/clock.py", "cli/__main__.py", "cli/serve.py"),
     ),
-    Reserved(rule="only the module of chance draws random numbers", imported="random", owners=("runtime/chance.py",)),
+    Reserved(
+        # The luck of torn writes is that of a seed, as the rest of a test.
+        rule="only the module of chance draws random numbers",
+        imported="random",
+        owners=("runtime/chance.py", "lab/disk/", "lab/lab_broker.py"),
+    ),
     Reserved(
         # Never from a seed (security.md 6.4).
         rule="only nonces, salts and passwords come from `secrets`",
@@ -85,9 +90,10 @@ RESERVED = (
         rule="only the server and the client touch sockets",
         imported="socket|ssl|selectors|socketserver",
         owners=(
-            *("node/sockets.py", "network/acceptor.py", "client/"),
+            *("node/sockets.py", "network/acceptor.py", "network/link.py", "client/"),
             *("network/tls/layer.py", "network/tls/listeners.py", "security/tls/contexts.py", "security/tls/reload.py"),
             *("cluster/links/contexts.py", "cluster/links/link.py"),
+            *("lab/crash/burial.py", "lab/crash/endpoints.py"),
             # The HTTP listener, and who hands its certificates on.
             *("observe/http/host.py", "observe/http/tls.py", "observe/explain/cluster_facts.py", "cli/health.py"),
         ),
@@ -221,6 +227,7 @@ def test_only_the_edge_the_supervisor_and_what_fails_closed_catch_everything() -
         "runtime/background.py",
         "security/authorizer.py",
         "network/sasl/gate.py",
+        "lab/faults/armed_rules.py",  # a rule that fails harms no request, and fails its test
     }
     found = [
         f"{at(path, handler.line)} catches {handler.kind or 'everything'}"

@@ -269,6 +269,11 @@ class FetchSessions:
             self._timer = self._clock.call_later(CHECK_MS, self._forget)
         return session
 
+    def partitions(self, session_id: int) -> list[WantedPartition]:
+        """The partitions that a session has; none for one that is not there."""
+        session = self._sessions.get(session_id)
+        return [] if session is None else list(session.partitions.values())
+
     def drop(self, session_id: int) -> None:
         """Forget a session: its first response was not sent, or it has ended."""
         session = self._sessions.pop(session_id, None)

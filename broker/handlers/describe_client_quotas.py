@@ -8,6 +8,7 @@ from eosin.model.cluster import Outcome
 from eosin.model.quota_table import ENTITY_TYPES, IP
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each, written
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_client_quotas import (
@@ -18,28 +19,41 @@ from eosin.protocol.schemas.describe_client_quotas import (
     EntryData,
     ValueData,
 )
+from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import EncodedBody
 from eosin.security.access import Access, on_the_cluster
 
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
 """The ways in which a filter matches a name."""
+ENTRY_WEIGHT: Final = 3
+"""Number of items that the quotas of an entity count as, with its parts and their values."""
 _MATCHES: Final = {_EXACT: "MATCH_TYPE_EXACT", _DEFAULT: "MATCH_TYPE_DEFAULT", _ANY: "MATCH_TYPE_SPECIFIED"}
 
 
-def respond(
+async def handle(
     request: DescribeClientQuotasRequest, context: RequestContext, services: Services
-) -> DescribeClientQuotasResponse:
+) -> Message | EncodedBody:
     refused = _refused_filter(request.components)
     if refused is not None:
         return DescribeClientQuotasResponse(error_code=refused.error, error_message=refused.message, entries=None)
-    return DescribeClientQuotasResponse(
-        entries=tuple(
-            EntryData(
-                tuple(EntityData(*part) for part in entity),
-                tuple(ValueData(key, value) for key, value in sorted(values.items())),
-            )
-            for entity, values in services.cluster.quotas
-            if _is_meant(dict(entity), request)
+    quotas = tuple(services.cluster.quotas)
+    entries = (
+        EntryData(
+            tuple(EntityData(*part) for part in entity),
+            tuple(ValueData(key, value) for key, value in sorted(values.items())),
         )
+        if _is_meant(dict(entity), request)
+        else None
+        for entity, values in quotas
+    )
+    count = len(quotas) * ENTRY_WEIGHT
+    return await written(
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        DescribeClientQuotasResponse(
+            entries=tuple(filter(None, await made_for_each(entries, count, context, services)))
+        ),
+        count,
+        context,
     )
 
 
@@ -87,7 +101,7 @@ def refuse(
 API = Api(
     key=ApiKey.DESCRIBE_CLIENT_QUOTAS,
     versions=range(0, 2),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
     access=Access((on_the_cluster(Operation.DESCRIBE_CONFIGS),)),
 )

@@ -16,7 +16,7 @@ from eosin.cluster.metadata.topics import unknown_topic
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import made_for_each
+from eosin.network.many_items import made_for_each, written
 from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -28,21 +28,38 @@ from eosin.protocol.schemas.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import EncodedBody
 from eosin.security.access import Access
+from eosin.settings.topics import TOPIC_CONFIGS
 
 FEW_KEYS: Final = 1000
 """A request has no room to ask for more of one resource again and again."""
+CONFIG_WEIGHT: Final = 3
+"""Number of items that a config counts as: it has synonyms and a text."""
 _Asked = tuple[int, str, tuple[str, ...] | None]
 """The resource that a request asks for: its type, its name and the settings wanted."""
 
 
-async def handle(
+async def handle(request: DescribeConfigsRequest, context: RequestContext, services: Services) -> Message | EncodedBody:
+    return await written(
+        ApiKey.DESCRIBE_CONFIGS, await described(request, context, services), items_of(request), context
+    )
+
+
+def items_of(request: DescribeConfigsRequest) -> int:
+    """About how many items the response has, if it is about topics."""
+    return len(request.resources) * len(TOPIC_CONFIGS) * CONFIG_WEIGHT
+
+
+async def described(
     request: DescribeConfigsRequest, context: RequestContext, services: Services
 ) -> DescribeConfigsResponse:
+    """The response before it is encoded."""
     seen: set[_Asked] = set()
-    described = (_describe(each, seen, request, context, services) for each in request.resources)
-    results = await made_for_each(described, len(request.resources), context, services)
-    return DescribeConfigsResponse(results=tuple(results))
+    results = (_describe(each, seen, request, context, services) for each in request.resources)
+    made = await made_for_each(results, items_of(request), context, services)
+    return DescribeConfigsResponse(results=tuple(made))
 
 
 def _describe(

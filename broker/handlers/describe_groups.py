@@ -34,9 +34,12 @@ async def handle(request: DescribeGroupsRequest, context: RequestContext, servic
         else DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
         for group_id in names
     )
-    described = await made_for_each(groups, weight_of(names), context, services)
-    response = DescribeGroupsResponse(groups=tuple(described))
-    return await written(ApiKey.DESCRIBE_GROUPS, response, len(described), context)
+    return await written(
+        ApiKey.DESCRIBE_GROUPS,
+        DescribeGroupsResponse(groups=tuple(await made_for_each(groups, weight_of(names), context, services))),
+        len(names),
+        context,
+    )
 
 
 def _describe(group_id: str, context: RequestContext, services: Services, operations: int) -> DescribedGroup:

@@ -7,13 +7,14 @@ open transaction starts (-1 for none). A partition that cannot be asked has an e
 have, a partition that does not exist, or one of which this broker has no replica.
 """
 
-from itertools import islice
+from collections.abc import Iterator
+from itertools import chain, islice
 from typing import Final
 
 from eosin.broker.services import Services
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import made_for_each, size_of
+from eosin.network.many_items import ITEMS_PER_TURN, made_for_each, size_of, written
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition, is_legal_topic_name
@@ -24,41 +25,67 @@ from eosin.protocol.schemas.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import EncodedBody
 from eosin.security.access import Access, on_each
 
 
 async def handle(
     request: DescribeProducersRequest, context: RequestContext, services: Services
-) -> DescribeProducersResponse:
+) -> Message | EncodedBody:
     """Each partition's answer. One that is named again is refused: the response would be many times what there is."""
+    made = [await _response(request, context, services)]
+    count = sum(1 + len(each.active_producers) for topic in made[0].topics for each in topic.partitions)
+    return await written(ApiKey.DESCRIBE_PRODUCERS, made.pop(), count, context)
+
+
+async def _response(
+    request: DescribeProducersRequest, context: RequestContext, services: Services
+) -> DescribeProducersResponse:
     seen: set[TopicPartition] = set()
-    answers = (
-        _partition(TopicPartition(topic.name, index), seen, context, services)
-        for topic in request.topics
-        for index in topic.partition_indexes
-    )
+    named = (TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes)
+    steps = chain.from_iterable(_partition(partition, seen, context, services) for partition in named)
     count = size_of(request.topics, "partition_indexes")
-    made = iter(await made_for_each(answers, count, context, services))
+    made = (each for each in await made_for_each(steps, _steps_of(request, services), context, services) if each)
     topics = (TopicResponse(topic.name, tuple(islice(made, len(topic.partition_indexes)))) for topic in request.topics)
     return DescribeProducersResponse(topics=tuple(await made_for_each(topics, count, context, services)))
 
 
+def _steps_of(request: DescribeProducersRequest, services: Services) -> int:
+    """About how many items a response has: partitions, and their producers where that is not many already."""
+    count = size_of(request.topics, "partition_indexes")
+    if count <= ITEMS_PER_TURN:
+        for topic in request.topics:
+            for index in topic.partition_indexes:
+                log = services.partitions.replica(TopicPartition(topic.name, index))
+                count += 0 if isinstance(log, ErrorCode) else len(log.producer_state)
+    return count
+
+
 def _partition(
     partition: TopicPartition, seen: set[TopicPartition], context: RequestContext, services: Services
-) -> PartitionResponse:
+) -> Iterator[PartitionResponse | None]:
+    """The answer, after None for each producer in it."""
     if not is_legal_topic_name(partition.topic):
-        return PartitionResponse(partition.partition, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        yield PartitionResponse(partition.partition, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        return
     if not context.session.may(Operation.READ, ResourceType.TOPIC, partition.topic):
-        return PartitionResponse(partition.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        yield PartitionResponse(partition.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return
     log = services.partitions.replica(partition)
     if isinstance(log, ErrorCode):
-        return PartitionResponse(partition.partition, log)
+        yield PartitionResponse(partition.partition, log)
+        return
     if partition in seen:
-        return PartitionResponse(partition.partition, ErrorCode.INVALID_REQUEST)
+        yield PartitionResponse(partition.partition, ErrorCode.INVALID_REQUEST)
+        return
     seen.add(partition)
-    # The fields of an `ActiveProducer` are those of the message, in its order.
-    producers = tuple(ProducerState(*producer) for producer in log.producers())
-    return PartitionResponse(partition.partition, active_producers=producers)
+    producers: list[ProducerState] = []
+    for producer in log.each_producer():
+        # The fields of an `ActiveProducer` are those of the message, in its order.
+        producers.append(ProducerState(*producer))
+        yield None
+    yield PartitionResponse(partition.partition, active_producers=tuple(producers))
 
 
 def refuse(request: DescribeProducersRequest, context: RequestContext, error: ErrorCode) -> DescribeProducersResponse:

@@ -13,7 +13,7 @@ from eosin.broker.services import Services
 from eosin.coordinator.transactions.rules.listing import TransactionDescription
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import made_for_each, once, written
+from eosin.network.many_items import ITEMS_PER_TURN, made_for_each, once, written
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_transactions import (
@@ -33,10 +33,13 @@ async def handle(
     """Each id's answer, in the order of the request; one that is named again and again is described once."""
     ids = await once(request.transactional_ids)
     states = (_state(transactional_id, context, services) for transactional_id in ids)
-    response = DescribeTransactionsResponse(
-        transaction_states=tuple(await made_for_each(states, len(ids), context, services))
-    )
-    return await written(ApiKey.DESCRIBE_TRANSACTIONS, response, len(ids), context)
+    # An id may have as many partitions as a turn has time for.
+    count = len(ids) * ITEMS_PER_TURN
+    made = [
+        DescribeTransactionsResponse(transaction_states=tuple(await made_for_each(states, count, context, services)))
+    ]
+    count = sum(1 + sum(len(topic.partitions) for topic in each.topics) for each in made[0].transaction_states)
+    return await written(ApiKey.DESCRIBE_TRANSACTIONS, made.pop(), count, context)
 
 
 def _state(transactional_id: str, context: RequestContext, services: Services) -> TransactionState:

@@ -33,9 +33,14 @@ async def handle(
     with connection_held(context):
         times = await _times(each.name for each in request.users or ()) or await _times(credentials.users())
         results = (_result(user, times[user], credentials.of(user)) for user in times)
-        made = await made_for_each(results, len(times), context, services)
-        response = DescribeUserScramCredentialsResponse(results=tuple(made))
-        return await written(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, response, len(made), context)
+        return await written(
+            ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+            DescribeUserScramCredentialsResponse(
+                results=tuple(await made_for_each(results, len(times), context, services))
+            ),
+            len(times),
+            context,
+        )
 
 
 async def _times(names: Iterable[str]) -> Counter[str]:

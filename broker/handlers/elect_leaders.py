@@ -11,7 +11,7 @@ from eosin.broker.services import Services
 from eosin.model.cluster import Cluster, Outcome
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import made_for_nested
+from eosin.network.many_items import made_for_each, made_for_nested
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -32,9 +32,9 @@ async def handle(request: ElectLeadersRequest, context: RequestContext, services
         unknown = Outcome(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
         return _refused(request, unknown)
     if request.topic_partitions is None:
-        return ElectLeadersResponse(
-            replica_election_results=tuple(ReplicaElectionResult(name) for name in services.cluster.topics)
-        )
+        names = tuple(services.cluster.topics)
+        every = await made_for_each(map(ReplicaElectionResult, names), len(names), context, services)
+        return ElectLeadersResponse(replica_election_results=tuple(every))
     results = await made_for_nested(
         request.topic_partitions,
         lambda named: named.partitions,

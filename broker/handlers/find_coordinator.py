@@ -33,9 +33,12 @@ async def handle(request: FindCoordinatorRequest, context: RequestContext, servi
     if context.api_version >= FIRST_MANY_KEYS:
         keys = request.coordinator_keys
         found = (_coordinator(key, _found(key, request.key_type, context, services)) for key in keys)
-        coordinators = tuple(await made_for_each(found, weight_of(keys), context, services))
-        response = FindCoordinatorResponse(coordinators=coordinators)
-        return await written(ApiKey.FIND_COORDINATOR, response, len(keys), context)
+        return await written(
+            ApiKey.FIND_COORDINATOR,
+            FindCoordinatorResponse(coordinators=tuple(await made_for_each(found, weight_of(keys), context, services))),
+            len(keys),
+            context,
+        )
     return _single(_coordinator(request.key, _found(request.key, request.key_type, context, services)))
 
 

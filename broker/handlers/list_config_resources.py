@@ -11,6 +11,7 @@ from eosin.broker.services import Services
 from eosin.model.cluster import Cluster
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import made_for_each, written
 from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
@@ -19,6 +20,8 @@ from eosin.protocol.schemas.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import EncodedBody
 from eosin.security.access import Access, on_the_cluster
 
 _NAMES: Final[Mapping[int, Callable[[Cluster, str], Iterable[str]]]] = {
@@ -32,19 +35,27 @@ _NAMES: Final[Mapping[int, Callable[[Cluster, str], Iterable[str]]]] = {
 }
 
 
-def respond(
+async def handle(
+    request: ListConfigResourcesRequest, context: RequestContext, services: Services
+) -> Message | EncodedBody:
+    count = len(services.cluster.topics)
+    return await written(ApiKey.LIST_CONFIG_RESOURCES, await listed(request, context, services), count, context)
+
+
+async def listed(
     request: ListConfigResourcesRequest, context: RequestContext, services: Services
 ) -> ListConfigResourcesResponse:
+    """The response before it is encoded."""
     if context.api_version == 0:
         return ListConfigResourcesResponse()
     types = list(dict.fromkeys(request.resource_types)) or list(_NAMES)
     if any(each not in _NAMES for each in types):
         return refuse(request, context, ErrorCode.UNSUPPORTED_VERSION)
-    return ListConfigResourcesResponse(
-        config_resources=tuple(
-            ConfigResource(name, each) for each in types for name in _NAMES[each](services.cluster, context.listener)
-        )
+    resources = (
+        ConfigResource(name, each) for each in types for name in tuple(_NAMES[each](services.cluster, context.listener))
     )
+    made = await made_for_each(resources, len(services.cluster.topics), context, services)
+    return ListConfigResourcesResponse(config_resources=tuple(made))
 
 
 def refuse(
@@ -56,7 +67,7 @@ def refuse(
 API = Api(
     key=ApiKey.LIST_CONFIG_RESOURCES,
     versions=range(0, 2),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
     access=Access((on_the_cluster(Operation.DESCRIBE_CONFIGS),)),
 )

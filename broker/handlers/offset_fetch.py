@@ -22,6 +22,7 @@ from eosin.coordinator.groups.offset_requests import NO_COMMIT, FetchedOffset
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.network.many_items import (
+    ITEMS_PER_STEP,
     connection_held,
     dropped,
     in_parts,
@@ -62,9 +63,19 @@ _Topics = Sequence[OffsetFetchRequestTopic | OffsetFetchRequestTopics] | None
 
 
 async def handle(request: OffsetFetchRequest, context: RequestContext, services: Services) -> Message | EncodedBody:
-    response = await _response(request, context, services)
-    count = max(size_of(group.topics, "partitions") for group in response.groups or (response,))
-    return await written(ApiKey.OFFSET_FETCH, response, count, context)
+    made = [await _response(request, context, services)]
+    count = _size_of(made[0])
+    return await written(ApiKey.OFFSET_FETCH, made.pop(), count, context)
+
+
+def _size_of(response: OffsetFetchResponse) -> int:
+    """About how many items a response has: its groups, and their topics and partitions; no more than is many."""
+    count = 0
+    for group in response.groups or (response,):
+        count += 1 + size_of(group.topics, "partitions")
+        if count > ITEMS_PER_STEP:
+            break
+    return count
 
 
 async def _response(request: OffsetFetchRequest, context: RequestContext, services: Services) -> OffsetFetchResponse:

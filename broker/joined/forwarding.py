@@ -121,7 +121,6 @@ class Forwarding:
         from_image: Mapping[ApiKey, Responder] = {
             ApiKey.API_VERSIONS: self._versions_response,
             ApiKey.DESCRIBE_CLUSTER: answers.cluster_response,
-            ApiKey.LIST_CONFIG_RESOURCES: answers.list_resources,
         }
         own_parts: Mapping[ApiKey, Callable[..., Any]] = {
             ApiKey.INCREMENTAL_ALTER_CONFIGS: self._alter_incrementally,
@@ -142,6 +141,9 @@ class Forwarding:
             },
             **{int(key): replace(served[key], respond=respond) for key, respond in from_image.items()},
             int(ApiKey.DESCRIBE_CONFIGS): replace(served[ApiKey.DESCRIBE_CONFIGS], handle=answers.configs_response),
+            int(ApiKey.LIST_CONFIG_RESOURCES): replace(
+                served[ApiKey.LIST_CONFIG_RESOURCES], handle=answers.list_resources
+            ),
             int(ApiKey.ADD_PARTITIONS_TO_TXN): add_partitions_to_txn.BETWEEN_BROKERS,
         }
         return self._apis

@@ -17,9 +17,10 @@ from eosin.broker.handlers import (
 )
 from eosin.broker.services import Services
 from eosin.network.api import RequestContext
-from eosin.network.many_items import made_for_each
+from eosin.network.many_items import made_for_each, written
 from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -37,6 +38,8 @@ from eosin.protocol.schemas.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import EncodedBody
 
 if TYPE_CHECKING:
     from eosin.cluster.metadata.joined_cluster import JoinedCluster
@@ -67,11 +70,19 @@ class ImageResponses:
         told: DescribeClusterResponse = with_fields(response, brokers=response.brokers + fenced)
         return told
 
-    def list_resources(
+    async def list_resources(
+        self, request: ListConfigResourcesRequest, context: RequestContext, services: Services
+    ) -> Message | EncodedBody:
+        """The list of a broker alone, and the groups and subscriptions that were given settings (KIP-1142)."""
+        count = len(services.cluster.topics)
+        return await written(
+            ApiKey.LIST_CONFIG_RESOURCES, await self._resources(request, context, services), count, context
+        )
+
+    async def _resources(
         self, request: ListConfigResourcesRequest, context: RequestContext, services: Services
     ) -> ListConfigResourcesResponse:
-        """The list of a broker alone, and the groups and subscriptions that were given settings (KIP-1142)."""
-        response = list_config_resources.respond(request, context, services)
+        response = await list_config_resources.listed(request, context, services)
         if response.error_code != ErrorCode.NONE:
             return response
         wanted = request.resource_types or tuple(_IN_THE_IMAGE_ALONE)
@@ -87,9 +98,19 @@ class ImageResponses:
 
     async def configs_response(
         self, request: DescribeConfigsRequest, context: RequestContext, services: Services
-    ) -> DescribeConfigsResponse:
+    ) -> Message | EncodedBody:
         """The response of a broker alone, with the settings that groups and subscriptions were given."""
-        response = await describe_configs.handle(request, context, services)
+        return await written(
+            ApiKey.DESCRIBE_CONFIGS,
+            await self._configs(request, context, services),
+            describe_configs.items_of(request),
+            context,
+        )
+
+    async def _configs(
+        self, request: DescribeConfigsRequest, context: RequestContext, services: Services
+    ) -> DescribeConfigsResponse:
+        response = await describe_configs.described(request, context, services)
         results = (
             _with_configs(result, self._cluster.image, asked.configuration_keys, synonyms=request.include_synonyms)
             for asked, result in zip(request.resources, response.results, strict=True)

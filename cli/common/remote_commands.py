@@ -68,20 +68,20 @@ def add_connection(options: Parser) -> None:
     add_security(options, variable=SECURITY_VARIABLE)
 
 
-def answer(
+def print_rows(
     command: str, question: Question, options: Any, columns: Mapping[str, str], *, without: str | None = None
 ) -> int:
     """Ask, and print what comes back; the exit code. `columns` are the titles of the table by the rows' names;
     `without` is the line for people where nothing comes back, instead of titles alone."""
 
-    async def asked(client: Client) -> Sequence[str]:
+    async def lines(client: Client) -> Sequence[str]:
         rows = await question(client)
         return [without] if without is not None and not rows and not options.json else shown(rows, columns, options)
 
-    return answer_lines(command, asked, options)
+    return print_lines(command, lines, options)
 
 
-def answer_lines(command: str, question: Callable[[Client], Awaitable[Sequence[str]]], options: Any) -> int:
+def print_lines(command: str, question: Callable[[Client], Awaitable[Sequence[str]]], options: Any) -> int:
     """Ask, and print the lines that come back; the exit code."""
     lines: Sequence[str] = ()
 

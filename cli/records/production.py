@@ -23,6 +23,7 @@ from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ClientError
 from eosin.client.producer import Producer
 from eosin.client.topic_limits import MAX_MESSAGE_BYTES, largest_batch
+from eosin.client.transactions import TransactionAdmin
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import HEADER_BYTES, Compression, NewRecord, build_batch
 from eosin.runtime.clock import SystemClock
@@ -82,7 +83,7 @@ async def produce(client: Client, plan: ProducePlan) -> int:
         only=plan.partition,
         max_batch_bytes=min(MAX_BATCH_BYTES, max(1024, largest - HEADER_BYTES)),
     )
-    production = _Production(plan, producer, writer, partitions, largest)
+    production = _Production(plan, client, producer, writer, partitions, largest)
     if sys.stdin.isatty() and sys.stderr.isatty():
         print(f"Each line is a record of {plan.topic}; Ctrl-D ends.", file=sys.stderr)
     try:
@@ -130,11 +131,18 @@ class _Production:
     """One run of the command."""
 
     def __init__(
-        self, plan: ProducePlan, producer: Producer, writer: BatchWriter, partitions: int, largest: int
+        self,
+        plan: ProducePlan,
+        client: Client,
+        producer: Producer,
+        writer: BatchWriter,
+        partitions: int,
+        largest: int,
     ) -> None:
         self.line = 0
         """The last one that was looked at."""
         self._plan = plan
+        self._client = client
         self._producer = producer
         self._writer = writer
         self._partitions = partitions
@@ -154,11 +162,12 @@ class _Production:
             try:
                 while lines := await self._next(coming):
                     coming = asyncio.ensure_future(source.lines())
-                    await self._take(lines)
+                    await self._add_lines(lines)
             finally:
                 coming.cancel()
             await self._finish_transaction()
             await self._writer.flush()
+            await self._wait_for_markers()
         self._progress.end(f"{self._writer.written:,} records written")
 
     async def _next(self, coming: "asyncio.Future[list[bytes]]") -> list[bytes]:
@@ -178,7 +187,7 @@ class _Production:
             self.line += 1
             raise
 
-    async def _take(self, lines: list[bytes]) -> None:
+    async def _add_lines(self, lines: list[bytes]) -> None:
         step = self._plan.batch or len(lines)
         while lines:
             free = step - self._open if self._plan.batch else len(lines)
@@ -246,6 +255,12 @@ class _Production:
             self._committed = self._writer.taken
             self._open = 0
 
+    async def _wait_for_markers(self) -> None:
+        """Wait until readers are shown what was committed: whoever reads after this command finds it."""
+        if self._plan.transactional_id is not None and self.line:
+            with contextlib.suppress(ClientError):  # the outcome is decided, whoever can tell
+                await TransactionAdmin(self._client).wait_for_markers(self._plan.transactional_id)
+
     # --- how it ends before its time
 
     @contextlib.contextmanager
@@ -294,6 +309,7 @@ class _Production:
                 return f"{why}; {done}, and the open transaction was aborted"
             after = f"the broker does so after {self._plan.transaction_timeout_ms / 1000:g} s"
             return f"{why}; {done}, and the open transaction could not be aborted ({error}): {after}"
+        await self._wait_for_markers()
         return f"{why}; {done}, and the open transaction of {self._open:,} was aborted"
 
 

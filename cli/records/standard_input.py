@@ -47,7 +47,7 @@ class StandardInput:
         Raises LineTooLong, and UnreadableInput after what could be read."""
         while True:
             await self._something.wait()
-            data, ended = self._take()
+            data, ended = self._pop_read()
             if not data:
                 if not ended:  # it was taken together with what came before
                     continue
@@ -67,7 +67,7 @@ class StandardInput:
             if self._rest_bytes > MAX_LINE_BYTES:
                 raise LineTooLong(f"is longer than {MAX_LINE_BYTES // 1024 // 1024} MiB")
 
-    def _take(self) -> tuple[bytes, bool]:
+    def _pop_read(self) -> tuple[bytes, bool]:
         with self._room:
             data = b"".join(self._read)
             self._read.clear()

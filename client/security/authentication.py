@@ -47,14 +47,14 @@ async def log_in(connection: Connection, login: Login) -> int:
         for _ in range(_MOST_ROUNDS):
             request = SaslAuthenticateRequest(token)
             version = versions.pick(ApiKey.SASL_AUTHENTICATE)
-            answer: SaslAuthenticateResponse = await connection.request(
+            response: SaslAuthenticateResponse = await connection.request(
                 ApiKey.SASL_AUTHENTICATE, request, version=version
             )
-            check(answer.error_code, "logging in", answer.error_message)
+            check(response.error_code, "logging in", response.error_message)
             # PBKDF2 takes up to a second; the loop has other connections to serve.
-            next_step = await asyncio.to_thread(exchange.step, answer.auth_bytes)
+            next_step = await asyncio.to_thread(exchange.step, response.auth_bytes)
             if isinstance(next_step, Success):
-                return answer.session_lifetime_ms
+                return response.session_lifetime_ms
             if isinstance(next_step, Failure):
                 step = next_step
                 break
@@ -76,16 +76,16 @@ async def _shake_hands(connection: Connection, login: Login, version: int) -> No
     if version < 1:
         raise UnsupportedVersion("brokers before Kafka 1.0 have no SaslAuthenticate")
     request = SaslHandshakeRequest(login.mechanism)
-    answer: SaslHandshakeResponse = await connection.request(ApiKey.SASL_HANDSHAKE, request, version=version)
-    if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+    response: SaslHandshakeResponse = await connection.request(ApiKey.SASL_HANDSHAKE, request, version=version)
+    if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         raise AuthenticationFailed(
-            f"{connection.address} does not offer {login.mechanism}, but {', '.join(answer.mechanisms) or 'nothing'}"
+            f"{connection.address} does not offer {login.mechanism}, but {', '.join(response.mechanisms) or 'nothing'}"
         )
-    if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+    if response.error_code == ErrorCode.ILLEGAL_SASL_STATE:
         raise AuthenticationFailed(
             f"{connection.address} is a listener without login: security.protocol is PLAINTEXT or SSL there"
         )
-    check(answer.error_code, "shaking hands")
+    check(response.error_code, "shaking hands")
 
 
 async def _exchange(login: Login) -> ScramClient | BearerClient | _PlainClient:

@@ -53,8 +53,8 @@ def _of_server(login: Login) -> str:
         {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}", "Accept": "application/json"},
     )
     try:
-        with urllib.request.build_opener(_NoRedirects).open(request, timeout=TIMEOUT_S) as answer:
-            said = json.loads(answer.read(MAX_RESPONSE_BYTES))
+        with urllib.request.build_opener(_NoRedirects).open(request, timeout=TIMEOUT_S) as response:
+            said = json.loads(response.read(MAX_RESPONSE_BYTES))
     except urllib.error.HTTPError as error:
         with error:
             raise AuthenticationFailed(f"{login.token_url} gives no token: {_oauth_error(error)}") from None

@@ -11,7 +11,7 @@ durability, and the transaction coordinator, after which they check again.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -309,21 +309,27 @@ class GroupCoordinator:
         shard = self._shards.of_group(group_id)
         return None if isinstance(shard, ErrorCode) else shard.runner.silent_ms(group_id, member_id)
 
+    @property
+    def group_count(self) -> int:
+        """Number of groups in all, dead ones included."""
+        return self._shards.group_count
+
     def list_groups(
         self, *, states: Sequence[str] = (), types: Sequence[str] = ()
-    ) -> tuple[ErrorCode, list[GroupListing]]:
+    ) -> tuple[ErrorCode, Iterator[GroupListing | None]]:
         """ListGroups: every group, or those in one of `states` and of one of `types` (neither is case-sensitive). While
-        partitions are being loaded the list is what is known so far, with COORDINATOR_LOAD_IN_PROGRESS."""
-        wanted_states = {state.lower() for state in states}
+        partitions are being loaded the list is what is known so far, with COORDINATOR_LOAD_IN_PROGRESS. There may be a
+        million: each is as it is when it is taken, and one that is left out is None."""
         if types and GROUP_TYPE not in {each.lower() for each in types}:
-            return self._shards.refusal, []
-        listings = [
-            GroupListing(group.group_id, group.protocol_type or "", group.state.value)
-            for shard in self._shards
-            for group in shard.groups.values()
-            if group.state is not GroupState.DEAD and (not wanted_states or group.state.value.lower() in wanted_states)
-        ]
-        return self._shards.refusal, listings
+            return self._shards.refusal, iter(())
+        return self._shards.refusal, self._listed({state.lower() for state in states})
+
+    def _listed(self, states: Collection[str]) -> Iterator[GroupListing | None]:
+        for groups in [tuple(shard.groups.values()) for shard in self._shards]:
+            for group in groups:
+                state = group.state
+                is_wanted = state is not GroupState.DEAD and (not states or state.value.lower() in states)
+                yield GroupListing(group.group_id, group.protocol_type or "", state.value) if is_wanted else None
 
     def live_groups(self) -> list[Group]:
         """Every group that is not dead, as a list that may be kept over a wait; what is in it goes on to change."""

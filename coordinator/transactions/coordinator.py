@@ -517,14 +517,9 @@ class TransactionCoordinator:
             self._effect_runner.expire(partition, entries)
 
     @property
-    def outstanding_markers(self) -> int:
-        """Number of transactions that wait for markers."""
-        return self._markers.outstanding
-
-    @property
-    def owes_records(self) -> bool:
-        """True if states of transactions are still to be written to the log."""
-        return bool(self._deferred_writes.count)
+    def outstanding(self) -> tuple[int, int]:
+        """Numbers of transactions that wait for markers, and of states that are still to be written to the log."""
+        return self._markers.outstanding, self._deferred_writes.count
 
     # For the runner of effects --------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""`advance`: moves a `LabClock` as if its time had passed, without waiting for it (lab.md 5.4).
+"""`advance`: moves a `LabClock` as if its time had passed, without waiting for it.
 
 Always true: timers are called in the order of their due times, each at its own moment and with the broker idle before
 and after it; a round of periodic work is done once, at the end of the jump, however often it came due; whatever is
@@ -81,7 +81,7 @@ class _Jump:
         while (found := self._next()) is not None:
             after_ms, line, timer = found
             self._move(after_ms)
-            line.take(timer)
+            line.remove(timer)
             await self._call(timer, is_round=False)
 
     def _next(self) -> tuple[float, Timeline, LabTimer] | None:
@@ -96,7 +96,7 @@ class _Jump:
         return found
 
     def _due(self, line: Timeline) -> list[LabTimer]:
-        return line.take_rounds(self._starts[line] + self._by_ms)
+        return line.remove_rounds(self._starts[line] + self._by_ms)
 
     def _move(self, after_ms: float) -> None:
         for line, start in self._starts.items():

@@ -1,4 +1,4 @@
-"""`Quiet`: tells when a broker has nothing to do, from inside its event loop (lab.md 5.5).
+"""`Quiet`: tells when a broker has nothing to do, from inside its event loop.
 
 The loop itself cannot be asked what is ready in it. So counters that exist are read: in `TURNS` turns of the loop in a
 row nothing of what the broker began has moved, and nothing of it is under way. Always true: a wait ends after a real
@@ -54,7 +54,7 @@ class Quiet:
         """Faults add here what they hold."""
 
     def holds(self) -> list[str]:
-        """What is held by faults."""
+        """Words on each thing that faults hold."""
         return [words for each in self.held if (words := each()) is not None]
 
     # For jumps of the clock
@@ -89,13 +89,13 @@ class Quiet:
             host.accepted,
             len(host.running),
             node.logs.flusher.backlog_bytes,
-            node.services.transactions.outstanding_markers,
+            node.services.transactions.outstanding,
             background.begun,
             background.ended,
         )
 
     def _works_on(self) -> str | None:
-        """What is under way and ends without anybody's doing; None for nothing."""
+        """The reason to wait: work that ends without anybody's doing; None for nothing."""
         node = self._node
         _, soon = self._clock.work
         if soon:
@@ -135,13 +135,13 @@ class Quiet:
             still = 0
 
     def _unfinished(self) -> str | None:
-        """What is not done, whoever has to do it; None for nothing."""
+        """The reason to wait: work that is not done, whoever has to do it; None for nothing."""
         if held := self.holds():
             return "; ".join(held[:_MOST_NAMED])
-        transactions = self._node.services.transactions
-        if waiting := transactions.outstanding_markers:
+        waiting, unwritten = self._node.services.transactions.outstanding
+        if waiting:
             return "a transaction waits for its markers" if waiting == 1 else f"{waiting} transactions wait for markers"
-        if transactions.owes_records:
+        if unwritten:
             return "the last record of a transaction is not written yet"
         running = list(self._node.host.running.values())
         polls = self._node.services.partitions.long_polls.count
@@ -150,7 +150,7 @@ class Quiet:
         if names := sorted({each.name for each in running if each not in _WAITS_FOR_OTHERS and each != ApiKey.FETCH}):
             return f"{', '.join(names[:_MOST_NAMED])} has no response yet"
         for connection in self._node.host.connections:
-            if connection.waiting_frames and not _takes_nothing(connection):
+            if not connection.in_flight and _holds_requests(connection):
                 return f"a request of {connection.client_id or 'a client'} at {connection.peer} has not begun"
         return None
 
@@ -171,6 +171,8 @@ class Quiet:
         return answered + sum(key not in _IN_THE_BACKGROUND for key in host.running.values())
 
 
-def _takes_nothing(connection: "ServerConnection") -> bool:
-    """True for a client that does not read: perhaps it is the one who waits here."""
-    return connection.unread() is not None
+def _holds_requests(connection: "ServerConnection") -> bool:
+    """True if requests came that have not begun; not of a client that does not read: perhaps it is the one who waits
+    here."""
+    is_over = connection.is_gone or connection.is_closing
+    return not (is_over or connection.may_be_closed or connection.unread() is not None)

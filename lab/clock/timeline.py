@@ -25,7 +25,7 @@ class LabTimer:
     __slots__ = ("_order", "_queue", "callback", "due_ms", "is_periodic", "task_name")
 
     def __init__(
-        self, queue: "_Queue | None", due_ms: float, order: int, callback: Callable[[], None], *, is_periodic: bool
+        self, queue: "_TimerQueue | None", due_ms: float, order: int, callback: Callable[[], None], *, is_periodic: bool
     ) -> None:
         self._queue = queue
         self._order = order
@@ -67,7 +67,7 @@ def name_of(callback: object) -> str:
     return getattr(callback, "__qualname__", type(callback).__name__)
 
 
-class _Queue:
+class _TimerQueue:
     """The timers of one kind of one timeline, and the real timer of the earliest of them."""
 
     __slots__ = ("_armed", "_cancelled", "_line", "_start", "heap")
@@ -142,9 +142,9 @@ class Timeline:
         """Number of timers so far."""
         self.soon = 0
         """Number of calls that are due, and not made yet."""
-        self._once = _Queue(self, real.call_later)
-        self._deadlines = _Queue(self, real.start_deadline)
-        self._rounds = _Queue(self, real.call_later)
+        self._once = _TimerQueue(self, real.call_later)
+        self._deadlines = _TimerQueue(self, real.start_deadline)
+        self._rounds = _TimerQueue(self, real.call_later)
 
     @property
     def now_ms(self) -> float:
@@ -184,7 +184,7 @@ class Timeline:
             timer.cancel()
 
     def _begin(
-        self, queue: _Queue, delay_ms: float, callback: Callable[[], None], *, periodic: bool = False
+        self, queue: _TimerQueue, delay_ms: float, callback: Callable[[], None], *, periodic: bool = False
     ) -> LabTimer:
         self.made += 1
         if delay_ms <= 0:  # for the loop itself, whether time flows or not
@@ -245,13 +245,13 @@ class Timeline:
         found = [each for each in (self._once.earliest(), self._deadlines.earliest()) if each is not None]
         return min(found, default=None)
 
-    def take(self, timer: LabTimer) -> None:
+    def remove(self, timer: LabTimer) -> None:
         """Remove what `next_call` has returned: the caller calls it."""
         for queue in (self._once, self._deadlines):
             if queue.earliest() is timer:
                 queue.pop()
 
-    def take_rounds(self, until_ms: float) -> list[LabTimer]:
+    def remove_rounds(self, until_ms: float) -> list[LabTimer]:
         """Remove the periodic timers that are due by `until_ms`, in order: the caller calls them."""
         found = []
         while (first := self._rounds.earliest()) is not None and first.due_ms <= until_ms:
@@ -260,7 +260,7 @@ class Timeline:
         return found
 
     @property
-    def _queues(self) -> tuple[_Queue, ...]:
+    def _queues(self) -> tuple[_TimerQueue, ...]:
         return self._once, self._deadlines, self._rounds
 
     def _arm(self) -> None:

@@ -27,7 +27,7 @@ class DeletedRecords(msgspec.Struct, frozen=True):
 
 
 class Advanced(msgspec.Struct, frozen=True):
-    """What has happened in a jump of the clock, in order."""
+    """The events of a jump of the clock, in order."""
 
     fired: list[Due]
     """Timers, each at its own time."""
@@ -48,4 +48,4 @@ class ClockState(msgspec.Struct, frozen=True):
     precise_ms: float
     """The same, with parts of a millisecond."""
     rate: float
-    """How many times as fast as real time it flows; 0 while it stands still."""
+    """Its pace, as a multiple of real time; 0 while it stands still."""

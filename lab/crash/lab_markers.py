@@ -1,4 +1,4 @@
-"""`LabMarkers`: markers of transactions on their way, with the points at which rules hold them (lab.md 6.2).
+"""`LabMarkers`: markers of transactions on their way, with the points at which rules hold them.
 
 Always true: where no rule watches, a call passes as it is; where one does, markers are written one partition at a time,
 in the order of the coordinator's list.

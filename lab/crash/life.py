@@ -1,4 +1,4 @@
-"""`LifeOperations`: crashes, restarts and snapshots, as tests ask for them (lab.md 6.4 and 8.5)."""
+"""`LifeOperations`: crashes, restarts and snapshots, as tests ask for them."""
 
 from typing import Protocol
 
@@ -58,7 +58,7 @@ class LifeOperations:
         await life.start_again(settings)
 
     async def snapshot(self) -> bytes:
-        """What the broker's disk has, encoded. Raises LabError."""
+        """All that the broker's disk has, encoded. Raises LabError."""
         return (await self._whole.snapshot()).encoded()
 
     async def restore(self, snapshot: bytes) -> None:

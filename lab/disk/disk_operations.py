@@ -1,4 +1,4 @@
-"""`DiskOperations`: the faults of a broker's disk that tests ask for (lab.md 6.5)."""
+"""`DiskOperations`: the faults of a broker's disk that tests ask for."""
 
 import errno
 from typing import Final, Protocol
@@ -36,7 +36,7 @@ class HasDisk(Protocol):
 
 
 class DiskOperations:
-    """What tests do to a disk, and ask of it."""
+    """All that tests do to a disk, and ask of it."""
 
     _has_disk: HasDisk | None
 

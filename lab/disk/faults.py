@@ -28,7 +28,7 @@ class Fault:
         wanted = self.path
         return fnmatchcase(path, f"*{wanted}") if _GLOB.intersection(wanted) else wanted in path
 
-    def is_taken_back(self, chance: random.Random | None) -> bool:
+    def leaves_nothing(self, chance: random.Random | None) -> bool:
         """True if an append that fails leaves nothing."""
         return not self.torn if chance is None or self.written is not None else chance.random() < 0.5
 

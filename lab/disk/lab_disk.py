@@ -10,7 +10,7 @@ from typing import Final, Self
 
 from eosin.lab.disk.faults import Fault
 from eosin.lab.disk.lying_disk import LyingDisk
-from eosin.lab.disk.lying_files import Directory, Stopped
+from eosin.lab.disk.lying_files import LyingDirectory, Stopped
 
 Watch = Callable[[str, str], None]
 """Told of a call and its path before it happens. May raise OSError, or `Stopped` after `stop`."""
@@ -25,7 +25,7 @@ class LabDisk(LyingDisk):
         *,
         chance: random.Random | None = None,
         sector_bytes: int = 512,
-        root: Directory | None = None,
+        root: LyingDirectory | None = None,
         top: str = "",
     ) -> None:
         """`chance` is the luck of what a loss of power meets."""
@@ -38,7 +38,7 @@ class LabDisk(LyingDisk):
         """Their number."""
         self.watch: Watch | None = None
         self.slowness_ms = 0.0, 0.0
-        """How long a sync takes, and how much longer at most."""
+        """The time that a sync takes, and how much longer at most."""
         self.loses_unsynced = False
         """True if the next loss of power takes all that was not synced."""
 
@@ -69,7 +69,7 @@ class LabDisk(LyingDisk):
         return None
 
     def sync_ms(self) -> float:
-        """How long the next sync takes."""
+        """The time that the next sync takes."""
         least, more = self.slowness_ms
         return least if not more else least + more * (random if self.luck is None else self.luck).random()
 
@@ -86,7 +86,7 @@ class LabDisk(LyingDisk):
         luck = None if self.loses_unsynced else chance or self.luck
         return self._after(self._root.power_loss(luck))
 
-    def _after(self, root: Directory) -> Self:
+    def _after(self, root: LyingDirectory) -> Self:
         after = type(self)(self.now_ms, chance=self.luck, sector_bytes=self.sector_bytes, root=root, top=self._top)
         after.space, after.faults, after.counts, after.made = self.space, self.faults, self.counts, self.made
         after.watch, after.slowness_ms = self.watch, self.slowness_ms

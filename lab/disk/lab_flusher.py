@@ -69,9 +69,9 @@ class LabFlusher(ThreadFlusher):
             super()._ended(log, flush, covered, error)
             return
         self._under_way += 1
-        self._wait(waits, lambda: self._tell(log, flush, covered))
+        self._wait(waits, lambda: self._report(log, flush, covered))
 
-    def _tell(self, log: Flushable, flush: Flush, covered: int) -> None:
+    def _report(self, log: Flushable, flush: Flush, covered: int) -> None:
         def ended(error: OSError | None) -> None:
             super(LabFlusher, self)._ended(log, flush, covered, error)
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, ParamSpec, Self, TypeVar
 
 from eosin.lab.disk.faults import LASTING, Fault
-from eosin.lab.disk.lying_files import Directory, Inode, LyingFile, LyingFixedFile, Stopped, sync
+from eosin.lab.disk.lying_files import Inode, LyingDirectory, LyingFile, LyingFixedFile, Stopped, sync
 from eosin.storage.disk.interfaces import File, FixedFile, FreeBytes, Lock, WholeSync
 from eosin.storage.disk.memory import MemoryLock
 from eosin.storage.disk.open_files import OpenFiles
@@ -59,7 +59,7 @@ class LyingDisk:
         *,
         chance: random.Random | None = None,
         sector_bytes: int = 512,
-        root: Directory | None = None,
+        root: LyingDirectory | None = None,
         top: str = "",
     ) -> None:
         """Without `chance` nothing happens by chance: half of a write is torn, and a loss of power takes all that it
@@ -86,23 +86,23 @@ class LyingDisk:
         self.cold = 0.0
         """The likelihood that a read has to wait for the device."""
         self.cold_work_ms = 0.0
-        """How long work off the loop takes at most, before and after it happens."""
+        """The time that work off the loop takes at most, before and after it happens."""
         self.copied = ""
         """The mark that tells the files of this disk from the originals of its copies."""
         self.syncs_as_a_whole = False
         """True if there is `whole_sync`."""
         self.waiting_bytes = 0
         """The bytes that others have written and not synced, as far as known."""
-        self._root = root or Directory()
+        self._root = root or LyingDirectory()
         self._top = top
         self.is_stopped = False
-        self._directories: dict[str, Directory] = {}
+        self._directories: dict[str, LyingDirectory] = {}
         self._index("", self._root)
 
-    def _index(self, path: str, directory: Directory) -> None:
+    def _index(self, path: str, directory: LyingDirectory) -> None:
         self._directories[path] = directory
         for name, entry in directory.entries.items():
-            if isinstance(entry, Directory):
+            if isinstance(entry, LyingDirectory):
                 self._index(f"{path}/{name}" if path else f"{self._top}{name}", entry)
 
     # Faults ---------------------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class LyingDisk:
         """True if a read has to wait for the device."""
         return bool(self.cold) and (self.chance is None or self.chance.random() < self.cold)
 
-    def take_space(self, size: int, path: str) -> None:
+    def use_space(self, size: int, path: str) -> None:
         """Have a file grow. Raises OSError if there is no room."""
         if self.space is None:
             return
@@ -191,9 +191,9 @@ class LyingDisk:
 
     def replaced(self) -> Self:
         """An empty one in its place."""
-        return self._after(Directory())
+        return self._after(LyingDirectory())
 
-    def _after(self, root: Directory) -> Self:
+    def _after(self, root: LyingDirectory) -> Self:
         after = type(self)(self.now_ms, chance=self.chance, sector_bytes=self.sector_bytes, root=root, top=self._top)
         after.cold, after.cold_work_ms, after.counts_room = self.cold, self.cold_work_ms, self.counts_room
         if self.total is not None:
@@ -240,7 +240,7 @@ class LyingDisk:
 
     # Disk -----------------------------------------------------------------------------------------------------------
 
-    def _find(self, path: str) -> tuple[Directory, str]:
+    def _find(self, path: str) -> tuple[LyingDirectory, str]:
         if self.is_stopped:
             raise Stopped
         parent, _, name = path.rpartition("/")
@@ -336,7 +336,7 @@ class LyingDisk:
         if isinstance(covered, Inode) and covered is not entry:
             self.give_space(len(covered.content))
         directory.rename(name, new_name)
-        if isinstance(entry, Directory):
+        if isinstance(entry, LyingDirectory):
             for path in [path for path in self._directories if path == old or path.startswith(old + "/")]:
                 self._directories[new + path[len(old) :]] = self._directories.pop(path)
 
@@ -355,7 +355,7 @@ class LyingDisk:
             self.make_directory(parent)
         directory, name = self._find(path)
         self.change("make_directory", path)
-        made = Directory()
+        made = LyingDirectory()
         directory.link(name, made)
         self._directories[path] = made
         if not parent:
@@ -422,8 +422,9 @@ class LyingDisk:
             await asyncio.sleep(self.chance.random() * self.cold_work_ms / 1000)
 
 
-def _size_of(directory: Directory) -> int:
+def _size_of(directory: LyingDirectory) -> int:
     """The bytes of all files in it."""
     return sum(
-        _size_of(entry) if isinstance(entry, Directory) else len(entry.content) for entry in directory.entries.values()
+        _size_of(entry) if isinstance(entry, LyingDirectory) else len(entry.content)
+        for entry in directory.entries.values()
     )

@@ -1,4 +1,4 @@
-"""What a lying disk holds: files and directories that remember how much of them is durable."""
+"""All that a lying disk holds: files and directories that remember how much of them is durable."""
 
 import os
 import random
@@ -40,7 +40,7 @@ class FaultyCalls(Protocol):
     def waits(self) -> bool:
         """True if a read has to wait for the device."""
 
-    def take_space(self, size: int, path: str) -> None:
+    def use_space(self, size: int, path: str) -> None:
         """Have a file grow. Raises OSError if there is no room."""
 
     def give_space(self, size: int) -> None:
@@ -54,14 +54,14 @@ class Inode:
 
     def __init__(self, now_ms: int, sector_bytes: int) -> None:
         self.sector_bytes = sector_bytes
-        """What is written as a whole or not at all."""
+        """All that is written as a whole or not at all."""
         self.content = bytearray()
         self.synced = 0
         """So many bytes at the beginning are durable."""
         self.old: bytes | None = None
-        """What is durable while that is not a beginning of `content`."""
+        """All that is durable while that is not a beginning of `content`."""
         self.overwritten: dict[int, bytes] = {}
-        """What was durable in the sectors that were written over since."""
+        """All that was durable in the sectors that were written over since."""
         self.is_lost = False
         """A sync has failed: nobody knows what became of the bytes behind `synced`."""
         self.modified_ms = now_ms
@@ -89,7 +89,7 @@ class Inode:
         self.content.extend(bytes(size - len(self.content)))
 
     def survivor(self, chance: random.Random | None) -> "Inode":
-        """What is left of it when the power goes: without `chance` what is durable, and nothing else."""
+        """All that is left of it when the power goes: without `chance` what is durable, and nothing else."""
         after, size = Inode(self.modified_ms, self.sector_bytes), self.sector_bytes
         if chance is None:
             after.content += self.content[: self.synced] if self.old is None else self.old
@@ -108,7 +108,7 @@ class Inode:
         return after
 
     def copy(self, chance: random.Random | None) -> "Inode":
-        """What the next process finds of it."""
+        """All that the next process finds of it."""
         if self.is_lost:
             return self.survivor(chance)
         after = Inode(self.modified_ms, self.sector_bytes)
@@ -118,7 +118,7 @@ class Inode:
 
 
 def _surviving(content: bytearray, synced: int, size: int, chance: random.Random) -> bytes:
-    """What is left behind `synced` of bytes that nobody has synced: often nothing or all, else some beginning, perhaps
+    """The bytes behind `synced`, which nobody has synced, that are left: often none or all, else a beginning, perhaps
     with holes where whole sectors of the file are lost."""
     tail = content[synced:]
     luck = chance.random()
@@ -140,10 +140,10 @@ class Stopped(BaseException):
     """The process has ended in the middle of what it does. Not an Exception, so that no handler of errors hides it."""
 
 
-Entry = Union[Inode, "Directory"]
+Entry = Union[Inode, "LyingDirectory"]
 
 
-class Directory:
+class LyingDirectory:
     """Names, and what was done to them since they were last synced."""
 
     __slots__ = ("_durable", "_undone", "entries")
@@ -152,7 +152,7 @@ class Directory:
         self.entries: dict[str, Entry] = {}
         self._durable: dict[str, Entry] = {}
         self._undone: list[tuple[str | None, str | None, Entry]] = []
-        """What a loss of power may undo, from the last one on: (name it was taken from, name it was given, what)."""
+        """Changes that a loss of power may undo, the last first: (name it was taken from, name it was given, what)."""
 
     def link(self, name: str, entry: Entry) -> None:
         """Name something new."""
@@ -179,8 +179,8 @@ class Directory:
             self._durable = dict(self.entries)
             self._undone.clear()
 
-    def killed(self, chance: random.Random | None) -> "Directory":
-        """What the next process finds of it. What was not durable still is not."""
+    def killed(self, chance: random.Random | None) -> "LyingDirectory":
+        """All that the next process finds of it. What was not durable still is not."""
         copies: dict[int, Entry] = {}
 
         def copy(entry: Entry) -> Entry:
@@ -188,14 +188,14 @@ class Directory:
                 copies[id(entry)] = entry.copy(chance) if isinstance(entry, Inode) else entry.killed(chance)
             return copies[id(entry)]
 
-        after = Directory()
+        after = LyingDirectory()
         after._durable = {name: copy(entry) for name, entry in self._durable.items()}
         after.entries = {name: copy(entry) for name, entry in self.entries.items()}
         after._undone = [(old, new, copy(entry)) for old, new, entry in self._undone]
         return after
 
-    def power_loss(self, chance: random.Random | None) -> "Directory":
-        """What is left of it when the power goes: without `chance` the names that are durable, and no others."""
+    def power_loss(self, chance: random.Random | None) -> "LyingDirectory":
+        """All that is left of it when the power goes: without `chance` the names that are durable, and no others."""
         names = dict(self._durable)
         done = len(self._undone) if chance is not None else 0
         if chance is not None and done and chance.random() < 0.7:
@@ -205,7 +205,7 @@ class Directory:
                 names.pop(old, None)
             if new is not None:
                 names[new] = entry
-        after = Directory()
+        after = LyingDirectory()
         for name, entry in names.items():
             survivor = entry.survivor(chance) if isinstance(entry, Inode) else entry.power_loss(chance)
             after.entries[name] = survivor
@@ -239,11 +239,11 @@ class LyingFile:
             raise disk.die()
         fault = disk.fault("append", self.path)
         if fault is not None:
-            if fault.is_taken_back(disk.chance):
+            if fault.leaves_nothing(disk.chance):
                 raise fault.failure(self.path)
             self._tear(buffers, fault.written)
             raise TornWrite(fault.error, "injected, and not taken back", self.path)
-        disk.take_space(sum(map(len, buffers)), self.path)
+        disk.use_space(sum(map(len, buffers)), self.path)
         for buffer in buffers:
             inode.content += buffer
         inode.modified_ms = disk.now_ms()

@@ -1,4 +1,4 @@
-"""Points inside a broker at which rules fire, as the lab's parts below the rules see them (lab.md 6.2)."""
+"""Points inside a broker at which rules fire, as the lab's parts below the rules see them."""
 
 from collections.abc import Awaitable
 from typing import Final, Protocol

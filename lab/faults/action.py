@@ -52,7 +52,7 @@ class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """After it is executed; returns the answer. Raises CloseConnection if there is none."""
         raise NotImplementedError
 
-    def at_answer(self, firing: "Firing") -> None:
+    def at_response(self, firing: "Firing") -> None:
         """Before the answer leaves."""
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""The actions of lab.md 6.3 by name; `ACTIONS` is where other parts of the lab add theirs.
+"""The actions by name; `ACTIONS` is where other parts of the lab add theirs.
 
 Always true: the answers of a connection leave in the order of its requests, so that an answer can be lost with its
 connection or be withheld with all that follows, and never be skipped; and while a request waits, those behind it on its
@@ -16,10 +16,10 @@ import msgspec
 
 from eosin.lab.common.errors import LabError
 from eosin.lab.faults.action import Action
-from eosin.lab.faults.partial_errors import answered_in_part, refusal_of, replaced_in_part, without
+from eosin.lab.faults.partial_errors import merged_in_part, refusal_of, replaced_in_part, without
 from eosin.lab.faults.rules import ANSWER, HANDLED, POINTS, REQUEST, Match, error_named, match_in
 from eosin.model.close_connection import CloseConnection
-from eosin.network.link import FIN, RST, Link
+from eosin.network.link import FIN, RST, ClientLink
 from eosin.network.request_hooks import RequestVerdict
 from eosin.protocol.types import Message
 
@@ -32,7 +32,7 @@ _WAITS: Final = tuple(each for each in POINTS if each != "disk")
 """Points at which something may wait: a disk's call never does."""
 
 
-class Error(Action, frozen=True, forbid_unknown_fields=True):
+class ErrorAction(Action, frozen=True, forbid_unknown_fields=True):
     """Not executed, or with `after` executed all the same, and answered with `code`: in the partitions that match, or
     with the scope `all` in the whole request."""
 
@@ -60,7 +60,7 @@ class Error(Action, frozen=True, forbid_unknown_fields=True):
         reduced = without(firing.observed, fit)
         if reduced is None:
             return RequestVerdict(error=error)
-        firing.rules.answer_later(firing, partial(answered_in_part, firing.observed, fit, error))
+        firing.rules.change_response(firing, partial(merged_in_part, firing.observed, fit, error))
         return RequestVerdict(request=reduced)
 
     async def at_handled(self, firing: Firing, response: Any) -> Any:
@@ -74,7 +74,7 @@ class Error(Action, frozen=True, forbid_unknown_fields=True):
         return refusal
 
 
-class _Waits(Action, frozen=True, forbid_unknown_fields=True):
+class _WaitingAction(Action, frozen=True, forbid_unknown_fields=True):
     """An action that waits, at any point."""
 
     POINTS: ClassVar[tuple[str, ...]] = _WAITS
@@ -91,7 +91,7 @@ class _Waits(Action, frozen=True, forbid_unknown_fields=True):
         await self.wait(firing.rules, firing.rule)
         return response
 
-    def at_answer(self, firing: Firing) -> None:
+    def at_response(self, firing: Firing) -> None:
         link = firing.observed.link
         link.stall()
         firing.rules.spawn(_then_released(link, self.wait(firing.rules, firing.rule)))
@@ -100,7 +100,7 @@ class _Waits(Action, frozen=True, forbid_unknown_fields=True):
         return self.wait(rules, rule)
 
 
-class Delay(_Waits, frozen=True, forbid_unknown_fields=True):
+class DelayAction(_WaitingAction, frozen=True, forbid_unknown_fields=True):
     """Waits so long, on real time; with `virtual` on the broker's clock."""
 
     ms: float
@@ -117,7 +117,7 @@ class Delay(_Waits, frozen=True, forbid_unknown_fields=True):
         await rules.pause(self.ms, virtual=self.virtual)
 
 
-class Hold(_Waits, frozen=True, forbid_unknown_fields=True):
+class HoldAction(_WaitingAction, frozen=True, forbid_unknown_fields=True):
     """Waits until it is released; with `until` that happens by itself when so many wait."""
 
     name: str = ""
@@ -141,7 +141,7 @@ class Hold(_Waits, frozen=True, forbid_unknown_fields=True):
         await rule.hold(self.until)
 
 
-class Lose(Action, frozen=True, forbid_unknown_fields=True):
+class LoseAction(Action, frozen=True, forbid_unknown_fields=True):
     """Loses the `request`, which is not executed, or the `answer` to one that is. `how`: the connection is reset or
     ended, or stalls: what would leave it is withheld until the rule is released."""
 
@@ -172,7 +172,7 @@ class Lose(Action, frozen=True, forbid_unknown_fields=True):
         _end(link, FIN if self.how == "fin" else RST)
         raise CloseConnection
 
-    def at_answer(self, firing: Firing) -> None:
+    def at_response(self, firing: Firing) -> None:
         link = firing.observed.link
         if self.how == "stall":
             firing.rule.stall(link)
@@ -180,7 +180,7 @@ class Lose(Action, frozen=True, forbid_unknown_fields=True):
             _end(link, FIN if self.how == "fin" else RST)
 
 
-class Duplicate(Action, frozen=True, forbid_unknown_fields=True):
+class DuplicateAction(Action, frozen=True, forbid_unknown_fields=True):
     """Executed `n` times more, as the network would deliver it again; the first answer alone is sent. `elsewhere`: as
     from another connection, so that what follows on this one may overtake it."""
 
@@ -215,7 +215,7 @@ class Duplicate(Action, frozen=True, forbid_unknown_fields=True):
                 firing.observed.link.go_on()
 
 
-class Reorder(Action, frozen=True, forbid_unknown_fields=True):
+class ReorderAction(Action, frozen=True, forbid_unknown_fields=True):
     """Waits until a request that fits `behind` was executed, from whatever connection, at most so long."""
 
     behind: Match
@@ -233,7 +233,7 @@ class Reorder(Action, frozen=True, forbid_unknown_fields=True):
         return None
 
 
-class Detour(Action, frozen=True, forbid_unknown_fields=True):
+class DetourAction(Action, frozen=True, forbid_unknown_fields=True):
     """The network keeps the request: its connection is reset at once, and it is executed after one that fits `behind`,
     as from another connection; nobody gets its answer."""
 
@@ -252,7 +252,7 @@ class Detour(Action, frozen=True, forbid_unknown_fields=True):
         raise CloseConnection
 
 
-class Close(Action, frozen=True, forbid_unknown_fields=True):
+class CloseAction(Action, frozen=True, forbid_unknown_fields=True):
     """Ends the connection, with `bytes` after so many of the answer."""
 
     POINTS: ClassVar[tuple[str, ...]] = (REQUEST, HANDLED, ANSWER)
@@ -279,7 +279,7 @@ class Close(Action, frozen=True, forbid_unknown_fields=True):
         _end(firing.observed.link, self.how)
         raise CloseConnection
 
-    def at_answer(self, firing: Firing) -> None:
+    def at_response(self, firing: Firing) -> None:
         link = firing.observed.link
         if self.bytes:
             link.stall()
@@ -287,12 +287,12 @@ class Close(Action, frozen=True, forbid_unknown_fields=True):
         else:
             _end(link, self.how)
 
-    async def _in_part(self, link: Link, size_bytes: int) -> None:
+    async def _in_part(self, link: ClientLink, size_bytes: int) -> None:
         await link.let_out(size_bytes)
         _end(link, self.how)
 
 
-class Trickle(Action, frozen=True, forbid_unknown_fields=True):
+class TrickleAction(Action, frozen=True, forbid_unknown_fields=True):
     """The answer leaves in pieces of so many `bytes`."""
 
     POINTS: ClassVar[tuple[str, ...]] = (ANSWER,)
@@ -306,7 +306,7 @@ class Trickle(Action, frozen=True, forbid_unknown_fields=True):
         if self.bytes < 1 or self.every_ms < 0:
             raise LabError("an answer trickles by 1 byte or more, each 0 ms or more")
 
-    def at_answer(self, firing: Firing) -> None:
+    def at_response(self, firing: Firing) -> None:
         firing.observed.link.stall()
         firing.rules.spawn(self._in_pieces(firing))
 
@@ -321,7 +321,7 @@ class Trickle(Action, frozen=True, forbid_unknown_fields=True):
             link.release()
 
 
-class Throttle(Action, frozen=True, forbid_unknown_fields=True):
+class ThrottleAction(Action, frozen=True, forbid_unknown_fields=True):
     """The answer has this `throttle_time_ms`, and the connection is not read for so long (KIP-219)."""
 
     ms: int
@@ -337,7 +337,7 @@ class Throttle(Action, frozen=True, forbid_unknown_fields=True):
         return RequestVerdict(throttle_time_ms=self.ms, pause_ms=self.ms)
 
 
-class Crash(Action, frozen=True, forbid_unknown_fields=True):
+class CrashAction(Action, frozen=True, forbid_unknown_fields=True):
     """The broker ends in the middle of it, `how` a process is killed or a machine loses its power, and starts again
     after so many ms of real time."""
 
@@ -359,7 +359,7 @@ class Crash(Action, frozen=True, forbid_unknown_fields=True):
     async def at_handled(self, firing: Firing, response: Any) -> Any:
         self._crash(firing.rules)
 
-    def at_answer(self, firing: Firing) -> None:
+    def at_response(self, firing: Firing) -> None:
         self._crash(firing.rules)
 
     def inside(self, rules: ArmedRules, rule: ArmedRule, arrival: Arrival) -> Awaitable[None] | None:
@@ -369,7 +369,7 @@ class Crash(Action, frozen=True, forbid_unknown_fields=True):
         rules.crash(self.how == "power", self.restart_after_ms)
 
 
-class Rewrite(Action, frozen=True, forbid_unknown_fields=True):
+class RewriteAction(Action, frozen=True, forbid_unknown_fields=True):
     """The answer is what a function of the test's returns."""
 
     POINTS: ClassVar[tuple[str, ...]] = (HANDLED,)
@@ -388,7 +388,7 @@ class Rewrite(Action, frozen=True, forbid_unknown_fields=True):
         return response if changed is None else changed
 
 
-class Call(Action, frozen=True, forbid_unknown_fields=True):
+class CallAction(Action, frozen=True, forbid_unknown_fields=True):
     """A function of the test's runs."""
 
     POINTS: ClassVar[tuple[str, ...]] = (REQUEST, HANDLED, ANSWER)
@@ -409,7 +409,7 @@ class Call(Action, frozen=True, forbid_unknown_fields=True):
         await self._called(firing)
         return response
 
-    def at_answer(self, firing: Firing) -> None:
+    def at_response(self, firing: Firing) -> None:
         assert firing.rule.function is not None
         found = firing.rule.function(firing.observed)
         if inspect.isawaitable(found):
@@ -423,19 +423,19 @@ class Call(Action, frozen=True, forbid_unknown_fields=True):
 
 
 ACTIONS: Final[dict[str, type[Action]]] = {
-    "error": Error,
-    "delay": Delay,
-    "hold": Hold,
-    "lose": Lose,
-    "duplicate": Duplicate,
-    "reorder": Reorder,
-    "detour": Detour,
-    "close": Close,
-    "trickle": Trickle,
-    "throttle": Throttle,
-    "crash": Crash,
-    "rewrite": Rewrite,
-    "call": Call,
+    "error": ErrorAction,
+    "delay": DelayAction,
+    "hold": HoldAction,
+    "lose": LoseAction,
+    "duplicate": DuplicateAction,
+    "reorder": ReorderAction,
+    "detour": DetourAction,
+    "close": CloseAction,
+    "trickle": TrickleAction,
+    "throttle": ThrottleAction,
+    "crash": CrashAction,
+    "rewrite": RewriteAction,
+    "call": CallAction,
 }
 """By the name that a rule has in `do`."""
 
@@ -452,7 +452,7 @@ def owned(part: Any) -> Any:
     return part
 
 
-def _end(link: Link, how: str) -> None:
+def _end(link: ClientLink, how: str) -> None:
     if how == RST:
         link.close("rst")
         return
@@ -469,7 +469,7 @@ async def _behind_it_waits(firing: Firing, wait: Awaitable[None]) -> None:
         firing.observed.link.go_on()
 
 
-async def _then_released(link: Link, wait: Awaitable[None]) -> None:
+async def _then_released(link: ClientLink, wait: Awaitable[None]) -> None:
     try:
         await wait
     finally:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from eosin.lab.faults.counting import Counting
 from eosin.lab.faults.matching import Fit
 from eosin.lab.faults.rules import RuleText
-from eosin.network.link import Link
+from eosin.network.link import ClientLink
 from eosin.network.request_hooks import ObservedRequest
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class ArmedRule:
         self.counting: Final = Counting(rule_id, seed)
         self.is_released = False
         self._held: set[asyncio.Future[None]] = set()
-        self._stalled: list[Link] = []
+        self._stalled: list[ClientLink] = []
         self._waiting: list[asyncio.Future[None]] = []
 
     @property
@@ -93,7 +93,7 @@ class ArmedRule:
         finally:
             self._held.discard(future)
 
-    def stall(self, link: Link) -> None:
+    def stall(self, link: ClientLink) -> None:
         """Withhold the answers of a connection until `release`."""
         link.stall()
         self._stalled.append(link)

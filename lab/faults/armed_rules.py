@@ -19,7 +19,7 @@ from eosin.lab.faults.matching import Arrival, RequestFacts, fits, fits_arrival
 from eosin.lab.faults.rules import ANSWER, HANDLED, REQUEST, Match, RuleText, converted, rule_in
 from eosin.lab.history.requests import first_error
 from eosin.model.close_connection import CloseConnection
-from eosin.network.link import Link
+from eosin.network.link import ClientLink
 from eosin.network.request_hooks import ObservedRequest, RequestHooks, RequestVerdict
 from eosin.protocol.wire.codec import decode_response, encode_response
 from eosin.protocol.wire.headers import SIZE_BYTES
@@ -184,7 +184,7 @@ class ArmedRules:
         finally:
             timer.cancel()
 
-    async def held_while_connected(self, rule: ArmedRule, link: Link) -> None:
+    async def held_while_connected(self, rule: ArmedRule, link: ClientLink) -> None:
         """Wait until the rule is released, or the client has gone."""
         held = asyncio.ensure_future(rule.hold())
         link.on_lost(partial(_cancel, held))
@@ -196,7 +196,7 @@ class ArmedRules:
         """Execute something when a request that fits was executed, before that one is answered."""
         self._kept.append((behind, execute))
 
-    def answer_later(self, firing: Firing, change: Callable[[Any], Any]) -> None:
+    def change_response(self, firing: Firing, change: Callable[[Any], Any]) -> None:
         """Change the answer to what is left of a request."""
         self._answers[firing.observed] = change
 
@@ -223,7 +223,7 @@ class ArmedRules:
             if wants and found is None and rule.action.wants(rule):
                 found = Firing(self, rule, observed, fit)
                 rule.fire(key)
-                self._tell("fired", observed, rule.id)
+                self._report("fired", observed, rule.id)
         return found
 
     @staticmethod
@@ -235,7 +235,7 @@ class ArmedRules:
             return facts.observed.context.client_id
         return facts.transactional_id if per == "transactional_id" else None
 
-    def _tell(self, what: str, observed: ObservedRequest | None, rule_id: str) -> None:
+    def _report(self, what: str, observed: ObservedRequest | None, rule_id: str) -> None:
         if self.on_event is not None:
             self.on_event(what, observed, rule_id)
 
@@ -256,7 +256,7 @@ class ArmedRules:
                 self._kept.remove(kept)
                 await asyncio.wait([self.spawn(execute())])
 
-    def left_answer(self, observed: ObservedRequest) -> Callable[[Any], Any] | None:
+    def promised_change(self, observed: ObservedRequest) -> Callable[[Any], Any] | None:
         """The change of the answer that a rule has promised."""
         return self._answers.pop(observed, None)
 
@@ -277,7 +277,7 @@ class ArmedRules:
             if wants and found is None and rule.action.wants(rule):
                 found = rule
                 rule.fire(key)
-                self._tell("fired", None, rule.id)
+                self._report("fired", None, rule.id)
         return None if found is None else found.action.inside(self, found, arrival)
 
     def failed(self, error: Exception) -> None:
@@ -321,7 +321,7 @@ class FaultHooks(RequestHooks):
         if not self._rules:
             return response
         try:
-            change = self._rules.left_answer(observed)
+            change = self._rules.promised_change(observed)
             if change is not None:
                 response = change(response)
             await self._rules.was_executed(observed)
@@ -341,7 +341,7 @@ class FaultHooks(RequestHooks):
         try:
             firing = self._rules.first(ANSWER, observed)
             if firing is not None:
-                firing.rule.action.at_answer(firing)
+                firing.rule.action.at_response(firing)
         except Exception as error:
             log.exception(_FAILED)
             self._rules.failed(error)

@@ -5,10 +5,12 @@ rules or on time.
 """
 
 from collections import Counter
-from random import Random
+from hashlib import sha256
 from typing import Final
 
 from eosin.lab.faults.rules import When
+
+_LUCK_BYTES: Final = 6
 
 
 class Counting:
@@ -38,8 +40,13 @@ class Counting:
         if when.every and number % when.every:
             return False
         if when.probability is not None:
-            return Random(f"{self._seed}/{self._rule_id}/{self.matched}").random() < when.probability
+            return self._luck() < when.probability
         return True
+
+    def _luck(self) -> float:
+        """At least 0 and below 1, evenly."""
+        text = f"{self._seed}/{self._rule_id}/{self.matched}"
+        return int.from_bytes(sha256(text.encode()).digest()[:_LUCK_BYTES]) / 256**_LUCK_BYTES
 
     def fire(self, key: object) -> None:
         """Count one firing."""

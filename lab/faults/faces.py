@@ -11,7 +11,7 @@ from eosin.lab.common.limits import WAIT_S, WaitLimit
 from eosin.lab.faults.armed import Function
 from eosin.lab.faults.operations import FaultOperations
 from eosin.lab.faults.values import RuleSeen
-from eosin.lab.faults.words import Actions, Conditions, Text, changed, done, rule_on
+from eosin.lab.faults.words import ActionWords, Conditions, Text, changed, done, rule_on
 
 _SLICE_MS: Final = 50
 """Of a wait, after which others may ask the broker something."""
@@ -32,26 +32,26 @@ class Rule(Conditions):
         return self
 
     @property
-    def seen(self) -> RuleSeen:
+    def state(self) -> RuleSeen:
         """The rule as the broker has it now."""
         return self._broker.call(FaultOperations.fault, self.id)
 
     @property
     def matched(self) -> int:
         """Number of requests that it was about."""
-        return self.seen.matched
+        return self.state.matched
 
     @property
     def fired(self) -> int:
         """Number of those at which it fired."""
-        return self.seen.fired
+        return self.state.fired
 
     def wait_fired(self, n: int = 1, *, timeout: float = WAIT_S) -> None:
         """Wait until it has fired so often. Raises LabError after `timeout` seconds."""
         limit = WaitLimit(timeout)
         while self._broker.call(FaultOperations.wait_fired, self.id, n, limit.left_ms(_SLICE_MS)) < n:
             if not limit.left_ms():
-                raise _not_fired(self.seen, n, limit)
+                raise _not_fired(self.state, n, limit)
 
     wait = wait_fired
 
@@ -80,7 +80,7 @@ class Rule(Conditions):
         return f"<Rule {self.id}>"
 
 
-class FaultDraft(Conditions, Actions[Rule]):
+class FaultDraft(Conditions, ActionWords[Rule]):
     """A rule without an action yet; its action arms it."""
 
     def __init__(self, broker: Caller, text: Text) -> None:
@@ -144,26 +144,26 @@ class AsyncRule:
         self._broker: Final = broker
 
     @property
-    async def seen(self) -> RuleSeen:
+    async def state(self) -> RuleSeen:
         """The rule as the broker has it now."""
         return await self._broker.call(FaultOperations.fault, self.id)
 
     @property
     async def matched(self) -> int:
         """Number of requests that it was about."""
-        return (await self.seen).matched
+        return (await self.state).matched
 
     @property
     async def fired(self) -> int:
         """Number of those at which it fired."""
-        return (await self.seen).fired
+        return (await self.state).fired
 
     async def wait_fired(self, n: int = 1, *, timeout: float = WAIT_S) -> None:
         """Wait until it has fired so often. Raises LabError after `timeout` seconds."""
         limit = WaitLimit(timeout)
         while await self._broker.call(FaultOperations.wait_fired, self.id, n, limit.left_ms(_SLICE_MS)) < n:
             if not limit.left_ms():
-                raise _not_fired(await self.seen, n, limit)
+                raise _not_fired(await self.state, n, limit)
 
     wait = wait_fired
 
@@ -217,7 +217,7 @@ class AsyncArming(Conditions):
             error.add_note(str(complaint))
 
 
-class AsyncFaultDraft(Conditions, Actions[AsyncArming]):
+class AsyncFaultDraft(Conditions, ActionWords[AsyncArming]):
     """A rule without an action yet."""
 
     def __init__(self, broker: AsyncCaller, text: Text) -> None:

@@ -26,7 +26,7 @@ class Fit(NamedTuple):
     """A request that a rule is about."""
 
     partitions: frozenset[tuple[Key, int | None]] | None
-    """Those that the rule names; None if it is about the whole request."""
+    """The partitions that the rule names; None if it is about the whole request."""
 
     def wants(self, topic: Key, partition: int | None) -> bool:
         """True for the partitions that the rule is about."""
@@ -76,6 +76,11 @@ class RequestFacts:
         if not isinstance(request, Message):
             return []
         found = list(partitions_in(request))
+        session_id = getattr(request, "session_id", 0)
+        if self.observed.api.key is ApiKey.FETCH and session_id:
+            # The request names what has changed alone.
+            wanted = self.observed.services.fetch_sessions.partitions(session_id)
+            found += [(each.topic or each.topic_id, each.partition) for each in wanted]
         return [(self._name(key), key, partition) for key, partition in found]
 
     def _name(self, key: Key) -> str:

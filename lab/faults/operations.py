@@ -36,11 +36,11 @@ class FaultOperations:
 
     async def fault(self, rule_id: str) -> RuleSeen:
         """A rule, and how often it matched and fired. Raises LabError."""
-        return _seen(self._rules.rule(rule_id))
+        return _state_of(self._rules.rule(rule_id))
 
     async def faults(self) -> list[RuleSeen]:
         """All rules, in the order in which they were armed."""
-        return [] if self.rules is None else [_seen(each) for each in self.rules.rules()]
+        return [] if self.rules is None else [_state_of(each) for each in self.rules.rules()]
 
     async def wait_fired(self, rule_id: str, count: int, wait_ms: float) -> int:
         """Wait until a rule has fired so often, at most so long; returns how often it has."""
@@ -77,7 +77,7 @@ class FaultOperations:
         return self._rules.seed
 
 
-def _seen(rule: ArmedRule) -> RuleSeen:
+def _state_of(rule: ArmedRule) -> RuleSeen:
     counting = rule.counting
     text = {name: value for name, value in msgspec.to_builtins(rule.text).items() if name != "id"}
     return RuleSeen(rule.id, str(rule), rule.point, counting.matched, counting.fired, rule.held, rule.complaint, text)

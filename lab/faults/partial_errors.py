@@ -6,10 +6,11 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from eosin.lab.faults.matching import Fit
-from eosin.lab.faults.topics import only, partitions_in, together
+from eosin.lab.faults.topics import Key, only, partitions_in, together
 from eosin.network.request_hooks import ObservedRequest
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.schemas.fetch import FetchPartition, FetchTopic
 
 _BEFORE_SESSIONS: Final = 6
 """The last version of Fetch whose refusals name each partition."""
@@ -30,7 +31,7 @@ def without(observed: ObservedRequest, fit: Fit) -> Any:
     return reduced if any(partitions_in(reduced)) else None
 
 
-def answered_in_part(observed: ObservedRequest, fit: Fit, error: ErrorCode, response: Any) -> Any:
+def merged_in_part(observed: ObservedRequest, fit: Fit, error: ErrorCode, response: Any) -> Any:
     """The answer to the reduced request, with `error` in the partitions of `fit`."""
     if observed.api.key is ApiKey.FETCH:
         return replaced_in_part(observed, fit, error, response)
@@ -44,7 +45,14 @@ def replaced_in_part(observed: ObservedRequest, fit: Fit, error: ErrorCode, resp
 
 
 def _refused(observed: ObservedRequest, fit: Fit, error: ErrorCode) -> Any:
-    context = observed.context
-    if observed.api.key is ApiKey.FETCH:
-        context = replaced(context, api_version=min(context.api_version, _BEFORE_SESSIONS))
-    return observed.api.refuse(only(observed.request, fit.wants), context, error)
+    if observed.api.key is not ApiKey.FETCH:
+        return observed.api.refuse(only(observed.request, fit.wants), observed.context, error)
+    context = replaced(observed.context, api_version=min(observed.context.api_version, _BEFORE_SESSIONS))
+    topics: dict[Key, list[FetchPartition]] = {}
+    for key, partition in sorted(fit.partitions or (), key=str):
+        topics.setdefault(key, []).append(FetchPartition(partition or 0))
+    named = tuple(
+        FetchTopic(key, partitions=tuple(each)) if isinstance(key, str) else FetchTopic("", key, tuple(each))
+        for key, each in topics.items()
+    )
+    return observed.api.refuse(replace(observed.request, topics=named), context, error)

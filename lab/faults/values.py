@@ -10,7 +10,7 @@ class RuleSeen(msgspec.Struct, frozen=True):
 
     id: str
     words: str
-    """What it matches and does, for reports."""
+    """A sentence about it, for reports."""
     point: str
     matched: int
     fired: int

@@ -87,7 +87,7 @@ class Conditions:
         return self._with({"optional": True})
 
 
-class Actions(Generic[Armed]):
+class ActionWords(Generic[Armed]):
     """The words that say what a rule does."""
 
     def _do(self, action: str, fields: Text, function: Function | None = None) -> Armed:

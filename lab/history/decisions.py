@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from eosin.coordinator.transactions.rules.state import Txn
+from eosin.lab.history.occurrences import START
 from eosin.lab.history.recording import Recording
 from eosin.node.running import RunningNode
 from eosin.observe.recorder.events import EventKind, HistoryEvent, Notable, TransactionSummary
@@ -24,6 +25,7 @@ _NOTABLE = {
 def record_decisions(node: RunningNode, recording: Recording) -> None:
     """Record what the coordinators of a broker decide from now on. Who listened before goes on to be called."""
     recording.follow(node.clock)
+    recording.record(START)
     recording.topic_name = lambda topic_id: _topic_name(node, topic_id)
     seen = node.observability
     if seen is not None and seen.recorder is not None:

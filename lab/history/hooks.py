@@ -12,7 +12,7 @@ from eosin.model.close_connection import CloseConnection
 from eosin.network.request_hooks import ObservedRequest, RequestHooks, RequestVerdict
 
 if TYPE_CHECKING:
-    from eosin.network.link import Link
+    from eosin.network.link import ClientLink
 
 
 class RecordingHooks(RequestHooks):
@@ -20,11 +20,18 @@ class RecordingHooks(RequestHooks):
 
     def __init__(self, recording: Recording, inner: RequestHooks | None = None) -> None:
         """`inner`: other hooks, which see each request after it was recorded."""
+        recording.end_life()
+        recording.end_life = self._end
         self._recording: Final = recording
         self._inner: Final = inner
-        self._open: dict[Link, _OpenLink] = {}
+        self._open: dict[ClientLink, _OpenLink] = {}
 
-    def connected(self, link: "Link") -> None:
+    def _end(self) -> None:
+        """The broker starts anew: nothing of its last life goes on, whether it was stopped or has crashed."""
+        for link in list(self._open):
+            self._lost(link)
+
+    def connected(self, link: "ClientLink") -> None:
         """Record a connection."""
         self._recording.links += 1
         seen = LinkSeen(self._recording.links, link.peer)
@@ -33,22 +40,28 @@ class RecordingHooks(RequestHooks):
         if self._inner is not None:
             self._inner.connected(link)
 
-    def lost(self, link: "Link") -> None:
+    def lost(self, link: "ClientLink") -> None:
         """Record the end of a connection, and that of its requests: nobody reads their responses."""
+        self._lost(link)
+        if self._inner is not None:
+            self._inner.lost(link)
+
+    def _lost(self, link: "ClientLink") -> None:
         ended = self._open.pop(link, None)
         if ended is not None:
             for number, observed in (*ended.withheld, *ended.begun.values()):
-                self._recording.record(LOST, request=number, link=ended.seen.link, rule=observed.rule)
+                self._recording.record(
+                    LOST, request=number, link=ended.seen.link, api=observed.api.key, rule=observed.rule
+                )
             self._recording.disconnected(ended.seen.link)
-        if self._inner is not None:
-            self._inner.lost(link)
 
     def fired(self, what: str, observed: ObservedRequest | None, rule: str) -> None:
         """Record that a rule has fired: at a request, or inside the broker."""
         if observed is not None:
             observed.rule = f"{observed.rule} {rule}".strip()
         number, link = self._place(observed)
-        self._recording.record(what, request=number, link=link, rule=rule)
+        api = None if observed is None else observed.api.key
+        self._recording.record(what, request=number, link=link, api=api, rule=rule)
 
     async def begun(self, observed: ObservedRequest) -> RequestVerdict | None:
         """Record its beginning."""
@@ -125,7 +138,7 @@ class _OpenLink:
         self.begun: dict[int, tuple[int, ObservedRequest]] = {}
         """The requests without an end, by their number on the connection, each with that of its first event."""
         self.withheld: list[tuple[int, ObservedRequest]] = []
-        """Those whose responses a fault withholds; they leave, or are lost with the connection."""
+        """Requests whose responses a fault withholds; they leave, or are lost with the connection."""
 
     def current(self, observed: ObservedRequest) -> LinkSeen:
         """The connection as it is known now: a client tells its library's name only after a while."""

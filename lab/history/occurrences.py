@@ -14,6 +14,7 @@ ANSWERED: Final = "answered"
 LOST: Final = "lost"
 EXECUTED: Final = "executed"
 FIRED: Final = "fired"
+START: Final = "start"
 CONNECTED: Final = "connected"
 CLOSED: Final = "closed"
 ENDS: Final = frozenset({ANSWERED, LOST})
@@ -21,7 +22,7 @@ ENDS: Final = frozenset({ANSWERED, LOST})
 KINDS: Final = (
     *(ASKED, ANSWERED, "held", "released", LOST, "refused", EXECUTED, FIRED),
     *(CONNECTED, CLOSED),
-    *("crash", "start", "advance", "timeout", "fenced", "operator", "prepared", "marker", "complete", "expired"),
+    *(START, "timeout", "fenced", "operator", "prepared", "marker", "complete", "expired"),
     "rebalance",
 )
 """The words for what has happened."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from eosin.lab.common.errors import NotToldError
 from eosin.lab.history.matching import RequestMatch, match_in
-from eosin.lab.history.occurrences import ENDS, HistorySpan, Occurrence, SeenRequest
-from eosin.lab.history.reading import check_whole, first_missing, matching, requests_in
+from eosin.lab.history.occurrences import HistorySpan, Occurrence, SeenRequest
+from eosin.lab.history.reading import RequestSearch, check_whole, first_missing, requests_in
 from eosin.lab.history.recording import OFF, Recording
 from eosin.lab.history.transcript import line_of, transcript
 from eosin.runtime.clock import SystemClock
@@ -18,6 +18,8 @@ from eosin.runtime.clock import SystemClock
 POLL_MS = 5
 """Between two looks at a broker that keeps no history."""
 MOST_LINES = 20
+_EVENTS_PER_LINE = 50
+"""Enough, however many quiet requests are left out."""
 
 
 class HistoryOperations:
@@ -59,17 +61,15 @@ class HistoryOperations:
         recording, wanted = self._recording_for("requests"), match_in(match)
         clock = SystemClock()
         end_ms = clock.elapsed_ms() + wait_ms
+        search = RequestSearch(wanted)
+        last = 0
         while True:
-            last = recording.last
-            found = [each for each in matching(recording.occurrences(), wanted) if each.ended]
+            since, last = last, recording.last
+            search.read(recording.occurrences(since, apis=wanted.api))
             left_ms = end_ms - clock.elapsed_ms()
-            if len(found) >= count or left_ms <= 0:
-                return found
-            while left_ms > 0:
-                since, last = last, await recording.changed(last, left_ms)
-                if any(each.what in ENDS for each in recording.occurrences(since)):
-                    break
-                left_ms = end_ms - clock.elapsed_ms()
+            if len(search.ended) >= count or left_ms <= 0:
+                return search.ended
+            await recording.changed(last, left_ms)
 
     async def missing_requests(self, wanted: Sequence[Mapping[str, Any]]) -> str:
         """A sentence and the requests that there were if `wanted` are no part of them in their order, else nothing.
@@ -93,7 +93,13 @@ class HistoryOperations:
         """The last lines of the history, as a person reads it; none where none is kept."""
         if self.recording is None:
             return []
-        return transcript(self.recording.occurrences())[-count:]
+        return transcript(self.recording.last_occurrences(count * _EVENTS_PER_LINE))[-count:]
+
+    async def fired_lines(self) -> list[str]:
+        """The requests at which rules of scripted faults have fired, as a person reads them."""
+        if self.recording is None:
+            return []
+        return [line_of(each) for each in requests_in(self.recording.occurrences()) if each.rule][:MOST_LINES]
 
 
 def _listed(matches: Sequence[RequestMatch]) -> str:

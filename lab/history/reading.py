@@ -42,6 +42,29 @@ def _request(began: Occurrence, later: Sequence[Occurrence]) -> SeenRequest:
     )
 
 
+class RequestSearch:
+    """Finds the requests that fit and are over, event by event, in the order of their ends."""
+
+    def __init__(self, match: RequestMatch) -> None:
+        self._match = match
+        self._events: dict[int, list[Occurrence]] = {}
+        """Of each request that is under way."""
+        self.ended: list[SeenRequest] = []
+
+    def read(self, events: Iterable[Occurrence]) -> None:
+        """Read the events that follow."""
+        for each in events:
+            if each.what == ASKED:
+                self._events[each.number] = [each]
+            elif each.request in self._events:
+                self._events[each.request].append(each)
+                if each.what in ENDS:
+                    began, *later = self._events.pop(each.request)
+                    request = _request(began, later)
+                    if self._match.fits(request):
+                        self.ended.append(request)
+
+
 def matching(events: Iterable[Occurrence], match: RequestMatch) -> list[SeenRequest]:
     """The requests that fit, in the order in which they began."""
     return [each for each in requests_in(events) if match.fits(each)]

@@ -6,7 +6,7 @@ somebody reads it; the oldest go when there are `most`, and are counted.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ MOST_TEXT: Final = 2000
 _Raw = tuple[int, int, int, str, int, int, str, int, RequestFacts, str, str]
 """An `Occurrence` as it is kept: number, stopwatch, time, what, request, number of the link, API, version, facts, code
 and rule."""
+_API: Final = 6
 _NO_FACTS: Final[RequestFacts] = (None, None, (), "")
 
 
@@ -50,6 +51,8 @@ class Recording:
         self._waiting: list[asyncio.Future[None]] = []
         self.last = 0
         """The number of the last event."""
+        self.end_life: Callable[[], None] = lambda: None
+        """Called when the broker starts anew."""
         self.links = 0
         """The number of connections that there were: over restarts, too."""
         self._cleared = 0
@@ -132,9 +135,9 @@ class Recording:
 
     # Reading --------------------------------------------------------------------------------------------------------
 
-    def occurrences(self, since: int = 0) -> list[Occurrence]:
-        """The events that are kept, of a higher number than `since`."""
-        return [self._occurrence(raw) for raw in self._since(since)]
+    def occurrences(self, since: int = 0, *, apis: Collection[str] = ()) -> list[Occurrence]:
+        """The events that are kept, of a higher number than `since`; with `apis` those of their requests alone."""
+        return [self._occurrence(raw) for raw in self._since(since) if not apis or raw[_API] in apis]
 
     def last_occurrences(self, count: int) -> list[Occurrence]:
         """The last events, oldest first."""

@@ -7,6 +7,8 @@ from eosin.lab.history.occurrences import ANSWERED, ASKED, CLOSED, CONNECTED, EX
 from eosin.lab.history.reading import requests_in
 
 _NS_PER_MS: Final = 1_000_000
+_JUMP_MS: Final = 500
+"""More than clocks differ by themselves between two events."""
 QUIET: Final = frozenset(
     {"ApiVersions", "Metadata", "FindCoordinator", "Fetch", "Heartbeat", "ListOffsets", "OffsetForLeaderEpoch"}
 )
@@ -18,7 +20,11 @@ def transcript(events: Iterable[Occurrence], *, everything: bool = False) -> lis
     chosen = list(events)
     requests = {each.number: each for each in requests_in(chosen)}
     lines = []
+    ahead_ms: int | None = None
     for each in chosen:
+        before, ahead_ms = ahead_ms, each.now_ms - each.at_ns // _NS_PER_MS
+        if before is not None and abs(ahead_ms - before) > _JUMP_MS:
+            lines.append(f"{_at(each.at_ns)}  the broker's clock was moved by {(ahead_ms - before) / 1000:.1f} s")
         if each.what == ASKED:
             request = requests[each.number]
             if everything or not _is_quiet(request):

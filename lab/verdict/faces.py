@@ -93,7 +93,10 @@ class Verdicts:
         Raises EosinAssertion with all findings."""
         criteria = _criteria(by, expected, reference, ordered, id_of)
         facts = self.call(VerdictOperations.exactly_once_facts, _names(input), _names(output), group)
-        return _judged(facts, criteria)
+        verdict = _judged(facts, criteria)
+        if not verdict.is_exactly_once:
+            raise _wrong(verdict, self.call(HistoryOperations.fired_lines))
+        return verdict
 
     def assert_no_open_transactions(self: Caller) -> None:
         """Raise EosinAssertion with the explanation of each transaction that is open."""
@@ -197,7 +200,10 @@ class AsyncVerdicts:
         """Judge an application, as `Verdicts.assert_exactly_once` does."""
         criteria = _criteria(by, expected, reference, ordered, id_of)
         facts = await self.call(VerdictOperations.exactly_once_facts, _names(input), _names(output), group)
-        return _judged(facts, criteria)
+        verdict = _judged(facts, criteria)
+        if not verdict.is_exactly_once:
+            raise _wrong(verdict, await self.call(HistoryOperations.fired_lines))
+        return verdict
 
     async def assert_no_open_transactions(self: AsyncCaller) -> None:
         """Raise EosinAssertion with the explanation of each transaction that is open."""
@@ -275,12 +281,15 @@ def _criteria(
 
 def _judged(facts: ExactlyOnceFacts, criteria: Criteria) -> Verdict:
     try:
-        verdict = exactly_once(facts, criteria)
+        return exactly_once(facts, criteria)
     except ValueError as wrong:
         raise LabError(str(wrong)) from None
-    if not verdict.is_exactly_once:
-        raise EosinAssertion(str(verdict), verdict.findings)
-    return verdict
+
+
+def _wrong(verdict: Verdict, fired: list[str]) -> EosinAssertion:
+    """The failure of a verdict; `fired` are the requests at which faults have fired."""
+    lines = ["the faults that fired:", *(f"  {each}" for each in fired)] if fired else []
+    return EosinAssertion("\n".join([str(verdict), *lines]), verdict.findings)
 
 
 def _names(topics: Topics) -> list[str]:

@@ -2,9 +2,11 @@
 2.3.5).
 
 A step of a handshake is up to a millisecond of arithmetic. Always true: at most `PER_TURN` steps run before everybody
-else gets a turn; at most `limit` peers are between their greeting and the end of their handshake, and the others wait,
-those of each network in turns with those of other networks. While any wait, a peer that lets the broker wait for more
-than half a second gives way.
+else gets a turn; at most `limit` peers are between their greeting and the end of their handshake, and the others wait.
+Those of each network wait in turns with those of other networks, for their place and for each step. Who has answered
+the broker's part of a handshake comes before those that only greet, which anybody can do without end; one step of a
+turn is left to these. While any wait for a place, a peer that lets the broker wait for more than half a second gives
+way.
 """
 
 import asyncio
@@ -22,6 +24,45 @@ CHECK_MS: Final = 50
 """Between two looks for those that take longer, at least."""
 
 
+class _Queue:
+    """Peers in their order, those of each network in turns with those of others."""
+
+    def __init__(self) -> None:
+        self._by_network: dict[str, dict[TlsLayer, None]] = {}
+        """Only of networks that have any; the first one of the first network is next."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_network.values()))
+
+    def __bool__(self) -> bool:
+        return bool(self._by_network)
+
+    def __contains__(self, peer: "TlsLayer") -> bool:
+        return peer in self._by_network.get(peer.network, ())
+
+    def add(self, peer: "TlsLayer") -> None:
+        """Let it wait behind those of its network; one that waits keeps its place."""
+        self._by_network.setdefault(peer.network, {})[peer] = None
+
+    def remove(self, peer: "TlsLayer") -> None:
+        """Let it wait no more."""
+        network = peer.network
+        of_network = self._by_network.get(network)
+        if of_network is not None:
+            of_network.pop(peer, None)
+            if not of_network:
+                del self._by_network[network]
+
+    def pop(self) -> "TlsLayer":
+        """The next one, which waits no more; its network is behind all others then. There has to be one."""
+        network, of_network = next(iter(self._by_network.items()))
+        peer = next(iter(of_network))
+        del of_network[peer], self._by_network[network]
+        if of_network:
+            self._by_network[network] = of_network
+        return peer
+
+
 class Handshakes:
     """The handshakes of one broker."""
 
@@ -31,17 +72,17 @@ class Handshakes:
         self._limit = limit
         self._under_way: dict[TlsLayer, float] = {}
         """Since when by `Clock.running_ms`, the oldest first."""
-        self._waiting: dict[str, dict[TlsLayer, None]] = {}
-        """By network; the first one of the first network is next."""
+        self._waiting = _Queue()
         self._timer: Timer | None = None
         """For those that take long, while others wait."""
-        self._ready: dict[TlsLayer, None] = {}
+        self._greeting, self._answering = _Queue(), _Queue()
+        """Peers of which something came: those that only greet, and those that the broker has replied to."""
         self._turn: asyncio.Handle | None = None
 
     def begin(self, peer: "TlsLayer") -> bool:
         """True if `peer` may begin; if not, it waits until `admitted` is called."""
         if len(self._under_way) >= self._limit:
-            self._waiting.setdefault(peer.network, {})[peer] = None
+            self._waiting.add(peer)
             self._check_later()
             return False
         self._under_way[peer] = self._clock.running_ms()
@@ -54,29 +95,20 @@ class Handshakes:
 
     def ready(self, peer: "TlsLayer") -> None:
         """Something came from `peer`: it gets a step in one of the next turns of the loop."""
-        self._ready[peer] = None
+        (self._answering if peer.has_replied else self._greeting).add(peer)
         if self._turn is None:
             self._turn = self._loop.call_soon(self._run)
 
     def leave(self, peer: "TlsLayer") -> None:
         """The handshake is over, or the peer is gone."""
-        self._ready.pop(peer, None)
+        self._greeting.remove(peer)
+        self._answering.remove(peer)
         if self._under_way.pop(peer, None) is None:
-            self._wait_no_more(peer)
+            self._waiting.remove(peer)
         elif self._waiting:
-            network, of_network = next(iter(self._waiting.items()))
-            following = next(iter(of_network))
-            self._wait_no_more(following)
-            if network in self._waiting:
-                self._waiting[network] = self._waiting.pop(network)  # behind the others
+            following = self._waiting.pop()
             self._under_way[following] = self._clock.running_ms()
             following.admitted()
-
-    def _wait_no_more(self, peer: "TlsLayer") -> None:
-        of_network = self._waiting.get(peer.network, {})
-        of_network.pop(peer, None)
-        if not of_network:
-            self._waiting.pop(peer.network, None)
 
     def _check_later(self) -> None:
         if self._timer is None and self._waiting and self._under_way:
@@ -85,19 +117,24 @@ class Handshakes:
 
     def _end_slow_ones(self) -> None:
         self._timer = None
-        begun_before, waiting = self._clock.running_ms() - TIME_MS, sum(map(len, self._waiting.values()))
-        slow = [each for each, since in self._under_way.items() if since <= begun_before and each not in self._ready]
-        for each in slow[:waiting]:
+        begun_before = self._clock.running_ms() - TIME_MS
+        slow = [each for each, since in self._under_way.items() if since <= begun_before and not self._is_ready(each)]
+        for each in slow[: len(self._waiting)]:
             each.give_way()
         self._check_later()
 
+    def _is_ready(self, peer: "TlsLayer") -> bool:
+        return peer in self._greeting or peer in self._answering
+
     def _run(self) -> None:
         self._turn = None
-        for _ in range(PER_TURN):
-            if not self._ready:
+        for step in range(PER_TURN):
+            first, second = self._answering, self._greeting
+            if step == 0:  # or who answers byte by byte would keep all others from their greeting
+                first, second = second, first
+            queue = first or second
+            if not queue:
                 return
-            peer = next(iter(self._ready))
-            del self._ready[peer]
-            peer.step()
-        if self._ready and self._turn is None:
+            queue.pop().step()
+        if (self._greeting or self._answering) and self._turn is None:
             self._turn = self._loop.call_soon(self._run)

@@ -123,7 +123,6 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         "_engine",
         "_greeting",
         "_has_paused",
-        "_has_replied",
         "_has_slot",
         "_high",
         "_host",
@@ -138,6 +137,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         "_queued",
         "_raw",
         "_raw_paused",
+        "has_replied",
         "unauthenticated",
     )
 
@@ -160,8 +160,8 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         self._barren = 0
         """Bytes received since the last request, about."""
         self._has_slot = False
-        self._has_replied = False
-        """True if the client's greeting was read."""
+        self.has_replied = False
+        """True if a step of the handshake was done: the client's greeting was read."""
         self._queue: deque[memoryview] | None = None
         """Not encrypted yet; made for the first answer that has to wait."""
         self._queued = 0
@@ -233,7 +233,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
-        if self._has_replied and self._has_slot and self._incoming.pending:
+        if self.has_replied and self._has_slot and self._incoming.pending:
             self.step()  # its last words, which often say why: it does not trust our certificate
         if self._greeting and self._application is None and not self._closing:
             self._refuse(_LEFT)
@@ -303,7 +303,7 @@ class TlsLayer(asyncio.Transport, asyncio.BufferedProtocol):
         engine = self._engine
         if self._closing or engine is None:
             return
-        self._has_replied = True
+        self.has_replied = True
         try:
             engine.do_handshake()
         except ssl.SSLWantReadError:

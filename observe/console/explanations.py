@@ -139,13 +139,13 @@ class BrokerExplainer:
             protocol=group.protocol_name or "",
             last_commit_ms=self._services.groups.last_commit_ms(name),
             seen_members=tuple(
-                _member(group, each, self._heard_ms(name, each, now_ms))
+                _member(group, each, self._last_heartbeat_ms(name, each, now_ms))
                 for each in islice(group.members.values(), MOST_MEMBERS)
             ),
         )
         return page_of(explain_group(facts), facts, facts.now_ms)
 
-    def _heard_ms(self, group_id: str, member: Member, now_ms: int) -> int:
+    def _last_heartbeat_ms(self, group_id: str, member: Member, now_ms: int) -> int:
         silent_ms = self._services.groups.silent_ms(group_id, member.member_id)
         return -1 if silent_ms is None else now_ms - silent_ms
 

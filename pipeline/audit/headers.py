@@ -9,7 +9,6 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-import crc32c
 import numpy as np
 
 from eosin.pipeline.audit.columns import NONE, Array, Columns
@@ -23,6 +22,7 @@ from eosin.protocol.records.batch import (
     TRANSACTIONAL,
     CorruptRecords,
 )
+from eosin.protocol.records.checksum import crc32c
 from eosin.protocol.records.header import CHECKED_FROM, HEADER, HEADER_FIELDS, SIZE_PREFIX_BYTES, read_header
 from eosin.protocol.records.scan import marker_of
 
@@ -132,7 +132,7 @@ class SegmentScan:
         return columns
 
     def _sound(self, data: bytes, starts: Array, sizes: Array, columns: Columns) -> Array:
-        view, crc_of = memoryview(data), crc32c.crc32c
+        view, crc_of = memoryview(data), crc32c
         ends = starts + sizes
         found = [crc_of(view[at + CHECKED_FROM : to]) for at, to in zip(starts.tolist(), ends.tolist(), strict=True)]
         sound = np.array(found, np.int64) == columns["crc"]

@@ -36,6 +36,11 @@ def at_least(least: int) -> Callable[[str], int]:
 
 def trigger(text: str) -> str:
     """The type of `--trigger`: `available-now`, or a time as Spark reads it."""
+    if text == "real-time":
+        raise argparse.ArgumentTypeError(
+            "has no real-time, as this command reports and restarts by batches: start such a query in a program, by"
+            ' TxnSink(...).start(frame, trigger="real-time") (docs/pipelines/real-time.md)'
+        )
     if text != "available-now" and not _TIME.fullmatch(text):
         raise argparse.ArgumentTypeError(f"must be available-now or a time as 2s or 500ms, not {text!r}")
     return text

@@ -1,7 +1,7 @@
 """The committed offsets of a group.
 
-Always true: an offset in an open transaction is waited for, never passed over: a runner that began at the older offset
-would do the same work twice.
+Always true: unless the caller says otherwise, an offset in an open transaction is waited for, never passed over: a
+runner that began at the older offset would do the same work twice.
 """
 
 from collections.abc import Sequence
@@ -34,9 +34,10 @@ class GroupOffset:
 
 
 async def committed_offsets(
-    client: Client, group: str, partitions: Sequence[TopicPartition]
+    client: Client, group: str, partitions: Sequence[TopicPartition], *, require_stable: bool = True
 ) -> dict[TopicPartition, GroupOffset]:
-    """The committed offset of each partition; partitions without one are left out. Raises a ClientError."""
+    """The committed offset of each partition; partitions without one are left out. Without `require_stable`, it is the
+    one before an open transaction. Raises a ClientError."""
     by_topic: dict[str, list[int]] = {}
     for topic, index in partitions:
         by_topic.setdefault(topic, []).append(index)
@@ -52,7 +53,7 @@ async def committed_offsets(
                 ),
             ),
         ),
-        require_stable=True,
+        require_stable=require_stable,
     )
     doing = f"reading the offsets of group {group!r}"
 

@@ -100,8 +100,15 @@ def progress_topic(pipeline: str) -> str:
 
 
 async def create_topic(client: Client, topic: str) -> None:
-    """Create the marker's topic. Raises BrokerError, TOPIC_ALREADY_EXISTS among others."""
-    await Admin(client).create_topic(topic, 1, configs=TOPIC_SETTINGS)
+    """Create the marker's topic, or find it where this user may not create it. Raises BrokerError,
+    TOPIC_ALREADY_EXISTS among others."""
+    try:
+        await Admin(client).create_topic(topic, 1, configs=TOPIC_SETTINGS)
+    except BrokerError as error:
+        if error.code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise
+        if (await client.retry(lambda: client.fetch_metadata([topic]))).topics[topic].error:
+            raise
 
 
 async def ensure_topic(client: Client, topic: str) -> None:
@@ -167,19 +174,24 @@ async def last_record(
 
 
 async def last_records(
-    client: Client, topic: str, *, timeout_ms: int = TASK_TIMEOUT_MS, clock: Clock | None = None
+    client: Client,
+    topic: str,
+    *,
+    timeout_ms: int = TASK_TIMEOUT_MS,
+    clock: Clock | None = None,
+    waits_for_undecided: bool = True,
 ) -> dict[str, tuple[bytes, int]]:
     """The value and the time of the last committed record of each key that has a value.
 
-    Waits for the undecided transactions of others in the topic, since a record could lie behind one of them. Raises
-    ClientError or TimeoutError.
+    Waits for the undecided transactions of others in the topic, since a record could lie behind one of them; or else
+    leaves out what lies behind the first of them. Raises ClientError or TimeoutError.
     """
     clock = clock or SystemClock()
     deadline_ms = clock.elapsed_ms() + timeout_ms
     partition = TopicPartition(topic, 0)
-    everything = Consumer(client, isolation=IsolationLevel.READ_UNCOMMITTED)
-    end = (await everything.list_offset(partition, LATEST)).offset
     consumer = Consumer(client, isolation=IsolationLevel.READ_COMMITTED)
+    whole = Consumer(client, isolation=IsolationLevel.READ_UNCOMMITTED) if waits_for_undecided else consumer
+    end = (await whole.list_offset(partition, LATEST)).offset
     await consumer.assign_from([partition], EARLIEST)
     found: dict[str, tuple[bytes, int]] = {}
     while consumer.position(partition) < end:

@@ -6,20 +6,14 @@ workers inside of what is sent to them anyway, with the content of stores in pla
 (`sasl.oauthbearer.token.endpoint.url=file:...`) must be on each machine: it is read again for each login.
 """
 
-from pathlib import Path
-from typing import Final
-
 from eosin.client.security.connection_security import ConnectionSecurity
-from eosin.client.security.settings import USED, SecuritySettingError, SecuritySettings, read_settings
+from eosin.client.security.settings import SecuritySettingError, SecuritySettings, read_settings
 from eosin.client.security.tls import context_of, with_content
 from eosin.pipeline.common.errors import ConflictingSettings
-from eosin.protocol.properties import parse_properties
 
 PLAIN = SecuritySettings()
 OPTION = "command.config"
 """The option of `txnlog` whose value is the path of the file."""
-OWN_NAMES: Final = frozenset({"eosin.sasl.username", "eosin.sasl.password.file"})
-"""Settings that Kafka's Java client does not know."""
 
 
 def carried_settings(path: str | None) -> SecuritySettings:
@@ -33,18 +27,6 @@ def carried_settings(path: str | None) -> SecuritySettings:
     except SecuritySettingError as error:
         raise ConflictingSettings(f"{OPTION}: {error}") from error
     return settings
-
-
-def client_settings(path: str | None) -> dict[str, str]:
-    """The settings of TLS and logins in a file, by Kafka's names, for its Java client on other machines: stores that
-    they name by a path must be there as well. Raises ConflictingSettings."""
-    if path is None:
-        return {}
-    carried_settings(path)
-    given = dict(parse_properties(Path(path).read_text()))
-    for name in OWN_NAMES & given.keys():
-        raise ConflictingSettings(f"{OPTION}: {name} is a setting of Eosin's own client; real time writes with Kafka's")
-    return {name: value for name, value in given.items() if name in USED}
 
 
 def connection_security(settings: SecuritySettings) -> ConnectionSecurity | None:

@@ -302,7 +302,9 @@ public final class TxnWriter extends ForeachWriter<Row> {
   /** The last row that was written of a partition of the source. Its text is the metadata of the committed offset. */
   private static final class Position {
     private static final Pattern TEXT =
-        Pattern.compile("\\{\"v\":1,\"offset\":(-?\\d+),\"rows\":(\\d+),\"topic_id\":\"([^\"]*)\",\"owner\":\"([^\"]*)\"\\}");
+        Pattern.compile(
+            "\\{\"v\":1,\"offset\":(-?\\d+),\"rows\":(\\d+),\"topic_id\":\"([^\"]*)\",\"owner\":\"([^\"]*)\""
+                + "(?:,\"at\":\\d+)?\\}");
     final long offset;
     final long rows;
     final String topicId;
@@ -325,10 +327,11 @@ public final class TxnWriter extends ForeachWriter<Row> {
           Long.parseLong(found.group(1)), Long.parseLong(found.group(2)), found.group(3), found.group(4));
     }
 
+    /** Has the time of the commit, by which the driver sees that somebody keeps this position. */
     OffsetAndMetadata offsetOf(String topicId, String owner) {
       String text =
           "{\"v\":1,\"offset\":" + offset + ",\"rows\":" + rows + ",\"topic_id\":\"" + topicId + "\",\"owner\":\"" + owner
-              + "\"}";
+              + "\",\"at\":" + System.currentTimeMillis() + "}";
       return new OffsetAndMetadata(offset + 1, text);
     }
 

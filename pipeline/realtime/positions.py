@@ -52,12 +52,12 @@ class WrittenPosition:
         """The first offset of which rows may be missing. It is the last one, unless a tool has set the position."""
         return self.committed if self.rows == _ALL else self.offset
 
-    def metadata(self) -> str:
-        """The text to commit with the offset when the driver commits it again."""
-        if self.rows == _ALL:
-            return ""
-        fields = {"v": VERSION, "offset": self.offset, "rows": self.rows, "topic_id": self.topic_id, "owner": _DRIVER}
-        return json.dumps(fields, separators=(",", ":"))
+    def metadata(self, at_ms: int) -> str:
+        """The text to commit with the offset when the driver commits it again. The time shows others that it does."""
+        fields: dict[str, object] = {"v": VERSION}
+        if self.rows != _ALL:
+            fields |= {"offset": self.offset, "rows": self.rows, "topic_id": self.topic_id}
+        return json.dumps({**fields, "owner": _DRIVER, "at": at_ms}, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,13 +151,9 @@ class RealTimeQuery:
     def _takeover(self, source: KafkaSource, security: SecuritySettings) -> PartitionTakeover:
         output = self._client(self._settings.bootstrap, security)
         same = source.bootstrap == self._settings.bootstrap
-        try:
-            of_source = security_settings(source.client_settings())
-        except SecuritySettingError as error:
-            raise ConflictingSettings(f"the options of the source: {error}") from error
         return PartitionTakeover(
             output,
-            output if same else self._client(source.bootstrap, of_source),
+            output if same else self._client(source.bootstrap, _security_of(source)),
             self._settings.pipeline,
             topic=self._settings.progress_topic,
             transaction_timeout_ms=self._settings.transaction_timeout_ms,
@@ -208,7 +204,7 @@ class RealTimeQuery:
             left_ms = self._settings.refresh_ms
             try:
                 self._loop.run(takeover.refresh())
-            except ClientError as error:
+            except (ClientError, PipelineError, TimeoutError) as error:
                 log.warning("positions of pipeline %s could not be committed again: %s", self._settings.pipeline, error)
         self._close_clients()
 
@@ -225,6 +221,13 @@ class RealTimeQuery:
         clients, self._clients = self._clients, []
         for each in clients:
             self._loop.run(each.close())
+
+
+def _security_of(source: KafkaSource) -> SecuritySettings:
+    try:
+        return security_settings(source.client_settings())
+    except SecuritySettingError as error:
+        raise ConflictingSettings(f"the options of the source: {error}") from error
 
 
 def reason_of(text: str) -> PipelineError | None:

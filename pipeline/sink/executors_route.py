@@ -9,7 +9,7 @@ would run a task twice, the micro-batch fails instead.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import cache
@@ -36,6 +36,14 @@ if TYPE_CHECKING:
 _ONE_MACHINE: Final = re.compile(r"local(\[[^]]*])?")
 _LOOPBACK: Final = "127.0.0.1"
 _WRITTEN: Final = "task int, rows long"
+
+_Place = tuple[str, SecuritySettings, int]
+"""The brokers, the login and the timeout that a client is made for."""
+
+_loop: Final = LoopThread("eosin tasks")
+_kept: Final[dict[_Place, RetryingClient]] = {}
+"""The client of the last task of this worker, for the next one: Spark keeps a worker over batches, and it runs one task
+at a time. A connection that is gone, or a leader that has moved, is found anew as in a long task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +146,7 @@ class _Task:
         if first is None:
             return
         task = context.partitionId()
-        loop = LoopThread(f"task {task}")
-        try:
-            rows = self._write(loop, task, chain((first,), batches))
-        finally:
-            loop.close()
+        rows = self._write(_loop, task, chain((first,), batches))
         columns = [pyarrow.array([task], pyarrow.int32()), pyarrow.array([rows], pyarrow.int64())]
         yield pyarrow.RecordBatch.from_arrays(columns, ("task", "rows"))
         exempt_modules_from_collection()
@@ -150,7 +154,7 @@ class _Task:
     def _write(self, loop: LoopThread, task: int, batches: Iterator[Any]) -> int:
         """This thread computes the rows, which may take long. Meanwhile the loop receives acknowledgements and gives
         partitions back, since other tasks may wait for them."""
-        writing = TaskWriter(self._plan, Leases(self._leases, task))
+        writing = TaskWriter(self._plan, Leases(self._leases, task), _kept)
         loop.run(writing.start())
         try:
             given = 0
@@ -168,8 +172,11 @@ class _Task:
 class TaskWriter:
     """One task's part of the transaction, from `start` to `close`."""
 
-    def __init__(self, plan: TaskPlan, leases: Leases) -> None:
+    def __init__(self, plan: TaskPlan, leases: Leases, kept: dict[_Place, RetryingClient] | None = None) -> None:
+        """`kept` has the client of an earlier task, and of this one once it has succeeded; without it, this task closes
+        its own."""
         self._plan = plan
+        self._kept = kept
         self._leases = leases
         self._timeouts = TaskTimeouts(plan.task_timeout_ms)
         self._open = AsyncExitStack()
@@ -178,14 +185,8 @@ class TaskWriter:
         plan = self._plan
         async with AsyncExitStack() as opened:
             await opened.enter_async_context(self._leases)
-            client = RetryingClient(
-                plan.bootstrap,
-                self._timeouts,
-                (plan.name,),
-                request_timeout_ms=plan.request_timeout_ms,
-                security=plan.security,
-            )
-            await opened.enter_async_context(client)
+            client = await self._connected()
+            opened.push_async_exit(self._keep_or_close(client))
             producer = LeasingProducer(
                 client, plan.transactional_id, self._leases, transaction_version=plan.transaction_version
             )
@@ -200,6 +201,35 @@ class TaskWriter:
                 limits=BatchLimits(known={plan.topic: plan.largest_batch}),
             )
             self._open = opened.pop_all()
+
+    @property
+    def _place(self) -> _Place:
+        return self._plan.bootstrap, self._plan.security, self._plan.request_timeout_ms
+
+    async def _connected(self) -> RetryingClient:
+        plan = self._plan
+        client = self._kept.pop(self._place, None) if self._kept else None
+        while self._kept:  # of another pipeline
+            await self._kept.popitem()[1].close()
+        if client is None:
+            return RetryingClient(
+                plan.bootstrap,
+                self._timeouts,
+                (plan.name,),
+                request_timeout_ms=plan.request_timeout_ms,
+                security=plan.security,
+            )
+        client.timeouts, client.tasks = self._timeouts, (plan.name,)
+        return client
+
+    def _keep_or_close(self, client: RetryingClient) -> Callable[..., Awaitable[None]]:
+        async def ended(kind: type[BaseException] | None, *_: object) -> None:
+            if kind is None and self._kept is not None:
+                self._kept[self._place] = client
+            else:
+                await client.close()
+
+        return ended
 
     async def write(self, rows: Any) -> None:
         await self._writer.write_arrow(rows)

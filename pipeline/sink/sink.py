@@ -23,11 +23,12 @@ from eosin.pipeline.common.progress_marker import progress_topic as default_prog
 from eosin.pipeline.common.progress_reports import BatchReport
 from eosin.pipeline.common.query_progress import RowsOfBatches
 from eosin.pipeline.common.retrying_client import RetryingClient
-from eosin.pipeline.common.security import carried_settings, client_settings, connection_security
+from eosin.pipeline.common.security import carried_settings, connection_security
 from eosin.pipeline.common.session_settings import check_session
 from eosin.pipeline.common.settings import MAX_POLL_INTERVAL_MS
 from eosin.pipeline.common.task_timeouts import RETRY_BACKOFF_MS, TASK_TIMEOUT_MS, TaskTimeouts
 from eosin.pipeline.common.topic_creation import create_topics
+from eosin.pipeline.realtime.java_client_settings import java_client_settings
 from eosin.pipeline.realtime.plan import without_source
 from eosin.pipeline.realtime.query import BATCH, COMMIT_INTERVAL_MS, RealTimeQuery, RealTimeSettings
 from eosin.pipeline.realtime.query import TRIGGER as REAL_TIME
@@ -200,7 +201,7 @@ class TxnSink:
             task_timeout_ms=self._task_timeout_ms,
             request_timeout_ms=self._request_timeout_ms,
             adopt_checkpoint=self._adopt_checkpoint,
-            client_settings=client_settings(self._command_config),
+            client_settings=java_client_settings(self._command_config),
         )
         if self._real_time is not None:
             self._real_time.close()

@@ -8,9 +8,9 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Final
 
-import crc32c
 import msgspec
 
+from eosin.protocol.records.checksum import crc32c
 from eosin.protocol.records.compression import CorruptRecords
 from eosin.protocol.records.fields import Record
 from eosin.protocol.records.header import (
@@ -77,7 +77,7 @@ def _behind_stamp(producer_id: int, producer_epoch: int, commit: bool, coordinat
         _ATTRIBUTES, 0, timestamp, timestamp, producer_id, producer_epoch, NO_SEQUENCE, 1,
         16 << 1, 0, 0, 0, 4 << 1, 0, kind, 6 << 1, 0, coordinator_epoch, 0,
     )  # fmt: skip
-    return _MAGIC_AND_CRC.pack(MAGIC, crc32c.crc32c(checked)) + checked
+    return _MAGIC_AND_CRC.pack(MAGIC, crc32c(checked)) + checked
 
 
 def parse_control_record(record: Record) -> ControlRecord | None:

@@ -8,9 +8,9 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-import crc32c
 import msgspec
 
+from eosin.protocol.records.checksum import crc32c
 from eosin.protocol.records.compression import BytesLike, Compression, CorruptRecords
 
 HEADER_BYTES: Final = 61
@@ -184,7 +184,7 @@ def verify_crc(buffer: BytesLike, position: int, header: BatchHeader) -> bool:
 
 def checksum(buffer: BytesLike, position: int, size: int) -> int:
     """CRC-32C of the protected part of a batch of `size` bytes at `position`."""
-    return crc32c.crc32c(memoryview(buffer)[position + CHECKED_FROM : position + size])
+    return crc32c(memoryview(buffer)[position + CHECKED_FROM : position + size])
 
 
 def empty_batch(*, base_offset: int, last_offset: int, partition_leader_epoch: int) -> bytearray:
@@ -249,7 +249,7 @@ def assemble(
             records_count,
         )  # fmt: skip
         length = HEADER_BYTES - SIZE_PREFIX_BYTES + len(payload)
-        crc = crc32c.crc32c(payload, crc32c.crc32c(checked))
+        crc = crc32c(payload, crc32c(checked))
         unchecked = _UNCHECKED.pack(base_offset, length, partition_leader_epoch, MAGIC, crc)
     except struct.error as error:  # timestamps of a corrupt batch may add up to more than 64 bits
         raise CorruptRecords(str(error)) from error
@@ -260,7 +260,7 @@ def seal(batch: bytearray | memoryview, position: int = 0) -> None:
     """Compute and set the checksum of the batch at `position`, from its length field on finished but for it."""
     (length,) = _BATCH_LENGTH.unpack_from(batch, position + 8)
     with memoryview(batch) as view:  # released at once: a bytearray that is viewed cannot grow
-        crc = crc32c.crc32c(view[position + CHECKED_FROM : position + length + SIZE_PREFIX_BYTES])
+        crc = crc32c(view[position + CHECKED_FROM : position + length + SIZE_PREFIX_BYTES])
     _CRC.pack_into(batch, position + CRC_OFFSET, crc)
 
 

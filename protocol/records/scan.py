@@ -9,9 +9,8 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-import crc32c
-
 from eosin.protocol.records.batch import iter_records, read_control_record
+from eosin.protocol.records.checksum import crc32c
 from eosin.protocol.records.compression import BytesLike, CorruptRecords
 from eosin.protocol.records.control import ControlRecord, ControlType
 from eosin.protocol.records.header import CHECKED_FROM, COMPRESSION_MASK, HEADER_BYTES, MAGIC, BatchHeader
@@ -37,7 +36,7 @@ def sound_batches(run: memoryview) -> Iterator[Head]:
     Raises CorruptRecords at bytes that are no whole batch of magic 2 with the right checksum."""
     end = len(run)
     position = 0
-    unpack, crc_of = _HEAD.unpack_from, crc32c.crc32c
+    unpack, crc_of = _HEAD.unpack_from, crc32c
     while position < end:
         try:
             base_offset, length, magic, crc, attributes, producer_id, count = unpack(run, position)

@@ -9,9 +9,8 @@ given a fresh checksum.
 import struct
 from typing import Final, Self
 
-import crc32c
-
 from eosin.protocol.records.batch import CorruptRecords, read_header
+from eosin.protocol.records.checksum import crc32c
 from eosin.protocol.records.header import CHECKED_FROM, HEADER_BYTES, MAGIC, SIZE_PREFIX_BYTES
 from eosin.storage.compaction.pace import CHUNK_WORK, Pace
 from eosin.storage.disk.interfaces import Buffer, Disk
@@ -107,6 +106,6 @@ def _heads(data: memoryview) -> list[Head]:
 
 def checked(batch: memoryview, crc: int, base_offset: int) -> memoryview:
     """The batch, when it has the checksum that it claims. Raises CorruptRecords."""
-    if crc32c.crc32c(batch[CHECKED_FROM:]) != crc:
+    if crc32c(batch[CHECKED_FROM:]) != crc:
         raise CorruptRecords(f"the batch at offset {base_offset} has a wrong checksum")
     return batch

@@ -17,9 +17,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from eosin.protocol.names import TopicPartition, Uuid
+from eosin.protocol.records.checksum import crc32c
 from eosin.storage.disk.interfaces import Buffer
 
 MAGIC: Final = b"EosinJnl"

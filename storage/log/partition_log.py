@@ -7,7 +7,7 @@ The top layer of a log. Always true:
 """
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from eosin.protocol.errors import ErrorCode
@@ -425,8 +425,12 @@ class PartitionLog(CommittedLog):
 
     def producers(self) -> tuple[ActiveProducer, ...]:
         """Every producer known here (transactions.md 10.1)."""
-        return tuple(
-            ActiveProducer(
+        return tuple(self.each_producer())
+
+    def each_producer(self) -> Iterator[ActiveProducer]:
+        """The producers known here now, each as it is when it is taken: there may be a million."""
+        for entry in tuple(self.producer_state):
+            yield ActiveProducer(
                 entry.producer_id,
                 entry.producer_epoch,
                 entry.last_sequence,
@@ -434,8 +438,6 @@ class PartitionLog(CommittedLog):
                 entry.coordinator_epoch,
                 entry.transaction_first_offset,
             )
-            for entry in self.producer_state
-        )
 
     def expire_producers(self, now_ms: int, *, after_ms: int) -> int:
         """Drop idle producers (storage.md 5.5); how many went."""

@@ -10,8 +10,7 @@ import struct
 from collections.abc import Iterable
 from typing import Final
 
-import crc32c
-
+from eosin.protocol.records.checksum import crc32c
 from eosin.storage.producers.entry import KEPT_BATCHES, KeptBatch, ProducerEntry, first_sequence_of
 
 _HEADER: Final = struct.Struct(">hIi")
@@ -41,7 +40,7 @@ def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
     body = _COUNT.pack(len(rows)) + b"".join(rows)
     if earlier:
         body += _COUNT.pack(len(earlier)) + b"".join(earlier)
-    return _HEADER.pack(_VERSION, crc32c.crc32c(body), len(rows)) + body[_COUNT.size :]
+    return _HEADER.pack(_VERSION, crc32c(body), len(rows)) + body[_COUNT.size :]
 
 
 def _encode(entry: ProducerEntry) -> bytes:
@@ -82,7 +81,7 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
         (earlier,) = _COUNT.unpack_from(data, end)
     if count < 0 or earlier < 0 or len(data) != end + (_COUNT.size + earlier * _EARLIER.size if earlier else 0):
         raise CorruptSnapshot(f"{len(data)} bytes for {count} producers")
-    if crc32c.crc32c(memoryview(data)[_CHECKED_FROM:]) != checksum:
+    if crc32c(memoryview(data)[_CHECKED_FROM:]) != checksum:
         raise CorruptSnapshot("wrong checksum")
     entries = [_decode(row) for row in _ENTRY.iter_unpack(memoryview(data)[_HEADER.size : end])]
     if earlier:

@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 from data_broker import DataBroker, batch
-from manual_clock import ManualClock
+from manual_clock import ManualClock, TickingClock
 from waiting import settled
 
 from eosin.broker import local_replicas, partitions
-from eosin.broker.markers import MARKERS_AT_ONCE, LocalMarkers, MarkerRoutes
+from eosin.broker.markers import FEW_MARKERS, MARKERS_AT_ONCE, LocalMarkers, MarkerRoutes
 from eosin.coordinator.transactions.ports import MarkersForPartitions
 from eosin.model.cluster import ConfigChange, PartitionState
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.scan import sound_batches
+from eosin.runtime.turns import TURN_MS
 from eosin.storage.manager import LogManager
 from eosin.storage.results.log_results import Appended, AppendOrigin, Marker, Refused
 
@@ -312,5 +313,24 @@ async def test_the_markers_of_thousands_of_partitions_are_appended_some_hundreds
         counts.append(sum(log.log_end_offset for log in logs) - before)
         assert len(counts) < count
     assert max(counts) <= MARKERS_AT_ONCE
+    assert set((await writing).values()) == {ErrorCode.NONE}
+    await broker.stop()
+
+
+async def test_markers_that_take_long_are_appended_for_some_milliseconds_in_each_turn() -> None:
+    """The first batch of a partition makes its files."""
+    count = 8 * FEW_MARKERS
+    broker = await DataBroker.started()
+    await broker.create_topic(partitions=count)
+    partitions = tuple(TopicPartition("orders", index) for index in range(count))
+    logs = [broker.log(partition=index) for index in range(count)]
+    markers = [MarkersForPartitions(Marker(7, 0, True, 0), partitions)]
+    writing = asyncio.ensure_future(LocalMarkers(broker.partitions, clock=TickingClock()).write_markers(markers))
+    counts = []
+    while (before := sum(log.log_end_offset for log in logs)) < count:
+        await asyncio.sleep(0)
+        counts.append(sum(log.log_end_offset for log in logs) - before)
+        assert len(counts) < count
+    assert max(counts) <= FEW_MARKERS + TURN_MS
     assert set((await writing).values()) == {ErrorCode.NONE}
     await broker.stop()

@@ -10,11 +10,17 @@ from typing import IO
 
 import pytest
 from broker_process import BrokerProcess
+from local_broker import ThreadedBroker
 from shell import PROGRAM, Shell
 from waiting import HANG_S, wait_until
 from wire import unique
 
 from eosin.cli.records import standard_input
+from eosin.coordinator.transactions.ports import MarkerTarget, MarkerTargets
+from eosin.network.request_hooks import ObservedRequest, RequestHooks
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicPartition
 
 pytestmark = pytest.mark.process
 
@@ -379,3 +385,32 @@ def test_reading_begins_where_a_group_is_and_does_not_move_it(shell: Shell) -> N
     assert shell.ok(*asked, "--partition", "0").lines == []
     code, said = shell.refused("consume", topic, "--group", unique("nobody"))
     assert (code, said.endswith(f" has no position in {topic}")) == (1, True)
+
+
+class _HeldMarkers(RequestHooks):
+    """Leaders of partitions that are not there before somebody asks how a transaction is."""
+
+    def __init__(self) -> None:
+        self._is_held = True
+        self._targets: MarkerTargets | None = None
+
+    def before(self, targets: MarkerTargets) -> MarkerTargets:
+        self._targets = targets
+        return self
+
+    def target(self, partition: TopicPartition) -> MarkerTarget | ErrorCode:
+        assert self._targets is not None
+        return ErrorCode.LEADER_NOT_AVAILABLE if self._is_held else self._targets.target(partition)
+
+    async def begun(self, observed: ObservedRequest) -> None:
+        if observed.api.key is ApiKey.DESCRIBE_TRANSACTIONS:
+            self._is_held = False
+
+
+def test_who_reads_after_produce_has_ended_is_shown_its_transaction() -> None:
+    """A broker confirms the end of a transaction before its markers are written."""
+    held = _HeldMarkers()
+    with ThreadedBroker(markers=held.before, hooks=held) as broker, Shell(broker.address) as shell:
+        topic = shell.topic()
+        shell.ok("produce", topic, "--transactional-id", unique("id"), given=b"one book\n")
+        assert shell.ok("consume", topic).lines == ["one book"]

@@ -91,6 +91,16 @@ async def test_an_abort_that_is_refused_for_good_is_not_repeated(code: ErrorCode
         assert request.markers[0].coordinator_epoch == 0
 
 
+async def test_the_end_of_a_transaction_is_waited_for_until_its_markers_are_written() -> None:
+    states = ["PrepareCommit", "PrepareCommit", "CompleteCommit"]
+    async with StubBroker() as broker, Client([broker.address]) as client:
+        broker.answers[ApiKey.DESCRIBE_TRANSACTIONS] = lambda *_: DescribeTransactionsResponse(
+            transaction_states=(describe_transactions.TransactionState(0, "tx", states.pop(0), 60_000, 100, 5, 3),)
+        )
+        await TransactionAdmin(client).wait_for_markers("tx")
+        assert not states
+
+
 async def test_terminating_is_the_introduction_of_a_new_instance_that_keeps_nothing() -> None:
     codes = [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NONE]
     async with StubBroker() as broker, Client([broker.address]) as client:

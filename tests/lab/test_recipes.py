@@ -1,4 +1,4 @@
-"""The recipes of docs/testing-applications.md run as they stand, each with its own test runner."""
+"""The recipes of the pages about testing applications run as they stand, each with its own test runner."""
 
 import os
 import re
@@ -13,14 +13,16 @@ from real_clients import franz_go, java, kafkajs
 from waiting import HANG_S
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "testing-applications.md"
+PAGES = [
+    ROOT / "docs" / name for name in ("testing-applications.md", "faults.md", "crashes-and-snapshots.md", "verdicts.md")
+]
 JUNIT = ROOT / "tests" / "harnesses" / "junit"
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
 def recipes(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    return [found for page in PAGES for found in re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)]
 
 
 def run(*command: object, cwd: Path) -> str:
@@ -43,7 +45,7 @@ def run(*command: object, cwd: Path) -> str:
 def test_the_recipes_for_python_pass(tmp_path: Path) -> None:
     for number, recipe in enumerate(recipes("python")):
         (tmp_path / f"test_recipe_{number}.py").write_text(recipe)
-    assert " 5 passed" in run(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", tmp_path, cwd=tmp_path)
+    assert " 8 passed" in run(sys.executable, "-m", "pytest", "-p", "no:cacheprovider", tmp_path, cwd=tmp_path)
 
 
 @pytest.mark.full

@@ -112,7 +112,7 @@ async def test_markers_that_cannot_be_written_are_named_and_do_not_hold_up_time(
     async with lab(markers=with_no_leaders) as broker:
         await broker.write("late", transactional_id="t", commit=False)
         await broker.operations.advance(MINUTE_MS + 10, False)
-        assert broker.node.services.transactions.outstanding_markers == 1
+        assert broker.node.services.transactions.outstanding[0] == 1
         with pytest.raises(LabError, match="a transaction waits for its markers"):
             await broker.operations.settle(0, 100)
         made[0].is_open = True

@@ -13,7 +13,7 @@ from manual_clock import ManualClock
 from eosin.broker.services import Services
 from eosin.model.close_connection import CloseConnection
 from eosin.network.api import Api, RequestContext
-from eosin.network.link import FIN, RST, Link
+from eosin.network.link import FIN, RST, ClientLink
 from eosin.network.request_hooks import HookChain, ObservedRequest, RequestHooks, RequestVerdict, SlowRequestLog
 from eosin.node.node import Node
 from eosin.protocol.errors import ErrorCode
@@ -259,17 +259,17 @@ class Steering(RequestHooks):
     """Lets a test have its way with each request."""
 
     def __init__(self) -> None:
-        self.links: list[Link] = []
-        self.ended: list[Link] = []
+        self.links: list[ClientLink] = []
+        self.ended: list[ClientLink] = []
         self.numbers: list[tuple[int, int]] = []
         self.at_begin: Callable[[ObservedRequest], Any] | None = None
         self.at_response: Callable[[ObservedRequest], Any] | None = None
         self.executed: list[Any] = []
 
-    def connected(self, link: Link) -> None:
+    def connected(self, link: ClientLink) -> None:
         self.links.append(link)
 
-    def lost(self, link: Link) -> None:
+    def lost(self, link: ClientLink) -> None:
         self.ended.append(link)
 
     async def begun(self, observed: ObservedRequest) -> RequestVerdict | None:

@@ -13,11 +13,13 @@ MIB = 1 << 20
 
 
 class System:
-    """A process whose allocator keeps what was freed until it is asked."""
+    """A process whose allocator keeps what was freed until it is asked. What its start has left is
+    given back."""
 
     def __init__(self) -> None:
-        self.used, self.kept, self.asked = 100 * MIB, 0, 0
+        self.used, self.kept, self.asked = 100 * MIB, MIB, 0
         self.memory = FreedMemory(lambda: self.used + self.kept, self.give_back)
+        self.look()
 
     def give_back(self) -> None:
         self.asked += 1
@@ -30,6 +32,11 @@ class System:
             if self.memory.is_due():
                 self.memory.trim()
         return self.asked - before
+
+
+def test_what_the_start_has_left_goes_back_however_little_it_is() -> None:
+    system = System()
+    assert (system.asked, system.kept) == (1, 0)
 
 
 def test_a_process_that_stays_as_it_is_asks_for_nothing() -> None:

@@ -43,3 +43,7 @@ def test_a_broker_that_runs_alone_and_unseen_loads_neither_rooms_of_a_quorum_nor
 
 def test_a_broker_that_has_seen_no_compressed_batch_loads_no_library_of_a_codec() -> None:
     assert loaded(*CODECS) == "[]\n"
+
+
+def test_a_broker_that_runs_alone_loads_nothing_that_reads_installed_packages_or_finds_similar_names() -> None:
+    assert loaded("importlib.metadata", "email", "zipfile", "csv", "difflib") == "[]\n"

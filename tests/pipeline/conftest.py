@@ -7,8 +7,9 @@ where CI=true it fails.
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import maven
 import pytest
 from apache_kafka import ApacheKafka
 from broker_process import BrokerProcess
@@ -54,6 +55,22 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     running.sparkContext.setLogLevel("ERROR")
     yield running
     running.stop()
+
+
+@pytest.fixture
+def with_kafka(spark: "SparkSession") -> "SparkSession":
+    """The session of all tests, which gets Spark's own Kafka source while it runs."""
+    with skipped_without():
+        jars = maven.jars("spark-kafka")
+    jvm: Any = spark._jvm
+    context: Any = spark._jsc
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    there = {str(each.getPath()) for each in loader.getURLs()}
+    for jar in jars.glob("*.jar"):
+        if str(jar) not in there:
+            context.sc().addJar(str(jar))
+            loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
+    return spark
 
 
 @pytest.fixture

@@ -68,6 +68,7 @@ RUN = ["pipeline", "run", "--bootstrap-server", "127.0.0.1:1", "--checkpoint", "
             [*RUN, "json:loads", "--trigger", "soon"],
             "--trigger: must be available-now or a time as 2s or 500ms, not 'soon'",
         ),
+        ([*RUN, "json:loads", "--trigger", "real-time"], "--trigger: has no real-time, as this command reports"),
         ([*RUN, "json:loads", "--trigger", "2"], "--trigger: must be available-now or a time as 2s or 500ms, not '2'"),
         ([*RUN, "json:loads", "--max-rows", "0"], "argument --max-rows: must be a number from 1 on, not '0'"),
         ([*RUN, "json:loads", "--max-failures", "many"], "--max-failures: must be a number from 0 on, not 'many'"),

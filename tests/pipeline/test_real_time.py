@@ -1,12 +1,10 @@
 """Real-time Mode on Spark: each row once, over starts that know nothing of each other; and what is refused."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import maven
 import pytest
 from broker_process import BrokerProcess
-from toolchains import skipped_without
 from topic_load import TopicLoad
 from waiting import wait_until
 
@@ -18,22 +16,6 @@ if TYPE_CHECKING:
 pytest.importorskip("pyspark")
 
 PARTITIONS = 2
-
-
-@pytest.fixture
-def with_kafka(spark: "SparkSession") -> "SparkSession":
-    """The session of all tests, which gets Spark's own Kafka source while it runs."""
-    with skipped_without():
-        jars = maven.jars("spark-kafka")
-    jvm: Any = spark._jvm
-    context: Any = spark._jsc
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    there = {str(each.getPath()) for each in loader.getURLs()}
-    for jar in jars.glob("*.jar"):
-        if str(jar) not in there:
-            context.sc().addJar(str(jar))
-            loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
-    return spark
 
 
 class Copy:

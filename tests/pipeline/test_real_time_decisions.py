@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from eosin.pipeline.common.errors import BadRows, ConflictingSettings, MissingOffsets, PipelineFenced
-from eosin.pipeline.common.security import client_settings
 from eosin.pipeline.realtime.plan import KafkaSource, Plan, leaves_out, without_source
 from eosin.pipeline.realtime.positions import (
     PartitionMarker,
@@ -81,13 +80,15 @@ def test_a_position_counts_the_rows_of_its_last_record() -> None:
     position = WrittenPosition.of(8, '{"v":1,"offset":7,"rows":2,"topic_id":"abc","owner":"x"}')
     assert position == WrittenPosition(7, 2, "abc")
     assert position.next_offset == 7, "more rows of it may be missing"
-    assert WrittenPosition.of(position.committed, position.metadata()) == position
+    assert WrittenPosition.of(position.committed, position.metadata(5)) == position
 
 
 @pytest.mark.parametrize("metadata", ["", "written by hand", '{"v":1,"offset":3,"rows":2,"topic_id":"","owner":""}'])
 def test_an_offset_that_a_tool_has_set_counts_for_all_rows_before_it(metadata: str) -> None:
     position = WrittenPosition.of(8, metadata)
-    assert (position.next_offset, position.committed, position.metadata()) == (8, 8, "")
+    assert (position.next_offset, position.committed) == (8, 8)
+    assert WrittenPosition.of(8, position.metadata(5)) == position, "committing it again changes nothing"
+    assert position.metadata(5) != position.metadata(6), "others see that it was committed again"
 
 
 def test_a_marker_is_read_as_java_writes_it() -> None:
@@ -167,25 +168,6 @@ def test_options_of_a_source_become_settings_of_kafkas_client() -> None:
     found = KafkaSource(source(**{"kafka.security.protocol": "SSL", "kafka.isolation.level": "read_committed"})[1])
     assert found.client_settings() == {"bootstrap.servers": "one:9092", "security.protocol": "SSL"}
     assert KafkaSource({"assign": '{"orders": [0]}'}).topics == frozenset({"orders"})
-
-
-def test_a_file_for_kafkas_java_client_has_no_setting_that_only_eosin_knows(tmp_path: Path) -> None:
-    file = tmp_path / "client.properties"
-    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="b";'
-    file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={login}\nacks=all\n")
-    assert client_settings(str(file)) == {
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.jaas.config": login,
-    }
-    assert client_settings(None) == {}
-    (tmp_path / "password").write_text("b")
-    file.write_text(
-        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\neosin.sasl.username=a\n"
-        f"eosin.sasl.password.file={tmp_path / 'password'}\n"
-    )
-    with pytest.raises(ConflictingSettings, match=r"eosin\.sasl\..* is a setting of Eosin's own client"):
-        client_settings(str(file))
 
 
 def test_a_jar_is_named_after_its_source_and_has_the_same_bytes_each_time(tmp_path: Path) -> None:

@@ -1,10 +1,13 @@
 """The driver's part of Real-time Mode: it fences earlier runs, and keeps the positions of idle partitions alive."""
 
+import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 
 import pytest
 from local_broker import SOCKET, local_broker
+from virtual_time import VirtualLoop  # the loop of these tests, whose time is ours
 
 from eosin.client.admin import Admin
 from eosin.client.client import Client
@@ -36,9 +39,11 @@ async def client() -> AsyncIterator[Client]:
 class Task:
     """What a task of Spark does to one partition, as `TxnWriter` does it."""
 
-    def __init__(self, client: Client, partition: TopicPartition) -> None:
+    def __init__(self, client: Client, partition: TopicPartition, *, timeout_ms: int = 60_000) -> None:
         self.client, self.partition = client, partition
-        self.producer = Producer(client, transactional_id(PIPELINE, partition))
+        name = transactional_id(PIPELINE, partition)
+        self.producer = Producer(client, name, transaction_timeout_ms=timeout_ms)
+        self.commits = 0
 
     async def begin(self, offset: int, *, marks: bool = True) -> None:
         topic, index = self.partition
@@ -49,7 +54,9 @@ class Task:
             marker = {"v": 1, "topic": topic, "partition": index, "topic_id": topic_id}
             key = transactional_id(PIPELINE, self.partition).encode()
             await self.producer.send(TopicPartition(PROGRESS, 0), [NewRecord(key, json.dumps(marker).encode())])
-        text = json.dumps({"v": 1, "offset": offset, "rows": 1, "topic_id": topic_id, "owner": "task"})
+        self.commits += 1
+        fields = {"v": 1, "offset": offset, "rows": 1, "topic_id": topic_id, "owner": "task", "at": self.commits}
+        text = json.dumps(fields)
         await self.producer.send_offsets({self.partition: offset + 1}, PIPELINE, metadata={topic: text})
 
     async def write(self, offset: int) -> None:
@@ -123,19 +130,24 @@ async def test_a_refresh_that_failed_in_the_middle_does_not_keep_the_next_one_fr
     assert begun.owned == frozenset()
 
 
-async def test_an_idle_position_outlives_the_retention_of_offsets_while_the_query_runs() -> None:
-    import asyncio
-
-    from virtual_time import VirtualLoop  # the loop of this test, whose time is ours
-
+@contextlib.asynccontextmanager
+async def short_retention(minutes: int = 1) -> AsyncIterator[Client]:
+    """Of a broker that keeps offsets for some minutes, with an input and an output."""
     async with (
-        local_broker(listeners=SOCKET, offsets_retention_minutes=1, offsets_retention_check_interval_ms=1000) as server,
+        local_broker(
+            listeners=SOCKET, offsets_retention_minutes=minutes, offsets_retention_check_interval_ms=1000
+        ) as server,
         Client(server.addresses[0]) as client,
     ):
         assert isinstance(asyncio.get_running_loop(), VirtualLoop)
         for topic in ("orders", "out"):
             await Admin(client).create_topic(topic, 2)
         await ensure_topic(client, PROGRESS)
+        yield client
+
+
+async def test_an_idle_position_outlives_the_retention_of_offsets_while_the_query_runs() -> None:
+    async with short_retention() as client:
         await Task(client, FIRST).write(4)
         begun = takeover(client)
         await begun.start()
@@ -149,6 +161,61 @@ async def test_an_idle_position_outlives_the_retention_of_offsets_while_the_quer
         adopted = takeover(client, adopt=True)
         assert await adopted.start() == {}
         assert adopted.known == ("p:orders:0",)
+
+
+async def test_the_driver_takes_back_a_partition_whose_task_is_gone_before_its_position_expires() -> None:
+    """An executor was lost, and no row has come since: no other one knows that it reads this partition."""
+    async with short_retention(minutes=3) as client:
+        begun = takeover(client)
+        await begun.start()
+        await Task(client, FIRST).write(4)
+        half = Task(client, SECOND)
+        await half.producer.init()
+        await half.begin(9)
+        for _ in range(30):
+            await asyncio.sleep(20)
+            await begun.refresh()
+        assert begun.owned == {FIRST}, "the other one has never had a position"
+        assert {each.offset for each in (await read_positions(client, PIPELINE, [FIRST])).values()} == {4}
+        await Task(client, FIRST).write(5)
+        await begun.refresh()
+        assert begun.owned == frozenset()
+
+
+async def test_a_task_that_commits_its_position_again_or_has_a_transaction_open_keeps_its_partition() -> None:
+    async with short_retention() as client:
+        begun = takeover(client)
+        await begun.start()
+        kept, late = Task(client, FIRST), Task(client, SECOND, timeout_ms=600_000)
+        await kept.write(4)
+        await late.write(6)
+        await late.begin(7, marks=False)
+        for _ in range(8):
+            await asyncio.sleep(20)
+            await kept.begin(4, marks=False)
+            await kept.producer.commit()
+            await begun.refresh()
+        await late.producer.commit()
+        for _ in range(8):
+            await asyncio.sleep(20)
+            for task, offset in ((kept, 4), (late, 7)):
+                await task.begin(offset, marks=False)
+                await task.producer.commit()
+            await begun.refresh()
+        assert begun.owned == frozenset()
+
+
+async def test_the_driver_of_a_later_start_is_left_its_positions_by_one_that_has_not_noticed_it() -> None:
+    async with short_retention() as client:
+        await Task(client, FIRST).write(4)
+        earlier, later = takeover(client), takeover(client)
+        await earlier.start()
+        await later.start()
+        for _ in range(10):
+            await asyncio.sleep(20)
+            await earlier.refresh()
+            await later.refresh()
+        assert (earlier.owned, later.owned) == (frozenset(), {FIRST})
 
 
 async def test_a_topic_that_was_created_anew_is_not_taken_for_the_old_one(client: Client) -> None:

@@ -113,7 +113,7 @@ def test_after_a_failed_sync_a_kill_may_lose_what_was_written() -> None:
     assert 1 in sizes
 
 
-def test_a_failing_write_is_taken_back_or_torn() -> None:
+def test_a_failing_write_leaves_nothing_or_torn() -> None:
     outcomes = set()
     for seed in range(MANY):
         made = with_files(seed)

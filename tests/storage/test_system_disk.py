@@ -137,7 +137,7 @@ def test_a_pinned_file_stays_open_until_it_is_unpinned(tmp_path: Path) -> None:
         file.read(0, 3)
 
 
-def test_a_write_that_stops_half_way_is_taken_back(file: File, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_stops_half_way_leaves_nothing(file: File, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.append([b"kept"])
     real = os.writev
     calls: list[int] = []

@@ -14,13 +14,15 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, Route, sync_playwright
 from toolchains import NotHere, fetch, made, tool
+from waiting import HANG_S
 
 MISSING = (
     "no Chromium is here for tests of the console: .ci/tools installs Debian's chromium, `playwright install chromium`"
     " fetches one, CONSOLE_BROWSER names one"
 )
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-WAIT_MS = 30_000
+WAIT_MS = HANG_S * 1000
+"""Of a browser too: on a busy machine half a minute is not enough to load a page."""
 AXE = "axe-core@4.14.1"
 """Finds what people with a screen reader, a keyboard or weak eyes cannot use (MPL-2.0; fetched for tests alone)."""
 LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]

@@ -122,7 +122,7 @@ class DataBroker:
         self.cluster = part.cluster
         self.led_logs = part.led_logs
         self.replicas = part.replication.replicas
-        self.services, self.host = assemble(part, Outside(clock, SeededChance(1), markers=self._routed))
+        self.services, self.host = assemble(part, Outside(clock, SeededChance(1), clock, clock, markers=self._routed))
         self.partitions = self.services.partitions
         self.transactions = self.services.transactions
         self.groups = self.services.groups

@@ -9,7 +9,7 @@ from typing import Any
 from manual_clock import ManualClock
 from waiting import settled
 
-from eosin.coordinator.groups.coordinator import GroupCoordinator
+from eosin.coordinator.groups.coordinator import GroupCoordinator, GroupListing
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.effects import JoinResult, SyncResult
 from eosin.coordinator.replay import BATCHES_PER_TURN
@@ -263,6 +263,12 @@ class Broker:
         joined = await self.join(group_id, **{**fields, "member_id": first.member_id})
         await self.sync(joined, {joined.member_id: b"all"}, group_id, instance_id=fields.get("instance_id"))
         return joined
+
+
+def listed_groups(broker: Broker, **filters: Sequence[str]) -> tuple[ErrorCode, list[GroupListing]]:
+    """The overview of the groups that a filter means."""
+    error, listed = broker.groups.list_groups(**filters)
+    return error, [each for each in listed if each is not None]
 
 
 def subscription(*topics: str) -> bytes:

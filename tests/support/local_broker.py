@@ -8,7 +8,7 @@ By default it is in memory and has no socket. With `listeners` it has; a virtual
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, Self, Unpack
 
@@ -16,6 +16,7 @@ from endpoints import NoSockets, VirtualEndpoints
 from virtual_time import VirtualLoop
 from waiting import HANG_S
 
+from eosin.coordinator.transactions.ports import MarkerTargets
 from eosin.network.request_hooks import RequestHooks
 from eosin.node.node import Given, Node
 from eosin.node.running import RunningNode
@@ -57,12 +58,14 @@ async def local_broker(
     chance: Chance | None = None,
     disk: Disk | None = None,
     flusher: Flusher | None = None,
+    markers: Callable[[MarkerTargets], MarkerTargets] | None = None,
     hooks: RequestHooks | None = None,
     **settings: Any,
 ) -> AsyncIterator[RunningNode]:
     """A broker with `settings` over those of `config_of`."""
     config = config_of(**settings)
-    async with running(config, clock=clock, chance=chance, disk=disk, flusher=flusher, hooks=hooks) as server:
+    given: Given = {"clock": clock, "chance": chance, "disk": disk, "flusher": flusher, "markers": markers}
+    async with running(config, **given, hooks=hooks) as server:
         yield server
 
 
@@ -76,8 +79,15 @@ def _endpoints(config: BrokerConfig) -> Endpoints | None:
 class ThreadedBroker:
     """The same in a thread of its own, for clients that block. A context manager; `address` is host:port."""
 
-    def __init__(self, *, hooks: RequestHooks | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        *,
+        markers: Callable[[MarkerTargets], MarkerTargets] | None = None,
+        hooks: RequestHooks | None = None,
+        **settings: Any,
+    ) -> None:
         self.address = ""
+        self._markers = markers
         self._hooks = hooks
         self._settings = {"listeners": SOCKET, **settings}
         self._loop = asyncio.new_event_loop()
@@ -88,7 +98,7 @@ class ThreadedBroker:
         )
 
     async def _serve(self) -> None:
-        async with local_broker(hooks=self._hooks, **self._settings) as server:
+        async with local_broker(markers=self._markers, hooks=self._hooks, **self._settings) as server:
             self.address = server.addresses[0]
             self._ready.set()
             await self._stop.wait()

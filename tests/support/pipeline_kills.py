@@ -1,6 +1,6 @@
 """Kills of a query of `format("eosin")` at random steps of its protocol: `make proof-pipeline`.
 
-    python tests/support/pipeline_kills.py --kills 100 [--seed 7]
+    python tests/support/pipeline_kills.py --kills 100 [--seed 7] [--only executor,broker]
 
 Each round has a topic to copy, and a query that is started again after each kill until it has ended by itself: then
 each row must be in the output once. Killed are, in turn, the driver alone, the driver with its Python workers, one of
@@ -38,11 +38,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Kill a query, its executors and its broker.")
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default=",".join(VICTIMS), help="who is killed, with commas between")
     options = parser.parse_args()
+    victims = options.only.split(",")
+    if unknown := set(victims) - set(VICTIMS):
+        parser.error(f"--only: there is no victim {min(unknown)!r}: there are {', '.join(VICTIMS)}")
     chance, killed, rows, began = random.Random(options.seed), Counter[str](), 0, time.monotonic()
     round_number = 0
     while killed.total() < options.kills:
-        victim = VICTIMS[round_number % len(VICTIMS)]
+        victim = victims[round_number % len(victims)]
         folder = Path(tempfile.mkdtemp(prefix="eosin-pipeline-kills-"))
         happened = broker_round(folder, chance) if victim == "broker" else driver_round(folder, victim, chance)
         if happened is None:

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from eosin.coordinator.transactions.rules.state import STATE_NAMES, TransactionState, Txn
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import TopicPartition, in_order
 
 _STATES_BY_NAME: Final[dict[str, TransactionState | None]] = {name: state for state, name in STATE_NAMES.items()}
 _STATES_BY_NAME["PrepareEpochFence"] = None  # a state of Apache Kafka's that nothing is ever in here
@@ -53,7 +53,7 @@ def describe(txn: Txn) -> TransactionDescription:
         start_ms=txn.start_ms,
         producer_id=txn.producer_id,
         producer_epoch=txn.producer_epoch,
-        partitions=tuple(sorted(txn.partitions)),
+        partitions=tuple(in_order(txn.partitions)),
     )
 
 

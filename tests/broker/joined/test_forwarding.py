@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from manual_clock import ManualClock
 from scripted_controller import HERE, ScriptedCluster, broker, partition, topic, topic_id
 
 from eosin.broker.handlers.registry import BY_KEY
@@ -95,6 +96,7 @@ class World(ScriptedCluster):
         self.frame = bytes(frame)
         request = decode(key, version, frame, decode_request_header(frame).body_offset)
         services: Any = SimpleNamespace(
+            clock=ManualClock(),
             config=self.config,
             cluster=self.cluster,
             transactions=SimpleNamespace(has_open_two_phase=self.has_open_two_phase),

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from group_fakes import Broker, turns
+from group_fakes import Broker, listed_groups, turns
 
 from eosin.coordinator.groups.offset_requests import Committer, FetchedOffset
 from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
@@ -65,7 +65,7 @@ async def test_questions_of_one_moment_share_a_record_that_changes_nothing() -> 
 
     await broker.crash()
 
-    _, groups = broker.groups.list_groups()
+    _, groups = listed_groups(broker)
     assert [each.group_id for each in groups] == ["g"]
     assert await (await asked(broker)) == (OK, [FetchedOffset(P0, 42)])
 

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from group_fakes import Broker, FakeOffsetsLog, subscription, turns
+from group_fakes import Broker, FakeOffsetsLog, listed_groups, subscription, turns
 
 from eosin.coordinator.groups.offset_requests import Committer
 from eosin.coordinator.groups.rules.config import GroupConfig
@@ -318,7 +318,7 @@ async def test_nothing_is_answered_before_the_start_and_after_the_stop() -> None
     broker = Broker()
     unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert (await broker.join()).error is unavailable
-    assert broker.groups.list_groups() == (unavailable, [])
+    assert listed_groups(broker) == (unavailable, [])
     await broker.started()
     await broker.member()
     await broker.groups.stop()
@@ -380,11 +380,11 @@ async def test_groups_are_listed_by_state_and_type_in_any_case(broker: Broker) -
     await broker.member("busy")
     joined = await broker.member("idle")
     broker.groups.leave("idle", [LeavingMember(joined.member_id, None)])
-    _, listed = broker.groups.list_groups()
+    _, listed = listed_groups(broker)
     assert [(each.group_id, each.state, each.group_type) for each in listed] == [
         ("busy", "Stable", "classic"),
         ("idle", "Empty", "classic"),
     ]
-    assert [each.group_id for each in broker.groups.list_groups(states=["STABLE"])[1]] == ["busy"]
-    assert [each.group_id for each in broker.groups.list_groups(types=["Classic"])[1]] == ["busy", "idle"]
-    assert broker.groups.list_groups(types=["consumer"]) == (ErrorCode.NONE, [])
+    assert [each.group_id for each in listed_groups(broker, states=["STABLE"])[1]] == ["busy"]
+    assert [each.group_id for each in listed_groups(broker, types=["Classic"])[1]] == ["busy", "idle"]
+    assert listed_groups(broker, types=["consumer"]) == (ErrorCode.NONE, [])

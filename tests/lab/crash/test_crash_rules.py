@@ -3,6 +3,7 @@
 from typing import Literal
 
 import pytest
+from waiting import HANG_S
 
 from eosin.lab.broker import Broker
 from eosin.lab.common.errors import LabError
@@ -47,11 +48,11 @@ def test_a_crash_in_a_request_of_a_real_client_is_one_that_it_lives_through(at: 
     confluent = pytest.importorskip("confluent_kafka")
     with Broker(topics=["orders"]) as broker:
         producer = confluent.Producer(broker.conf(transactional_id=ID))
-        producer.init_transactions(20)
+        producer.init_transactions(HANG_S)
         producer.begin_transaction()
         producer.produce("orders", b"a")
         rule = broker.faults.on("EndTxn").at(at).crash("power")
-        producer.commit_transaction(20)
+        producer.commit_transaction(HANG_S)
         assert rule.fired == 1
         assert broker.topic("orders").values() == [b"a"]
         assert broker.transactions(ID).outcomes == ["commit"]

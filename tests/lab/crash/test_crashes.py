@@ -187,7 +187,7 @@ def test_a_clean_restart_takes_other_settings_and_a_wrong_one_leaves_it_as_it_wa
 
 def test_connections_are_gone_after_a_crash(broker: Scripted) -> None:
     host, _, port = broker.bootstrap.rpartition(":")
-    with socket.create_connection((host, int(port)), 10) as connection:
+    with socket.create_connection((host, int(port)), HANG_S) as connection:
         while not broker.connections():
             pass
         broker.crash()

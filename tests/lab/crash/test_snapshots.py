@@ -43,6 +43,13 @@ def test_transactions_of_a_fork_do_not_touch_the_original() -> None:
         assert broker.topic("orders").values() == []
 
 
+def test_a_fork_is_in_the_same_time() -> None:
+    with Broker(clock="frozen") as broker:
+        broker.clock.advance(days=8)
+        with broker.fork() as fork:
+            assert fork.clock.now_ms() >= broker.clock.now_ms()
+
+
 def test_a_saved_snapshot_starts_another_broker(tmp_path: Path) -> None:
     with Broker(topics={"orders": 2}) as broker:
         broker.produce("orders", "a", partition=1, transactional_id=ID)

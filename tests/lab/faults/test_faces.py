@@ -63,7 +63,7 @@ def test_what_is_held_waits_for_its_release(broker: Broker) -> None:
         started = threading.Thread(target=_committed, args=(broker.bootstrap, "held"))
         started.start()
         held.wait(timeout=HANG_S)
-        assert held.seen.held == 1
+        assert held.state.held == 1
         held.release()
         started.join(HANG_S)
     assert broker.transactions("held").outcomes == ["commit"]
@@ -164,7 +164,7 @@ def test_another_process_has_the_same_faults_without_functions() -> None:
     with broker.faults.on("EndTxn").lose("answer") as rule:
         _committed(broker.bootstrap, "process")
         rule.wait_fired(timeout=HANG_S)
-        assert rule.seen.fired == 1
+        assert rule.state.fired == 1
     with pytest.raises(LabError, match="takes no functions"):
         broker.faults.on("EndTxn").call(print)
     assert broker.faults.seed == 3

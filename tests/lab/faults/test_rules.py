@@ -184,6 +184,19 @@ async def test_a_topic_id_is_resolved() -> None:
         assert await codes(broker, 13, fetch, ApiKey.FETCH) == {0: "NONE", 1: "NOT_LEADER_OR_FOLLOWER"}
 
 
+async def test_a_fetch_of_a_session_is_about_all_of_its_partitions() -> None:
+    async with faulty_broker() as broker:
+        partitions = tuple(FetchPartition(index, partition_max_bytes=1000) for index in range(2))
+        first = FetchRequest(max_wait_ms=0, session_epoch=0, topics=(FetchTopic("orders", partitions=partitions),))
+        broker.peer.send(ApiKey.FETCH, 12, first)
+        await turns()
+        (answer,) = broker.peer.answers()
+        rule = broker.rules.arm({"match": {"api": "Fetch", "topic": "ord*", "partition": 1}, "do": ERROR})
+        later = FetchRequest(max_wait_ms=500, min_bytes=1, session_id=answer.session_id, session_epoch=1)
+        assert await codes(broker, 12, later, ApiKey.FETCH) == {1: "NOT_LEADER_OR_FOLLOWER"}
+        assert rule.counting.fired == 1
+
+
 @pytest.mark.parametrize(
     ("match", "fires"),
     [

@@ -10,7 +10,7 @@ from manual_clock import ManualClock
 from waiting import settled
 
 from eosin.lab.history.hooks import RecordingHooks
-from eosin.lab.history.reading import requests_in
+from eosin.lab.history.reading import links_in, requests_in
 from eosin.lab.history.recording import Recording
 from eosin.lab.history.transcript import transcript
 from eosin.model.close_connection import CloseConnection
@@ -137,3 +137,12 @@ async def test_a_rule_that_fires_inside_the_broker_is_an_event_of_its_own() -> N
     recorded.hooks.fired("fired", None, "f7")
     (event,) = [each for each in recorded.history.occurrences() if each.what == "fired"]
     assert (event.rule, event.request, event.link) == ("f7", 0, None)
+
+
+async def test_what_was_under_way_when_a_broker_starts_anew_is_lost() -> None:
+    recorded = Recorded()
+    await recorded.beat("slow")
+    again = RecordingHooks(recorded.history)
+    assert recorded.ends() == [("lost", "", "", ())]
+    again.connected(recorded.peer.connection.linked())
+    assert [each.link for each in links_in(recorded.history.occurrences())] == [1, 2]

@@ -282,6 +282,20 @@ def test_two_requests_are_in_order_unless_they_overlap() -> None:
     assert [each.number for each in between] == [held]
 
 
+def test_a_search_goes_on_with_the_events_that_follow() -> None:
+    history = recording()
+    search = reading.RequestSearch(match_of("EndTxn", code="NONE"))
+    history.began(ApiKey.HEARTBEAT, 4, HeartbeatRequest("g", 1, "m"), SHOP)
+    number = history.began(ApiKey.END_TXN, 1, EndTxnRequest("t", 7, 4, committed=True), SHOP)
+    search.read(history.occurrences(apis=("EndTxn",)))
+    assert search.ended == []
+    last = history.last
+    history.ended(number, 3, ApiKey.END_TXN, EndTxnResponse())
+    end_txn(history, FENCED)
+    search.read(history.occurrences(last, apis=("EndTxn",)))
+    assert [each.number for each in search.ended] == [number]
+
+
 def test_requests_that_were_wanted_in_an_order_are_found_between_others() -> None:
     history = recording()
     for code in (NONE, FENCED, NONE):
@@ -320,6 +334,16 @@ def test_a_quiet_request_that_went_wrong_is_in_the_transcript() -> None:
     beat = history.began(ApiKey.HEARTBEAT, 4, HeartbeatRequest("g", 1, "m"), SHOP)
     history.ended(beat, 3, ApiKey.HEARTBEAT, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
     assert ["UNKNOWN_MEMBER_ID" in line for line in transcript(history.occurrences())] == [True]
+
+
+def test_the_transcript_tells_that_the_brokers_clock_was_moved() -> None:
+    clock = ManualClock()
+    history = Recording(clock)
+    history.record("prepared", transactional_id="t")
+    clock.advance(61_000)
+    history.record("timeout", transactional_id="t")
+    told = [line.partition(" ms  ")[2] for line in transcript(history.occurrences())]
+    assert told == ["prepared t", "the broker's clock was moved by 61.0 s", "timeout t"]
 
 
 def test_connections_are_told_as_they_were_known_last() -> None:

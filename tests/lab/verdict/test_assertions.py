@@ -279,6 +279,18 @@ async def test_a_lost_commit_answer_is_told_with_its_rule_and_the_transaction_is
         await broker.assert_committed("out", ["a"])
 
 
+async def test_a_verdict_shows_the_requests_at_which_faults_have_fired() -> None:
+    async with AsyncBroker(topics=["in", "out"]) as broker, producer_of(broker.bootstrap, "copier-1") as producer:
+        await broker.produce("in", "a", "b")
+        await broker.faults.on("EndTxn").error("INVALID_TXN_STATE")
+        with pytest.raises(ClientError):
+            await copy(producer, "a", upto=1)
+        with pytest.raises(EosinAssertion) as failed:
+            await broker.assert_exactly_once("in", "out", "copier")
+        assert "the faults that fired:\n  +" in str(failed.value)
+        assert str(failed.value).endswith("(rule f1)")
+
+
 async def test_a_wait_in_vain_names_the_rule_that_holds_what_it_waits_for() -> None:
     async with AsyncBroker(topics=["out"]) as broker, producer_of(broker.bootstrap, "t") as producer:
         rule = await broker.faults.on("EndTxn").hold()
@@ -295,3 +307,16 @@ async def test_a_wait_in_vain_names_the_rule_that_holds_what_it_waits_for() -> N
             await broker.assert_quiet()
         await rule.release()
         await committing
+
+
+async def test_the_history_goes_on_when_a_broker_crashes_and_starts_again() -> None:
+    async with AsyncBroker(topics=["out"]) as broker:
+        async with producer_of(broker.bootstrap, "t") as producer:
+            producer.begin()
+            await producer.send(TopicPartition("out", 0), named("a"))
+        await broker.crash()
+        await broker.produce("out", "b", transactional_id="t")
+        assert [each.what for each in await broker.history.events()].count("start") == 2
+        decided = [each.detail.split()[0] for each in await broker.history.of("t") if each.what == "complete"]
+        assert decided[-1] == "commit"
+        await broker.assert_committed("out", ["b"])

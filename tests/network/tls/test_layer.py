@@ -353,6 +353,38 @@ async def test_a_storm_of_greetings_leaves_turns_of_the_loop_to_others(world: Wo
         answered = now
 
 
+async def test_a_handshake_waits_for_one_step_of_each_network_and_not_for_all_that_greet(world: World) -> None:
+    world.host.handshakes = Handshakes(world.loop, SystemClock(), limit=100)
+    attackers = [world.client(address=f"10.0.0.{number}") for number in range(40)]
+    client = world.client(address="192.168.0.1")
+    for each in (*attackers[:20], client):
+        each.greet()
+    await asyncio.sleep(0)
+    client.take()
+    for each in attackers[20:]:
+        each.greet()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.engine.do_handshake()
+    client.flush()
+    await asyncio.sleep(0)
+    assert len(world.above) == 1
+    assert sum(1 for each in attackers if each.transport.sent) < 2 * PER_TURN
+
+
+async def test_those_who_answer_leave_a_step_of_each_turn_to_those_who_greet(world: World) -> None:
+    world.host.handshakes = Handshakes(world.loop, SystemClock(), limit=100)
+    slow = [world.client(address=f"10.0.{number}.0") for number in range(2 * PER_TURN)]
+    for each in slow:
+        each.greet()
+    await turns()
+    client = world.client(address="192.168.0.1")
+    client.greet()
+    for each in slow:
+        each.transport.feed(b"\x14")  # the first byte of an answer
+    await asyncio.sleep(0)
+    assert client.transport.sent
+
+
 async def test_a_greeting_whose_client_has_left_is_not_worth_a_signature(world: World) -> None:
     client = world.client()
     client.greet()

@@ -91,7 +91,7 @@ def test_a_deleted_log_holds_no_file() -> None:
     assert [slot.number for slot in made.live] == [1]
 
 
-def test_a_place_that_is_taken_back_is_given_again() -> None:
+def test_a_place_that_leaves_nothing_is_given_again() -> None:
     made = ring(1)
     place = made.place(100, 0.0)
     assert place is not None
