@@ -5,7 +5,6 @@ Exit codes of `run`: 0 all pass, 1 a scenario failed, 2 it could not run, 3 some
 
 import argparse
 import logging
-import random
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -21,10 +20,11 @@ from eosin.lab.run.feed import FEED, feed_in, made_feed
 from eosin.lab.run.judge import Judge, id_named
 from eosin.lab.run.report import line_of, save, summary_of
 from eosin.lab.run.results import PASS, Report, Result
-from eosin.lab.run.runner import Outcome, run_one
-from eosin.lab.run.staged_app import Plan
+from eosin.lab.run.runner import RunOutcome, run_one
+from eosin.lab.run.staged_app import RunPlan
 from eosin.lab.scenarios.catalogue import SCENARIOS, chosen, scenarios_in
 from eosin.lab.scenarios.scenario import Scenario
+from eosin.runtime.chance import SystemChance
 
 COMMAND: Final = "lab"
 OK: Final = 0
@@ -116,7 +116,7 @@ def _run(asked: argparse.Namespace, known: Sequence[Scenario], application: Sequ
     """Run the application. Raises LabError."""
     scenarios = chosen(asked.scenario, known)
     plan = _plan(asked, application)
-    seed = random.SystemRandom().randrange(_LARGEST_SEED) if asked.seed is None else asked.seed
+    seed = SystemChance().below(_LARGEST_SEED) if asked.seed is None else asked.seed
     with tempfile.TemporaryDirectory(prefix="eosin-lab-") as scratch:
         folder = Path(asked.out or scratch)
         logging.disable(logging.CRITICAL)  # the broker complains of what is done to it on purpose
@@ -133,7 +133,9 @@ def _run(asked: argparse.Namespace, known: Sequence[Scenario], application: Sequ
     return report.exit_code
 
 
-def _all_runs(plan: Plan, scenarios: Sequence[Scenario], seed: int, asked: argparse.Namespace, folder: Path) -> Report:
+def _all_runs(
+    plan: RunPlan, scenarios: Sequence[Scenario], seed: int, asked: argparse.Namespace, folder: Path
+) -> Report:
     reference = run_one(plan, None, seed, folder / "reference")
     print(line_of(reference.result), flush=True)
     results: list[Result] = []
@@ -141,7 +143,7 @@ def _all_runs(plan: Plan, scenarios: Sequence[Scenario], seed: int, asked: argpa
         plan = msgspec.structs.replace(plan, group=reference.group, transactional_ids=reference.transactional_ids)
         work = [(each, seed + number) for each in scenarios for number in range(asked.repeat)]
 
-        def one(item: tuple[Scenario, int]) -> Outcome:
+        def one(item: tuple[Scenario, int]) -> RunOutcome:
             scenario, its_seed = item
             return run_one(plan, scenario, its_seed, folder / f"{scenario.name}-{its_seed}", reference.output)
 
@@ -152,7 +154,7 @@ def _all_runs(plan: Plan, scenarios: Sequence[Scenario], seed: int, asked: argpa
     return Report(plan.command, plan.input, plan.outputs, reference.group, reference.result, tuple(results))
 
 
-def _plan(asked: argparse.Namespace, application: Sequence[str]) -> Plan:
+def _plan(asked: argparse.Namespace, application: Sequence[str]) -> RunPlan:
     if not application:
         raise LabError("name the application behind --: eosin lab run -- python my_app.py")
     topic, colon, partitions = asked.input.partition(":")
@@ -168,7 +170,7 @@ def _plan(asked: argparse.Namespace, application: Sequence[str]) -> Plan:
         raise LabError("--restarts is 0 or more, and --timeout above 0 seconds")
     count = int(partitions) if colon else 1
     feed = feed_in(Path(asked.feed_file)) if asked.feed_file else made_feed(asked.feed, count)
-    return Plan(
+    return RunPlan(
         tuple(application),
         topic,
         count,

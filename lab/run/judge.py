@@ -56,7 +56,7 @@ class Judge:
         return Verdict(more, found.input_records, found.output_records, found.is_moving)
 
     def _complaint(self, eosin: BrokerApi, input: str, outputs: Sequence[str]) -> tuple[str, ...] | None:
-        """What the command says, which gets all records as JSON; None if it exits with 0."""
+        """The words of the command, which gets all records as JSON; None if it exits with 0."""
         records = {
             "input": _as_json(eosin.topic(input).records()),
             "output": {name: _as_json(eosin.topic(name).records()) for name in outputs},

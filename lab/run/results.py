@@ -27,7 +27,7 @@ class Result(msgspec.Struct, frozen=True):
     seed: int
     seconds: float
     kinds: tuple[str, ...] = ()
-    """Why it failed: kinds of findings, `stuck`, `died`."""
+    """The reasons of a failure: kinds of findings, `stuck`, `died`."""
     evidence: str = ""
     """The findings with their records; for `NOT_EXERCISED` and `SKIPPED` the reason."""
     notes: tuple[str, ...] = ()
@@ -38,9 +38,9 @@ class Result(msgspec.Struct, frozen=True):
     """The libraries that the application connected with."""
     cure: str = ""
     transcript: tuple[str, ...] = ()
-    """What happened last in the broker."""
+    """The last events in the broker."""
     last_lines: tuple[str, ...] = ()
-    """What the application said at last."""
+    """The last words of the application."""
 
     @property
     def title(self) -> str:

@@ -11,7 +11,7 @@ from eosin.lab.common.errors import LabError
 from eosin.lab.ready_made import aged
 from eosin.lab.run.judge import Pair, output_of
 from eosin.lab.run.results import FAIL, NOT_EXERCISED, PASS, REFERENCE, SKIPPED, Result
-from eosin.lab.run.staged_app import Plan, StagedApp
+from eosin.lab.run.staged_app import RunPlan, StagedApp
 from eosin.lab.scenarios.scenario import Expectation, NotExercised, NotPossible, Scenario
 from eosin.lab.verdict.findings import OPEN, STUCK, Verdict
 from eosin.runtime.clock import SystemClock
@@ -24,7 +24,7 @@ LINES: Final = 30
 """Of the transcript in a report."""
 
 
-class Outcome(NamedTuple):
+class RunOutcome(NamedTuple):
     """The result of a run, and what the next ones need of the reference."""
 
     result: Result
@@ -34,8 +34,8 @@ class Outcome(NamedTuple):
 
 
 def run_one(
-    plan: Plan, scenario: Scenario | None, seed: int, folder: Path, reference: Sequence[Pair] | None = None
-) -> Outcome:
+    plan: RunPlan, scenario: Scenario | None, seed: int, folder: Path, reference: Sequence[Pair] | None = None
+) -> RunOutcome:
     """Take the application through a scenario, None for the reference run without faults. Raises LabError if it cannot
     be run at all."""
     clock = SystemClock()
@@ -60,7 +60,7 @@ def run_one(
                 except LabError as why:
                     excuse = f"the lab could not stage it: {why}"
                 except NotPossible as why:
-                    return Outcome(_skipped(scenario, seed, str(why)), [], None)
+                    return RunOutcome(_skipped(scenario, seed, str(why)), [], None)
             rules = tuple(f"{each.words}: fired {each.fired} times" for each in eosin.faults.rules())
             eosin.faults.clear()
             app.feed()
@@ -70,7 +70,7 @@ def run_one(
             stuck = "" if is_well else _why_stuck(eosin, app)
         finally:
             app.stop()
-        group = plan.group or app.seen_group
+        group = plan.group or app.committing_group
         verdict = plan.judge.judge(eosin, plan.input, plan.outputs, group, reference)
         kinds = _kinds(verdict, expectation, is_well=is_well, is_dead=app.is_dead)
         title = FAIL if kinds else NOT_EXERCISED if excuse else PASS
@@ -89,7 +89,7 @@ def run_one(
             tuple(eosin.history.transcript()[-LINES:]) if kinds else (),
             app.last_lines if kinds else (),
         )
-        return Outcome(result, output_of(eosin, plan.outputs), group, _ids(app))
+        return RunOutcome(result, output_of(eosin, plan.outputs), group, _ids(app))
 
 
 def _kinds(verdict: Verdict, expectation: Expectation, *, is_well: bool, is_dead: bool) -> tuple[str, ...]:
@@ -114,8 +114,8 @@ def _ids(app: StagedApp) -> tuple[str, ...]:
 def _why_stuck(eosin: Broker, app: StagedApp) -> str:
     """The reasons why the input is not consumed, or a transaction is open."""
     subjects = [each.transactional_id for each in eosin.open_transactions()]
-    if app.seen_group is not None:
-        subjects.append(app.seen_group)
+    if app.committing_group is not None:
+        subjects.append(app.committing_group)
     reasons = []
     for each in subjects:
         with suppress(LabError):

@@ -22,7 +22,7 @@ _PAUSE_S: Final = 0.05
 _SLICE_S: Final = 0.5
 
 
-class Plan(msgspec.Struct, frozen=True):
+class RunPlan(msgspec.Struct, frozen=True):
     """All that the runs have in common."""
 
     command: tuple[str, ...]
@@ -32,7 +32,7 @@ class Plan(msgspec.Struct, frozen=True):
     feed: tuple[FedRecord, ...]
     judge: Judge
     transactional_ids: tuple[str, ...] = ()
-    """Those of the reference run."""
+    """The ones of the reference run."""
     group: str | None = None
     """None until the reference run has shown it."""
     restarts: int = 5
@@ -42,7 +42,7 @@ class Plan(msgspec.Struct, frozen=True):
 class StagedApp:
     """The instances of an application at one broker, and the rest of their feed."""
 
-    def __init__(self, eosin: BrokerApi, plan: Plan, folder: Path) -> None:
+    def __init__(self, eosin: BrokerApi, plan: RunPlan, folder: Path) -> None:
         self._eosin: Final = eosin
         self._plan: Final = plan
         self._folder: Final = folder
@@ -70,7 +70,7 @@ class StagedApp:
     @property
     def group(self) -> str:
         """Its consumer group. Raises NotExercised if it has none."""
-        found = self._plan.group or self.seen_group
+        found = self._plan.group or self.committing_group
         if found is None:
             raise NotExercised("the application has committed no offsets of its input: it has no group")
         return found
@@ -116,7 +116,7 @@ class StagedApp:
             if len(self.exits) > self._buried:
                 self._bury()
             left_s = limit.left_ms() / 1000
-            group = self._plan.group or self.seen_group
+            group = self._plan.group or self.committing_group
             if group is None:
                 self._pausing.wait(_PAUSE_S)
             else:
@@ -185,7 +185,7 @@ class StagedApp:
         return tuple(line for each in (*self._ended, *self._running) for line in each.last_lines())
 
     @property
-    def seen_group(self) -> str | None:
+    def committing_group(self) -> str | None:
         """The group that has committed offsets of the input."""
         for api in ("TxnOffsetCommit", "OffsetCommit"):
             for each in self._eosin.history.requests(api):
@@ -197,7 +197,7 @@ class StagedApp:
         """Remove the members of a group, of which some are dead: who is alive joins again. It would take the length of
         a session otherwise."""
         self._buried = len(self.exits)
-        group = self._plan.group or self.seen_group
+        group = self._plan.group or self.committing_group
         if group is not None:
             with suppress(LabError):
                 self._eosin.group(group).kick()

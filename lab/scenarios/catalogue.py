@@ -14,8 +14,21 @@ _NO_NETWORK: Final = "the network itself is not cut: requests of the application
 _NO_COMPRESSION: Final = "aborted batches are not compressed."
 _NO_PRESET: Final = "without a preset of older brokers the late batch is refused, so that nobody hangs."
 
+_RAISED: Final = (
+    ArithmeticError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    OSError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""Errors of a file that cannot be imported."""
+
 SCENARIOS: Final = (
-    scenario_of(commits.lost_commit_answer, "commit", "network"),
+    scenario_of(commits.lost_commit_response, "commit", "network", name="lost-commit-answer"),
     scenario_of(commits.lost_commit_request, "commit", "network"),
     scenario_of(commits.stalled_commit, "commit", "network"),
     scenario_of(commits.delayed_endtxn, "commit", "network"),
@@ -24,7 +37,7 @@ SCENARIOS: Final = (
     scenario_of(fencing.zombie_after_pause, "fencing", "group"),
     scenario_of(fencing.zombie_member, "fencing", "group"),
     scenario_of(fencing.two_of_one_id, "fencing"),
-    scenario_of(commits.lost_init_answer, "network"),
+    scenario_of(commits.lost_init_response, "network", name="lost-init-answer"),
     scenario_of(crashes.power_cut, "crash"),
     scenario_of(crashes.kill_between_markers, "crash", "commit"),
     scenario_of(crashes.kill_after_prepare, "crash", "commit"),
@@ -42,7 +55,7 @@ SCENARIOS: Final = (
     scenario_of(reading.aborted_data, "reading", lacks=_NO_COMPRESSION),
     scenario_of(reading.control_tail, "reading"),
     scenario_of(reading.sequence_gap, "errors"),
-    scenario_of(crashes.half_answer, "network"),
+    scenario_of(crashes.half_response, "network", name="half-answer"),
     scenario_of(times.slow_broker, "time"),
     scenario_of(times.throttled, "time"),
     scenario_of(crashes.full_disk, "disk"),
@@ -86,7 +99,7 @@ def scenarios_in(path: Path) -> list[Scenario]:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # noqa: BLE001 - whatever the file raises is about the file
+    except _RAISED as error:
         raise LabError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
     stages = [
         each

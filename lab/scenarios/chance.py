@@ -1,12 +1,12 @@
 """`random`: faults in an order that the seed chooses."""
 
-import random
 from typing import Final
 
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.faults.faces import Rule
 from eosin.lab.scenarios.scenario import App, Expectation, NotExercised
 from eosin.lab.scenarios.steps import on_api, on_end, on_write, portions
+from eosin.runtime.chance import SeededChance
 
 FAULTS: Final = 5
 _KINDS: Final = ("answer", "request", "write", "coordinator", "offsets", "restart", "power", "time")
@@ -24,14 +24,14 @@ def random_(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Cure: That of the scenario that it turns out to be.
     """
-    chance = random.Random(seed)
+    chance = SeededChance(seed)
     done = []
     for _ in range(FAULTS):
-        kind = chance.choice(_KINDS)
+        kind = _KINDS[chance.below(len(_KINDS))]
         rule = _armed(eosin, app, kind)
         app.feed(max(1, app.left // FAULTS))
         if kind == "restart":
-            eosin.restart(clean=chance.random() < 0.5)
+            eosin.restart(clean=bool(chance.below(2)))
         elif kind == "power":
             eosin.crash(power=True)
         elif kind == "time":

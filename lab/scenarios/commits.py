@@ -6,7 +6,7 @@ from eosin.lab.scenarios.steps import deadline_passes, fired, on_api, on_end, on
 from eosin.lab.verdict.findings import LOST, OPEN, TORN
 
 
-def lost_commit_answer(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
+def lost_commit_response(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     """A transaction is committed, and the application is not told.
 
     Origin: Jepsen's report on Bufstream (2024), and the commit gap of KAFKA#22860.
@@ -130,7 +130,7 @@ def timeout_at_commit(eosin: BrokerApi, app: App, seed: int) -> Expectation | No
     return None
 
 
-def lost_init_answer(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
+def lost_init_response(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     """A producer is given its identity, and does not hear of it, twice.
 
     Origin: KIP-360 and spring-kafka#1408.

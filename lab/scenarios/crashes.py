@@ -1,12 +1,12 @@
 """Incidents of the broker: losses of power, kills at the worst moment, restarts, disks."""
 
-import random
-
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.scenarios.scenario import App, Expectation, NotExercised
 from eosin.lab.scenarios.steps import fired, on_write, portions
+from eosin.runtime.chance import SeededChance
 
 _CUTS = 12
+_POINTS = ("appended", "durable", "prepared", "marker", "complete")
 _RESTARTS = 5
 _FULL_S = 2.0
 _NEVER = 1_000_000
@@ -24,11 +24,11 @@ def power_cut(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Cure: Retry what is retriable; rebuild the producer after the rest, and read on from the committed offsets.
     """
-    chance = random.Random(seed)
+    chance = SeededChance(seed)
     cuts = 0
     size = max(1, app.left // _CUTS)
     for _ in range(_CUTS):
-        point = chance.choice(("appended", "durable", "prepared", "marker", "complete"))
+        point = _POINTS[chance.below(len(_POINTS))]
         match = {"topic": app.outputs[0]} if point in ("appended", "durable") else {}
         with eosin.faults.on(**match).at(point).optional().crash("power") as rule:
             app.feed(size)
@@ -136,7 +136,7 @@ def failed_sync(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     return None
 
 
-def half_answer(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
+def half_response(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     """The answer to a write ends in the middle.
 
     Origin: proxies and load balancers that end connections.
@@ -147,10 +147,10 @@ def half_answer(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Cure: Idempotent producers, which transactional ones are.
     """
-    chance = random.Random(seed)
+    chance = SeededChance(seed)
     total = 0
     for _ in portions(app, 6):
-        with on_write(eosin, app).close(bytes=chance.randrange(1, 40)) as rule:
+        with on_write(eosin, app).close(bytes=1 + chance.below(39)) as rule:
             app.commits(timeout=2)
             total += rule.fired
     if not total:

@@ -126,9 +126,9 @@ class Scenario(msgspec.Struct, frozen=True):
         return "\n".join(lines).rstrip()
 
 
-def scenario_of(stage: Stage, *tags: str, lacks: str = "", is_aged: bool = False) -> Scenario:
-    """The scenario of a function, which has its name with dashes."""
-    return Scenario(stage.__name__.strip("_").replace("_", "-"), stage, tags, lacks, is_aged)
+def scenario_of(stage: Stage, *tags: str, name: str = "", lacks: str = "", is_aged: bool = False) -> Scenario:
+    """The scenario of a function, which has that name with dashes unless another is given."""
+    return Scenario(name or stage.__name__.strip("_").replace("_", "-"), stage, tags, lacks, is_aged)
 
 
 def check_stage(stage: object, where: str) -> None:

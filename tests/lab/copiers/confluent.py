@@ -27,7 +27,8 @@ FAST = {
     "log_level": 2,
     "metadata.recovery.strategy": "none",
 }
-CALL_S = 3
+CALL_S = float(os.environ.get("COPIER_CALL_S", "3"))
+POLL_S = CALL_S / 30
 STUCK_AFTER_S = 4
 is_stopped = False
 alive_at = time.monotonic()
@@ -71,7 +72,7 @@ def new_consumer() -> Consumer:
 
 def copy(consumer: Consumer, producer: Producer) -> None:
     """Copy some records in one transaction. Raises KafkaException."""
-    records = [each for each in consumer.consume(20, 0.1) if not each.error()]
+    records = [each for each in consumer.consume(20, POLL_S) if not each.error()]
     if not records:
         return
     producer.begin_transaction()
