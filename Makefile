@@ -219,6 +219,7 @@ conformance-page: setup  ## write docs/conformance.md from tests/conformance/res
 docs: setup  ## write the pages that come from the code
 	PYTHONPATH=tests/support $(BIN)/python tests/support/configuration_page.py
 	PYTHONPATH=tests/support $(BIN)/python tests/support/rights_page.py
+	PYTHONPATH=tests/support $(BIN)/python tests/support/incidents_page.py
 
 console-pictures: setup  ## draw the pictures of docs/console.md (needs Chromium)
 	mkdir -p docs/images

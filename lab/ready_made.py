@@ -5,7 +5,7 @@ made once in a process, by a broker of its own; what cannot be done over Kafka's
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -58,6 +58,18 @@ async def ready_made(name: str) -> "Snapshot":
     return _MADE[name]
 
 
+async def aged(transactional_ids: Iterable[str]) -> "Snapshot":
+    """A broker at which these transactional ids have used up nearly all epochs of their producer ids."""
+    broker = await LabBroker.start(options_of())
+    try:
+        for each in transactional_ids:
+            await Producer(broker.operations.client, each).init()
+            await _nearly_exhaust(broker, each)
+        return await broker.snapshot()
+    finally:
+        await broker.close()
+
+
 async def _made(*steps: Recipe, holds_markers: bool = False, **settings: str) -> "Snapshot":
     """All that the disk has after these steps, each of them in a life of its own."""
     options = options_of(topics={TOPIC: 1}, settings={name.replace("_", "."): each for name, each in settings.items()})
@@ -98,9 +110,13 @@ async def _abort_at_the_end(broker: LabBroker) -> None:
     await _end(broker, commit=False)
 
 
-async def _nearly_exhaust(broker: LabBroker) -> None:
+async def _write_and_age(broker: LabBroker) -> None:
     await _write(broker, "before")
-    found = broker.inside.txn(ID)
+    await _nearly_exhaust(broker, ID)
+
+
+async def _nearly_exhaust(broker: LabBroker, transactional_id: str) -> None:
+    found = broker.inside.txn(transactional_id)
     assert found is not None
     await _record(
         broker, msgspec.structs.replace(found, producer_epoch=LAST_EPOCHS, state=TransactionState.COMPLETE_COMMIT)
@@ -146,7 +162,7 @@ async def _hang(broker: LabBroker) -> None:
 _MARKERS_LATER: Final = {"eosin_end_txn_marker_wait_ms": "0"}
 _RECIPES: Final[dict[str, Callable[[], Awaitable["Snapshot"]]]] = {
     "open-transaction": partial(_made, _leave_open),
-    "open-at-last-epoch": partial(_made, _nearly_exhaust, partial(_write, value="open", commit=False)),
+    "open-at-last-epoch": partial(_made, _write_and_age, partial(_write, value="open", commit=False)),
     "prepared-commit": partial(_made, partial(_prepare, commit=True), holds_markers=True, **_MARKERS_LATER),
     "prepared-abort": partial(_made, partial(_prepare, commit=False), holds_markers=True, **_MARKERS_LATER),
     "hanging": partial(_made, _hang, transaction_partition_verification_enable="false"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import configuration_page
+import incidents_page
 import pytest
 import rights_page
 from sources import (
@@ -31,8 +32,8 @@ from sources import (
 pytestmark = pytest.mark.xdist_group("sources")  # in one process, each file is parsed once
 
 
-def test_the_pages_of_settings_and_rights_say_what_the_code_does() -> None:
-    written = (configuration_page, rights_page)
+def test_the_pages_of_settings_rights_and_incidents_say_what_the_code_does() -> None:
+    written = (configuration_page, rights_page, incidents_page)
     old = [name_of(each.PAGE) for each in written if text_of(each.PAGE) != each.page()]
     fail_for(old, "`make docs` changes nothing")
 

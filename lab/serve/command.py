@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from eosin.observe.http.host import HttpHost
 
 COMMAND: Final = "lab"
-OTHERS: Final[dict[str, str]] = {}
+OTHERS: Final[dict[str, str]] = {"run": "eosin.lab.run.command", "scenarios": "eosin.lab.run.command"}
 """Commands that follow `eosin lab`, by the module that has their `main`."""
 OK: Final = 0
 TOKEN: Final = "EOSIN_LAB_TOKEN"  # the variable's name
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
     if arguments and arguments[0] in OTHERS:
         run: Callable[[Sequence[str]], int] = import_module(OTHERS[arguments[0]]).main
-        return run(arguments[1:])
+        return run(arguments)
     chosen = parser().parse_args(arguments)
     try:
         options = options_in(chosen)

@@ -1,0 +1,1 @@
+"""`eosin lab run`: takes an application through incidents, and judges what it did."""

@@ -1,0 +1,187 @@
+"""`eosin lab`: `run` takes an application through incidents, `scenarios` prints the catalogue of them.
+
+Exit codes of `run`: 0 all pass, 1 a scenario failed, 2 it could not run, 3 some were not exercised.
+"""
+
+import argparse
+import logging
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from eosin.cli.common.arguments import Parser, fail
+from eosin.lab.common.errors import LabError
+from eosin.lab.run.feed import FEED, feed_in, made_feed
+from eosin.lab.run.judge import Judge, id_named
+from eosin.lab.run.report import line_of, save, summary_of
+from eosin.lab.run.results import PASS, Report, Result
+from eosin.lab.run.runner import RunOutcome, run_one
+from eosin.lab.run.staged_app import RunPlan
+from eosin.lab.scenarios.catalogue import SCENARIOS, chosen, scenarios_in
+from eosin.lab.scenarios.scenario import Scenario
+from eosin.runtime.chance import SystemChance
+
+COMMAND: Final = "lab"
+OK: Final = 0
+_LARGEST_SEED: Final = 2**31
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns its exit code."""
+    words = list(arguments)
+    application: list[str] = []
+    if "--" in words:
+        split = words.index("--")
+        words, application = words[:split], words[split + 1 :]
+    asked = parser().parse_args(words)
+    try:
+        known = [*SCENARIOS, *(scenarios_in(Path(asked.scenario_file)) if asked.scenario_file else ())]
+        if asked.action == "scenarios":
+            print(catalogue_text(known, asked.name))
+            return OK
+        return _run(asked, known, application)
+    except LabError as refused:
+        return fail(f"{COMMAND} {asked.action}", str(refused))
+
+
+def parser() -> Parser:
+    """The options of the command."""
+    options = Parser(
+        prog="eosin lab",
+        description="Take an application through incidents of production, and judge what it does.",
+        examples=["eosin lab scenarios", "eosin lab run -- python my_app.py"],
+    )
+    actions = options.add_subparsers(dest="action", metavar="ACTION", required=True)
+    run = actions.add_parser(
+        "run",
+        help="run an application through scenarios",
+        description="Run an application through scenarios, each at a broker of its own, and judge what it has done."
+        " {bootstrap} in its command, and KAFKA_BOOTSTRAP_SERVERS in its environment, are the address.",
+        usage="eosin lab run [OPTION...] -- COMMAND...",
+        examples=[
+            "eosin lab run --input orders:3 --output invoices -- python my_app.py",
+            "eosin lab run --scenario tag:fencing --out report -- java -jar app.jar {bootstrap}",
+        ],
+    )
+    run.add_argument(
+        "--scenario", metavar="all|NAME,...|tag:TAG", default="all", help="what to go through (all: the catalogue)"
+    )
+    run.add_argument("--input", metavar="TOPIC[:PARTITIONS]", default="input", help="the topic that it reads (input)")
+    run.add_argument("--output", metavar="TOPIC,...", default="output", help="the topics that it writes (output)")
+    run.add_argument("--group", metavar="GROUP", help="its group (the one that commits offsets of the input)")
+    feed = run.add_mutually_exclusive_group()
+    feed.add_argument("--feed", type=int, metavar="N", default=FEED, help=f"records of its input ({FEED})")
+    feed.add_argument("--feed-file", metavar="FILE", help="its input, a JSON object a line: value, key, headers")
+    run.add_argument(
+        "--judge",
+        metavar="multiset|ids|last-value|CMD",
+        default="multiset",
+        help="how its output is compared: with that of a run without faults (multiset), or by a command",
+    )
+    run.add_argument("--id", metavar="key|header:NAME|json:/PATH", default="key", help="the id of a record (key)")
+    run.add_argument("--repeat", type=int, metavar="N", default=1, help="run each scenario N times (1)")
+    run.add_argument("--seed", type=int, metavar="N", help="the first seed (any)")
+    run.add_argument("--restarts", type=int, metavar="N", default=5, help="exits that are forgiven in a scenario (5)")
+    run.add_argument("--timeout", type=float, metavar="SECONDS", default=60.0, help="time to heal (60)")
+    run.add_argument("--out", metavar="DIR", help="write report.json, report.txt and what the application said here")
+    run.add_argument("--jobs", type=int, metavar="N", default=1, help="scenarios at a time (1)")
+    catalogue = actions.add_parser(
+        "scenarios",
+        help="print the catalogue, or one of it",
+        description="Print the catalogue of scenarios, or all about one of them.",
+        examples=["eosin lab scenarios", "eosin lab scenarios lost-commit-answer"],
+    )
+    catalogue.add_argument("name", nargs="?", metavar="NAME", help="print all about this one")
+    for each in (run, catalogue):
+        each.add_argument(
+            "--scenario-file", metavar="FILE.py", help="add the functions of (eosin, app, seed) of a file"
+        )
+    return options
+
+
+def catalogue_text(known: Sequence[Scenario], name: str | None = None) -> str:
+    """The catalogue, or all about one scenario of it. Raises LabError."""
+    if name is not None:
+        return "\n\n".join(each.page() for each in chosen(name, known))
+    width = max(len(each.name) for each in known)
+    return "\n".join(f"{each.name:<{width}}  {each.summary}" for each in known)
+
+
+def _run(asked: argparse.Namespace, known: Sequence[Scenario], application: Sequence[str]) -> int:
+    """Run the application. Raises LabError."""
+    scenarios = chosen(asked.scenario, known)
+    plan = _plan(asked, application)
+    seed = SystemChance().below(_LARGEST_SEED) if asked.seed is None else asked.seed
+    with tempfile.TemporaryDirectory(prefix="eosin-lab-") as scratch:
+        folder = Path(asked.out or scratch)
+        logging.disable(logging.CRITICAL)  # the broker complains of what is done to it on purpose
+        try:
+            report = _all_runs(plan, scenarios, seed, asked, folder)
+            print(summary_of(report))
+            if asked.out:
+                save(report, folder)
+                print(f"the report is {folder / 'report.json'}, the words of the application are beside it")
+        except OSError as error:
+            raise LabError(f"cannot write to {folder}: {error.strerror}") from None
+        finally:
+            logging.disable(logging.NOTSET)
+    return report.exit_code
+
+
+def _all_runs(
+    plan: RunPlan, scenarios: Sequence[Scenario], seed: int, asked: argparse.Namespace, folder: Path
+) -> Report:
+    reference = run_one(plan, None, seed, folder / "reference")
+    print(line_of(reference.result), flush=True)
+    results: list[Result] = []
+    if reference.result.verdict == PASS:
+        plan = msgspec.structs.replace(plan, group=reference.group, transactional_ids=reference.transactional_ids)
+        work = [(each, seed + number) for each in scenarios for number in range(asked.repeat)]
+
+        def one(item: tuple[Scenario, int]) -> RunOutcome:
+            scenario, its_seed = item
+            return run_one(plan, scenario, its_seed, folder / f"{scenario.name}-{its_seed}", reference.output)
+
+        with ThreadPoolExecutor(asked.jobs, thread_name_prefix="eosin-lab-run") as pool:
+            for outcome in pool.map(one, work):
+                print(line_of(outcome.result), flush=True)
+                results.append(outcome.result)
+    return Report(plan.command, plan.input, plan.outputs, reference.group, reference.result, tuple(results))
+
+
+def _plan(asked: argparse.Namespace, application: Sequence[str]) -> RunPlan:
+    if not application:
+        raise LabError("name the application behind --: eosin lab run -- python my_app.py")
+    topic, colon, partitions = asked.input.partition(":")
+    if colon and (not partitions.isdecimal() or int(partitions) < 1):
+        raise LabError(f"--input is TOPIC[:PARTITIONS], not {asked.input!r}")
+    outputs = tuple(filter(None, asked.output.split(",")))
+    if not outputs or topic in outputs:
+        raise LabError("--output names the topics that the application writes, and not its input")
+    for name in ("repeat", "jobs"):
+        if getattr(asked, name) < 1:
+            raise LabError(f"--{name} is 1 or more, not {getattr(asked, name)}")
+    if asked.restarts < 0 or asked.timeout <= 0:
+        raise LabError("--restarts is 0 or more, and --timeout above 0 seconds")
+    count = int(partitions) if colon else 1
+    feed = feed_in(Path(asked.feed_file)) if asked.feed_file else made_feed(asked.feed, count)
+    return RunPlan(
+        tuple(application),
+        topic,
+        count,
+        outputs,
+        tuple(feed),
+        Judge(asked.judge, id_named(asked.id)),
+        group=asked.group,
+        restarts=asked.restarts,
+        timeout_s=asked.timeout,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

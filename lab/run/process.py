@@ -1,0 +1,157 @@
+"""`Supervised`: an application in a process of its own, started again when it exits, as a supervisor does.
+
+Always true: all that it has started ends with `stop`, by its process group; what it says goes to a file, of which the
+last lines are kept for each exit.
+"""
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from eosin.lab.common.errors import LabError
+
+LAST_LINES: Final = 20
+TERM_S: Final = 10.0
+"""Time that it has after SIGTERM before SIGKILL."""
+_BACKOFF_S: Final = 0.2
+_TAIL_BYTES: Final = 16_384
+VARIABLES: Final = (
+    "KAFKA_BOOTSTRAP_SERVERS",
+    "BOOTSTRAP_SERVERS",
+    "SPRING_KAFKA_BOOTSTRAP_SERVERS",
+    "EOSIN_BOOTSTRAP",
+)
+"""Variables of its environment that hold the address of the broker."""
+
+
+class Exit(msgspec.Struct, frozen=True):
+    """An exit that nobody has asked for."""
+
+    status: int
+    """Its exit code, or minus the number of the signal."""
+    last_lines: tuple[str, ...]
+
+    def __str__(self) -> str:
+        how = f"exited with {self.status}" if self.status >= 0 else f"was ended by {signal.Signals(-self.status).name}"
+        return "\n".join([how, *(f"  | {each}" for each in self.last_lines)])
+
+
+class Supervised:
+    """One instance of the application."""
+
+    def __init__(
+        self, command: Sequence[str], bootstrap: str, log: Path, *, restarts: int, more: Mapping[str, str] | None = None
+    ) -> None:
+        self._command: Final = [each.replace("{bootstrap}", bootstrap) for each in command]
+        self._environment: Final = {
+            **os.environ,
+            **dict.fromkeys(VARIABLES, bootstrap),
+            "PYTHONUNBUFFERED": "1",
+            **(more or {}),
+        }
+        self._log: Final = log
+        self._most: Final = restarts
+        self.exits: Final[list[Exit]] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        self._changing: Final = threading.Condition()
+        self._is_wanted = False
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_dead(self) -> bool:
+        """True if it has exited more often than it may."""
+        return len(self.exits) > self._most
+
+    def start(self) -> None:
+        """Start it. Raises LabError if its command cannot be run."""
+        with self._changing:
+            self._is_wanted = True
+            self._launch()
+        self._thread = threading.Thread(target=self._watch, name="eosin-lab-supervisor", daemon=True)
+        self._thread.start()
+
+    def kill(self) -> None:
+        """End it at once; it is started again, and that counts for no exit."""
+        with self._changing:
+            self._killed = self._process
+        self._signal(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Stop its process, and those that it has started."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let them go on."""
+        self._signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """End it: SIGTERM, and SIGKILL after `TERM_S`. Harmless when it has ended."""
+        with self._changing:
+            self._is_wanted = False
+            self._changing.notify_all()
+            process = self._process
+        if process is None:
+            return
+        self._signal(signal.SIGCONT)
+        self._signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(TERM_S)
+        self._signal(signal.SIGKILL)  # also those that it has left behind
+        process.wait()
+        if self._thread is not None:
+            self._thread.join()
+
+    def last_lines(self) -> tuple[str, ...]:
+        """The last lines that it has said."""
+        try:
+            with self._log.open("rb") as log:
+                log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
+                lines = log.read().decode(errors="replace").splitlines()
+        except OSError:
+            return ()
+        return tuple(lines[-LAST_LINES:])
+
+    _killed: subprocess.Popen[bytes] | None = None
+
+    def _launch(self) -> None:
+        with self._log.open("ab") as log:
+            try:
+                self._process = subprocess.Popen(
+                    self._command,
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise LabError(f"cannot run {self._command[0]}: {error.strerror}") from None
+
+    def _signal(self, number: signal.Signals) -> None:
+        process = self._process
+        if process is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, number)
+
+    def _watch(self) -> None:
+        while True:
+            process = self._process
+            assert process is not None
+            status = process.wait()
+            with self._changing:
+                if not self._is_wanted:
+                    return
+                if process is not self._killed:
+                    self.exits.append(Exit(status, self.last_lines()))
+                if self.is_dead:
+                    return
+                if self._changing.wait_for(lambda: not self._is_wanted, _BACKOFF_S):
+                    return
+                self._launch()

@@ -1,0 +1,127 @@
+"""`run_one`: one scenario with one application, from a fresh broker to the verdict."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from eosin.lab.broker import Broker
+from eosin.lab.common.errors import LabError
+from eosin.lab.ready_made import aged
+from eosin.lab.run.judge import Pair, output_of
+from eosin.lab.run.results import FAIL, NOT_EXERCISED, PASS, REFERENCE, SKIPPED, Result
+from eosin.lab.run.staged_app import RunPlan, StagedApp
+from eosin.lab.scenarios.scenario import Expectation, NotExercised, NotPossible, Scenario
+from eosin.lab.verdict.findings import OPEN, STUCK, Verdict
+from eosin.runtime.clock import SystemClock
+
+DIED: Final = "died"
+QUIET_MS: Final = 100
+SETTINGS: Final = {"log.retention.ms": "-1"}
+"""Of the broker: after an idle week the output is there to be judged."""
+LINES: Final = 30
+"""Of the transcript in a report."""
+
+
+class RunOutcome(NamedTuple):
+    """The result of a run, and what the next ones need of the reference."""
+
+    result: Result
+    output: list[Pair]
+    group: str | None
+    transactional_ids: tuple[str, ...] = ()
+
+
+def run_one(
+    plan: RunPlan, scenario: Scenario | None, seed: int, folder: Path, reference: Sequence[Pair] | None = None
+) -> RunOutcome:
+    """Take the application through a scenario, None for the reference run without faults. Raises LabError if it cannot
+    be run at all."""
+    clock = SystemClock()
+    began_ms = clock.elapsed_ms()
+    folder.mkdir(parents=True, exist_ok=True)
+    topics = {plan.input: plan.partitions, **dict.fromkeys(plan.outputs, plan.partitions)}
+    snapshot = None
+    if scenario is not None and scenario.is_aged:
+        snapshot = asyncio.run(aged(plan.transactional_ids))
+    with Broker(topics=topics, seed=seed, snapshot=snapshot, settings=SETTINGS) as eosin:
+        app = StagedApp(eosin, plan, folder)
+        expectation, excuse = Expectation(), ""
+        try:
+            app.feed(len(plan.feed) // 2)
+            app.start()
+            is_well = app.catches_up(timeout=plan.timeout_s)
+            if is_well and scenario is not None:
+                try:
+                    expectation = scenario.stage(eosin, app, seed) or expectation
+                except NotExercised as why:
+                    excuse = str(why)
+                except LabError as why:
+                    excuse = f"the lab could not stage it: {why}"
+                except NotPossible as why:
+                    return RunOutcome(_skipped(scenario, seed, str(why)), [], None)
+            rules = tuple(f"{each.words}: fired {each.fired} times" for each in eosin.faults.rules())
+            eosin.faults.clear()
+            app.feed()
+            is_well = app.catches_up(timeout=plan.timeout_s) and is_well
+            with suppress(LabError):
+                eosin.settle(quiet_ms=QUIET_MS, timeout=1)
+            stuck = "" if is_well else _why_stuck(eosin, app)
+        finally:
+            app.stop()
+        group = plan.group or app.committing_group
+        verdict = plan.judge.judge(eosin, plan.input, plan.outputs, group, reference)
+        kinds = _kinds(verdict, expectation, is_well=is_well, is_dead=app.is_dead)
+        title = FAIL if kinds else NOT_EXERCISED if excuse else PASS
+        result = Result(
+            REFERENCE if scenario is None else scenario.name,
+            title,
+            seed,
+            round((clock.elapsed_ms() - began_ms) / 1000, 2),
+            kinds,
+            "\n".join(filter(None, (stuck, str(verdict)))) if kinds else excuse or str(verdict),
+            expectation.notes,
+            app.exits,
+            rules,
+            tuple(dict.fromkeys(each.software for each in eosin.history.connections() if each.software)),
+            "" if scenario is None or not kinds else scenario.parts.get("Cure", ""),
+            tuple(eosin.history.transcript()[-LINES:]) if kinds else (),
+            app.last_lines if kinds else (),
+        )
+        return RunOutcome(result, output_of(eosin, plan.outputs), group, _ids(app))
+
+
+def _kinds(verdict: Verdict, expectation: Expectation, *, is_well: bool, is_dead: bool) -> tuple[str, ...]:
+    found = dict.fromkeys(
+        STUCK if each.kind == OPEN else each.kind for each in verdict.findings if each.kind not in expectation.forgiven
+    )
+    if is_dead:
+        found[DIED] = None
+        found.pop(STUCK, None)
+    elif not is_well and STUCK not in expectation.forgiven:
+        found[STUCK] = None
+    return tuple(found)
+
+
+def _ids(app: StagedApp) -> tuple[str, ...]:
+    try:
+        return app.transactional_ids
+    except NotExercised:
+        return ()
+
+
+def _why_stuck(eosin: Broker, app: StagedApp) -> str:
+    """The reasons why the input is not consumed, or a transaction is open."""
+    subjects = [each.transactional_id for each in eosin.open_transactions()]
+    if app.committing_group is not None:
+        subjects.append(app.committing_group)
+    reasons = []
+    for each in subjects:
+        with suppress(LabError):
+            reasons.append(eosin.explain(each))
+    return "\n".join(reasons)
+
+
+def _skipped(scenario: Scenario, seed: int, why: str) -> Result:
+    return Result(scenario.name, SKIPPED, seed, 0.0, evidence=why)

@@ -1,0 +1,258 @@
+"""`StagedApp`: the application in one run, as scenarios have it in their hands."""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import count as numbers
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from eosin.lab.broker_api import BrokerApi
+from eosin.lab.common.errors import EosinAssertion, LabError
+from eosin.lab.common.limits import WAIT_S, WaitLimit
+from eosin.lab.run.feed import FedRecord, write
+from eosin.lab.run.judge import Judge
+from eosin.lab.run.process import Exit, Supervised
+from eosin.lab.scenarios.scenario import OWN, NotExercised
+
+T = TypeVar("T")
+_PAUSE_S: Final = 0.05
+_SLICE_S: Final = 0.5
+
+
+class RunPlan(msgspec.Struct, frozen=True):
+    """All that the runs have in common."""
+
+    command: tuple[str, ...]
+    input: str
+    partitions: int
+    outputs: tuple[str, ...]
+    feed: tuple[FedRecord, ...]
+    judge: Judge
+    transactional_ids: tuple[str, ...] = ()
+    """The ones of the reference run."""
+    group: str | None = None
+    """None until the reference run has shown it."""
+    restarts: int = 5
+    timeout_s: float = 60.0
+
+
+class StagedApp:
+    """The instances of an application at one broker, and the rest of their feed."""
+
+    def __init__(self, eosin: BrokerApi, plan: RunPlan, folder: Path) -> None:
+        self._eosin: Final = eosin
+        self._plan: Final = plan
+        self._folder: Final = folder
+        self._left: list[FedRecord] = list(plan.feed)
+        self._numbers: Final = numbers(1)
+        self._running: list[Supervised] = []
+        self._ended: Final[list[Supervised]] = []
+        self._committed_before = 0
+        self._buried = 0
+        """Exits of which the group has been told."""
+        self._pausing: Final = threading.Event()
+
+    # What a scenario has (`App`)
+
+    @property
+    def input(self) -> str:
+        """Its input topic."""
+        return self._plan.input
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Its output topics."""
+        return self._plan.outputs
+
+    @property
+    def group(self) -> str:
+        """Its consumer group. Raises NotExercised if it has none."""
+        found = self._plan.group or self.committing_group
+        if found is None:
+            raise NotExercised("the application has committed no offsets of its input: it has no group")
+        return found
+
+    @property
+    def transactional_ids(self) -> tuple[str, ...]:
+        """The transactional ids that it has used, in their order. Raises NotExercised for none."""
+        found = dict.fromkeys(
+            each.transactional_id
+            for each in self._eosin.history.requests("InitProducerId")
+            if each.transactional_id and not each.transactional_id.startswith(OWN)
+        )
+        if not found:
+            raise NotExercised("the application has no transactional id: its producers are not transactional")
+        return tuple(found)
+
+    @property
+    def left(self) -> int:
+        """Records of the feed that are not written yet."""
+        return len(self._left)
+
+    def feed(self, count: int | None = None) -> int:
+        """Write so many records to the input, or all that are left; returns how many there were."""
+        self._committed_before = self._commits()
+        now = self._left[: len(self._left) if count is None else count]
+        for each in now:
+            self._write(each)
+        del self._left[: len(now)]
+        return len(now)
+
+    def commits(self, more: int = 1, *, timeout: float = WAIT_S) -> bool:
+        """Wait until so many more transactions are committed than at the last call, or the last feed; False if they
+        are not."""
+        wanted = self._committed_before + more
+        is_done = self._waited(lambda: self._commits() >= wanted, timeout)
+        self._committed_before = self._commits()
+        return is_done
+
+    def catches_up(self, *, timeout: float = WAIT_S) -> bool:
+        """Wait until the input is consumed; False if it is not."""
+        limit = WaitLimit(timeout)
+        while not self.is_dead:
+            if len(self.exits) > self._buried:
+                self._bury()
+            left_s = limit.left_ms() / 1000
+            group = self._plan.group or self.committing_group
+            if group is None:
+                self._pausing.wait(_PAUSE_S)
+            else:
+                try:
+                    self._eosin.wait_until_consumed(group, self.input, timeout=min(left_s, _SLICE_S))
+                except (EosinAssertion, LabError):  # a broker that restarts has no answer
+                    self._pausing.wait(_PAUSE_S)
+                else:
+                    return True
+            if not left_s:
+                return False
+        return False
+
+    def start_another(self) -> None:
+        """Start a second instance, as a deployment does that has not ended the first."""
+        self.start()
+
+    def stop_first(self) -> None:
+        """End the older of two instances with SIGTERM."""
+        self._stop(self._running[0])
+
+    def stop_another(self) -> None:
+        """End the younger of two instances with SIGTERM."""
+        self._stop(self._running[-1])
+
+    def restart(self) -> None:
+        """Kill it, and start it again; its group is told at once that the old one is gone."""
+        self._running[-1].kill()
+        self._bury()
+
+    def pause(self) -> None:
+        """Stop its process, as a long collection of garbage or a full swap does."""
+        self._running[0].pause()
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._running[0].resume()
+
+    # What the runner has
+
+    def start(self) -> None:
+        """Start an instance. Raises LabError if its command cannot be run."""
+        log = self._folder / f"instance-{next(self._numbers)}.log"
+        instance = Supervised(self._plan.command, self._eosin.bootstrap, log, restarts=self._plan.restarts)
+        instance.start()
+        self._running.append(instance)
+
+    def stop(self) -> None:
+        """End all instances."""
+        for each in list(self._running):
+            self._stop(each)
+
+    @property
+    def is_dead(self) -> bool:
+        """True if an instance has exited more often than it may."""
+        return any(each.is_dead for each in (*self._running, *self._ended))
+
+    @property
+    def exits(self) -> tuple[Exit, ...]:
+        """The exits that nobody has asked for."""
+        return tuple(one for each in (*self._ended, *self._running) for one in each.exits)
+
+    @property
+    def last_lines(self) -> tuple[str, ...]:
+        """The last lines of all instances."""
+        return tuple(line for each in (*self._ended, *self._running) for line in each.last_lines())
+
+    @property
+    def committing_group(self) -> str | None:
+        """The group that has committed offsets of the input."""
+        for api in ("TxnOffsetCommit", "OffsetCommit"):
+            for each in self._eosin.history.requests(api):
+                if any(one.topic == self.input for one in each.partitions):
+                    return each.group
+        return None
+
+    def _bury(self) -> None:
+        """Remove the members of a group, of which some are dead: who is alive joins again. It would take the length of
+        a session otherwise."""
+        self._buried = len(self.exits)
+        group = self._plan.group or self.committing_group
+        if group is not None:
+            with suppress(LabError):
+                self._eosin.group(group).kick()
+
+    def _stop(self, instance: Supervised) -> None:
+        self._running.remove(instance)
+        self._ended.append(instance)
+        instance.stop()
+
+    def _commits(self) -> int:
+        return self._retried(
+            lambda: len(self._eosin.history.requests("EndTxn", code="NONE", detail="commit*")), WaitLimit(WAIT_S)
+        )
+
+    def _waited(self, condition: Callable[[], bool], timeout: float) -> bool:
+        limit = WaitLimit(timeout)
+        while not condition():
+            if not limit.left_ms() or self.is_dead:
+                return False
+            self._pausing.wait(_PAUSE_S)
+        return True
+
+    def _write(self, record: FedRecord) -> None:
+        """Write one record once, whatever the broker goes through meanwhile. Raises LabError."""
+        limit = WaitLimit(WAIT_S)
+        while True:
+            try:
+                return write(self._eosin, self.input, [record])
+            except LabError:
+                if not limit.left_ms():
+                    raise
+            self._pausing.wait(_PAUSE_S)
+            if self._retried(lambda: self._is_written(record), limit):
+                return None
+
+    def _is_written(self, record: FedRecord) -> bool:
+        pair = (_bytes(record.key), _bytes(record.value))
+        wanted = sum((_bytes(each.key), _bytes(each.value)) == pair for each in self._fed)
+        found = self._eosin.topic(self.input).records()
+        return sum((each.key, each.value) == pair for each in found) > wanted
+
+    @property
+    def _fed(self) -> Sequence[FedRecord]:
+        """The records that are written, but for those of the feed that is going on."""
+        return self._plan.feed[: len(self._plan.feed) - len(self._left)]
+
+    def _retried(self, call: Callable[[], T], limit: WaitLimit) -> T:
+        while True:
+            try:
+                return call()
+            except LabError:
+                if not limit.left_ms():
+                    raise
+                self._pausing.wait(_PAUSE_S)
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()

@@ -1,0 +1,1 @@
+"""Incidents that applications meet in production, each a function that stages one."""

@@ -1,0 +1,115 @@
+"""The catalogue of incidents, how they are chosen, and those of a file."""
+
+import importlib.util
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+from eosin.lab.common.errors import LabError, unknown
+from eosin.lab.scenarios import chance, commits, crashes, fencing, reading, times
+from eosin.lab.scenarios.scenario import Scenario, check_stage, scenario_of
+
+_NO_NETWORK: Final = "the network itself is not cut: requests of the application are held instead."
+_NO_COMPRESSION: Final = "aborted batches are not compressed."
+_NO_PRESET: Final = "without a preset of older brokers the late batch is refused, so that nobody hangs."
+
+_RAISED: Final = (
+    ArithmeticError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    OSError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""Errors of a file that cannot be imported."""
+
+SCENARIOS: Final = (
+    scenario_of(commits.lost_commit_response, "commit", "network", name="lost-commit-answer"),
+    scenario_of(commits.lost_commit_request, "commit", "network"),
+    scenario_of(commits.stalled_commit, "commit", "network"),
+    scenario_of(commits.delayed_endtxn, "commit", "network"),
+    scenario_of(commits.transaction_timeout, "timeout", "fencing"),
+    scenario_of(commits.timeout_at_commit, "commit", "timeout", "fencing"),
+    scenario_of(fencing.zombie_after_pause, "fencing", "group"),
+    scenario_of(fencing.zombie_member, "fencing", "group"),
+    scenario_of(fencing.two_of_one_id, "fencing"),
+    scenario_of(commits.lost_init_response, "network", name="lost-init-answer"),
+    scenario_of(crashes.power_cut, "crash"),
+    scenario_of(crashes.kill_between_markers, "crash", "commit"),
+    scenario_of(crashes.kill_after_prepare, "crash", "commit"),
+    scenario_of(crashes.restart_loop, "crash"),
+    scenario_of(times.metadata_timeouts, "timeout"),
+    scenario_of(commits.coordinator_moves, "coordinator"),
+    scenario_of(commits.concurrent_transactions, "coordinator"),
+    scenario_of(times.idle_week, "time"),
+    scenario_of(times.idle_producer_state, "time"),
+    scenario_of(times.last_epoch, "time", is_aged=True),
+    scenario_of(reading.hanging_transaction, "reading", lacks=_NO_PRESET),
+    scenario_of(reading.lso_stuck, "reading"),
+    scenario_of(fencing.unstable_offsets, "group"),
+    scenario_of(fencing.rebalance_mid_transaction, "group"),
+    scenario_of(reading.aborted_data, "reading", lacks=_NO_COMPRESSION),
+    scenario_of(reading.control_tail, "reading"),
+    scenario_of(reading.sequence_gap, "errors"),
+    scenario_of(crashes.half_response, "network", name="half-answer"),
+    scenario_of(times.slow_broker, "time"),
+    scenario_of(times.throttled, "time"),
+    scenario_of(crashes.full_disk, "disk"),
+    scenario_of(crashes.failed_sync, "disk", "crash"),
+    scenario_of(fencing.network_partition, "network", "timeout", lacks=_NO_NETWORK),
+    scenario_of(reading.topic_recreated, "operator"),
+    scenario_of(times.clock_jump, "time"),
+    scenario_of(chance.random_, "chance"),
+)
+"""The incidents, in the order in which they are run."""
+
+
+def chosen(selection: str, scenarios: Iterable[Scenario] = SCENARIOS) -> list[Scenario]:
+    """The scenarios of a selection: `all`, names or patterns of them with commas between, `tag:fencing`. Raises
+    LabError."""
+    known = list(scenarios)
+    found: dict[str, Scenario] = {}
+    for word in filter(None, (each.strip() for each in selection.split(","))):
+        head, colon, tag = word.partition(":")
+        if colon and head == "tag":
+            fitting = [each for each in known if tag in each.tags]
+            if not fitting:
+                raise unknown("tag", tag, {tag for each in known for tag in each.tags})
+        elif word == "all":
+            fitting = known
+        else:
+            fitting = [each for each in known if fnmatchcase(each.name, word)]
+            if not fitting:
+                raise unknown("scenario", word, (each.name for each in known))
+        found.update({each.name: each for each in fitting})
+    if not found:
+        raise LabError("--scenario is all, names with commas between, or tag:TAG")
+    return list(found.values())
+
+
+def scenarios_in(path: Path) -> list[Scenario]:
+    """The scenarios of a file of Python: its public functions of (eosin, app, seed). Raises LabError."""
+    spec = importlib.util.spec_from_file_location("eosin_lab_scenarios_of_a_file", path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise LabError(f"--scenario-file is a file of Python with functions of (eosin, app, seed), not {path}")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except _RAISED as error:
+        raise LabError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
+    stages = [
+        each
+        for name, each in vars(module).items()
+        if not name.startswith("_")
+        and getattr(each, "__module__", "") == module.__name__
+        and not isinstance(each, type)
+    ]
+    for each in stages:
+        check_stage(each, f"{path}: {getattr(each, '__name__', each)}")
+    if not stages:
+        raise LabError(f"{path} has no scenario: a function of (eosin, app, seed)")
+    return [scenario_of(each, "file") for each in stages]

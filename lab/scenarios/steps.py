@@ -1,0 +1,72 @@
+"""Steps that scenarios share: rules about the application's own requests, and the proof that they fired."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from eosin.lab.broker_api import BrokerApi
+from eosin.lab.common.errors import LabError
+from eosin.lab.faults.faces import FaultDraft, Rule
+from eosin.lab.scenarios.scenario import App, NotExercised
+
+FIRES_S: Final = 5.0
+"""Longest wait for a fault to fire."""
+WHY: Final = {
+    "AddOffsetsToTxn": "offsets are not in its transactions, or its client speaks TV2",
+    "AddPartitionsToTxn": "it writes in no transaction, or its client speaks TV2",
+    "EndTxn": "it ends no transaction",
+    "Fetch": "it reads nothing",
+    "InitProducerId": "its producers are neither transactional nor idempotent",
+    "Metadata": "its client asked for none",
+    "Produce": "it wrote nothing",
+    "TxnOffsetCommit": "offsets are not in its transactions",
+}
+"""Reasons of an application that never sends a request."""
+
+
+def on_end(eosin: BrokerApi, *, committed: bool = True) -> FaultDraft:
+    """A rule about the end of the application's transactions."""
+    return eosin.faults.on("EndTxn", fields={"committed": committed}).optional()
+
+
+def on_write(eosin: BrokerApi, app: App) -> FaultDraft:
+    """A rule about the application's writes to its output."""
+    if len(app.outputs) == 1:
+        return eosin.faults.on("Produce", topic=app.outputs[0]).optional()
+    return eosin.faults.on("Produce", fields={"acks": -1}).optional()
+
+
+def on_api(eosin: BrokerApi, api: str | Iterable[str], **match: Any) -> FaultDraft:
+    """A rule about any requests of these APIs."""
+    return eosin.faults.on(api, **match).optional()
+
+
+def fired(rule: Rule, api: str, *, times: int = 1, timeout: float = FIRES_S) -> None:
+    """Wait until the rule has fired. Raises NotExercised, in words about the application."""
+    try:
+        rule.wait_fired(times, timeout=timeout)
+    except LabError:
+        seen = rule.fired
+        if seen >= times:  # it has crashed the broker that was waiting for it
+            return
+        if seen:
+            raise NotExercised(f"the fault fired {seen} times and not {times}: there was no more {api}") from None
+        raise NotExercised(f"the application sent no {api}: {WHY.get(api, 'it had no need to')}") from None
+
+
+def deadline_passes(eosin: BrokerApi, app: App) -> bool:
+    """Let time pass until the open transactions of the application are timed out; False if there are none."""
+    deadlines = [eosin.transactions(each).deadline for each in app.transactional_ids]
+    opened = [each for each in deadlines if each is not None]
+    if not opened:
+        return False
+    eosin.clock.advance_to(max(opened))
+    eosin.clock.advance(seconds=11)  # what looks for late ones does so every ten seconds
+    return True
+
+
+def portions(app: App, number: int) -> Iterable[int]:
+    """Feed the rest in so many portions; yields the number of each, from 0, once it is written."""
+    size = max(1, app.left // number)
+    for each in range(number):
+        app.feed(size if each < number - 1 else None)
+        yield each

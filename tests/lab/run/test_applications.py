@@ -1,0 +1,78 @@
+"""Real applications in scenarios: a copier that is right, and copiers with a planted mistake that are found out."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eosin.lab.run.command import main
+
+pytestmark = pytest.mark.process
+
+COPIER = Path(__file__).parents[1] / "copiers" / "confluent.py"
+
+
+def run(folder: Path, scenarios: str, *bug: str, timeout: int = 30) -> tuple[int, dict[str, dict[str, Any]]]:
+    """The exit code, and the results by scenario."""
+    options = ["--seed", "1", "--feed", "40", "--timeout", str(timeout), "--out", str(folder), "--jobs", "2"]
+    code = main(["run", "--scenario", scenarios, *options, "--", sys.executable, str(COPIER), *bug])
+    report = json.loads((folder / "report.json").read_text())
+    assert report["exit_code"] == code
+    return code, {each["scenario"]: each for each in report["results"]}
+
+
+def test_a_correct_copier_passes(tmp_path: Path) -> None:
+    code, results = run(tmp_path, "lost-commit-answer,timeout-at-commit,kill-between-markers")
+    assert {name: (each["verdict"], each["kinds"]) for name, each in results.items()} == {
+        "lost-commit-answer": ("PASS", []),
+        "timeout-at-commit": ("PASS", []),
+        "kill-between-markers": ("PASS", []),
+    }
+    assert code == 0
+    assert "rdkafka" in results["lost-commit-answer"]["clients"][0]
+    assert "reference" in (tmp_path / "report.txt").read_text()
+
+
+def test_offsets_outside_of_the_transaction_are_found_out(tmp_path: Path) -> None:
+    code, results = run(tmp_path, "timeout-at-commit,unstable-offsets", "offsets-outside")
+    assert (code, results["timeout-at-commit"]["kinds"]) == (1, ["lost"])
+    assert results["timeout-at-commit"]["cure"]
+    missed = results["unstable-offsets"]
+    assert (missed["verdict"], missed["evidence"]) == (
+        "NOT EXERCISED",
+        "no offsets were pending: offsets are not in its transactions",
+    )
+
+
+def test_a_reader_of_uncommitted_records_is_found_out(tmp_path: Path) -> None:
+    code, results = run(tmp_path, "aborted-data", "uncommitted")
+    assert (code, results["aborted-data"]["kinds"]) == (1, ["unexpected"])
+
+
+def test_an_application_that_does_nothing_is_not_judged_further(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--feed", "2", "--restarts", "0", "--timeout", "30", "--out", str(tmp_path)]
+    assert main(["run", *options, "--", sys.executable, "-c", "print('no such setting'); exit(4)"]) == 2
+    said = capsys.readouterr().out
+    assert "FAIL died" in said
+    assert "exited with 4" in said
+    assert "| no such setting" in said
+    assert "nothing else was judged" in said
+
+
+def test_a_program_that_is_not_there_is_refused_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--", "/nowhere/app"]) == 2
+    assert "cannot run /nowhere/app: No such file or directory" in capsys.readouterr().err
+
+
+def test_nothing_of_an_application_is_left_behind(tmp_path: Path) -> None:
+    child = "import subprocess, time; print(subprocess.Popen(['sleep', '1000']).pid, flush=True); time.sleep(1000)"
+    options = ["--feed", "2", "--timeout", "0.5", "--out", str(tmp_path)]
+    assert main(["run", *options, "--", sys.executable, "-c", child]) == 2
+    pid = int((tmp_path / "reference" / "instance-1.log").read_text().split()[0])
+    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    assert not shown.strip() or shown.startswith("Z")
