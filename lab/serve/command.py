@@ -66,9 +66,11 @@ def parser() -> Parser:
     options = Parser(
         prog="eosin lab",
         description="Run a broker for tests in any language, with scripted faults, a clock that jumps, crashes and a"
-        " history, by HTTP (docs/lab.md).",
+        " history, by HTTP (docs/lab.md). `eosin lab run` takes an application through incidents, and judges it;"
+        " `eosin lab scenarios` lists them.",
         examples=[
             "eosin lab --topics orders:3",
+            "eosin lab run -- python my_app.py",
             "eosin lab --control 0 --ready-file lab.address",
             "curl -X POST -H 'Content-Type: application/json' -d '{\"minutes\": 1}'"
             " http://127.0.0.1:9644/lab/v1/clock/advance",
