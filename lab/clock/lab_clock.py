@@ -65,7 +65,7 @@ class LabClock:
         return self.line.now_ms + self._ahead_ms
 
     def now_ms(self) -> int:
-        return int(self.precise_ms + _ROUNDING_MS)
+        return int(self.line.now_ms + self._ahead_ms + _ROUNDING_MS)
 
     def elapsed_ms(self) -> int:
         return int(self.line.now_ms)

@@ -50,7 +50,7 @@ class _HeldTarget:
     async def write_markers(self, markers: Sequence[MarkersForPartitions]) -> Answers:
         """Write each marker to each of its partitions, past the points."""
         points = self._points
-        if not (self._begun or any(points.watches(each) for each in (PREPARED, MARKER, COMPLETE))):
+        if not (self._begun or points.watches(PREPARED) or points.watches(MARKER) or points.watches(COMPLETE)):
             return await self._target.write_markers(markers)
         answers: dict[tuple[int, TopicPartition], ErrorCode] = {}
         for each in markers:
