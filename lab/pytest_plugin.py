@@ -78,8 +78,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """Fail a test whose faults never happened, and say of a failed test how its brokers are."""
+    if call.excinfo is not None and "eosin.lab.broker_api" in sys.modules:
+        call.excinfo = _for_the_caller(call.excinfo)
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
     if "eosin.lab.broker_api" not in sys.modules:
@@ -94,6 +96,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     _add_sections(item, report, brokers)
     if report.when == "call" and report.failed:
         _complaints(brokers, dismiss=True)
+
+
+def _for_the_caller(raised: "pytest.ExceptionInfo[BaseException]") -> "pytest.ExceptionInfo[BaseException]":
+    """The error with the lines of the test alone, where its sentence says everything."""
+    from eosin.lab.common.errors import EosinAssertion, LabError
+    from eosin.lab.tracebacks import for_the_caller
+
+    if not isinstance(raised.value, (LabError, EosinAssertion)):
+        return raised
+    return pytest.ExceptionInfo.from_exception(for_the_caller(raised.value))
 
 
 def _complaints(brokers: "list[BrokerApi]", *, dismiss: bool = False) -> list[str]:

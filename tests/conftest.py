@@ -1,6 +1,7 @@
 """What holds for every test."""
 
-from collections.abc import Iterator
+import gc
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 # pytest's hypothesis plugin imports it when the run is over. By then client libraries have left garbage behind, and
@@ -15,7 +16,7 @@ from virtual_time import pytest_asyncio_loop_factories as pytest_asyncio_loop_fa
 
 _TESTS = Path(__file__).parent
 
-pytest_plugins = ("nothing_left", "proof.results", "drifted_seeds")
+pytest_plugins = ("nothing_left", "proof.results", "proof.left_out", "drifted_seeds")
 
 # How long an example takes says something about the machine, and about what else runs on it.
 hypothesis.settings.register_profile("untimed", hypothesis.settings.default, deadline=None)
@@ -34,6 +35,18 @@ def tls_files(tmp_path_factory: pytest.TempPathFactory) -> tls.TlsFiles:
     """Certificates of a broker on this machine, and of whom not to trust."""
     with toolchains.skipped_without():
         return tls.make(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported now stays to the end, so the garbage collector goes through it once, and not in many a test."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses by the marks

@@ -16,6 +16,7 @@ from _pytest.mark.expression import Expression
 from flakes import summary
 from proof.books import commit, commits_since
 from proof.budgets import over, spent_s
+from proof.left_out import is_left_out
 from proof.quarantine import entries, faults, in_quarantine
 from proof.run import Run
 from proof.second_tries import enter_flaky, try_again
@@ -224,6 +225,7 @@ def checkout(folder: Path) -> Path:
     (folder / "conftest.py").write_text('pytest_plugins = ("proof.results",)\n')
     (folder / "pytest.ini").write_text(
         f"[pytest]\npythonpath = {SUPPORT}\nmarkers = process\nasyncio_default_fixture_loop_scope = function\n"
+        "addopts = -p no:hypothesispytest -p no:anyio\n"  # half of a start, and nobody here draws or uses anyio
     )
     (folder / "test_mixed.py").write_text(MIXED)
     return folder
@@ -382,6 +384,28 @@ def test_a_newcomer_runs_what_computes_and_one_real_of_everything() -> None:
         stages = [stage for stage in STAGES if "test" in stage.tiers and takes(stage, folder, marks)]
         real = marks & {"process", "spark"}
         assert len(stages) == int("smoke" in marks if real else not marks & {"full", "long"}), (folder, marks)
+
+
+@pytest.mark.parametrize(
+    ("expression", "module", "text", "expected"),
+    [
+        ("smoke and not spark and not long", "storage/test_a.py", "pytest.mark.process", True),
+        ("smoke and not spark and not long", "storage/test_a.py", "pytest.mark.smoke", False),
+        ("process and not spark", "storage/test_a.py", "", True),
+        ("process and not spark", "clusters/test_a.py", "", False),
+        ("not process and not spark", "clusters/test_a.py", "", True),
+        ("not process and not spark", "wire/test_a.py", "pytest.mark.virtual", False),
+        ("not process and not spark", "storage/test_a.py", "pytest.mark.process", False),
+        ("not long", "clusters/test_a.py", "pytest.mark.long", False),
+        ("full", "storage/test_a.py", "", False),
+        ("smoke or process", "storage/test_a.py", "", False),
+        ("", "storage/test_a.py", "", False),
+    ],
+)
+def test_a_stage_imports_no_module_whose_tests_are_not_for_it(
+    expression: str, module: str, text: str, expected: bool
+) -> None:
+    assert is_left_out(expression, ROOT / "tests" / module, lambda: text) is expected
 
 
 def test_the_first_stage_of_a_tier_waits_for_no_other() -> None:

@@ -28,14 +28,14 @@ def _fill(scenario: Scenario, topic: str, records: int, partitions: int) -> int:
 
 
 def test_copiers_move_each_record_exactly_once_over_a_clean_restart(restartable: Restartable) -> None:
-    _copied_exactly_once(restartable, PYTHON, 50_000, {})
+    _copied_exactly_once(restartable, PYTHON, 20_000, {})
 
 
 def test_java_copiers_move_each_record_exactly_once_over_a_restart_and_a_kill(restartable: Restartable) -> None:
     with skipped_without():
         for client in (java.CLIENT, java.CLIENT_3):
             client.start()
-    _copied_exactly_once(restartable, JAVA, 24_000, SLOW_START, kill=True)
+    _copied_exactly_once(restartable, JAVA, 12_000, SLOW_START, kill=True)
 
 
 def _copied_exactly_once(

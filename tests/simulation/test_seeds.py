@@ -12,11 +12,17 @@ from simulation.campaign import chunks, run_seed, run_seeds
 
 SEEDS = 200
 """`make proof-simulate` has a hundred times as many."""
+SHORT = 100
+"""Seeds of `make test`; the others are left to `make gate`."""
 TESTS = Path(__file__).parent.parent
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", chunks(0, SEEDS), ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}")
+@pytest.mark.parametrize(
+    "seeds",
+    [pytest.param(part, marks=() if part.stop <= SHORT else pytest.mark.full) for part in chunks(0, SEEDS)],
+    ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}",
+)
 def test_no_seed_shows_a_broken_promise(seeds: range) -> None:
     figures = run_seeds(seeds)
     assert not figures.failures, "\n".join(str(failure) for failure in figures.failures)

@@ -201,33 +201,36 @@ def power_loss(disk: LyingDisk, chance: random.Random) -> LyingDisk:
 
 
 @pytest.mark.parametrize("stop", [killed, power_loss])
+@pytest.mark.parametrize(
+    "second", [None, *(pytest.param(calls, marks=pytest.mark.full) for calls in (3, 11))], ids="then {}".format
+)
 async def test_deleted_segments_are_not_missed_wherever_a_stop_comes(
-    stop: Callable[[LyingDisk, random.Random], LyingDisk],
+    stop: Callable[[LyingDisk, random.Random], LyingDisk], second: int | None
 ) -> None:
+    """With a `second` stop it is stopped once more, so many calls after the start."""
     config = LogConfig(internal_segment_bytes=200, retention_ms=-1)
     whole = Logs(config=config)
     await deleting(whole, [])
     total = len(whole.fake.calls)
     assert total > 60
     for stop_at in range(total + 1):
-        for second in (None, 3, 11):
-            logs = Logs(config=config)
-            logs.fake.stop_at = stop_at
-            stages = [0]
+        logs = Logs(config=config)
+        logs.fake.stop_at = stop_at
+        stages = [0]
+        with contextlib.suppress(Stopped):
+            await deleting(logs, stages)
+        disk = stop(logs.fake, random.Random(stop_at))
+        if second is not None:
+            disk.stop_at = second
             with contextlib.suppress(Stopped):
-                await deleting(logs, stages)
-            disk = stop(logs.fake, random.Random(stop_at))
-            if second is not None:  # and once more, soon after the start
-                disk.stop_at = second
-                with contextlib.suppress(Stopped):
-                    await logs.start_again(disk)
-                    await logs.manager.checkpoint(force=True)
-                disk = stop(disk, random.Random(stop_at + 1))
-            log = await logs.start_again(disk)
-            # Whether what the power has taken was ever saved is another question (test_recovery.py).
-            assert log.failure is None or stop is power_loss, (stop_at, second, log.failure)
-            assert "missing" not in str(log.failure), (stop_at, second, log.failure)
-            assert not any("missing" in reason for reason in errors(disk.killed())), (stop_at, second)
+                await logs.start_again(disk)
+                await logs.manager.checkpoint(force=True)
+            disk = stop(disk, random.Random(stop_at + 1))
+        log = await logs.start_again(disk)
+        # Whether what the power has taken was ever saved is another question (test_recovery.py).
+        assert log.failure is None or stop is power_loss, (stop_at, second, log.failure)
+        assert "missing" not in str(log.failure), (stop_at, second, log.failure)
+        assert not any("missing" in reason for reason in errors(disk.killed())), (stop_at, second)
 
 
 async def test_a_topic_that_is_made_anew_does_not_miss_the_records_of_the_old_one() -> None:

@@ -1,7 +1,8 @@
 """The `eosin` command as a user runs it, in a process of its own, against the broker at an address.
 
-Commands that run to their end are forked from one process that has imported everything: an import each would be most of
-the time of a test. Commands that a test feeds and ends are started like any other program.
+Commands that run to their end are forked from one process that has imported what they need: an import each would be
+most of the time of a test, and to take down again what was imported most of the rest. Commands that a test feeds and
+ends are started like any other program.
 """
 
 import json
@@ -25,12 +26,18 @@ from wire import unique
 PROGRAM: Final = (sys.executable, "-m", "eosin.cli")
 
 _FORKING: Final = """
-import importlib, json, os, sys
-from eosin.cli.__main__ import main
-for name in NAMES:
-    importlib.import_module("eosin.cli." + name)
+import contextlib, gc, importlib, json, os, sys, traceback
+from eosin.cli.__main__ import COMMANDS, main
 for line in sys.stdin:
     asked = json.loads(line)
+    needed = ["eosin.cli." + name.replace("-", "_") for name in COMMANDS.keys() & {*asked["arguments"][:1]}]
+    if "EOSIN_COMMAND_CONFIG" in asked["environment"]:
+        needed += ["eosin.client.security." + name for name in ("authentication", "connection_security", "tokens")]
+    for name in needed:
+        with contextlib.suppress(ImportError):  # a command of another room, or without its extra: the child says so
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # or each child would go through all of this, and get a copy of it by that
     child = os.fork()
     if not child:
         os.environ.update(asked["environment"])
@@ -39,7 +46,20 @@ for line in sys.stdin:
             os.dup2(opened, number)
             os.close(opened)
         sys.argv = ["eosin", *asked["arguments"]]
-        sys.exit(main())
+        code = 1
+        try:
+            code = main()
+        except SystemExit as ended:
+            code = ended.code
+            if isinstance(code, str):
+                print(code, file=sys.stderr)
+                code = 1
+        except BaseException:
+            traceback.print_exc()
+        gc.collect()  # what a command has not closed complains on stderr, as at the end of a process
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code or 0)
     _, status = os.waitpid(child, 0)
     print(os.waitstatus_to_exitcode(status), flush=True)
 """
@@ -94,11 +114,9 @@ class Shell:
 
     @cached_property
     def _forking(self) -> "subprocess.Popen[str]":
-        names = "('topics', 'produce', 'consume', 'groups', 'configs')"
-        program = _FORKING.replace("NAMES", names)
         with leftovers.kept():  # it lives as long as the shell, which may be one of the session
             return subprocess.Popen(
-                [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                [sys.executable, "-c", _FORKING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
             )
 
     def run(self, *arguments: str, given: bytes = b"") -> Ended:

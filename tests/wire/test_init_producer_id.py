@@ -201,6 +201,7 @@ async def test_an_id_whose_epochs_are_used_up_goes_on_with_another_producer_id(w
     assert (await wire.fetch_committed(partition)).aborted_transactions == ()
 
 
+@pytest.mark.full
 @better_than_kafka("it takes minutes to use up the epochs", asked=False)
 async def test_a_timeout_in_the_last_epoch_is_a_clean_abort(wire: Wire) -> None:
     # Apache Kafka before 4.3 stayed in the transaction for ever (KAFKA-19367, KAFKA-20090).

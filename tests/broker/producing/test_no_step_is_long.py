@@ -99,6 +99,7 @@ async def kept_by(batch: bytes, **configs: str) -> LoopSteps:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @given(hostiles(), st.sampled_from(("producer", "gzip", "zstd", "lz4", "snappy", "uncompressed")))
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 async def test_no_batch_keeps_the_event_loop_for_long(hostile: Hostile, compression_type: str) -> None:

@@ -319,7 +319,7 @@ async def kept_by(broker: GuardedBroker, who: str, key: ApiKey, version: int | N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("who", [ADMIN, MALLORY])
+@pytest.mark.parametrize("who", [ADMIN, pytest.param(MALLORY, marks=pytest.mark.full)])
 @pytest.mark.parametrize("case", CASES)
 async def test_a_request_of_very_many_items_keeps_the_event_loop_for_milliseconds(case: str, who: str) -> None:
     key, version, make = CASES[case]

@@ -10,14 +10,18 @@ from model_checker.replication.search import Search
 from model_checker.replication.values import Bounds
 from model_checker.replication.words import tell
 
+_LARGE = {"fencing", SMALL[-1].name}
+"""Left to `make gate`; the others belong to `make test`."""
+
 
 def _configurations() -> list[object]:
-    """All but the largest, which is left to `make gate`, belong to `make test`."""
-    quick, *slow, largest = SMALL
+    quick, *slow = SMALL
     return [
         quick,
-        *(pytest.param(bounds, marks=pytest.mark.slow) for bounds in slow),
-        pytest.param(largest, marks=(pytest.mark.slow, pytest.mark.full)),
+        *(
+            pytest.param(bounds, marks=(pytest.mark.slow, *([pytest.mark.full] if bounds.name in _LARGE else [])))
+            for bounds in slow
+        ),
     ]
 
 

@@ -14,27 +14,26 @@ from simulation.cluster.plan import CUT_DELETION, LONG_CUT
 from simulation.cluster.planted import CLUSTER_BUGS, CLUSTER_ONLY
 from simulation.planted import Bug
 
-SHORT = 16
+SHORT = 8
 """Seeds of `make test`; the others are left to `make gate`."""
 SEEDS = 48
 """`make proof-simulate-cluster` has a hundred times as many."""
 CHUNK = 8
-SHORT_BUGS = 3
+SHORT_BUGS = 6
 """`make test` plants one bug of so many; the others are left to `make gate`."""
 
 
+def seeds(count: int, *, each: int, short: int) -> pytest.MarkDecorator:
+    """So many seeds, `each` to a test; those from `short` on are left to `make gate`."""
+    parts = [range(0, short), *(range(first, min(first + each, count)) for first in range(short, count, each))]
+    return pytest.mark.parametrize(
+        "seeds",
+        [pytest.param(part, id=f"{part[0]}-{part[-1]}", marks=pytest.mark.full if part[0] else ()) for part in parts],
+    )
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "seeds",
-    [
-        pytest.param(
-            range(first, first + CHUNK),
-            id=f"{first}-{first + CHUNK - 1}",
-            marks=() if first + CHUNK <= SHORT else pytest.mark.full,
-        )
-        for first in range(0, SEEDS, CHUNK)
-    ],
-)
+@seeds(SEEDS, each=CHUNK, short=SHORT)
 def test_no_seed_shows_a_cluster_that_breaks_its_promises(seeds: range) -> None:
     figures = run_seeds(seeds, of_cluster=True)
     assert not figures.failures, "\n".join(str(failure) for failure in figures.failures)
@@ -49,22 +48,25 @@ def test_brokers_that_come_back_with_empty_disks_lose_nothing_that_was_acknowled
 
 
 @pytest.mark.slow
-def test_power_that_two_of_three_machines_lose_at_once_takes_nothing_that_was_acknowledged() -> None:
-    figures = run_seeds(range(8), of_cluster=True, only="power all but one")
+@seeds(8, each=CHUNK, short=2)
+def test_power_that_two_of_three_machines_lose_at_once_takes_nothing_that_was_acknowledged(seeds: range) -> None:
+    figures = run_seeds(seeds, of_cluster=True, only="power all but one")
     assert not figures.failures, "\n".join(str(failure) for failure in figures.failures)
     assert figures.counts["faults of kind power all but one"] > 0
 
 
 @pytest.mark.slow
-def test_what_brokers_gave_up_in_a_long_cut_ends_no_later_transaction() -> None:
-    figures = run_seeds(range(4), of_cluster=True, only=LONG_CUT)
+@seeds(4, each=CHUNK, short=2)
+def test_what_brokers_gave_up_in_a_long_cut_ends_no_later_transaction(seeds: range) -> None:
+    figures = run_seeds(seeds, of_cluster=True, only=LONG_CUT)
     assert not figures.failures, "\n".join(str(failure) for failure in figures.failures)
     assert figures.counts["faults of kind long cut"] > 0
 
 
 @pytest.mark.slow
-def test_a_deletion_that_a_broker_gave_up_deletes_nothing_that_was_made_since() -> None:
-    figures = run_seeds(range(4), of_cluster=True, only=CUT_DELETION)
+@seeds(4, each=CHUNK, short=2)
+def test_a_deletion_that_a_broker_gave_up_deletes_nothing_that_was_made_since(seeds: range) -> None:
+    figures = run_seeds(seeds, of_cluster=True, only=CUT_DELETION)
     assert not figures.failures, "\n".join(str(failure) for failure in figures.failures)
     assert figures.counts["faults of kind cut deletion"] > 0
     assert figures.counts["topics deleted"] > 0
@@ -72,7 +74,11 @@ def test_a_deletion_that_a_broker_gave_up_deletes_nothing_that_was_made_since() 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "missing", [coordination_bugs.given_up_requests_arrive, coordination_bugs.older_connections_taken]
+    "missing",
+    [
+        coordination_bugs.given_up_requests_arrive,
+        pytest.param(coordination_bugs.older_connections_taken, marks=pytest.mark.full),
+    ],
 )
 def test_each_end_of_a_link_alone_keeps_late_markers_out(missing: Bug) -> None:
     """Of the seeds that show what happens without both."""
