@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 _SEEDS: Final = 2**32
 _ANY_LUCK: Final = random.Random()
-"""That of all disks without a seed: each generator of its own has 2.5 KB."""
+"""The luck of all disks without a seed: each generator of its own has 2.5 KB."""
 CLOSE_S: Final = 2.0
 """Longest time that a close may take."""
 _TURNS: Final = 100
