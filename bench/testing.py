@@ -17,12 +17,14 @@ from typing import Final
 from confluent_kafka import Producer
 
 from bench.report import Row, percentile
+from eosin.lab.operations import Operations
 from eosin.testing import Broker, ProcessBroker
 
 GROUP: Final = "Brokers for tests"
 _MS: Final = 1000
 _PAGE_KIB: Final = os.sysconf("SC_PAGE_SIZE") / 1024
 _MANY: Final = 50
+_TIMERS: Final = 1000
 _SUITE: Final = """
 import pytest
 from confluent_kafka import Producer
@@ -80,6 +82,40 @@ def _transactions(count: int) -> list[Row]:
         Row(GROUP, "a test's part of librdkafka: a first transaction; p50", percentile(of_client, 0.5), "ms"),
         Row(GROUP, "the same, mean", sum(of_client) / count, "ms"),
         Row(GROUP, "of which took over 0.4 s, waiting for its own timer", sum(each > 400 for each in of_client), ""),
+    ]
+
+
+async def _start_timers(operations: Operations, count: int) -> None:
+    """Have so many timers come due one millisecond after the other."""
+    clock = operations._clock
+    for number in range(count):
+        clock.call_later(number + 1, _come_due)
+
+
+def _come_due() -> None:
+    """Nothing more: the figure is the clock's own."""
+
+
+def _moves(count: int) -> list[Row]:
+    """Time that passes, crashes and restores of a broker that has a topic."""
+    advances, crashes, restores = [], [], []
+    with Broker(topics=["orders"]) as broker:
+        snapshot = broker.snapshot()
+        for _ in range(count):
+            broker.call(_start_timers, _TIMERS)
+            began = time.perf_counter()
+            broker.clock.advance(ms=_TIMERS)
+            advanced = time.perf_counter()
+            broker.crash()
+            crashed = time.perf_counter()
+            broker.restore(snapshot)
+            restores.append((time.perf_counter() - crashed) * _MS)
+            crashes.append((crashed - advanced) * _MS)
+            advances.append((advanced - began) * _MS)
+    return [
+        Row(GROUP, "an advance past 1,000 timers, p50", percentile(advances, 0.5), "ms", budget=10),
+        Row(GROUP, "a crash, until it serves again; p50", percentile(crashes, 0.5), "ms", budget=15),
+        Row(GROUP, "a restore, until it serves; p50", percentile(restores, 0.5), "ms", budget=3),
     ]
 
 
@@ -160,6 +196,7 @@ def run(quick: bool = False) -> list[Row]:
         Row(GROUP, "a broker in a process", percentile([_process_start() for _ in range(processes)], 0.5), "ms"),
         *_lives(50 if quick else 500),
         *_memory(),
+        *_moves(5 if quick else 50),
         *_transactions(20 if quick else 200),
         *_suite(100 if quick else 1000),
     ]

@@ -134,10 +134,11 @@ class LocalMarkers:
         waiting: list[tuple[MarkerKey, Awaitable[ErrorCode]]] = []
         offsets: list[tuple[MarkerKey, Marker]] = []
         now_ms = self._clock.now_ms()
-        turn = _Turn(self._clock)
+        is_short = len(markers) == 1 and len(markers[0].partitions) <= FEW_MARKERS  # as nearly all are
+        turn = None if is_short else _Turn(self._clock)
         for each in markers:
             for partition in each.partitions:
-                if turn.is_over():
+                if turn is not None and turn.is_over():
                     await next_turn()
                     check_order()
                 key = (each.marker.producer_id, partition)

@@ -420,12 +420,14 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._flush()
         if self._decoder.complete is not None and not (frames and (self._write_blocked or self._pause)):
             self._decoder.begun()
-        if not frames:
-            if not self._exchanges or (self._fetch.task is not None and len(self._exchanges) == 1):
-                self._decoder.release()  # nothing of a Fetch views its frame
-        elif self._may_begin():
-            self._schedule_begin()
-        if frames or not self._reading:
+        if frames:
+            if self._may_begin():
+                self._schedule_begin()
+            self._steer_reading()
+            return
+        if not self._exchanges or (self._fetch.task is not None and len(self._exchanges) == 1):
+            self._decoder.release()  # nothing of a Fetch views its frame
+        if not self._reading:
             self._steer_reading()
 
     def _may_begin(self) -> bool:

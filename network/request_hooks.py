@@ -124,6 +124,11 @@ class RequestHooks:
     """Sees every request begin and end. Override what is needed; `begun` and `handled` may raise `CloseConnection`, and
     in a broker that is in use they wait only for their next turn in a request of many items (`many_items.py`)."""
 
+    @property
+    def is_idle(self) -> bool:
+        """True while `begun`, `handled` and `responded` would do nothing: whoever calls often may leave them out."""
+        return False
+
     def connected(self, link: "ClientLink") -> None:
         """A client is connected."""
 

@@ -46,7 +46,8 @@ class TopicPartition(NamedTuple):
 def in_order(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     """The partitions by topic and number. In two passes, since to compare one thing of each is three times as fast, and
     a transaction may have 50,000."""
-    return sorted(sorted(partitions, key=itemgetter(1)), key=itemgetter(0))
+    named = list(partitions)
+    return named if len(named) < 2 else sorted(sorted(named, key=itemgetter(1)), key=itemgetter(0))
 
 
 class ProducerIdAndEpoch(NamedTuple):

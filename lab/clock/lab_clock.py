@@ -54,8 +54,8 @@ class LabClock:
     @property
     def work(self) -> tuple[int, int]:
         """A value that changes with each timer that anybody starts; its second number is the calls that are due."""
-        both = (self.line, self.session_line)
-        return sum(each.made for each in both), sum(each.soon for each in both)
+        line, sessions = self.line, self.session_line
+        return line.made + sessions.made, line.soon + sessions.soon
 
     # Clock
 
@@ -65,7 +65,7 @@ class LabClock:
         return self.line.now_ms + self._ahead_ms
 
     def now_ms(self) -> int:
-        return int(self.precise_ms + _ROUNDING_MS)
+        return int(self.line.now_ms + self._ahead_ms + _ROUNDING_MS)
 
     def elapsed_ms(self) -> int:
         return int(self.line.now_ms)

@@ -38,7 +38,9 @@ class LabTimer:
         """The task that sleeps until then."""
 
     def __lt__(self, other: "LabTimer") -> bool:
-        return (self.due_ms, self._order) < (other.due_ms, other._order)
+        if self.due_ms != other.due_ms:  # without the tuples: a queue compares often
+            return self.due_ms < other.due_ms
+        return self._order < other._order
 
     @property
     def name(self) -> str:

@@ -56,7 +56,7 @@ class _HeldTarget:
         if self._after_ms:
             await asyncio.sleep(self._after_ms / 1000)
         points = self._points
-        if not (self._begun or any(points.watches(each) for each in (PREPARED, MARKER, COMPLETE))):
+        if not (self._begun or points.watches(PREPARED) or points.watches(MARKER) or points.watches(COMPLETE)):
             return await self._target.write_markers(markers)
         answers: dict[tuple[int, TopicPartition], ErrorCode] = {}
         for each in markers:

@@ -4,7 +4,7 @@ Always true: it lies only as a test has said, or as its seed has it at a loss of
 """
 
 import random
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Final, Self
 
@@ -32,7 +32,7 @@ class LabDisk(LyingDisk):
         super().__init__(now_ms, sector_bytes=sector_bytes, root=root, top=top)
         self.luck: Final = chance
         self.forgets = True
-        self.counts: Counter[tuple[str, str]] = Counter()
+        self.counts: defaultdict[tuple[str, str], int] = defaultdict(int)
         """Calls that have changed or synced something, by call and path."""
         self.made = 0
         """Their number."""
@@ -56,7 +56,8 @@ class LabDisk(LyingDisk):
         """Raises OSError if a call meets a fault."""
         if call == "read" and self.watch is not None:
             self.watch(call, path)
-        super().meets(call, path)
+        if self.faults:
+            super().meets(call, path)
 
     def fault(self, call: str, path: str) -> Fault | None:
         """The fault that a call meets: each one as often as it says, for reads too."""

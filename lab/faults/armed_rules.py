@@ -264,6 +264,8 @@ class ArmedRules:
 
     def watches(self, point: str) -> bool:
         """True if a rule may fire there."""
+        if not self._rules:  # each call of the disk comes by
+            return False
         return any(each.point == point for each in self._rules.values())
 
     def reached(self, arrival: Arrival) -> Awaitable[None] | None:
@@ -295,6 +297,11 @@ class FaultHooks(RequestHooks):
         self._rules: Final = rules
         self._refused: set[ObservedRequest] = set()
         """Requests that a rule has refused: they are not executed."""
+
+    @property
+    def is_idle(self) -> bool:
+        """True while there is no rule."""
+        return not (self._rules or self._refused)
 
     async def begun(self, observed: ObservedRequest) -> RequestVerdict | None:
         """The point `request`."""

@@ -74,7 +74,8 @@ class RecordingHooks(RequestHooks):
                 self._released(link)
             number = self._recording.began(key, version, observed.request, link.current(observed))
             link.begun[observed.number] = number, observed
-        return None if self._inner is None else await self._inner.begun(observed)
+        inner = self._inner
+        return None if inner is None or inner.is_idle else await inner.begun(observed)
 
     def waits(self, observed: ObservedRequest) -> None:
         """Nothing to record."""
@@ -83,7 +84,7 @@ class RecordingHooks(RequestHooks):
 
     async def handled(self, observed: ObservedRequest, response: Any) -> Any:
         """Record that it was executed, if a fault ends its connection now."""
-        if self._inner is None:
+        if self._inner is None or self._inner.is_idle:
             return response
         try:
             return await self._inner.handled(observed, response)
@@ -94,7 +95,7 @@ class RecordingHooks(RequestHooks):
 
     def responded(self, observed: ObservedRequest) -> None:
         """Record its end: its response goes to its client, unless a fault keeps it."""
-        if self._inner is not None:
+        if self._inner is not None and not self._inner.is_idle:
             self._inner.responded(observed)
         link = self._open.get(observed.link)
         number = 0 if link is None else link.begun.pop(observed.number, (0, None))[0]

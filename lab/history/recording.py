@@ -25,7 +25,7 @@ LEVELS: Final = (OFF, PROTOCOL, FULL)
 MOST_TEXT: Final = 2000
 """Characters of a request at the level `full`."""
 
-_Raw = tuple[int, int, int, str, int, int, str, int, RequestFacts, str, str]
+_Raw = tuple[int, int, int, str, int, int, ApiKey | None, int, RequestFacts, str, str]
 """An `Occurrence` as it is kept: number, stopwatch, time, what, request, number of the link, API, version, facts, code
 and rule."""
 _API: Final = 6
@@ -90,7 +90,7 @@ class Recording:
     ) -> int:
         """Add an event; its number. `request` is that of the event with which its request began."""
         facts = transactional_id, group, tuple(islice(partitions, MOST_PARTITIONS)), detail
-        return self._add(what, request, link, "" if api is None else spelled(api), -1, facts, code, rule)
+        return self._add(what, request, link, api, -1, facts, code, rule)
 
     def began(self, key: ApiKey, version: int, request: Any, link: LinkSeen) -> int:
         """Add the beginning of a request; its number. `link` is kept as the newest of its number."""
@@ -100,22 +100,33 @@ class Recording:
         number = link.link
         if self._links.get(number) is not link:
             self._keep_link(link)
-        return self._add(ASKED, self.last + 1, number, spelled(key), version, facts, "", "")
+        self.last = begun = self.last + 1  # as in `_add`: every request comes by, and a call takes its time
+        self._events.append((begun, stopwatch_ns(), self._now_ms(), ASKED, begun, number, key, version, facts, "", ""))
+        if self._waiting:
+            self._wake()
+        return begun
 
     def ended(
         self, request: int, link: int, key: ApiKey, response: Any, *, rule: str = "", what: str = ANSWERED
     ) -> int:
         """Add the end of a request; the number of that event."""
-        return self._add(what, request, link, spelled(key), -1, _NO_FACTS, first_error(response), rule)
+        self.last = number = self.last + 1  # as in `_add`
+        code = first_error(response)
+        self._events.append(
+            (number, stopwatch_ns(), self._now_ms(), what, request, link, key, -1, _NO_FACTS, code, rule)
+        )
+        if self._waiting:
+            self._wake()
+        return number
 
     def connected(self, link: LinkSeen) -> int:
         """Add a connection."""
         self._keep_link(link)
-        return self._add(CONNECTED, 0, link.link, "", -1, _NO_FACTS, "", "")
+        return self._add(CONNECTED, 0, link.link, None, -1, _NO_FACTS, "", "")
 
     def disconnected(self, link: int) -> int:
         """Add the end of a connection."""
-        return self._add(CLOSED, 0, link, "", -1, _NO_FACTS, "", "")
+        return self._add(CLOSED, 0, link, None, -1, _NO_FACTS, "", "")
 
     def _keep_link(self, link: LinkSeen) -> None:
         self._links[link.link] = link
@@ -123,7 +134,15 @@ class Recording:
             del self._links[next(iter(self._links))]
 
     def _add(
-        self, what: str, request: int, link: int, api: str, version: int, facts: RequestFacts, code: str, rule: str
+        self,
+        what: str,
+        request: int,
+        link: int,
+        api: ApiKey | None,
+        version: int,
+        facts: RequestFacts,
+        code: str,
+        rule: str,
     ) -> int:
         self.last = number = self.last + 1
         self._events.append(
@@ -137,7 +156,7 @@ class Recording:
 
     def occurrences(self, since: int = 0, *, apis: Collection[str] = ()) -> list[Occurrence]:
         """The events that are kept, of a higher number than `since`; with `apis` those of their requests alone."""
-        return [self._occurrence(raw) for raw in self._since(since) if not apis or raw[_API] in apis]
+        return [self._occurrence(raw) for raw in self._since(since) if not apis or _spelled(raw[_API]) in apis]
 
     def last_occurrences(self, count: int) -> list[Occurrence]:
         """The last events, oldest first."""
@@ -161,7 +180,7 @@ class Recording:
             what,
             request,
             None if not link else self._links.get(link) or LinkSeen(link),
-            api,
+            _spelled(api),
             version,
             transactional_id or "",
             group or "",
@@ -196,6 +215,10 @@ class Recording:
         for each in waiting:
             if not each.done():
                 each.set_result(None)
+
+
+def _spelled(api: ApiKey | None) -> str:
+    return "" if api is None else spelled(api)
 
 
 def _with_text(facts: RequestFacts, key: ApiKey, request: Any) -> RequestFacts:

@@ -140,9 +140,8 @@ def validate_quickly(
     except (BudgetSpent, TooLarge):
         return None
     finally:
-        budget.left += given - allowed
-        if budget.left < given - allowed:
-            budget.left = given - allowed
+        left = budget.left
+        budget.left = given - allowed + (left if left > 0 else 0)
 
 
 def _quick_recompression(config: LogConfig, header: BatchHeader) -> int:
