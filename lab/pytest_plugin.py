@@ -87,16 +87,23 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = outcome.get_result()  # type: ignore[attr-defined]
     if "eosin.lab.broker_api" not in sys.modules:
         return
-    arguments = getattr(item, "funcargs", {})
-    brokers = [arguments[name] for name in FIXTURES if name in arguments] + item.stash.get(_extra, [])
+    by_fixture = _brokers_of(item)
+    brokers = [*by_fixture.values(), *item.stash.get(_extra, [])]
     if report.when == "call" and report.passed:
-        own = brokers if FIXTURES[0] in arguments else item.stash.get(_extra, [])
-        complaints = _complaints(own)
+        complaints = _complaints(brokers if FIXTURES[0] in by_fixture else item.stash.get(_extra, []))
         if complaints:
             report.outcome, report.longrepr = "failed", "\n".join(complaints)
     _add_sections(item, report, brokers)
     if report.when == "call" and report.failed:
         _complaints(brokers, dismiss=True)
+
+
+def _brokers_of(item: pytest.Item) -> "dict[str, BrokerApi]":
+    """The brokers of a test by the fixture: a fixture of the same name may be another's."""
+    from eosin.lab.broker_api import BrokerApi  # there since there were brokers
+
+    arguments = getattr(item, "funcargs", {})
+    return {name: arguments[name] for name in FIXTURES if isinstance(arguments.get(name), BrokerApi)}
 
 
 def _for_the_caller(raised: "pytest.ExceptionInfo[BaseException]") -> "pytest.ExceptionInfo[BaseException]":

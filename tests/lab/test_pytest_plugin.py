@@ -3,12 +3,13 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from waiting import HANG_S
 
 from eosin.lab.broker import Broker
-from eosin.lab.pytest_plugin import _report_of
+from eosin.lab.pytest_plugin import _brokers_of, _report_of
 from eosin.lab.report import MOST, report_of
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -230,3 +231,7 @@ def test_loading_the_plugin_imports_nothing_of_eosin() -> None:
         "eosin.lab",
         "eosin.lab.pytest_plugin",
     ]
+
+
+def test_a_fixture_of_the_same_name_may_be_anothers() -> None:
+    assert _brokers_of(SimpleNamespace(funcargs={"eosin": object(), "other": 1})) == {}  # type: ignore[arg-type]

@@ -100,6 +100,7 @@ async def test_other_coordinators_have_an_order_of_their_own_and_operators_have_
 
 async def test_a_long_request_stops_where_a_newer_connection_has_overtaken_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_markers, "MARKERS_AT_ONCE", 1)
+    monkeypatch.setattr(local_markers, "FEW_MARKERS", 0)
     broker = await in_a_transaction(partitions=2)
     late = broker.begin(MARKERS, request(partitions=2), 2, client_id=EOSIN, connection=OLDER)
     assert not is_open(broker, 0)

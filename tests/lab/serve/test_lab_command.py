@@ -45,10 +45,9 @@ def test_a_wrong_option_is_refused_in_a_sentence(
     assert capsys.readouterr().err.strip() == f"eosin lab: {said}"
 
 
-def test_a_first_word_leads_to_another_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(command.OTHERS, "serve", "eosin.lab.serve.command")
-    with pytest.raises(SystemExit):
-        command.main(["serve", "--help"])
+def test_a_first_word_leads_to_another_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["scenarios", "lost-commit-answer"]) == 0
+    assert "A transaction is committed, and the application is not told." in capsys.readouterr().out
 
 
 def test_the_command_of_the_compose_file_is_understood() -> None:
