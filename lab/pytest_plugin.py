@@ -81,7 +81,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """Fail a test whose faults never happened, and say of a failed test how its brokers are."""
-    if call.excinfo is not None and "eosin.lab.broker_api" in sys.modules:
+    if call.when == "call" and call.excinfo is not None and "eosin.lab.broker_api" in sys.modules:
         call.excinfo = _for_the_caller(call.excinfo)
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]

@@ -141,7 +141,7 @@ def test_a_failure_tells_of_its_brokers(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(failed=2, errors=2)
     result.stdout.fnmatch_lines(
         [
-            '*LabError: there is no option of a broker "topcs"; did you mean topics?*',
+            '*Error: there is no option of a broker "topcs"; did you mean topics?*',
             "*LabError: unknown setting 'log.segment.byte'; did you mean log.segment.bytes?*",
             "*- Eosin -*",
             "broker 127.0.0.1:*, seed *",
