@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, Type
 
 from eosin.lab import client_settings
 from eosin.lab.broker_api import READ_COMMITTED, topic_configs
-from eosin.lab.common.errors import LabError
+from eosin.lab.common.errors import noted_on
 from eosin.lab.common.limits import WAIT_S, WaitLimit
 from eosin.lab.common.values import (
     AbortedRange,
@@ -62,12 +62,8 @@ class AsyncBrokerApi(AsyncVerdicts):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
+        with noted_on(error):
             await self.close()
-        except LabError as complaint:
-            if error is None:
-                raise
-            error.add_note(str(complaint))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.bootstrap}>"

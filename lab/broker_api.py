@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from eosin.lab import client_settings
-from eosin.lab.common.errors import LabError
+from eosin.lab.common.errors import LabError, noted_on
 from eosin.lab.common.limits import WAIT_S, WaitLimit
 from eosin.lab.common.values import (
     AbortedRange,
@@ -66,12 +66,8 @@ class BrokerApi(Verdicts):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
+        with noted_on(error):
             self.close()
-        except LabError as complaint:
-            if error is None:
-                raise
-            error.add_note(str(complaint))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.bootstrap}>"

@@ -1,9 +1,10 @@
 """`BrokerClock` and `AsyncBrokerClock`: the clock of a broker as a test sees it."""
 
 import math
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from eosin.lab.clock.values import Advanced, Due
+from eosin.lab.clock.values import Advanced, ClockState, Due
 from eosin.lab.common.errors import LabError
 from eosin.lab.operations import Operations
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from eosin.lab.broker_api import BrokerApi
 
 MOST_SHOWN: Final = 10
+_Clock = TypeVar("_Clock", "BrokerClock", "AsyncBrokerClock")
 
 
 class BrokerClock:
@@ -70,16 +72,14 @@ class BrokerClock:
     def share(self, other: "BrokerClock") -> None:
         """Make this and another broker's clock one: the earlier one advances to the later one, and whatever is done to
         one of them from now on is done to the other, first to this one. Raises LabError."""
-        check_kind(self, other)
-        joined = self._shared + [each for each in other._shared if each not in self._shared]
+        joined = _joined(self, other)
         rate = self._broker.call(Operations.clock_state).rate
         for each in joined:
             each._shared = joined
         self.freeze()
         states = [each._broker.call(Operations.clock_state) for each in joined]
-        latest_ms = math.ceil(max(each.precise_ms for each in states))
-        for each, state in zip(joined, states, strict=True):
-            each._broker.call(Operations.advance, latest_ms - state.precise_ms, False)
+        for each, behind_ms in zip(joined, _behind_ms(states), strict=True):
+            each._broker.call(Operations.advance, behind_ms, False)
         if rate:
             self.flow(rate)
 
@@ -139,16 +139,14 @@ class AsyncBrokerClock:
     async def share(self, other: "AsyncBrokerClock") -> None:
         """Make this and another broker's clock one: the earlier one advances to the later one, and whatever is done to
         one of them from now on is done to the other, first to this one. Raises LabError."""
-        check_kind(self, other)
-        joined = self._shared + [each for each in other._shared if each not in self._shared]
+        joined = _joined(self, other)
         rate = (await self._broker.call(Operations.clock_state)).rate
         for each in joined:
             each._shared = joined
         await self.freeze()
         states = [await each._broker.call(Operations.clock_state) for each in joined]
-        latest_ms = math.ceil(max(each.precise_ms for each in states))
-        for each, state in zip(joined, states, strict=True):
-            await each._broker.call(Operations.advance, latest_ms - state.precise_ms, False)
+        for each, behind_ms in zip(joined, _behind_ms(states), strict=True):
+            await each._broker.call(Operations.advance, behind_ms, False)
         if rate:
             await self.flow(rate)
 
@@ -165,10 +163,17 @@ def checked_deadline(deadline: int | None) -> int:
     return deadline
 
 
-def check_kind(one: object, other: object) -> None:
-    """Raise LabError unless both are clocks of the same kind."""
+def _joined(one: _Clock, other: _Clock) -> list[_Clock]:
+    """The clocks that move together when these do. Raises LabError unless both are clocks of the same kind."""
     if type(one) is not type(other):
         raise LabError(
             f"{type(one).__name__}.share needs another {type(one).__name__}, not {type(other).__name__}:"
             " clock.share(other.clock)"
         )
+    return one._shared + [each for each in other._shared if each not in one._shared]
+
+
+def _behind_ms(states: Sequence[ClockState]) -> list[float]:
+    """The time by which each clock is behind the one that is furthest."""
+    latest_ms = math.ceil(max(each.precise_ms for each in states))
+    return [latest_ms - each.precise_ms for each in states]

@@ -2,12 +2,24 @@
 `EosinAssertion`: a broker is not as a test says."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 
 class LabError(Exception):
     """A wrong argument, or a broker that is closed, paused, gone, or another process's."""
+
+
+@contextmanager
+def noted_on(error: BaseException | None) -> Iterator[None]:
+    """At the end of a `with` in which `error` was raised, its complaint is a note on that; without one it is raised."""
+    try:
+        yield
+    except LabError as complaint:
+        if error is None:
+            raise
+        error.add_note(str(complaint))
 
 
 class EosinAssertion(AssertionError):

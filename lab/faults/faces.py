@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from eosin.lab.common.callers import AsyncCaller, Caller
-from eosin.lab.common.errors import LabError
+from eosin.lab.common.errors import LabError, noted_on
 from eosin.lab.common.limits import WAIT_S, WaitLimit
 from eosin.lab.faults.armed import Function
 from eosin.lab.faults.operations import FaultOperations
@@ -69,12 +69,8 @@ class Rule(Conditions):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
+        with noted_on(error):
             self.remove()
-        except LabError as complaint:
-            if error is None:
-                raise
-            error.add_note(str(complaint))
 
     def __repr__(self) -> str:
         return f"<Rule {self.id}>"
@@ -209,12 +205,8 @@ class AsyncArming(Conditions):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._rule is not None
-        try:
+        with noted_on(error):
             await self._rule.remove()
-        except LabError as complaint:
-            if error is None:
-                raise
-            error.add_note(str(complaint))
 
 
 class AsyncFaultDraft(Conditions, ActionWords[AsyncArming]):

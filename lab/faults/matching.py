@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Protocol
 
+from eosin.lab.common.patterns import fit_patterns
 from eosin.lab.faults.rules import Match
 from eosin.lab.faults.topics import Key, partitions_in
 from eosin.lab.history.requests import spelled
@@ -184,7 +185,7 @@ def fits_arrival(match: Match, arrival: Arrival) -> bool:
         (match.call, arrival.call),
         (match.path, arrival.path),
     )
-    if not all(pattern is None or fnmatchcase(text or "", pattern) for pattern, text in texts):
+    if not fit_patterns(texts):
         return False
     if match.producer_epoch is not None and match.producer_epoch != arrival.producer_epoch:
         return False

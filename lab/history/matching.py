@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from eosin.lab.common.errors import LabError, UnknownError, unknown
+from eosin.lab.common.patterns import fit_patterns
 from eosin.lab.history.occurrences import SeenRequest
 from eosin.lab.history.requests import spelled
 from eosin.protocol.errors import ErrorCode
@@ -53,7 +54,7 @@ class RequestMatch(msgspec.Struct, frozen=True, omit_defaults=True):
             (self.client_id, "" if link is None else link.client_id),
             (self.software, "" if link is None else link.software),
         )
-        if not all(wanted is None or fnmatchcase(text, wanted) for wanted, text in texts):
+        if not fit_patterns(texts):
             return False
         if self.topic is None and self.partition is None:
             return True

@@ -20,8 +20,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class ThreadHost(AsyncBrokerApi):
-    """The broker as it is called from the loop of HTTP."""
+class _Host(AsyncBrokerApi):
+    """The broker of the control API."""
 
     def __init__(self, held: ThreadedBroker) -> None:
         self._held: Final = held
@@ -35,6 +35,10 @@ class ThreadHost(AsyncBrokerApi):
     def warnings(self) -> list[str]:
         """The last warnings in the broker's log."""
         return self._held.warnings
+
+
+class ThreadHost(_Host):
+    """The broker as it is called from the loop of HTTP."""
 
     async def call(
         self, operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
@@ -47,21 +51,8 @@ class ThreadHost(AsyncBrokerApi):
             raise RefusedError(str(refused)) from None
 
 
-class LoopHost(AsyncBrokerApi):
+class LoopHost(_Host):
     """The same broker as it is called in its own loop: nothing comes between two calls that need no wait."""
-
-    def __init__(self, held: ThreadedBroker) -> None:
-        self._held: Final = held
-
-    @property
-    def bootstrap(self) -> str:
-        """HOST:PORT, for `bootstrap.servers`."""
-        return self._held.broker.bootstrap
-
-    @property
-    def warnings(self) -> list[str]:
-        """The last warnings in the broker's log."""
-        return self._held.warnings
 
     async def call(
         self, operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs

@@ -1,12 +1,12 @@
 """The paths that tell what has happened, wait for what comes, and judge."""
 
-from fnmatch import fnmatchcase
 from typing import Any, Final
 
 import msgspec
 
 from eosin.lab.common.errors import EosinAssertion, LabError
 from eosin.lab.common.limits import WaitLimit
+from eosin.lab.common.patterns import fit_patterns
 from eosin.lab.history.matching import match_in
 from eosin.lab.history.occurrences import Occurrence, SeenRequest
 from eosin.lab.http.endpoint import ControlPath
@@ -45,7 +45,7 @@ class HistoryQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             (self.code, event.code),
             (self.rule, event.rule),
         )
-        return all(wanted is None or fnmatchcase(text, wanted) for wanted, text in pairs)
+        return fit_patterns(pairs)
 
 
 class RequestQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

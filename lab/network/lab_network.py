@@ -6,12 +6,12 @@ nor closed, until it gives up or the network heals, and then everything arrives 
 
 import asyncio
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from eosin.lab.common.errors import LabError, unknown
+from eosin.lab.common.patterns import fit_patterns
 from eosin.model.close_connection import CloseConnection
 from eosin.network.link import RST
 from eosin.network.request_hooks import ObservedRequest, RequestHooks, RequestVerdict
@@ -34,12 +34,12 @@ class LinkMatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def fits(self, link: "ClientLink") -> bool:
         """True for a connection of these clients."""
         pairs = (
-            (self.client_id, link.client_id or ""),
+            (self.client_id, link.client_id),
             (self.software, link.software[0]),
             (self.peer, link.peer),
             (self.listener, link.listener),
         )
-        return all(wanted is None or fnmatchcase(text, wanted) for wanted, text in pairs)
+        return fit_patterns(pairs)
 
 
 def link_match(fields: dict[str, Any]) -> LinkMatch:

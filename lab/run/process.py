@@ -18,6 +18,8 @@ import msgspec
 from eosin.lab.common.errors import LabError
 
 LAST_LINES: Final = 20
+LINE_CHARS: Final = 500
+"""So much is shown of each."""
 TERM_S: Final = 10.0
 """Time that it has after SIGTERM before SIGKILL."""
 _BACKOFF_S: Final = 0.2
@@ -60,6 +62,7 @@ class Supervised:
         self._most: Final = restarts
         self.exits: Final[list[Exit]] = []
         self._process: subprocess.Popen[bytes] | None = None
+        self._killed: subprocess.Popen[bytes] | None = None
         self._changing: Final = threading.Condition()
         self._is_wanted = False
         self._thread: threading.Thread | None = None
@@ -116,9 +119,7 @@ class Supervised:
                 lines = log.read().decode(errors="replace").splitlines()
         except OSError:
             return ()
-        return tuple(lines[-LAST_LINES:])
-
-    _killed: subprocess.Popen[bytes] | None = None
+        return tuple(each if len(each) <= LINE_CHARS else f"{each[:LINE_CHARS]}..." for each in lines[-LAST_LINES:])
 
     def _launch(self) -> None:
         with self._log.open("ab") as log:
