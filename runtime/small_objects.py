@@ -40,10 +40,8 @@ class SmallObjects:
         self._at_first = 0
 
     def enable(self) -> None:
-        """Let `from_malloc` have an effect where the interpreter has such arenas: the process is a broker's own, and has
-        no other thread yet."""
+        """Let `from_malloc` have an effect where the interpreter has such arenas: the process is a broker's own."""
         self._is_enabled = True
-        _keep_one_heap()
         self._at_first = self._blocks()
 
     @property
@@ -120,13 +118,15 @@ def _switch_of_this_interpreter() -> Callable[[bool], None]:
     return switch
 
 
-def _keep_one_heap() -> None:
-    """Let glibc give threads no heaps of their own. `malloc_trim` passes over the end of such a heap, and each large
-    block that is freed raises the size from which on glibc gives that back by itself: threads that had decoded long
-    names kept 28 MiB of free memory each."""
+def keep_one_heap() -> None:
+    """Let glibc give no thread that begins from now on a heap of its own. `malloc_trim` passes over the end of such a
+    heap, and each large block that is freed raises the size from which on glibc gives that back by itself: threads that
+    had decoded long names kept 28 MiB of free memory each."""
+    if sys.platform != "linux":
+        return
     import ctypes
 
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_ARENA_MAX, 1)
 

@@ -96,7 +96,7 @@ assert len(set(map(id, again))) == 1000
 NAMES = """
 import ctypes, sys
 from concurrent.futures import ThreadPoolExecutor
-from eosin.runtime.small_objects import SmallObjects
+from eosin.runtime.small_objects import SmallObjects, keep_one_heap
 
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
@@ -107,6 +107,7 @@ def decode(frame):
 objects = SmallObjects()
 if sys.argv[1] == "enabled":
     objects.enable()
+    keep_one_heap()
 before = resident()
 with ThreadPoolExecutor(2) as threads:
     for _ in range(4):
