@@ -24,7 +24,7 @@ DELETED_AT_ONCE: Final = 200
 STEPS_PER_TURN: Final = 5
 
 
-class _Doomed:
+class _DoomedOffsets:
     """Offsets that are being deleted."""
 
     def __init__(self, matches: Callable[[Key], bool]) -> None:
@@ -50,7 +50,7 @@ class OffsetDeletions:
         self._is_active = is_active
         self._settled = settled
         self._queue: TurnQueue | None = None  # few partitions ever delete anything
-        self._doomed: list[_Doomed] = []
+        self._doomed: list[_DoomedOffsets] = []
 
     def delete_group(self, group_id: str, partitions: Sequence[TopicPartition], settled: Settled) -> None:
         """Delete a group, to which nobody may commit meanwhile, with all its offsets."""
@@ -93,7 +93,7 @@ class OffsetDeletions:
 
     def _go(self, matches: Callable[[Key], bool]) -> bool:
         """Begin to delete offsets. True if all of them have gone at once."""
-        gone = _Doomed(matches)
+        gone = _DoomedOffsets(matches)
         self._doomed.append(gone)
         self._begin(self._doomed_steps(gone))
         return gone not in self._doomed
@@ -120,7 +120,7 @@ class OffsetDeletions:
         else:
             settled(ErrorCode.NOT_COORDINATOR, NO_OFFSET)
 
-    def _doomed_steps(self, gone: _Doomed) -> Iterator[None]:
+    def _doomed_steps(self, gone: _DoomedOffsets) -> Iterator[None]:
         doomed: list[Key] = []
         seen = 0
         for group_id in self._commits.group_ids():
@@ -136,7 +136,7 @@ class OffsetDeletions:
         self._delete(gone, doomed)
         self._doomed.remove(gone)
 
-    def _delete(self, gone: _Doomed, doomed: Sequence[Key]) -> None:
+    def _delete(self, gone: _DoomedOffsets, doomed: Sequence[Key]) -> None:
         keys = [key for key in doomed if gone.dooms(key)]
         if keys and self._is_active():
             self._commits.delete(keys, self._settled)

@@ -49,7 +49,7 @@ class Loader:
         self._ended_topics: dict[str, int] = {}
         """Offset of the last record that ended all offsets of a topic."""
         self.topics: set[str] = set()
-        """Those of the offsets that are left."""
+        """The topics of the offsets that are left."""
         self.doomed: set[tuple[str, TopicPartition]] = set()
         """The groups and partitions among them of which the offset was to be deleted when the last life ended."""
 

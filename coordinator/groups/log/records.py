@@ -36,7 +36,7 @@ MAX_BATCH_BYTES: Final = 512 * 1024
 _NO_GROUP: Final = ""
 _NO_PARTITION: Final = -1
 NO_GROUP_KEY: Final = b"\0\0"
-"""What the key of `topic_tombstone` has behind its version: the empty group id, for which nobody commits an offset."""
+"""The empty group id, for which nobody commits an offset, as the key of `topic_tombstone` has it behind its version."""
 
 _REMEMBERED_KEYS: Final = 4_096
 """A group commits the same partitions again and again."""
