@@ -23,6 +23,7 @@ from eosin.cli.image.state import VARIABLE, State
 from eosin.node.configuration import load_config
 from eosin.node.descriptors import LEAST_LIMIT, descriptor_limit
 from eosin.runtime.logging_format import fields, setup_logging
+from eosin.runtime.small_objects import keep_one_heap
 from eosin.runtime.version import VERSION, is_compiled
 from eosin.security.process import (
     UnsafeDirectory,
@@ -106,6 +107,7 @@ def main(arguments: Sequence[str]) -> int:
     if config.has_secured_links or any(protocol != "PLAINTEXT" for protocol in config.protocols.values()):
         hide_memory()
     raise_file_limit()
+    keep_one_heap()
     limit = descriptor_limit()
     if limit is not None and limit < LEAST_LIMIT:
         return fail(

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from eosin.client.client import Client
+from eosin.coordinator.transactions.rules.effects import TransactionReply
 from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.lab.clock.lab_clock import LabClock
 from eosin.lab.common.errors import LabError
@@ -77,7 +78,20 @@ class Inside:
             for old in txns:
                 now = self.txn(old.transactional_id)
                 if not (old.is_fresh or old.is_at_rest) and now is not None and now.state in _ENDING:
-                    self._rolled[old.transactional_id] = _ENDING[now.state]
+                    commits = _ENDING[now.state] == "commit"
+                    self._rolled[old.transactional_id] = "commit" if commits else before._end_of_aborted(old)
+
+    def _end_of_aborted(self, txn: Txn) -> str:
+        """The outcome of a transaction that the broker's end has found under way, and whose abort is in the log."""
+        if txn.is_preparing:
+            return self.decided(txn.transactional_id)
+        # The record of the decision was on its way: whoever fences is to come again, whoever aborts has done so.
+        pending = txn.pending
+        if pending is None or not any(
+            type(each) is TransactionReply and each.error is ErrorCode.CONCURRENT_TRANSACTIONS for each in pending.then
+        ):
+            return "abort"
+        return "timeout" if pending.after.updated_ms - txn.start_ms >= txn.timeout_ms else "fenced"
 
     def _roll_forward(self, transactional_id: str) -> None:
         """Record the end that a start has decided, if there is one."""

@@ -111,6 +111,25 @@ def test_the_module_for_python_starts_the_image_in_both_ways(environment: dict[s
     assert told == ["ZooKeeper: committed and read", "KRaft: committed and read"]
 
 
+def test_the_module_for_dotnet_starts_the_image_in_three_ways(environment: dict[str, str]) -> None:
+    sources = sorted((HERE / "dotnet").iterdir())
+
+    def compile_into(folder: Path) -> None:
+        with tempfile.TemporaryDirectory() as project:
+            for source in sources:
+                shutil.copy(source, project)
+            fetch([tool("dotnet", "Testcontainers for .NET"), "restore", project], "Testcontainers for .NET")
+            build(["dotnet", "publish", project, "--no-restore", "--output", str(folder)], "the program in C#")
+
+    with skipped_without():
+        program = made("testcontainers-dotnet", sources, compile_into) / "transaction.dll"
+    assert printed_lines(["dotnet", program, kafkas_stand_in()], environment) == [
+        "Apache: committed and read",
+        "Confluent with ZooKeeper: committed and read",
+        "Confluent with KRaft: committed and read",
+    ]
+
+
 def test_the_modules_for_rust_start_the_image(environment: dict[str, str]) -> None:
     project = HERE / "rust"
     sources = [project / "Cargo.toml", project / "Cargo.lock", project / "src" / "main.rs"]

@@ -16,6 +16,7 @@ from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.offset_store import OffsetStore, OffsetToCommit
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
+from eosin.protocol.records.batch import NewRecord
 from eosin.runtime.clock import Clock
 from eosin.storage.results.log_results import Marker
 
@@ -141,6 +142,12 @@ class Commits:
             settled(max(outcomes, key=bool), base_offset)
 
         self._write_all(pieces, piece_settled, lambda piece: partial(iter, piece.keys), self._remove)
+
+    def write_tombstones(self, records: Sequence[NewRecord], settled: Settled) -> None:
+        """Write tombstones of what is not in memory; `settled` hears of each batch."""
+        now_ms = self._clock.now_ms()
+        for piece in group_records.in_batches(records):
+            self._writer.write(group_records.batch(piece, self._config, now_ms=now_ms), now_ms=now_ms, settled=settled)
 
     def delete_group(self, group_id: str, pieces: Sequence[Tombstones], settled: Settled) -> None:
         """Delete a group to which nobody commits meanwhile: `pieces` are about all its offsets, and the last one is

@@ -1,10 +1,12 @@
 """`OffsetDeletions`: many offsets go, some in each turn of the event loop (groups.md 14).
 
-Always true: a group keeps all its offsets or loses all of them, unless its log fails in the middle; and what is
-committed while the offsets of a topic go stays, since whoever commits for one of them has the old one deleted first.
+Always true: a group keeps all its offsets or loses all of them, unless its log fails in the middle. What is committed
+while the offsets of a topic go stays, since whoever commits for one of them has the old one deleted first. And a crash
+in between leaves none of them to a topic that was made anew meanwhile: where they do not go at once, the log says in
+the same turn that the topic has ended, and who loads it deletes what stands before that.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from eosin.coordinator.groups.log import records as group_records
@@ -22,17 +24,17 @@ DELETED_AT_ONCE: Final = 200
 STEPS_PER_TURN: Final = 5
 
 
-class _GoneTopics:
-    """Topics of which the offsets are being deleted."""
+class _DoomedOffsets:
+    """Offsets that are being deleted."""
 
-    def __init__(self, matches: Callable[[str], bool]) -> None:
+    def __init__(self, matches: Callable[[Key], bool]) -> None:
         self.matches = matches
         self.kept: set[Key] = set()
         """Offsets that were committed since."""
 
     def dooms(self, key: Key) -> bool:
         """True if the offset is one of those that go."""
-        return self.matches(key.partition.topic) and key not in self.kept
+        return self.matches(key) and key not in self.kept
 
 
 class OffsetDeletions:
@@ -48,23 +50,32 @@ class OffsetDeletions:
         self._is_active = is_active
         self._settled = settled
         self._queue: TurnQueue | None = None  # few partitions ever delete anything
-        self._gone: list[_GoneTopics] = []
+        self._doomed: list[_DoomedOffsets] = []
 
     def delete_group(self, group_id: str, partitions: Sequence[TopicPartition], settled: Settled) -> None:
         """Delete a group, to which nobody may commit meanwhile, with all its offsets."""
         self._begin(self._group_steps(group_id, partitions, settled))
 
-    def forget(self, matches: Callable[[str], bool]) -> None:
-        """Delete the offsets of the topics that match, in all groups."""
-        if self._commits.group_ids():
-            gone = _GoneTopics(matches)
-            self._gone.append(gone)
-            self._begin(self._topic_steps(gone))
+    def forget(self, topics: Collection[str]) -> None:
+        """Delete the offsets of some topics, in all groups."""
+        if self._commits.group_ids() and not self._go(lambda key: key.partition.topic in topics):
+            self.end_topics(topics)
+
+    def end_topics(self, topics: Iterable[str]) -> None:
+        """Write that all offsets of these topics which the log has are to go, for a crash that comes before they have
+        gone."""
+        records = [group_records.topic_tombstone(topic) for topic in topics]
+        self._commits.write_tombstones(records, self._settled)
+
+    def resume(self, keys: Collection[tuple[str, TopicPartition]]) -> None:
+        """Go on with the deletion of these offsets, which a crash has interrupted."""
+        if keys:
+            self._go(lambda key: key in keys)
 
     def before_commit(self, group_id: str, offsets: Sequence[OffsetToCommit]) -> None:
         """Delete what these offsets would follow, where it is to go: they themselves stay."""
-        keys = [Key(group_id, each.partition) for each in offsets] if self._gone else []
-        for gone in self._gone:
+        keys = [Key(group_id, each.partition) for each in offsets] if self._doomed else []
+        for gone in self._doomed:
             doomed = [key for key in keys if gone.dooms(key)]
             gone.kept.update(doomed)
             held = [key for key in dict.fromkeys(doomed) if self._commits.has(key)]
@@ -73,12 +84,19 @@ class OffsetDeletions:
 
     def dooms(self, group_id: str, partition: TopicPartition) -> bool:
         """True if what is committed for the partition is about to go."""
-        return bool(self._gone) and any(gone.dooms(Key(group_id, partition)) for gone in self._gone)
+        return bool(self._doomed) and any(gone.dooms(Key(group_id, partition)) for gone in self._doomed)
 
     def close(self) -> None:
         """End what has begun. Its shard is active no more."""
         if self._queue is not None:
             self._queue.finish()
+
+    def _go(self, matches: Callable[[Key], bool]) -> bool:
+        """Begin to delete offsets. True if all of them have gone at once."""
+        gone = _DoomedOffsets(matches)
+        self._doomed.append(gone)
+        self._begin(self._doomed_steps(gone))
+        return gone not in self._doomed
 
     def _begin(self, steps: Iterator[None]) -> None:
         if self._queue is None:
@@ -102,22 +120,23 @@ class OffsetDeletions:
         else:
             settled(ErrorCode.NOT_COORDINATOR, NO_OFFSET)
 
-    def _topic_steps(self, gone: _GoneTopics) -> Iterator[None]:
+    def _doomed_steps(self, gone: _DoomedOffsets) -> Iterator[None]:
         doomed: list[Key] = []
         seen = 0
         for group_id in self._commits.group_ids():
             for partition in self._commits.partitions(group_id):
                 seen += 1
-                if gone.matches(partition.topic):
-                    doomed.append(Key(group_id, partition))
+                key = Key(group_id, partition)
+                if gone.matches(key):
+                    doomed.append(key)
                 if seen == DELETED_AT_ONCE:
                     self._delete(gone, doomed)
                     doomed, seen = [], 0
                     yield
         self._delete(gone, doomed)
-        self._gone.remove(gone)
+        self._doomed.remove(gone)
 
-    def _delete(self, gone: _GoneTopics, doomed: Sequence[Key]) -> None:
+    def _delete(self, gone: _DoomedOffsets, doomed: Sequence[Key]) -> None:
         keys = [key for key in doomed if gone.dooms(key)]
         if keys and self._is_active():
             self._commits.delete(keys, self._settled)

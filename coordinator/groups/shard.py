@@ -87,6 +87,8 @@ class Shard:
         )
         self.commits.before_commit = self.deletions.before_commit
         self._deleted_topics: dict[str, None] = {}
+        self._loaded_topics: frozenset[str] = frozenset()
+        """The topics that had offsets in the log, until it is known which of them there are."""
 
     @property
     def refusal(self) -> ErrorCode:
@@ -118,11 +120,13 @@ class Shard:
             return
         if self.state is not ShardState.LOADING:
             return  # closed meanwhile
+        self._loaded_topics = frozenset(loader.topics)
         self.runner.groups.update(loader.groups)
         self.state = ShardState.ACTIVE
         for group in loader.groups.values():
             if group.members:
                 self.runner.happen(group.group_id, GroupLoaded())
+        self.deletions.resume(loader.doomed)
         if self._deleted_topics:
             self.forget_topics(self._deleted_topics)
 
@@ -203,18 +207,20 @@ class Shard:
 
     def forget_topics(self, topics: Iterable[str]) -> None:
         """Delete every offset of some topics, in all groups: a topic that comes back under its name starts anew."""
-        if self.state is ShardState.LOADING:
-            self._deleted_topics.update(dict.fromkeys(topics))
-            return
         gone = frozenset(topics)
         if self.state is ShardState.ACTIVE:
-            self.deletions.forget(lambda topic: topic in gone)
+            self.deletions.forget(gone)
+        elif self.state is ShardState.LOADING:
+            self._deleted_topics.update(dict.fromkeys(gone))
+            self.deletions.end_topics(gone)  # a crash may come before the load has ended
 
     def keep_topics(self, topics: Iterable[str]) -> None:
-        """Delete every offset of other topics than these."""
-        known = frozenset(topics)
+        """Delete every offset that was loaded of other topics than these: nobody commits one for a topic that is not
+        there."""
         if self.state is ShardState.ACTIVE:
-            self.deletions.forget(lambda topic: topic not in known)
+            gone, self._loaded_topics = self._loaded_topics.difference(topics), frozenset()
+            if gone:
+                self.deletions.forget(gone)
 
 
 def _report(what: str, error: ErrorCode, _: int) -> None:

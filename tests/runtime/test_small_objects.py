@@ -63,7 +63,7 @@ def test_nothing_happens_where_nobody_has_enabled_it() -> None:
     assert objects._switch is None
 
 
-PROGRAM = """
+SMALL = """
 import ctypes, gc, sys
 from eosin.runtime.small_objects import SmallObjects
 
@@ -93,9 +93,35 @@ assert len(set(map(id, again))) == 1000
 """
 
 
-def left(how: str) -> int:
+NAMES = """
+import ctypes, sys
+from concurrent.futures import ThreadPoolExecutor
+from eosin.runtime.small_objects import SmallObjects, keep_one_heap
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
+
+def decode(frame):
+    return [bytes(frame[start : start + 30_000]) for start in range(0, len(frame), 30_000)]
+
+objects = SmallObjects()
+if sys.argv[1] == "enabled":
+    objects.enable()
+    keep_one_heap()
+before = resident()
+with ThreadPoolExecutor(2) as threads:
+    for _ in range(4):
+        with objects.from_malloc():
+            names = list(threads.map(decode, [memoryview(bytearray(16 << 20))] * 2))
+            del names
+    ctypes.CDLL(None).malloc_trim(0)
+    print(resident() - before, True, objects.allocated_blocks > 0)
+"""
+
+
+def left(how: str, program: str = SMALL) -> int:
     """MiB that a process keeps of a large request."""
-    told = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, check=True)
+    told = subprocess.run([sys.executable, "-c", program, how], capture_output=True, text=True, check=True)
     grown, has_all, is_counted = told.stdout.split()
     assert (has_all, is_counted) == ("True", "True")
     return int(grown)
@@ -106,3 +132,10 @@ def left(how: str) -> int:
 def test_a_few_objects_that_stay_keep_no_memory_of_a_large_request() -> None:
     assert left("enabled") <= 6
     assert left("as before") >= 12
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing changes")
+def test_a_thread_that_has_decoded_long_names_keeps_no_memory_for_the_next_ones() -> None:
+    assert left("enabled", NAMES) <= 6
+    assert left("as before", NAMES) >= 12

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Iterator
 from typing import Final
 
-from eosin.coordinator.groups.log.records import GroupWritten, OffsetWritten, read
+from eosin.coordinator.groups.log.records import NO_GROUP_KEY, GroupWritten, OffsetWritten, ended_topic, read
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.offset_store import CommittedOffset, OffsetStore
 from eosin.coordinator.ports import CoordinatorLog
@@ -46,6 +46,12 @@ class Loader:
         """The offset commits that were decoded ahead, by the offset of their record."""
         self._groups: dict[bytes, KeyValue] = {}
         self._unknown: dict[bytes, int] = {}
+        self._ended_topics: dict[str, int] = {}
+        """Offset of the last record that ended all offsets of a topic."""
+        self.topics: set[str] = set()
+        """The topics of the offsets that are left."""
+        self.doomed: set[tuple[str, TopicPartition]] = set()
+        """The groups and partitions among them of which the offset was to be deleted when the last life ended."""
 
     async def load(self, log: CoordinatorLog) -> None:
         """Read the whole log. Raises CorruptRecords, DecodeError or OSError when it cannot be read."""
@@ -81,6 +87,8 @@ class Loader:
             self._settled[name] = record
             if record.value is None:
                 self._tombstones[name] = record.offset
+                if name.startswith(NO_GROUP_KEY) and (topic := ended_topic(_offset(record))) is not None:
+                    self._ended_topics[topic] = record.offset
         elif record.value is None:
             pending.pop(name, None)
         else:
@@ -116,19 +124,23 @@ class Loader:
                 self.groups[group.group_id] = group.group
         for record in self._settled.values():
             if record.value is not None:
-                self._offsets.put(*self._decoded_offset(record))
+                self._offsets.put(*self._kept(record))
         for producer_id, records in self._pending.items():
             for name, record in records.items():
                 if self._tombstones.get(name, -1) < record.offset:
-                    self._offsets.put_pending(producer_id, *self._decoded_offset(record))
+                    self._offsets.put_pending(producer_id, *self._kept(record))
         for group_id in self._offsets.group_ids():
             self.groups.setdefault(group_id, Group(group_id))
         for key_version, count in self._unknown.items():
             _LOG.warning("skipped %d records of an unknown kind (key version %s)", count, key_version.hex())
 
-    def _decoded_offset(self, record: KeyValue) -> tuple[str, TopicPartition, CommittedOffset]:
+    def _kept(self, record: KeyValue) -> tuple[str, TopicPartition, CommittedOffset]:
+        """An offset that is left. One that a crash has kept from being deleted is left too, and is doomed."""
         written = self._decoded.get(record.offset) or _offset(record)
         assert written.value is not None
+        self.topics.add(written.partition.topic)
+        if record.offset < self._ended_topics.get(written.partition.topic, -1):
+            self.doomed.add((written.group_id, written.partition))
         return written.group_id, written.partition, written.value
 
 

@@ -33,6 +33,11 @@ _GROUP_VERSION: Final = 3
 MAX_BATCH_BYTES: Final = 512 * 1024
 """Tombstones beyond this go into further batches, so that the topic's `max.message.bytes` does not refuse them."""
 
+_NO_GROUP: Final = ""
+_NO_PARTITION: Final = -1
+NO_GROUP_KEY: Final = b"\0\0"
+"""The empty group id, for which nobody commits an offset, as the key of `topic_tombstone` has it behind its version."""
+
 _REMEMBERED_KEYS: Final = 4_096
 """A group commits the same partitions again and again."""
 REMEMBERED_CHARS: Final = 256
@@ -58,6 +63,12 @@ def offset_record(group_id: str, commit: OffsetToCommit, *, now_ms: int) -> NewR
 def offset_tombstone(group_id: str, partition: TopicPartition) -> NewRecord:
     """The end of a committed offset."""
     return NewRecord(_offset_key(group_id, partition), None)
+
+
+def topic_tombstone(topic: str) -> NewRecord:
+    """The end of all offsets of a topic that stand before it, whatever their group (groups.md 14). It is the tombstone
+    of an offset that cannot be: other readers find nothing to delete."""
+    return offset_tombstone(_NO_GROUP, TopicPartition(topic, _NO_PARTITION))
 
 
 def group_record(group: Group) -> NewRecord:
@@ -162,6 +173,12 @@ class GroupWritten:
 
     group_id: str
     group: Group | None
+
+
+def ended_topic(written: OffsetWritten) -> str | None:
+    """The topic of a `topic_tombstone`; None for any other record."""
+    is_one = written.value is None and written.partition.partition == _NO_PARTITION and written.group_id == _NO_GROUP
+    return written.partition.topic if is_one else None
 
 
 def read(record: Record | KeyValue) -> OffsetWritten | GroupWritten | None:

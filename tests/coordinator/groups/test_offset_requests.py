@@ -447,6 +447,75 @@ async def test_what_is_committed_while_a_topics_very_many_offsets_go_stays(broke
         await broker.crash()
 
 
+async def test_a_crash_while_a_topics_very_many_offsets_go_leaves_none_of_them_to_the_topic_made_anew(
+    broker: Broker,
+) -> None:
+    partitions = await commit_very_many(broker)
+    assert await commit(broker, OffsetToCommit(AUDIT, 9)) == [OK]
+    broker.groups.topic_deleted("orders")
+    assert await commit(broker, OffsetToCommit(P1, 0)) == [OK], "the topic is there again"
+    for _ in range(3):  # each start deletes a part of what is left
+        await broker.crash()
+        broker.groups.keep_topics(["orders", "audit"])
+        assert await fetch(broker, *partitions, AUDIT) == [-1, 0, *[-1] * (VERY_MANY - 2), 9]
+        (shard,) = broker.groups._shards
+    await turns()
+    assert set(shard.commits.offsets.committed("g")) == {P1, AUDIT}
+
+
+async def test_pending_offsets_of_a_topic_do_not_outlive_a_crash_while_its_very_many_offsets_go(broker: Broker) -> None:
+    partitions = await commit_very_many(broker)
+    added = await broker.groups.offsets.commit_in_transaction(
+        "g",
+        [OffsetToCommit(partitions[-1], 5)],
+        transactional_id="tx",
+        producer=ProducerIdAndEpoch(1, 0),
+        committer=NOBODY,
+        api_version=4,
+    )
+    assert added == [OK]
+    broker.groups.topic_deleted("orders")
+    await broker.crash()
+    broker.groups.keep_topics(["orders"])
+    await broker.groups.write_markers(0, Marker(1, 0, True, 0))
+    assert await fetch(broker, partitions[-1]) == [-1]
+
+
+async def test_a_start_that_crashes_while_the_offsets_of_a_topic_that_is_gone_go_leaves_none_of_them(
+    broker: Broker,
+) -> None:
+    partitions = await commit_very_many(broker)
+    await broker.crash()
+    broker.groups.keep_topics([])
+    (shard,) = broker.groups._shards
+    assert len(shard.commits.offsets.committed("g")) > DELETED_AT_ONCE, "the others are still there"
+    await broker.crash()
+    broker.groups.keep_topics(["orders"])
+    assert set(await fetch(broker, *partitions)) == {-1}
+
+
+async def test_a_crash_of_a_start_during_which_a_topic_was_deleted_leaves_none_of_its_offsets(broker: Broker) -> None:
+    await commit(broker, OffsetToCommit(P0, 1), OffsetToCommit(AUDIT, 2))
+    async with broker.loading():
+        broker.groups.topic_deleted("orders")
+        await broker.crash()
+        assert await fetch(broker, P0, AUDIT) == [-1, 2]
+
+
+async def test_a_start_without_offsets_of_topics_that_are_gone_walks_through_none_of_them(broker: Broker) -> None:
+    await commit_very_many(broker)
+    await broker.crash()
+    (shard,) = broker.groups._shards
+    with patch.object(shard.commits, "group_ids", side_effect=AssertionError("walked through them")):
+        broker.groups.keep_topics(["orders"])
+
+
+async def test_few_offsets_of_a_topic_go_without_a_sign_for_a_crash(broker: Broker) -> None:
+    await commit(broker, OffsetToCommit(P0, 1))
+    broker.groups.topic_deleted("orders")
+    assert records_written(broker)[1:] == [OffsetWritten("g", P0, None)]
+
+
 # Expiry
 
 

@@ -81,6 +81,40 @@ def test_a_crash_between_the_decision_and_the_first_marker_rolls_forward(broker:
     assert (broker.transactions(ID).state, broker.transactions(ID).outcomes) == ("CompleteCommit", ["commit"])
 
 
+AT_THE_DECISION = pytest.mark.parametrize(("point", "topic"), [(PREPARED, None), (DURABLE, "__transaction_state")])
+
+
+@AT_THE_DECISION
+def test_a_transaction_that_timed_out_into_a_crash_has_timed_out(
+    broker: Scripted, point: str, topic: str | None
+) -> None:
+    write_open(broker, "a", "b", "c")
+    broker.crash_at(point, topic=topic)
+    with pytest.raises(LabError, match="crashed in the middle of this call"):
+        broker.clock.advance(minutes=2)
+    assert (broker.transactions(ID).state, broker.transactions(ID).outcomes) == ("CompleteAbort", ["timeout"])
+
+
+@AT_THE_DECISION
+def test_a_transaction_that_was_fenced_into_a_crash_was_fenced(broker: Scripted, point: str, topic: str | None) -> None:
+    write_open(broker, "a", "b", "c")
+    broker.crash_at(point, topic=topic)
+    with pytest.raises(LabError, match="crashed in the middle of this call"):
+        broker.successor(ID)
+    assert broker.transactions(ID).outcomes == ["fenced"]
+
+
+@AT_THE_DECISION
+def test_a_transaction_that_was_aborted_into_a_crash_was_aborted(
+    broker: Scripted, point: str, topic: str | None
+) -> None:
+    write_open(broker, "a", "b", "c")
+    broker.crash_at(point, topic=topic)
+    with pytest.raises(LabError, match="crashed in the middle of this call"):
+        broker.zombie(ID).abort()
+    assert broker.transactions(ID).outcomes == ["abort"]
+
+
 @pytest.mark.parametrize("power", [False, True], ids=["kill", "power"])
 def test_after_one_of_three_markers_all_partitions_end_alike(broker: Scripted, power: bool) -> None:
     write_open(broker, "a", "b", "c")
