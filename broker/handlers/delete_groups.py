@@ -1,4 +1,4 @@
-"""DeleteGroups (key 42), versions 0-2: delete empty groups with all their offsets (KIP-229).
+"""DeleteGroups (key 42), versions 0-3: delete empty groups with all their offsets (KIP-229).
 
 A group with members is 68, one that does not exist 69. The offsets that open transactions hold for a group go with it.
 Answers once that is durable.
@@ -40,7 +40,7 @@ def refuse(request: DeleteGroupsRequest, context: RequestContext, error: ErrorCo
 
 API = Api(
     key=ApiKey.DELETE_GROUPS,
-    versions=range(0, 3),
+    versions=range(0, 4),
     handle=handle,
     refuse=refuse,
     access=Access((on_each(Operation.DELETE, ResourceType.GROUP),)),

@@ -255,7 +255,7 @@ def _fetch_offsets(world: World, *, everything: bool = False, version: int = 9) 
 def _txn_offsets(world: World) -> Message:
     topics = tuple(
         txn_offset_commit.TxnOffsetCommitRequestTopic(
-            name, (txn_offset_commit.TxnOffsetCommitRequestPartition(0, 3, committed_metadata=""),)
+            name, partitions=(txn_offset_commit.TxnOffsetCommitRequestPartition(0, 3, committed_metadata=""),)
         )
         for name in (world.topic, world.other, world.absent)
     )

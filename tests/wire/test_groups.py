@@ -377,7 +377,7 @@ async def test_the_new_group_protocols_are_announced_and_refused_with_a_way_out(
     refused = [
         await wire.ask(ConsumerGroupHeartbeatRequest(group, "member"), 1),
         await wire.ask(ShareGroupHeartbeatRequest(group, "member"), 1),
-        await wire.ask(StreamsGroupHeartbeatRequest(group, "member"), 0),
+        await wire.ask(StreamsGroupHeartbeatRequest(group, "member"), 1),
         *(await wire.ask(ConsumerGroupDescribeRequest((group,)), 1)).groups,
     ]
     for answer in refused:

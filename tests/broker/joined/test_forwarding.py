@@ -67,6 +67,7 @@ from eosin.protocol.schemas.records import metadata as records
 from eosin.protocol.schemas.remove_raft_voter import RemoveRaftVoterRequest
 from eosin.protocol.schemas.renew_delegation_token import RenewDelegationTokenRequest
 from eosin.protocol.schemas.unregister_broker import UnregisterBrokerRequest
+from eosin.protocol.schemas.unregister_controller import UnregisterControllerRequest
 from eosin.protocol.types import Message
 from eosin.protocol.wire.codec import EncodedBody, decode_body, decode_request_header, encode_request
 from eosin.protocol.wire.headers import SIZE_BYTES
@@ -428,6 +429,7 @@ async def test_delegation_tokens_are_refused_as_by_apache_kafka_without_a_secret
     ("key", "request_", "codes"),
     [
         (ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(3), lambda response: [response.error_code]),
+        (ApiKey.UNREGISTER_CONTROLLER, UnregisterControllerRequest(3), lambda response: [response.error_code]),
         (ApiKey.ADD_RAFT_VOTER, AddRaftVoterRequest(), lambda response: [response.error_code]),
         (ApiKey.REMOVE_RAFT_VOTER, RemoveRaftVoterRequest(), lambda response: [response.error_code]),
         (
