@@ -367,7 +367,7 @@ def _judged() -> Iterator[Case]:
         ("of the cluster", {"resource_type": 4, "resource_name": CLUSTER_NAME, "operation": 7}),
         ("of the cluster by a prefix", {"resource_type": 4, "resource_name": "kafka", "resource_pattern_type": 4}),
         ("with a useless operation", {"resource_type": 4, "resource_name": CLUSTER_NAME, "operation": 4}),
-        ("with a useless host", {"host": "10.0.0.0/8"}),
+        ("with a useless host", {"host": "broker-1"}),
         ("of nobody", {"principal": "alice"}),
         ("of an empty principal", {"principal": ""}),
     ):
