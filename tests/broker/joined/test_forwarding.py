@@ -237,14 +237,14 @@ async def test_internal_topics_do_not_grow_and_others_of_the_request_do() -> Non
 async def test_forwarded_apis_are_announced_as_far_as_the_controller_serves_them() -> None:
     world = World()
     world.publish(
-        records.FeatureLevelRecord("transaction.version", 1), records.FeatureLevelRecord("metadata.version", 30)
+        records.FeatureLevelRecord("transaction.version", 1), records.FeatureLevelRecord("metadata.version", 33)
     )
     world.controller.versions[ApiKey.CREATE_TOPICS] = (3, 6)
     told: ApiVersionsResponse = await world.ask(ApiKey.API_VERSIONS, 4, ApiVersionsRequest("c", "1"))
     versions = {each.api_key: (each.min_version, each.max_version) for each in told.api_keys}
     assert versions[ApiKey.CREATE_TOPICS] == (3, 6)
     assert {each.name: each.max_version_level for each in told.finalized_features} == {
-        "metadata.version": 30,
+        "metadata.version": 33,
         "transaction.version": 1,
     }
     assert told.finalized_features_epoch == world.cluster.image.offset
@@ -253,11 +253,11 @@ async def test_forwarded_apis_are_announced_as_far_as_the_controller_serves_them
 
 async def test_the_level_of_kraft_version_is_told_as_the_controller_told_it() -> None:
     world = World()
-    world.publish(records.FeatureLevelRecord("metadata.version", 30))
+    world.publish(records.FeatureLevelRecord("metadata.version", 33))
     world.controller.features = {"kraft.version": 1, "metadata.version": 29}
     told: ApiVersionsResponse = await world.ask(ApiKey.API_VERSIONS, 4, ApiVersionsRequest("c", "1"))
     assert {each.name: each.max_version_level for each in told.finalized_features} == {
-        "metadata.version": 30,
+        "metadata.version": 33,
         "kraft.version": 1,
     }
 
