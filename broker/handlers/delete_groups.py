@@ -18,7 +18,6 @@ from eosin.protocol.schemas.delete_groups import DeletableGroupResult, DeleteGro
 from eosin.runtime.turns import next_turn
 from eosin.security.access import Access, on_each
 
-
 _SENTENCES: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.NON_EMPTY_GROUP: "The group has members: stop them, or wait until their sessions have ended.",
     ErrorCode.GROUP_ID_NOT_FOUND: "There is no such group.",
