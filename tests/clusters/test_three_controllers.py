@@ -150,6 +150,11 @@ def test_a_broker_stays_when_the_controllers_that_it_was_started_with_are_replac
             assert ClusterTopics(broker.address).create((1,)), "the broker has found who leads now"
         code, said = quorum("remove-controller", *of)
         assert (code, "Cannot remove voter" in said) == (1, True), said
+        unregister = ("unregister-controller", "--bootstrap-server", broker.address, "--id", str(second.node_id))
+        code, said = fresh.outcome("kafka-cluster.sh", *unregister)
+        assert (code, "no longer registered" in said) == (0, True), said
+        code, said = fresh.outcome("kafka-cluster.sh", *unregister)
+        assert (code, "ControllerIdNotRegistered" in said) == (1, True), said
         code, said = quorum("describe", "--status")
         assert re.findall(r'"id": (\d+)', said.partition("CurrentVoters")[2].partition("\n")[0]) == ["1009"]
         assert broker.stop() == 0
