@@ -1,4 +1,4 @@
-"""The part of `uniform` for members that are not all subscribed to the same topics (new-groups.md A7).
+"""The part of `uniform` for members that are not all subscribed to the same topics (groups.md 15.3).
 
 Each member keeps what it had of its topics, the least loaded subscriber of a topic has what is free of it, and then
 partitions move within topics while an owner has two more than a subscriber. The result is as even as single moves make
@@ -8,9 +8,9 @@ it: no owner of a topic's partition has two partitions more than a subscriber of
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
-from eosin.coordinator.groups.consumer.assignors.assignment import Target, TopicIdPartition
+from eosin.coordinator.groups.consumer.assignors.assignment import Target
 from eosin.coordinator.groups.consumer.assignors.ownership import NOBODY, Ownership
-from eosin.protocol.names import Uuid
+from eosin.protocol.names import TopicIdPartition, Uuid
 
 MOST_ROUNDS: Final = 16
 """Number of times that all topics are evened out, since one that was even may no longer be when loads have changed.

@@ -7,13 +7,8 @@ result whatever order its members come in. Always true: only a subscriber of a t
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from eosin.coordinator.groups.consumer.assignors.assignment import (
-    Partitions,
-    SubscribedMember,
-    Target,
-    TopicIdPartition,
-)
-from eosin.protocol.names import Uuid
+from eosin.coordinator.groups.consumer.assignors.assignment import Partitions, SubscribedMember, Target
+from eosin.protocol.names import TopicIdPartition, Uuid
 
 NOBODY: Final = -1
 """In place of an owner's number."""

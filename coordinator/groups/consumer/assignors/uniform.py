@@ -1,4 +1,4 @@
-"""The assignor `uniform`: as many partitions for each member, and as few that move as can be (new-groups.md A7).
+"""The assignor `uniform`: as many partitions for each member, and as few that move as can be (groups.md 15.3).
 
 Members that are all subscribed to the same topics have the same number of partitions, or one more. Of others the least
 loaded subscriber has what is free, and then partitions move from more to less loaded ones (`mixed_subscriptions`).

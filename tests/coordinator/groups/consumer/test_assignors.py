@@ -1,4 +1,4 @@
-"""Assignors of consumer groups: every partition once, evenly, and no move that could be spared (new-groups.md A7)."""
+"""Assignors of consumer groups: every partition once, evenly, and no move that could be spared (groups.md 15.3)."""
 
 import random
 from collections import Counter
@@ -9,15 +9,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from eosin.coordinator.groups.consumer.assignors import mixed_subscriptions, ranges, uniform
+from eosin.coordinator.groups.consumer.assignors import mixed_subscriptions, uniform
+from eosin.coordinator.groups.consumer.assignors import range as by_range
 from eosin.coordinator.groups.consumer.assignors.assignment import (
     Assign,
     Partitions,
     SubscribedMember,
     Target,
-    TopicIdPartition,
 )
-from eosin.protocol.names import Uuid
+from eosin.protocol.names import TopicIdPartition, Uuid
 
 Group = tuple[Sequence[SubscribedMember], Mapping[Uuid, int], Target]
 """What an assignor has to go by."""
@@ -141,7 +141,7 @@ def groups(draw: st.DrawFn, *, equal: bool, most_members: int = 6) -> Group:
 # Properties -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("assign", [uniform.assign, ranges.assign], ids=["uniform", "range"])
+@pytest.mark.parametrize("assign", [uniform.assign, by_range.assign], ids=["uniform", "range"])
 @given(group=st.one_of(groups(equal=True), groups(equal=False)), seed=st.integers(0, 99))
 def test_every_partition_of_a_subscribed_topic_has_one_owner_whatever_order_members_come_in(
     assign: Assign, group: Group, seed: int
@@ -169,7 +169,7 @@ def test_different_subscriptions_are_as_even_as_single_moves_make_them(group: Gr
 @given(group=st.one_of(groups(equal=True), groups(equal=False)))
 def test_a_second_run_moves_nothing_and_makes_no_new_sets(group: Group) -> None:
     members, topics, _ = group
-    for assign in (uniform.assign, ranges.assign):
+    for assign in (uniform.assign, by_range.assign):
         first = assign(*group)
         second = assign(members, topics, first)
         assert second == first
@@ -178,13 +178,13 @@ def test_a_second_run_moves_nothing_and_makes_no_new_sets(group: Group) -> None:
 
 @given(group=groups(equal=False))
 def test_range_is_its_closed_form(group: Group) -> None:
-    assert_rows_in_the_order_of_names(group, ranges.assign(*group))
+    assert_rows_in_the_order_of_names(group, by_range.assign(*group))
 
 
 @given(group=groups(equal=False, most_members=4))
 def test_range_gives_equal_numbers_of_topics_with_equal_subscribers_to_one_member(group: Group) -> None:
     members, topics, _ = group
-    target = ranges.assign(*group)
+    target = by_range.assign(*group)
 
     def subscribers(topic_id: Uuid) -> frozenset[str]:
         return frozenset(each.member_id for each in members if topic_id in each.topics)
@@ -224,13 +224,13 @@ def test_members_that_come_and_go_and_topics_that_grow_never_cost_a_move_that_co
 
 
 def test_a_group_without_members_has_no_target() -> None:
-    for assign in (uniform.assign, ranges.assign):
+    for assign in (uniform.assign, by_range.assign):
         assert assign([], {IDS[0]: 3}, {"gone": partitions(0, 1)}) == {}
 
 
 def test_members_beyond_the_partitions_have_none() -> None:
     members = [member(name, 0) for name in "abc"]
-    for assign in (uniform.assign, ranges.assign):
+    for assign in (uniform.assign, by_range.assign):
         assert counts(assign(members, {IDS[0]: 2}, {})) == [0, 1, 1]
 
 
@@ -254,13 +254,13 @@ def test_what_has_no_sense_in_a_previous_target_is_passed_over() -> None:
 
 def test_static_members_come_first_by_their_instance() -> None:
     members = [member("a", 0), member("z", 0, instance="i2"), member("y", 0, instance="i3")]
-    target = ranges.assign(members, {IDS[0]: 3}, {})
+    target = by_range.assign(members, {IDS[0]: 3}, {})
     assert target == {"z": partitions(0, 0), "y": partitions(0, 1), "a": partitions(0, 2)}
 
 
 def test_a_static_member_that_comes_back_under_another_id_has_the_same_range() -> None:
-    before = ranges.assign([member("a", 0, instance="i"), member("b", 0)], {IDS[0]: 4}, {})
-    after = ranges.assign([member("c", 0, instance="i"), member("b", 0)], {IDS[0]: 4}, before)
+    before = by_range.assign([member("a", 0, instance="i"), member("b", 0)], {IDS[0]: 4}, {})
+    after = by_range.assign([member("c", 0, instance="i"), member("b", 0)], {IDS[0]: 4}, before)
     assert (after["c"], after["b"]) == (before["a"], before["b"])
 
 
@@ -358,7 +358,7 @@ def test_a_planted_mistake_about_different_subscriptions_is_found(monkeypatch: p
 
 
 def test_a_planted_mistake_about_ranges_is_found() -> None:
-    assert not finds(ranges.assign, assert_rows_in_the_order_of_names, equal=False)
+    assert not finds(by_range.assign, assert_rows_in_the_order_of_names, equal=False)
     assert finds(uniform.assign, assert_rows_in_the_order_of_names, equal=False)
 
 

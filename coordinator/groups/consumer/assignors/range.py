@@ -1,5 +1,5 @@
 """The assignor `range`: of each topic a row of partitions for each subscriber, in the order of the members' names
-(new-groups.md A7).
+(groups.md 15.3).
 
 Topics with the same subscribers and the same number of partitions give equal numbers to the same member, so that
 records with equal keys meet there. The previous target counts for nothing.
