@@ -50,7 +50,7 @@ async def test_an_older_broker_is_asked_again_at_the_version_it_names() -> None:
     async with StubBroker() as broker:
         broker.versions[ApiKey.API_VERSIONS] = (0, 2)
         await probe(broker.address, 1000)
-        assert [each.version for each in broker.asked] == [4, 2]
+        assert [each.version for each in broker.asked] == [5, 2]
 
 
 async def test_the_transaction_protocol_is_asked_for_again_where_a_broker_has_hung_up() -> None:

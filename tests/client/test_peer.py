@@ -30,7 +30,7 @@ async def test_a_node_tells_its_versions_once_on_a_connection_and_is_asked_at_th
                 await peer.request(ApiKey.METADATA, MetadataRequest(), at_most=3)
         assert not peer.is_open
         assert [(each.key, each.version) for each in broker.asked] == [
-            (ApiKey.API_VERSIONS, 4),
+            (ApiKey.API_VERSIONS, 5),
             (ApiKey.METADATA, 7),
             (ApiKey.METADATA, 5),
             (ApiKey.METADATA, 4),

@@ -17,7 +17,7 @@ def test_a_controller_formatted_by_the_page_leads_its_quorum(controller: QuorumC
 def test_the_features_of_the_page_are_those_that_eosin_can_join(controller: QuorumController) -> None:
     lines = controller.ask("kafka-features.sh", "describe").splitlines()
     levels = {line.split()[1]: line.split("FinalizedVersionLevel: ")[1].split()[0] for line in lines}
-    assert levels["metadata.version"] == "4.3-IV0"
+    assert levels["metadata.version"] == "4.4-IV2"
     assert levels["transaction.version"] == "2"
     assert levels["eligible.leader.replicas.version"] == "1"
     assert levels["group.version"] == levels["share.version"] == levels["streams.version"] == "0"

@@ -2,7 +2,7 @@
 
     make conformance                        a fresh Eosin
     make conformance BOOTSTRAP=host:port    the broker there; RESTART='command' restarts it with its files
-    make conformance-kafka                  Apache Kafka from its published jars
+    make conformance-kafka                  Apache Kafka from its published jars; ARGS="--release 4.3.1" the one before
     make conformance-page                   docs/conformance.md from the results of both
 
 Exit code 0: every case passed or is a known difference; 1: some failed otherwise; 2: it could not be asked.
@@ -21,6 +21,7 @@ from typing import Final
 
 from asked_broker import A_PROCESS, VARIABLES
 from descendants import end_with_me
+from kafka_releases import REFERENCE, SECOND
 from toolchains import NotHere
 
 from conformance.brokers import Asked, NobodyThere, apache_kafka, at, file_stem, fresh_eosin
@@ -41,6 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     which.add_argument("--bootstrap", metavar="HOST:PORT", help="a running broker to ask; without it a fresh Eosin")
     which.add_argument("--apache-kafka", action="store_true", help="start Apache Kafka from its published jars")
     which.add_argument("--page", action="store_true", help="write docs/conformance.md from the kept results")
+    parser.add_argument(
+        "--release", default=REFERENCE, help=f"of Apache Kafka ({REFERENCE}); {SECOND} is the one before"
+    )
     parser.add_argument(
         "--restart", metavar="COMMAND", help="restarts the broker at --bootstrap, and returns when it runs"
     )
@@ -73,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _broker(given: argparse.Namespace) -> contextlib.AbstractContextManager[Asked]:
     if given.apache_kafka:
-        return apache_kafka()
+        return apache_kafka(given.release)
     if not given.bootstrap:
         return contextlib.nullcontext(fresh_eosin())
     more = {"restart": given.restart, "first": given.first, "restart_first": given.restart_first}

@@ -14,6 +14,7 @@ from typing import Final
 
 from apache_kafka import ApacheKafka
 from asked_broker import ANOTHER, ANOTHER_AT_FIRST, RESTART, RESTART_AT_FIRST
+from kafka_releases import REFERENCE
 from waiting import HANG_S
 
 from conformance.restarts import listening
@@ -83,13 +84,17 @@ async def _answers(bootstrap: str) -> None:
 
 
 @contextlib.contextmanager
-def apache_kafka() -> Iterator[Asked]:
-    """Both nodes, which test processes may restart; stopped at the end. Raises NotHere."""
+def apache_kafka(release: str = REFERENCE) -> Iterator[Asked]:
+    """Both nodes of a release, which test processes may restart; stopped at the end. Raises NotHere."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        newest = ApacheKafka(folder / "second", settings=KAFKA_SETTINGS, heap_mb=_HEAP_MB)
-        first = ApacheKafka(folder / "first", settings=KAFKA_SETTINGS, transaction_version=1, heap_mb=_SMALL_HEAP_MB)
+        newest = ApacheKafka(folder / "second", settings=KAFKA_SETTINGS, heap_mb=_HEAP_MB, release=release)
+        first = ApacheKafka(
+            folder / "first", settings=KAFKA_SETTINGS, transaction_version=1, heap_mb=_SMALL_HEAP_MB, release=release
+        )
         nodes = {RESTART: newest, RESTART_AT_FIRST: first}
         with newest, first, listening(folder / "restarts", nodes) as commands:
             addresses = {ANOTHER: newest.address, ANOTHER_AT_FIRST: first.address}
-            yield Asked(f"Apache Kafka {newest.version}", "apache-kafka", {**addresses, **commands})
+            name = f"Apache Kafka {newest.version}"
+            stem = "apache-kafka" if release == REFERENCE else file_stem(name)
+            yield Asked(name, stem, {**addresses, **commands})

@@ -26,7 +26,7 @@ asks. Code 29 is TOPIC_AUTHORIZATION_FAILED, 30 GROUP_, 31 CLUSTER_ and 53 TRANS
 _DIFFERENCES = """
 ## Where Eosin answers otherwise than Apache Kafka
 
-Apache Kafka 4.3.1 was asked the same, by people with all rights of a row, none, and all but one. Its answers are in
+Apache Kafka 4.4.0 was asked the same, by people with all rights of a row, none, and all but one. Its answers are in
 tests/broker/security/kafka_rights.json, and a test compares Eosin's with them.
 
 | request | Apache Kafka | Eosin |

@@ -1,0 +1,1 @@
+"""Consumer groups whose members are assigned by the coordinator (KIP-848)."""
