@@ -239,6 +239,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         confirms_responses=part.confirms_responses,
         session_clock=outside.session_clock,
         wire_clock=wire_clock,
+        topics=cluster,
     )
     markers.bind(groups)
     acls = cluster.acl_entries(clock) if config.has_authorizer else None
