@@ -3,10 +3,10 @@
 What was never committed is offset -1 and no error, also in a group that does not exist. v2 can ask for everything
 (null topics) and has an error for the whole request. Up to v7 each partition that was named repeats it: v1 has no other
 place, and aiokafka takes a v3 answer without partitions for a group that has committed nothing, and reads everything
-again (groups.md 9). v5 has leader epochs. v7 can
-require stable offsets: 88 while an open transaction holds one. v8 asks for several groups, each with its own error. The
-member in v9 matters to groups of KIP-848 alone: one at another epoch is 113, one that is none 25. v10 names topics by id: one that no topic has is 100 for each
-of its partitions, and is left out of everything. (v0 read offsets from ZooKeeper.)
+again (groups.md 9). v5 has leader epochs. v7 can require stable offsets: 88 while an open transaction holds one. v8
+asks for several groups, each with its own error. The member in v9 matters to groups of KIP-848 alone: one at another
+epoch is 113, one that is none 25. v10 names topics by id: one that no topic has is 100 for each of its partitions, and
+is left out of everything. (v0 read offsets from ZooKeeper.)
 """
 
 from collections.abc import Callable, Sequence

@@ -124,12 +124,8 @@ async def test_a_member_joins_is_described_and_leaves(version: int) -> None:
     stays = await groups.heartbeat(joined.member_id, 2, version)
     assert (stays.error_code, stays.assignment) == (NONE, None)
     told = await groups.describe()
-    assert (told.group_state, told.group_epoch, told.assignment_epoch, told.assignor_name) == (
-        "Stable",
-        2,
-        2,
-        "uniform",
-    )
+    assert (told.group_state, told.assignor_name) == ("Stable", "uniform")
+    assert (told.group_epoch, told.assignment_epoch) == (2, 2)
     (member,) = told.members
     assert (member.member_epoch, member.subscribed_topic_names, member.member_type) == (2, ("orders",), 1)
     assert member.assignment == member.target_assignment
@@ -225,6 +221,7 @@ async def test_a_group_is_listed_with_its_kind_and_described_as_no_classic_one()
         ] * count
     (told,) = (await groups.broker.call(describe_groups.API, DescribeGroupsRequest(("g",)), 6)).groups
     assert (told.error_code, told.group_state) == (NOT_FOUND, "Dead")
+    assert told.error_message == "Group g is not a classic group."
 
 
 # One name for groups of all kinds

@@ -53,7 +53,9 @@ def heartbeat(decision: ConsumerDecision, request: ConsumerHeartbeat, *, topics_
         request.member_epoch == JOIN_EPOCH
         or request.is_full
         or after.assigned != before.assigned
-        or request.member_epoch != after.epoch  # the client may have missed an answer
+        # In the following the client may have missed an answer. (Apache Kafka tells it nothing.)
+        or request.member_epoch != after.epoch
+        or (request.owned is not None and not request.owned <= after.assigned.keys())
     )
     return HeartbeatResult(
         ErrorCode.NONE,

@@ -133,6 +133,15 @@ def test_the_previous_epoch_is_taken_from_a_member_that_says_what_it_has() -> No
     assert (again.error, again.epoch, again.assignment) == (ErrorCode.NONE, 3, frozenset(kept))
 
 
+def test_a_member_that_has_what_it_is_to_revoke_is_told_again() -> None:
+    group = RuledGroup(orders=2)
+    group.join("m1")
+    group.join("m2")
+    group.heartbeat("m1", 2)  # and the answer is lost
+    again = group.heartbeat("m1", 2, owned=(0, 1))
+    assert (again.epoch, again.assignment) == (2, frozenset(group.member("m1").assigned))
+
+
 def test_an_unknown_member_is_told_so_unless_it_joins() -> None:
     group = RuledGroup(orders=1)
     group.join("m")
