@@ -335,13 +335,14 @@ class GroupCoordinator:
             return HeartbeatResult(shard)
         if not request.member_id:
             request = replace(request, member_id=uuid_text(self._chance.uuid()))
-        refused = self._refuse_heartbeat(shard, group_id, request)
+        refused = self._refuse_heartbeat(shard, group_id, request) or shard.consumer.regex_refusal(group_id, request)
         if refused is not None:
             return refused
         classic = shard.groups.pop(group_id, None)
         happened = shard.consumer.happen(group_id, request, replaced=classic)
         if classic is not None and group_id not in shard.consumer:
             shard.groups.setdefault(group_id, classic)
+        shard.consumer.search_topics(group_id, may_describe)
         error = happened.written.error if happened.written.is_done else await happened.written.wait()
         assert isinstance(happened.answer, HeartbeatResult)
         return happened.answer if error is ErrorCode.NONE else HeartbeatResult(error)

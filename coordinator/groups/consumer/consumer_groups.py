@@ -11,7 +11,9 @@ from functools import partial
 from typing import NamedTuple
 
 from eosin.coordinator.groups.consumer.log.records import encoded
-from eosin.coordinator.groups.consumer.ports import ClusterTopics
+from eosin.coordinator.groups.consumer.ports import ClusterTopics, MayDescribe
+from eosin.coordinator.groups.consumer.regex_search import RegexSearch, problem_of
+from eosin.coordinator.groups.consumer.rules import regexes
 from eosin.coordinator.groups.consumer.rules.decide import Decided, decide
 from eosin.coordinator.groups.consumer.rules.events import (
     CancelMemberTimer,
@@ -21,6 +23,7 @@ from eosin.coordinator.groups.consumer.rules.events import (
     ConsumerTimerKind,
     HeartbeatResult,
     MemberTimerFired,
+    RegexesResolved,
     StartMemberTimer,
     TimerEffect,
 )
@@ -40,7 +43,7 @@ from eosin.runtime.clock import Clock, Timer
 class _Held:
     """One group."""
 
-    __slots__ = ("current", "durable", "in_flight", "is_going", "replaced", "seen_version")
+    __slots__ = ("current", "durable", "in_flight", "is_going", "replaced", "searched_version", "seen_version")
 
     def __init__(self, current: ConsumerGroup, durable: ConsumerGroup | None) -> None:
         self.current = current
@@ -54,6 +57,8 @@ class _Held:
         """The empty classic group of the name, which is there again if the first write fails."""
         self.seen_version = -1
         """That of the metadata at the group's last look at its topics; -1 before the first since it was loaded."""
+        self.searched_version = -1
+        """The same of the last search for the topics of regular expressions."""
 
 
 class Happened(NamedTuple):
@@ -87,6 +92,7 @@ class ConsumerGroups:
         self._restore = restore
         self._held: dict[str, _Held] = {}
         self._timers: dict[tuple[str, ConsumerTimer], Timer] = {}
+        self._search = RegexSearch(topics=topics, clock=clock, found=self._regexes_found)
         self.broken: frozenset[str] = frozenset()
         """Groups with records that cannot be read: they are not served."""
         self.config_of: Callable[[str], ConsumerGroupConfig] = lambda _: config.consumer
@@ -140,6 +146,7 @@ class ConsumerGroups:
 
     def close(self) -> None:
         """Stop every timer. Nothing is answered any more but by the writer, which ends first."""
+        self._search.close()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -221,6 +228,45 @@ class ConsumerGroups:
             del self._held[group_id]
             if held.replaced is not None:
                 self._restore(held.replaced)
+
+    # Regular expressions
+
+    def regex_refusal(self, group_id: str, request: ConsumerHeartbeat) -> HeartbeatResult | None:
+        """Why a group cannot be subscribed to the request's regular expression; None if it can. One that another member
+        has is good."""
+        if not request.regex:
+            return None
+        group = self.current(group_id)
+        used = frozenset[str]() if group is None else regexes.used_by(group)
+        if request.regex in used:
+            return None
+        most = self.config_of(group_id).eosin_regex_max_patterns
+        if len(used) >= most:
+            text = f"The members of the group have {most} regular expressions already, which is the most."
+            return HeartbeatResult(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+        problem = problem_of(request.regex)
+        return None if problem is None else HeartbeatResult(ErrorCode.INVALID_REGULAR_EXPRESSION, problem)
+
+    def search_topics(self, group_id: str, may_describe: MayDescribe) -> None:
+        """Begin to look for the topics of a group's regular expressions if that is due, by the right of the member that
+        has sent a heartbeat."""
+        held = self._held.get(group_id)
+        if held is None or self._search.runs(group_id):
+            return
+        version = self._topics.metadata_version
+        wanted = regexes.due(
+            held.current,
+            now_ms=self._clock.now_ms(),
+            topics_changed=held.searched_version != version,
+            refresh_ms=self.config_of(group_id).regex_refresh_interval_ms,
+        )
+        if wanted:
+            held.searched_version = version
+            self._search.begin(group_id, sorted(wanted), may_describe)
+
+    def _regexes_found(self, group_id: str, event: RegexesResolved) -> None:
+        if group_id in self._held and not self.is_going(group_id):
+            self.happen(group_id, event)
 
     # The end of a group
 

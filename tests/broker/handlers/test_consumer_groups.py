@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from data_broker import DataBroker
+from waiting import settled
 
 from eosin.broker.handlers import (
     consumer_group_describe,
@@ -320,3 +321,67 @@ async def test_a_malformed_heartbeat_is_refused_with_a_sentence() -> None:
     answer = await groups.heartbeat(server_assignor="mine")
     assert answer.error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
     assert "uniform, range" in answer.error_message
+
+
+# Regular expressions
+
+
+async def with_regex(groups: Groups, regex: str, **fields: Any) -> Any:
+    """A member that is subscribed to a regular expression alone, once its topics have been found."""
+    joined = await groups.heartbeat(subscribed_topic_names=None, subscribed_topic_regex=regex, **fields)
+    assert (joined.error_code, joined.member_epoch, joined.assignment.topic_partitions) == (NONE, 1, ())
+    await settled()
+    return await groups.heartbeat(epoch=1)
+
+
+async def test_a_regular_expression_is_subscribed_to_the_topics_that_match_it_as_a_whole() -> None:
+    groups = await Groups.started()
+    await groups.broker.create_topic("orders-eu")
+    await groups.broker.create_topic("my-orders")
+    answer = await with_regex(groups, "orders.*")
+    topics = groups.broker.cluster.topics
+    assert {each.topic_id for each in answer.assignment.topic_partitions} == {
+        topics[name].topic_id for name in ("orders", "orders-eu")
+    }
+    assert (await groups.describe()).members[0].subscribed_topic_regex == "orders.*"
+    groups = await groups.restarted()
+    assert (await groups.heartbeat(epoch=2)).error_code == NONE
+
+
+async def test_internal_topics_match_only_what_is_meant_for_them() -> None:
+    groups = await Groups.started()
+    answer = await with_regex(groups, ".*")
+    assert len(answer.assignment.topic_partitions) == 1
+    groups = await Groups.started()
+    answer = await with_regex(groups, "__consumer.*")
+    assert len(answer.assignment.topic_partitions) == 1
+
+
+async def test_a_topic_that_comes_later_is_found_by_a_heartbeat_ten_seconds_after_the_last_search() -> None:
+    groups = await Groups.started()
+    await with_regex(groups, "orders.*")
+    await groups.broker.create_topic("orders-eu")
+    groups.broker.clock.advance(9_999)
+    await groups.heartbeat(epoch=2)
+    await settled()
+    assert (await groups.describe()).group_epoch == 2
+    groups.broker.clock.advance(1)
+    await groups.heartbeat(epoch=2)
+    await settled()
+    assert len((await groups.heartbeat(epoch=2)).assignment.topic_partitions) == 2
+
+
+async def test_a_regular_expression_that_is_none_is_refused_and_changes_nothing() -> None:
+    groups = await Groups.started()
+    answer = await groups.heartbeat(subscribed_topic_names=None, subscribed_topic_regex="(")
+    assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert "SubscribedTopicRegex" in answer.error_message
+    assert (await groups.describe()).error_code == NOT_FOUND
+
+
+async def test_an_empty_regular_expression_ends_the_subscription_to_it() -> None:
+    groups = await Groups.started()
+    await with_regex(groups, "orders")
+    assert (await groups.heartbeat(epoch=2, subscribed_topic_regex="")).assignment.topic_partitions == ()
+    told = await groups.describe()
+    assert (told.group_epoch, told.members[0].subscribed_topic_regex) == (3, "")

@@ -12,24 +12,26 @@ PAUSE_MS: Final = 10_000
 """Between two searches of a group."""
 
 
-def is_due(group: ConsumerGroup, *, now_ms: int, version: int, refresh_ms: int) -> bool:
-    """True if the topics of the group's regular expressions are to be looked for: one has none yet, topics may have
-    come since the last search, or this is long ago. `version` is that of the metadata."""
-    used = {member.regex for member in group.members.values() if member.regex}
-    if not used:
-        return False
-    if not used <= group.regexes.keys():
-        return True
-    oldest = min((group.regexes[each] for each in used), key=lambda each: each.timestamp_ms)
-    since = now_ms - oldest.timestamp_ms
+def due(group: ConsumerGroup, *, now_ms: int, topics_changed: bool, refresh_ms: int) -> frozenset[str]:
+    """The regular expressions whose topics are to be looked for: all of the group, if one has none yet, if topics may
+    have come since the last search (`topics_changed`), or if this was long ago."""
+    used = used_by(group)
+    if not used or not used <= group.regexes.keys():
+        return used
+    since = now_ms - min(group.regexes[each].timestamp_ms for each in used)
     if 0 <= since < PAUSE_MS:
-        return False
-    return any(group.regexes[each].version < version for each in used) or not 0 <= since < refresh_ms
+        return frozenset()
+    return used if topics_changed or not 0 <= since < refresh_ms else frozenset()
+
+
+def used_by(group: ConsumerGroup) -> frozenset[str]:
+    """The regular expressions that members are subscribed to."""
+    return frozenset(member.regex for member in group.members.values() if member.regex)
 
 
 def resolved(decision: ConsumerDecision, event: RegexesResolved) -> None:
     """Keep what was found. Another set of topics begins another group epoch."""
-    used = {member.regex for member in decision.group.members.values()}
+    used = used_by(decision.group)
     changed = False
     for regex, found in event.resolved.items():
         if regex not in used:
