@@ -22,7 +22,7 @@ from eosin.protocol.names import INTERNAL_TOPICS
 from eosin.protocol.schemas.create_acls import AclCreation
 from eosin.protocol.schemas.delete_acls import DeleteAclsFilter
 from eosin.protocol.schemas.describe_acls import DescribeAclsRequest
-from eosin.security.acl_index import host_key
+from eosin.security.acl_index import is_about_nobody
 from eosin.security.authorizer import StandardAuthorizer
 
 _COLUMNS: Final = {
@@ -261,8 +261,8 @@ def _notes(entries: Sequence[Acl]) -> Iterator[str]:
     reading = [acl for acl in allowed if acl.resource_type == ResourceType.TOPIC and acl.operation in _READING]
     if read := sorted(name for name in INTERNAL_TOPICS if any(acl.covers(name) for acl in reading)):
         yield f"this allows to read {' and '.join(read)}, with what all groups and transactions have stored there"
-    for host in dict.fromkeys(acl.host for acl in entries if host_key(acl.host) is None):
-        yield f"host {host} is no address, so the entry is about nobody"
+    for host in dict.fromkeys(acl.host for acl in entries if is_about_nobody(acl.host)):
+        yield f"host {host} is no address and no network, so the entry is about nobody"
 
 
 def _remove(command: str, filters: Sequence[AclFilter], options: Namespace) -> int:

@@ -287,10 +287,12 @@ class Producer:
             group_id=member.group_id,
             producer_id=self.identity.producer_id,
             producer_epoch=self.identity.producer_epoch,
-            generation_id=member.generation_id,
+            generation_id_or_member_epoch=member.generation_id,
             member_id=member.member_id,
             group_instance_id=member.group_instance_id,
-            topics=tuple(TxnOffsetCommitRequestTopic(name, tuple(each)) for name, each in partitions.items()),
+            topics=tuple(
+                TxnOffsetCommitRequestTopic(name, partitions=tuple(each)) for name, each in partitions.items()
+            ),
         )
         at_most = _TV2_OFFSET_COMMIT if self._transaction_version >= TV2 else _TV2_OFFSET_COMMIT - 1
 

@@ -24,7 +24,7 @@ LevelRange = tuple[int, int]
 """The lowest and the highest level of a feature that a broker works with."""
 
 SUPPORTED_JOINED: Final[Mapping[str, LevelRange]] = {
-    METADATA_VERSION: (25, 30),
+    METADATA_VERSION: (25, 33),
     KRAFT_VERSION: (0, 1),
     TRANSACTION_VERSION: (0, 2),
     "eligible.leader.replicas.version": (0, 1),

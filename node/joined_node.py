@@ -23,7 +23,7 @@ from eosin.cluster.joined.coordinator_elections import CoordinatorElections
 from eosin.cluster.membership.channel import ControllerUnavailable
 from eosin.cluster.membership.directory_assignments import DirectoryAssignments
 from eosin.cluster.membership.disk_watch import DiskWatch
-from eosin.cluster.membership.isr_changes import IsrChanges, TopicIdPartition
+from eosin.cluster.membership.isr_changes import IsrChanges
 from eosin.cluster.membership.rules.ports import MembershipLost
 from eosin.cluster.metadata.joined_cluster import JoinedCluster
 from eosin.cluster.peers.connections import Peers
@@ -45,7 +45,7 @@ from eosin.model.cluster import ClusterListener, Topic
 from eosin.node.assembly import OffsetsFollowTopics, Replication
 from eosin.node.joining import Joining
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition, Uuid
+from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicIdPartition, TopicPartition, Uuid
 from eosin.protocol.schemas.elect_leaders import ElectLeadersRequest, TopicPartitions
 from eosin.runtime.background import Background
 from eosin.runtime.logging_format import fields

@@ -43,6 +43,13 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class TopicIdPartition(NamedTuple):
+    """Names one partition of one topic by the topic's id."""
+
+    topic_id: Uuid
+    partition: int
+
+
 def in_order(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     """The partitions by topic and number. In two passes, since to compare one thing of each is three times as fast, and
     a transaction may have 50,000."""

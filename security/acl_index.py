@@ -8,7 +8,7 @@ entries at once.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final, NamedTuple, final
 
 from eosin.model.acls import EVERYBODY, WILDCARD, Acl, PatternType, Permission
@@ -28,6 +28,7 @@ _IMPLIED: Final[Mapping[int, int]] = {
 """The operations that ALLOW of an operation implies, where that is more than the operation (security.md 4.3.4)."""
 
 
+Network = IPv4Network | IPv6Network
 _Masks = tuple[int, int]
 """Operations as sets of bits: those allowed, those denied."""
 
@@ -36,14 +37,22 @@ _Masks = tuple[int, int]
 class PatternRules:
     """The entries of one principal on one pattern."""
 
-    __slots__ = ("acls", "allowed", "by_host", "denied")
+    __slots__ = ("acls", "allowed", "by_host", "by_network", "denied")
 
-    def __init__(self, acls: tuple[Acl, ...], everywhere: _Masks, by_host: dict[str | None, _Masks]) -> None:
+    def __init__(
+        self,
+        acls: tuple[Acl, ...],
+        everywhere: _Masks,
+        by_host: dict[str | None, _Masks],
+        by_network: tuple[tuple[Network, _Masks], ...] = (),
+    ) -> None:
         self.acls = acls
         self.allowed, self.denied = everywhere
         """For every host, as sets of bits."""
         self.by_host = by_host
         """Beside those for every host."""
+        self.by_network = by_network
+        """Beside those, for every host of a network."""
 
 
 _Group = dict[str, PatternRules]
@@ -126,6 +135,10 @@ class AclIndex:
                     if rules.by_host and (masks := rules.by_host.get(host)) is not None:
                         allowed |= masks[0]
                         denied |= masks[1]
+                    for network, masks in rules.by_network:
+                        if _is_in(network, host):
+                            allowed |= masks[0]
+                            denied |= masks[1]
         return allowed & ~denied
 
     def permits_any(self, kind: int, operation: int, principal: str, host: str | None) -> bool:
@@ -175,7 +188,10 @@ def _is_dominated(pattern: _Pattern, denied: set[_Pattern]) -> bool:
 def _is_at(acl: Acl, host: str | None) -> bool:
     """True if an entry is about peers at `host`; None is an unknown address."""
     place = host_key(acl.host)
-    return place is not None and place in (WILDCARD, host)
+    if place is not None:
+        return place in (WILDCARD, host)
+    network = network_of(acl.host)
+    return network is not None and _is_in(network, host)
 
 
 def _bits(acl: Acl) -> int:
@@ -226,16 +242,19 @@ def _with(rules: PatternRules | None, added: list[Acl], removed: list[Acl]) -> P
     if not acls:
         return None
     by_host: dict[str | None, _Masks] = {}
+    by_network: dict[Network, _Masks] = {}
     for acl in acls:
         place = host_key(acl.host)
         if place is not None:
-            allowed, denied = by_host.get(place, (0, 0))
-            if acl.permission == Permission.DENY:
-                denied |= _bits(acl)
-            else:
-                allowed |= _bits(acl)
-            by_host[place] = allowed, denied
-    return PatternRules(tuple(acls), by_host.pop(WILDCARD, (0, 0)), by_host)
+            by_host[place] = _more(by_host.get(place, (0, 0)), acl)
+        elif (network := network_of(acl.host)) is not None:
+            by_network[network] = _more(by_network.get(network, (0, 0)), acl)
+    return PatternRules(tuple(acls), by_host.pop(WILDCARD, (0, 0)), by_host, tuple(by_network.items()))
+
+
+def _more(masks: _Masks, acl: Acl) -> _Masks:
+    allowed, denied = masks
+    return (allowed, denied | _bits(acl)) if acl.permission == Permission.DENY else (allowed | _bits(acl), denied)
 
 
 def _without(acls: list[Acl], removed: list[Acl]) -> list[Acl]:
@@ -271,3 +290,35 @@ def remembered_key(text: str) -> str | None:
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
     return str(address)
+
+
+def network_of(text: str) -> Network | None:
+    """The network that a host of an entry stands for, as `10.0.0.0/8`; None for what is none (security.md 4.3.6). Bits
+    behind the prefix count for nothing."""
+    return _network(text) if "/" in text and len(text) <= REMEMBERED_HOST_CHARS else None
+
+
+def is_about_nobody(host: str) -> bool:
+    """True if the host of an entry is neither `*` nor an address nor a network: no peer is there."""
+    return host_key(host) is None and network_of(host) is None
+
+
+@lru_cache(maxsize=10_000)
+def _network(text: str) -> Network | None:
+    prefix = text.partition("/")[2]
+    if not (prefix.isascii() and prefix.isdecimal()):
+        return None  # a mask in four numbers, which Apache Kafka does not take either
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        return None
+
+
+def _is_in(network: Network, host: str | None) -> bool:
+    """True if a `host_key` is an address of the network."""
+    return host is not None and host != WILDCARD and _address(host) in network
+
+
+@lru_cache(maxsize=10_000)
+def _address(host: str) -> IPv4Address | IPv6Address:
+    return ip_address(host)

@@ -22,6 +22,7 @@ MOST_CREATIONS: Final = 2000
 """Entries that are written, and taken over by the authorizer, in one step."""
 MOST_CREATION_CHARS: Final = 1 << 20
 """Of the names of resources, principals and hosts in them."""
+_SHOWN_CHARS: Final = 64
 
 GOOD: Final = Outcome(ErrorCode.NONE, "")
 """The outcome of success: Apache Kafka sends an empty message for it, not none."""
@@ -91,9 +92,20 @@ def refusal_of(acl: Acl, api_version: int) -> Outcome | None:
             " the principal name)",
         ),
         (not kind, f"The principal `{acl.principal}` has no type"),
+        (not acl.host, "The host is empty: it is * for every host, an address, or a network as 10.0.0.0/8"),
+        (
+            "/" in acl.host and not _is_network(acl.host),
+            f"The host `{acl.host[:_SHOWN_CHARS]}` is no network: one is written as 10.0.0.0/8 or fd00::/8",
+        ),
     )
     text = next((text for is_wrong, text in problems if is_wrong), None)
     return None if text is None else Outcome(ErrorCode.INVALID_REQUEST, text)
+
+
+def _is_network(host: str) -> bool:
+    from eosin.security.acl_index import network_of  # a broker without an authorizer does not load it
+
+    return network_of(host) is not None
 
 
 def _name_or_number(kind: type[IntEnum], number: int) -> str:

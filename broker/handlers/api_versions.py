@@ -1,10 +1,12 @@
-"""ApiVersions (key 18), versions 0-4: the APIs, versions and features of this broker; every client asks first.
+"""ApiVersions (key 18), versions 0-5: the APIs, versions and features of this broker; every client asks first.
 
 The response is made from the registry, so it cannot differ from what is served, but for the ranges that an `Api` says
 are announced otherwise. From v3 on the request has the client's name and version (KIP-511), and the response has
 features (KIP-584), which are those of `Cluster.features`: the finalized level of `transaction.version` makes clients
 use the protocol of KIP-890. A row of supported features that starts at 0 is left out below v4, where older clients fail
-on it (KAFKA-17011). A version that is not served is answered as version 0 with UNSUPPORTED_VERSION.
+on it (KAFKA-17011). From v5 on a client may say which broker it means (KIP-1242): one that reached another, since a
+port has a new owner, is sent back to its bootstrap servers by REBOOTSTRAP_REQUIRED. A version that is not served is
+answered as version 0 with UNSUPPORTED_VERSION.
 """
 
 import re
@@ -25,10 +27,13 @@ from eosin.protocol.schemas.api_versions import (
 from eosin.security.access import open_to_all
 
 if TYPE_CHECKING:
+    from eosin.model.cluster import Cluster
     from eosin.settings.broker import BrokerConfig
 
 _FEATURES_FROM: Final = 3
 _FEATURES_FROM_ZERO_FROM: Final = 4
+_DESTINATION_FROM: Final = 5
+_ANY_NODE: Final = -1
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -39,6 +44,10 @@ def respond(request: ApiVersionsRequest, context: RequestContext, services: Serv
         if not all(_SOFTWARE.fullmatch(text) for text in software):
             return refuse(request, context, ErrorCode.INVALID_REQUEST)
         context.client_software_name, context.client_software_version = software
+    if context.api_version >= _DESTINATION_FROM:
+        error = _check_destination(request, services.cluster)
+        if error is not ErrorCode.NONE:
+            return refuse(request, context, error)
     features = services.cluster.features
     lowest = 0 if context.api_version >= _FEATURES_FROM_ZERO_FROM else 1
     return ApiVersionsResponse(
@@ -54,6 +63,16 @@ def respond(request: ApiVersionsRequest, context: RequestContext, services: Serv
             for name, level in features.finalized.items()
         ),
     )
+
+
+def _check_destination(request: ApiVersionsRequest, cluster: "Cluster") -> ErrorCode:
+    """The error of a client that says which broker it means: a cluster and a node of it, or nobody in particular."""
+    names_cluster, names_node = request.cluster_id is not None, request.node_id != _ANY_NODE
+    if names_cluster is not names_node:
+        return ErrorCode.INVALID_REQUEST
+    if names_cluster and (request.cluster_id, request.node_id) != (cluster.cluster_id, cluster.node_id):
+        return ErrorCode.REBOOTSTRAP_REQUIRED
+    return ErrorCode.NONE
 
 
 def announced(config: "BrokerConfig") -> tuple[ApiVersion, ...]:
@@ -90,7 +109,7 @@ def refuse(request: ApiVersionsRequest | None, context: RequestContext, error: E
 
 API = Api(
     key=ApiKey.API_VERSIONS,
-    versions=range(0, 5),
+    versions=range(0, 6),
     respond=respond,
     refuse=refuse,
     access=open_to_all("a client asks before it says who it is"),

@@ -46,11 +46,13 @@ async def handle(request: CreateAclsRequest, context: RequestContext, services: 
 
 
 def _note(acl: Acl, context: RequestContext) -> None:
-    from eosin.security.acl_index import host_key
+    from eosin.security.acl_index import is_about_nobody
 
     audit.note("an access control entry is added", context, acl=acl)
-    if host_key(acl.host) is None:
-        _LOG.warning("an access control entry for host %s matches nobody: it is no address", shown(acl.host))
+    if is_about_nobody(acl.host):
+        _LOG.warning(
+            "an access control entry for host %s matches nobody: it is no address and no network", shown(acl.host)
+        )
 
 
 def _result(outcome: Outcome) -> AclCreationResult:

@@ -1,4 +1,4 @@
-"""StreamsGroupDescribe (key 89), version 0: the state of streams groups (KIP-1071).
+"""StreamsGroupDescribe (key 89), versions 0-1: the state of streams groups (KIP-1071).
 
 Announced and refused, each group by itself in the order asked: see `eosin.broker.unserved_groups`. Admin clients ask
 DescribeGroups for such a group then, so classic groups stay describable.
@@ -38,7 +38,7 @@ def refuse(
 
 API = Api(
     key=ApiKey.STREAMS_GROUP_DESCRIBE,
-    versions=range(0, 1),
+    versions=range(0, 2),
     handle=handle,
     refuse=refuse,
     access=open_to_all("it is refused, whoever asks"),

@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat (key 88), version 0: a member of a streams group (KIP-1071) joins, stays, leaves.
+"""StreamsGroupHeartbeat (key 88), versions 0-1: a member of a streams group (KIP-1071) joins, stays, leaves.
 
 Announced and refused: see `eosin.broker.unserved_groups`.
 """
@@ -27,7 +27,7 @@ def refuse(
 
 API = Api(
     key=ApiKey.STREAMS_GROUP_HEARTBEAT,
-    versions=range(0, 1),
+    versions=range(0, 2),
     respond=respond,
     refuse=refuse,
     access=open_to_all("it is refused, whoever asks"),

@@ -1,14 +1,15 @@
-"""TxnOffsetCommit (key 28), versions 0-5: add a group's offsets to a transaction; its COMMIT marker makes them visible.
+"""TxnOffsetCommit (key 28), versions 0-6: add a group's offsets to a transaction; its COMMIT marker makes them visible.
 
 v2 has leader epochs. v3 names the member, so that one which has lost its partitions is fenced (KIP-447). Up to v4 the
 group's offsets partition must already be in the transaction (AddOffsetsToTxn); v5 puts it there (KIP-890). A partition
-that does not exist is 3 for itself; the others are committed.
+that does not exist is 3 for itself; the others are committed. v6 names topics by id, of which one that no topic has is
+100 for each of its partitions, and knows a group that is absent as 69 (KIP-1319).
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from eosin.broker.requests.group_topics import partition_count
+from eosin.broker.requests.group_topics import partition_count, topic_name
 from eosin.broker.requests.timeout_errors import error_sent
 from eosin.broker.services import Services
 from eosin.coordinator.groups.offset_requests import Committer
@@ -29,6 +30,7 @@ from eosin.protocol.schemas.txn_offset_commit import (
 from eosin.runtime.turns import next_turn
 from eosin.security.access import Access, on_each, on_the_group, on_the_transactional_id
 
+FIRST_TOPIC_ID_VERSION: Final = 6
 UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -70,10 +72,11 @@ async def _handle_many(
 class _CheckedTxnTopic:
     """A topic of the request, and what there is of it."""
 
-    __slots__ = ("count", "topic", "unknown")
+    __slots__ = ("count", "name", "topic", "unknown")
 
-    def __init__(self, topic: TxnOffsetCommitRequestTopic, count: int, unknown: ErrorCode) -> None:
+    def __init__(self, topic: TxnOffsetCommitRequestTopic, name: str, count: int, unknown: ErrorCode) -> None:
         self.topic = topic
+        self.name = name
         self.count = count
         """Number of partitions that may be committed."""
         self.unknown = unknown
@@ -84,7 +87,7 @@ class _CheckedTxnTopic:
         for each in self.topic.partitions:
             if 0 <= each.partition_index < self.count:
                 yield OffsetToCommit(
-                    TopicPartition(self.topic.name, each.partition_index),
+                    TopicPartition(self.name, each.partition_index),
                     each.committed_offset,
                     each.committed_leader_epoch,
                     each.committed_metadata,
@@ -95,14 +98,18 @@ class _CheckedTxnTopic:
         for each in self.topic.partitions:
             index = each.partition_index
             exists = 0 <= index < self.count
-            error = error_of(TopicPartition(self.topic.name, index)) if exists else self.unknown
+            error = error_of(TopicPartition(self.name, index)) if exists else self.unknown
             yield TxnOffsetCommitResponsePartition(index, error)
 
 
 def _check(topic: TxnOffsetCommitRequestTopic, context: RequestContext, services: Services) -> _CheckedTxnTopic:
-    if context.session.may(Operation.READ, ResourceType.TOPIC, topic.name):
-        return _CheckedTxnTopic(topic, partition_count(services, topic.name), UNKNOWN)
-    return _CheckedTxnTopic(topic, 0, DENIED)
+    by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
+    name = topic_name(services, topic.name, topic.topic_id, by_id=by_id)
+    if name is None:
+        return _CheckedTxnTopic(topic, "", 0, ErrorCode.UNKNOWN_TOPIC_ID)
+    if context.session.may(Operation.READ, ResourceType.TOPIC, name):
+        return _CheckedTxnTopic(topic, name, partition_count(services, name), UNKNOWN)
+    return _CheckedTxnTopic(topic, name, 0, DENIED)
 
 
 async def _committed(
@@ -115,7 +122,9 @@ async def _committed(
         offsets,
         transactional_id=request.transactional_id,
         producer=ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
-        committer=Committer(request.generation_id, request.member_id, request.group_instance_id, context),
+        committer=Committer(
+            request.generation_id_or_member_epoch, request.member_id, request.group_instance_id, context
+        ),
         api_version=context.api_version,
     )
     told = {error: error and _translated(error, request, context, services) for error in set(settled)}
@@ -125,7 +134,7 @@ async def _committed(
 def _topic(
     topic: TxnOffsetCommitRequestTopic, answers: tuple[TxnOffsetCommitResponsePartition, ...]
 ) -> TxnOffsetCommitResponseTopic:
-    return TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers)
+    return TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers)
 
 
 def _translated(
@@ -147,6 +156,7 @@ def refuse(request: TxnOffsetCommitRequest, context: RequestContext, error: Erro
         topics=tuple(
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=tuple(
                     TxnOffsetCommitResponsePartition(each.partition_index, error) for each in topic.partitions
                 ),
@@ -158,7 +168,7 @@ def refuse(request: TxnOffsetCommitRequest, context: RequestContext, error: Erro
 
 API = Api(
     key=ApiKey.TXN_OFFSET_COMMIT,
-    versions=range(0, 6),
+    versions=range(0, 7),
     handle=handle,
     refuse=refuse,
     access=Access(

@@ -21,6 +21,7 @@ from eosin.protocol.schemas.expire_delegation_token import ExpireDelegationToken
 from eosin.protocol.schemas.remove_raft_voter import RemoveRaftVoterResponse
 from eosin.protocol.schemas.renew_delegation_token import RenewDelegationTokenResponse
 from eosin.protocol.schemas.unregister_broker import UnregisterBrokerResponse
+from eosin.protocol.schemas.unregister_controller import UnregisterControllerResponse
 from eosin.protocol.types import Message
 from eosin.security.access import Access, on_the_cluster, open_to_all
 
@@ -60,6 +61,7 @@ def _has_no_tokens(key: ApiKey, versions: range, response: type[Message]) -> Api
 
 _APIS: Final = (
     _passes_on(ApiKey.UNREGISTER_BROKER, range(0, 1), _all_fails(UnregisterBrokerResponse)),
+    _passes_on(ApiKey.UNREGISTER_CONTROLLER, range(0, 1), _all_fails(UnregisterControllerResponse)),
     _passes_on(ApiKey.ADD_RAFT_VOTER, range(0, 2), _all_fails(AddRaftVoterResponse)),
     _passes_on(ApiKey.REMOVE_RAFT_VOTER, range(0, 1), _all_fails(RemoveRaftVoterResponse)),
     _has_no_tokens(ApiKey.CREATE_DELEGATION_TOKEN, range(1, 4), CreateDelegationTokenResponse),

@@ -78,6 +78,7 @@ FORWARDED: Final = frozenset(
         ApiKey.UPDATE_FEATURES,
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
         ApiKey.UNREGISTER_BROKER,
+        ApiKey.UNREGISTER_CONTROLLER,
         ApiKey.ADD_RAFT_VOTER,
         ApiKey.REMOVE_RAFT_VOTER,
     }

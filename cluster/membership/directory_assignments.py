@@ -12,10 +12,9 @@ from typing import Final, NamedTuple
 
 from eosin.client.errors import ClientError
 from eosin.cluster.membership.channel import ControllerChannel, ControllerUnavailable
-from eosin.cluster.membership.isr_changes import TopicIdPartition
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import Uuid
+from eosin.protocol.names import TopicIdPartition, Uuid
 from eosin.protocol.schemas.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,

@@ -16,7 +16,7 @@ from eosin.cluster.replication.rules.isr import IsrChangeResult
 from eosin.cluster.replication.rules.led_partition import IsrChange
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.names import Uuid
+from eosin.protocol.names import TopicIdPartition, Uuid
 from eosin.protocol.schemas.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -32,13 +32,6 @@ RETRY_MS: Final = 50
 """After a request that failed as a whole, and before a change whose answer was an error is sent again."""
 UNAUTHORIZED_RETRY_MS: Final = 10_000
 """The same when this broker's principal may not ask: nothing but an operator changes that."""
-
-
-class TopicIdPartition(NamedTuple):
-    """A partition by its topic's id."""
-
-    topic_id: Uuid
-    partition: int
 
 
 class RequestedChange(NamedTuple):

@@ -88,6 +88,8 @@ DECLARED: Final = frozenset(
         ApiKey.DESCRIBE_DELEGATION_TOKEN,
         ApiKey.ADD_RAFT_VOTER,
         ApiKey.REMOVE_RAFT_VOTER,
+        ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
+        ApiKey.UNREGISTER_CONTROLLER,
     }
 )
 """The APIs that have a module here."""

@@ -1,8 +1,8 @@
-"""ApiVersions (key 18), versions 0-4: what this broker serves, the first request of every client.
+"""ApiVersions (key 18), versions 0-5: what this broker serves, the first request of every client.
 
 v1 adds throttle_time_ms to the response. v3 is the first flexible version and adds client_software_name and
 client_software_version to the request; supported_features, finalized_features_epoch, finalized_features and
-zk_migration_ready to the response.
+zk_migration_ready to the response. v5 adds cluster_id and node_id to the request (KIP-1242).
 
 The response header is version 0 at every version, so that a client that is told UNSUPPORTED_VERSION can read the
 answer.
@@ -19,6 +19,8 @@ from eosin.protocol.types import ApiSchema, Int16, Int32, Int64, Message, Tag
 class ApiVersionsRequest(Message):
     client_software_name: Annotated[str, "3+"] = ""
     client_software_version: Annotated[str, "3+"] = ""
+    cluster_id: Annotated[str | None, "5+"] = None  # of the broker that the client means; None: whoever is there
+    node_id: Annotated[Int32, "5+"] = -1  # of that broker; -1: whoever is there
 
 
 class ApiVersion(Message):
@@ -51,7 +53,7 @@ class ApiVersionsResponse(Message):
 
 SCHEMA = ApiSchema(
     key=ApiKey.API_VERSIONS,
-    versions=range(0, 5),
+    versions=range(0, 6),
     flexible_from=3,
     request=ApiVersionsRequest,
     response=ApiVersionsResponse,

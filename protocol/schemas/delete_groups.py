@@ -1,9 +1,11 @@
-"""DeleteGroups (key 42), versions 0-2: delete empty groups.
+"""DeleteGroups (key 42), versions 0-3: delete empty groups.
 
-v2 is the first flexible version.
+v2 is the first flexible version. v3 adds error_message to the response.
 """
 
 from __future__ import annotations
+
+from typing import Annotated
 
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import ApiSchema, Int16, Int32, Message
@@ -16,6 +18,7 @@ class DeleteGroupsRequest(Message):
 class DeletableGroupResult(Message):
     group_id: str = ""
     error_code: Int16 = 0
+    error_message: Annotated[str | None, "3+"] = None
 
 
 class DeleteGroupsResponse(Message):
@@ -25,7 +28,7 @@ class DeleteGroupsResponse(Message):
 
 SCHEMA = ApiSchema(
     key=ApiKey.DELETE_GROUPS,
-    versions=range(0, 3),
+    versions=range(0, 4),
     flexible_from=2,
     request=DeleteGroupsRequest,
     response=DeleteGroupsResponse,

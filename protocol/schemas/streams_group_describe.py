@@ -1,14 +1,21 @@
-"""StreamsGroupDescribe (key 89), version 0: the state of streams groups (KIP-1071)."""
+"""StreamsGroupDescribe (key 89), versions 0-1: the state of streams groups (KIP-1071).
+
+v1 adds include_topology_description to the request; topology_description, topology_description_status and assignor_name
+to the response (KIP-1331).
+"""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.types import ApiSchema, Int16, Int32, Int64, Message, Uint16
+from eosin.protocol.types import ApiSchema, Int8, Int16, Int32, Int64, Message, Uint16
 
 
 class StreamsGroupDescribeRequest(Message):
     group_ids: tuple[str, ...] = ()
     include_authorized_operations: bool = False
+    include_topology_description: Annotated[bool, "1+"] = False
 
 
 class KeyValue(Message):
@@ -76,6 +83,30 @@ class Member(Message):
     is_classic: bool = False
 
 
+class TopologyDescriptionNode(Message):
+    name: str = ""
+    node_type: Int8 = 0
+    source_topics: tuple[str, ...] = ()
+    sink_topic: str | None = None
+    stores: tuple[str, ...] = ()
+    successors: tuple[str, ...] = ()
+
+
+class TopologyDescriptionSubtopology(Message):
+    subtopology_id: str = ""
+    nodes: tuple[TopologyDescriptionNode, ...] = ()
+
+
+class TopologyDescriptionGlobalStore(Message):
+    source: TopologyDescriptionNode = TopologyDescriptionNode()
+    processor: TopologyDescriptionNode = TopologyDescriptionNode()
+
+
+class TopologyDescription(Message):
+    subtopologies: tuple[TopologyDescriptionSubtopology, ...] = ()
+    global_stores: tuple[TopologyDescriptionGlobalStore, ...] = ()
+
+
 class DescribedGroup(Message):
     error_code: Int16 = 0
     error_message: str | None = None
@@ -86,6 +117,9 @@ class DescribedGroup(Message):
     topology: Topology | None = None
     members: tuple[Member, ...] = ()
     authorized_operations: Int32 = -2147483648
+    topology_description: Annotated[TopologyDescription | None, "1+"] = None
+    topology_description_status: Annotated[Int8, "1+"] = 0
+    assignor_name: Annotated[str | None, "1+"] = None
 
 
 class StreamsGroupDescribeResponse(Message):
@@ -95,7 +129,7 @@ class StreamsGroupDescribeResponse(Message):
 
 SCHEMA = ApiSchema(
     key=ApiKey.STREAMS_GROUP_DESCRIBE,
-    versions=range(0, 1),
+    versions=range(0, 2),
     flexible_from=0,
     request=StreamsGroupDescribeRequest,
     response=StreamsGroupDescribeResponse,

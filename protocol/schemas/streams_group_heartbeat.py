@@ -1,6 +1,12 @@
-"""StreamsGroupHeartbeat (key 88), version 0: a member of a streams group (KIP-1071) joins, stays, leaves."""
+"""StreamsGroupHeartbeat (key 88), versions 0-1: a member of a streams group (KIP-1071) joins, stays, leaves.
+
+v1 has acceptable_recovery_lag of 64 bits in place of 32, and adds topology_description_required to the response
+(KIP-1357, KIP-1331).
+"""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.types import ApiSchema, Int8, Int16, Int32, Int64, Message, Uint16
@@ -98,19 +104,21 @@ class StreamsGroupHeartbeatResponse(Message):
     member_id: str = ""
     member_epoch: Int32 = 0
     heartbeat_interval_ms: Int32 = 0
-    acceptable_recovery_lag: Int32 = 0
+    acceptable_recovery_lag_legacy: Annotated[Int32, "0"] = 0
     task_offset_interval_ms: Int32 = 0
+    acceptable_recovery_lag: Annotated[Int64, "1+"] = -1
     status: tuple[Status, ...] | None = ()
     active_tasks: tuple[TaskIds, ...] | None = None
     standby_tasks: tuple[TaskIds, ...] | None = None
     warmup_tasks: tuple[TaskIds, ...] | None = None
+    topology_description_required: Annotated[bool, "1+"] = False
     endpoint_information_epoch: Int32 = 0
     partitions_by_user_endpoint: tuple[EndpointToPartitions, ...] | None = None
 
 
 SCHEMA = ApiSchema(
     key=ApiKey.STREAMS_GROUP_HEARTBEAT,
-    versions=range(0, 1),
+    versions=range(0, 2),
     flexible_from=0,
     request=StreamsGroupHeartbeatRequest,
     response=StreamsGroupHeartbeatResponse,

@@ -103,7 +103,8 @@ def test_a_grant_to_everybody_is_remarked_upon(run: Any) -> None:
     [
         (("--allow", "READ", "--topic", "*"), "to read __consumer_offsets and __transaction_state,"),
         (("--allow", "ALL", "--topic", "__t", "--prefixed"), "to read __transaction_state,"),
-        (("--allow", "READ", "--topic", "t", "--host", "10.0.0.0/8"), "host 10.0.0.0/8 is no address,"),
+        (("--allow", "READ", "--topic", "t", "--host", "broker-1"), "host broker-1 is no address and no network,"),
+        (("--allow", "READ", "--topic", "t", "--host", "10.0.0.0/8"), ""),
         (("--allow", "WRITE", "--topic", "*"), ""),
         (("--deny", "READ", "--topic", "*", "--host", "::1"), ""),
         (("--allow", "READ", "--group", "*"), ""),

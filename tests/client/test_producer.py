@@ -88,7 +88,9 @@ class Coordinator:
         topics = (
             TxnOffsetCommitResponseTopic(
                 topic.name,
-                tuple(TxnOffsetCommitResponsePartition(each.partition_index, error) for each in topic.partitions),
+                partitions=tuple(
+                    TxnOffsetCommitResponsePartition(each.partition_index, error) for each in topic.partitions
+                ),
             )
             for topic in request.topics
         )
@@ -251,7 +253,7 @@ async def test_tv2_adds_nothing_and_goes_on_with_the_epoch_that_ending_answers()
         assert set(at.coordinator.versions(ApiKey.PRODUCE)) == {12}
         assert set(at.coordinator.versions(ApiKey.END_TXN)) == {5}
         offsets = at.broker.requests(ApiKey.TXN_OFFSET_COMMIT)[1]
-        assert (offsets.producer_epoch, offsets.generation_id, offsets.member_id) == (1, 3, "member")
+        assert (offsets.producer_epoch, offsets.generation_id_or_member_epoch, offsets.member_id) == (1, 3, "member")
 
 
 async def test_topic_ids_are_used_from_produce_13_on() -> None:

@@ -76,7 +76,7 @@ async def test_topics_and_producer_ids_come_through_the_channel(
         assert correlation_id == 4711
         assert isinstance(response, CreateTopicsResponse)
         assert [(each.error_code, each.num_partitions) for each in response.topics] == [(ErrorCode.NONE, 2)]
-        assert channel.features["metadata.version"] == 30
+        assert channel.features["metadata.version"] == 33
         await channel.close()
         await envelopes.close()
         # It leads both partitions, which have no other replica: they do not hold up its stop.

@@ -89,7 +89,7 @@ async def test_it_catches_up_with_a_controller_and_is_seen_as_an_observer(
         image = made.follower.image
         assert dict(image.features) == {
             "eligible.leader.replicas.version": 1,
-            "metadata.version": 30,
+            "metadata.version": 33,
             "transaction.version": 2,
         }
         assert image.controllers[controller.node_id].end_points[0].port == controller.port

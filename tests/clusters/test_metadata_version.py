@@ -16,7 +16,7 @@ from eosin.client.client import Client
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
-_OLDEST, _NEWEST = 25, 30
+_OLDEST, _NEWEST = 25, 33
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_metadata_version_is_raised_under_a_client_that_commits(oldest: QuorumCo
         assert features(addresses)["metadata.version"] == _OLDEST
         committing = Committing(addresses, topic)
         committing.progress()
-        code, said = oldest.outcome("kafka-features.sh", *at, "upgrade", "--release-version", "4.3")
+        code, said = oldest.outcome("kafka-features.sh", *at, "upgrade", "--release-version", "4.4")
         assert code == 1, "a release stands for groups that Eosin does not coordinate, too"
         assert "Invalid update version 1 for feature group.version" in said
         levels = (f"metadata.version={_NEWEST}", "eligible.leader.replicas.version=1")

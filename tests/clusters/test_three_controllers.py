@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 from cluster_topics import ClusterTopics
-from joined_broker import JoinedBroker
+from committing import Committing, read_all
+from joined_broker import JoinedBroker, replicated
+from kafka_releases import REFERENCE, SECOND
 from kraft_node import QuorumController
 from toolchains import skipped_without
-from waiting import HANG_S, until
+from waiting import HANG_S, until, wait_until
 
 from eosin.client.addresses import Address
 from eosin.client.peer import LinkDialer
@@ -24,15 +26,16 @@ from eosin.runtime.clock import SystemClock
 pytestmark = pytest.mark.full
 
 VOTERS = (1000, 1001, 1002)
+NEWEST_LEVEL = 33
 NODE_ID = 7
 
 
 class Voter(QuorumController):
     """One of several controllers, formatted with all of them (`--initial-controllers`) instead of `--standalone`."""
 
-    def __init__(self, folder: Path, node_id: int, *, is_initial: bool = True) -> None:
+    def __init__(self, folder: Path, node_id: int, *, is_initial: bool = True, release: str = REFERENCE) -> None:
         """One that is not there from the beginning is an observer until somebody adds it."""
-        super().__init__(folder, node_id=node_id, by_tool=True)
+        super().__init__(folder, node_id=node_id, by_tool=True, release=release)
         self._is_initial = is_initial
         self.directory_id = uuid_text(bytes((node_id & 0xFF | 1,)) + os.urandom(15))
 
@@ -147,9 +150,62 @@ def test_a_broker_stays_when_the_controllers_that_it_was_started_with_are_replac
             assert ClusterTopics(broker.address).create((1,)), "the broker has found who leads now"
         code, said = quorum("remove-controller", *of)
         assert (code, "Cannot remove voter" in said) == (1, True), said
+        unregister = ("unregister-controller", "--bootstrap-server", broker.address, "--id", str(second.node_id))
+        code, said = fresh.outcome("kafka-cluster.sh", *unregister)
+        assert (code, "no longer registered" in said) == (0, True), said
+        code, said = fresh.outcome("kafka-cluster.sh", *unregister)
+        assert (code, "ControllerIdNotRegistered" in said) == (1, True), said
         code, said = quorum("describe", "--status")
         assert re.findall(r'"id": (\d+)', said.partition("CurrentVoters")[2].partition("\n")[0]) == ["1009"]
         assert broker.stop() == 0
+
+
+@pytest.mark.long
+def test_controllers_are_upgraded_one_by_one_under_a_client_that_commits(tmp_path: Path) -> None:
+    """cluster.md 1.6 and 1.7: from the release before to the reference, then the level of the metadata."""
+    with skipped_without():
+        voters = [Voter(tmp_path / str(node_id), node_id, release=SECOND) for node_id in VOTERS]
+    cluster_id = uuid_text(b"\1" + os.urandom(15))
+    addresses = ",".join(voter.address for voter in voters)
+    settings = {**replicated(2), "controller.quorum.bootstrap.servers": addresses}
+    with ExitStack() as stack:
+        for voter in voters:
+            voter.belong(cluster_id, voters)
+            stack.enter_context(voter)
+        first, second, third = (
+            JoinedBroker(tmp_path / f"broker-{node_id}", voters[0], node_id=node_id, settings=settings)
+            for node_id in (1, 2, 3)
+        )
+        stack.enter_context(first)
+        stack.enter_context(second)
+        brokers = f"{first.address},{second.address}"
+        topic = ClusterTopics(brokers).create((1, 2))
+        committing = Committing(brokers, topic)
+        committing.progress()
+        for voter in voters:
+            voter.stop()
+            voter.release = REFERENCE
+            voter.start()
+            committing.progress()
+            assert ClusterTopics(brokers).create((2, 1)), "the quorum has a leader"
+
+        def upgrade() -> bool:
+            words = ("--bootstrap-server", brokers, "upgrade", "--feature", f"metadata.version={NEWEST_LEVEL}")
+            code, said = voters[0].outcome("kafka-features.sh", *words)
+            assert code == 0 or "RegisterController" in said or "controller" in said.lower(), said
+            return code == 0
+
+        wait_until(upgrade, "the controllers do not support the level", every_s=1)
+        with third:  # its registration is a record at the new level
+            newer = ClusterTopics(f"{brokers},{third.address}").create((3, 2, 1))
+            later = Committing(third.address, newer)
+            later.progress()
+            sent_later = later.stop()
+            assert read_all(third.address, newer, len(sent_later)) == sent_later
+        committing.progress()
+        sent = committing.stop()
+        assert read_all(brokers, topic, len(sent)) == sent
+        assert first.stop() == second.stop() == 0
 
 
 async def until_so(task: "asyncio.Task[None]", is_so: Callable[[], bool]) -> None:

@@ -70,13 +70,13 @@ async def test_without_controllers_an_empty_directory_is_not_formatted(controlle
     ("feature", "level", "told"),
     [
         ("streams.version", 1, "the cluster has streams.version at level 1, and this broker supports 0 to 0"),
-        ("metadata.version", 24, "the cluster has metadata.version at level 24, and this broker supports 25 to 30"),
+        ("metadata.version", 24, "the cluster has metadata.version at level 24, and this broker supports 25 to 33"),
     ],
 )
 async def test_a_cluster_with_features_beyond_this_broker_is_refused(feature: str, level: int, told: str) -> None:
     with pytest.raises(StartError) as refused:
         await VirtualJoinedBroker(VirtualControllers(features={feature: level}), 1).start()
-    best = min(level, 0) if feature == "streams.version" else 30
+    best = min(level, 0) if feature == "streams.version" else 33
     assert str(refused.value) == (
         f"{told}: format the controllers with --feature {feature}={best}, or take the level there with"
         " kafka-features.sh"

@@ -1,6 +1,6 @@
 """Records of the metadata log: what Apache Kafka's own classes wrote is read, and written again to the same bytes.
 
-`tests/support/record_metadata.py` made the recordings: every type at every version that 4.3.1 knows, once with defaults
+`tests/support/record_metadata.py` made the recordings: every type at every version that 4.4.0 knows, once with defaults
 and once with every field.
 """
 
@@ -53,7 +53,7 @@ def test_records_of_apache_kafka_are_read_and_written_again(
 
 
 def test_every_record_that_is_written_at_our_metadata_versions_was_recorded() -> None:
-    """The versions of cluster.md 3.8, and those below that Apache Kafka 4.3.1 still writes."""
+    """The versions of cluster.md 3.8, and those below that Apache Kafka 4.4.0 still writes."""
     recorded = {(param.values[0], param.values[1]) for param in recordings()}
     missing = {
         (name, version)
@@ -63,7 +63,7 @@ def test_every_record_that_is_written_at_our_metadata_versions_was_recorded() ->
     }
     # The releases from 4.0 on have forgotten the first versions of these two, from the time of ZooKeeper.
     assert missing <= {("RegisterBrokerRecord", 0), ("RegisterBrokerRecord", 1)}
-    assert len(TYPES) == 26
+    assert len(TYPES) == 27
     assert not {6, 13, 16} & set(metadata.TYPES)
 
 
@@ -76,7 +76,7 @@ def test_every_record_that_is_written_at_our_metadata_versions_was_recorded() ->
         ("02 0c 00 01 0000 00", "frame version 2"),
         ("00 0c 00 01 0000 00", "frame version 0"),
         ("01 06 00", "type 6"),
-        ("01 1d 00", "type 29"),
+        ("01 1e 00", "type 30"),
         ("01 0c 01 01 0000 00", "FeatureLevelRecord version 1"),
         ("01 03 03", "PartitionRecord version 3"),
         ("01 0c 00 01 0000 00 00", "1 bytes"),

@@ -121,7 +121,35 @@ def test_hosts_are_compared_as_addresses(written: str, peer: str) -> None:
     assert not session(authorizer, host="10.9.9.9").may(Operation.READ, TOPIC, "orders")
 
 
-@pytest.mark.parametrize("host", ["10.0.0.0/8", "localhost", "10.0.0.01", "", "10.0.0.1 "])
+@pytest.mark.parametrize("written", ["10.0.0.0/8", "10.0.0.7/24", "0.0.0.0/0", "10.0.0.1/32", "::/0", "fe80::/10"])
+def test_a_host_may_be_a_network(written: str) -> None:
+    authorizer = authorizer_of(allow(Operation.READ, host=written), deny(Operation.WRITE, host=written))
+    authorizer.change(added=[allow(Operation.WRITE)])
+    inside, outside = ("fe80::1", "10.0.0.1") if ":" in written else ("10.0.0.1", "fe80::1")
+    for host, is_inside in ((inside, True), (outside, False)):
+        asking = session(authorizer, host=host)
+        assert asking.may(Operation.READ, TOPIC, "orders") is is_inside
+        assert asking.may_any(Operation.READ, TOPIC) is is_inside
+        assert asking.may(Operation.WRITE, TOPIC, "orders") is not is_inside
+        told = authorizer.decision(Operation.WRITE, TOPIC, "orders", principal=ALICE, host=host)
+        assert told.allowed is not is_inside
+
+
+@pytest.mark.parametrize("peer", ["10.0.1.1", "11.0.0.1", "::ffff:10.0.1.1", "unknown"])
+def test_a_peer_outside_of_a_network_is_not_meant(peer: str) -> None:
+    assert not session(authorizer_of(allow(Operation.READ, host="10.0.0.0/24")), host=peer).may(
+        Operation.READ, TOPIC, "orders"
+    )
+
+
+def test_a_peer_with_a_mapped_address_is_in_the_network_of_its_own() -> None:
+    authorizer = authorizer_of(allow(Operation.READ, host="10.0.0.0/24"))
+    assert session(authorizer, host="::ffff:10.0.0.9").may(Operation.READ, TOPIC, "orders")
+
+
+@pytest.mark.parametrize(
+    "host", ["10.0.0.0/33", "10.0.0.0/", "10.0.0.0/255.0.0.0", "/8", "localhost", "10.0.0.01", "", "10.0.0.1 "]
+)
 def test_a_host_that_is_no_address_matches_no_peer(host: str) -> None:
     authorizer = authorizer_of(allow(Operation.READ, host=host))
     assert not session(authorizer, host=host).may(Operation.READ, TOPIC, "orders")
@@ -224,7 +252,7 @@ def test_an_index_that_is_held_does_not_change() -> None:
 
 NAMES = ("*", "a", "ab", "abc", "abd", "b", "hardcode", "har", "kafka-cluster")
 PRINCIPALS = ("User:*", "User:x", "User:y", "Robot:x")
-HOSTS = ("*", "10.0.0.1", "10.0.0.2")
+HOSTS = ("*", "10.0.0.1", "10.0.0.2", "10.0.0.0/31", "0.0.0.0/0")
 VERY_MANY = 100_000
 PART = 10_000
 """Sets in one test, three seconds of CPU: workers share the parts, and none comes near to the limit of a test."""
@@ -262,7 +290,7 @@ def compare(seed: int) -> None:
     sessions = [
         Session(principal=Principal(*principal.split(":")), host=host, authorizer=authorizer)
         for principal in PRINCIPALS[1:]
-        for host in HOSTS[1:]
+        for host in HOSTS[1:3]
     ]
     for _ in range(chance.randint(1, 4)):
         added = [acl for acl in dict.fromkeys(drawn(chance) for _ in range(chance.randint(0, 6))) if acl not in held]

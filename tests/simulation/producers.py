@@ -175,7 +175,7 @@ class TransactionalProducer:
                 return False
         topics = tuple(
             TxnOffsetCommitRequestTopic(
-                partition.topic, (TxnOffsetCommitRequestPartition(partition.partition, offset),)
+                partition.topic, partitions=(TxnOffsetCommitRequestPartition(partition.partition, offset),)
             )
             for partition, offset in transaction.offsets.items()
         )

@@ -20,7 +20,16 @@ def is_about(acl: Acl, kind: ResourceType, name: str) -> bool:
 
 def names_peer(acl: Acl, principal: str, host: str) -> bool:
     """Rule 2, the rest; hosts in one spelling."""
-    return acl.principal in (principal, "User:*") and acl.host in (host, "*")
+    return acl.principal in (principal, "User:*") and (acl.host in (host, "*") or is_in(acl.host, host))
+
+
+def is_in(network: str, host: str) -> bool:
+    """Rule 6, for IPv4: True if `network` is a prefix of an address, and `host` has it."""
+    if "/" not in network:
+        return False
+    address, _, length = network.partition("/")
+    own, others = ("".join(f"{int(part):08b}" for part in each.split(".")) for each in (address, host))
+    return own[: int(length)] == others[: int(length)]
 
 
 def names_operation(acl: Acl, operation: Operation) -> bool:

@@ -20,6 +20,7 @@ import formatted_nodes
 import maven
 import toolchains
 from free_ports import free_port
+from kafka_releases import REFERENCE
 from waiting import HANG_S
 
 from eosin.client.addresses import Address
@@ -73,9 +74,9 @@ class ApacheKafka:
     """A node whose files lie in one folder. A context manager: leaving it stops the node by its process id.
 
     `transaction_version` is the level of that feature in the cluster (0 to 2), `settings` are lines of
-    server.properties. `listeners` are protocols to listen with besides plain TCP (SASL_SSL, ...; their settings are
-    yours), `users` SCRAM credentials as `kafka-storage format --add-scram` takes them. After `stop` or `kill`, `start`
-    goes on with the same files and ports.
+    server.properties, `release` is the one that runs. `listeners` are protocols to listen with besides plain TCP
+    (SASL_SSL, ...; their settings are yours), `users` SCRAM credentials as `kafka-storage format --add-scram` takes
+    them. After `stop` or `kill`, `start` goes on with the same files and ports.
     """
 
     def __init__(
@@ -88,14 +89,16 @@ class ApacheKafka:
         transaction_version: int = 2,
         heap_mb: int = 384,
         jvm: Sequence[str] | None = None,
+        release: str = REFERENCE,
     ) -> None:
         self._java = maven.java("Apache Kafka")
-        self._jars = maven.jars(PROJECT)
+        self._release = release
+        self._jars = maven.jars(PROJECT, release)
         self.folder = folder
         self.log_path = folder / "server.log"
         self._properties = folder / "server.properties"
         self._transaction_version = transaction_version
-        self._jvm_options = (*(quick_jvm() if jvm is None else jvm), f"-Xmx{heap_mb}m", "-Dlog4j2.level=WARN")
+        self._jvm_options = (*(quick_jvm(release) if jvm is None else jvm), f"-Xmx{heap_mb}m", "-Dlog4j2.level=WARN")
         self._users = tuple(users)
         self.port, self.controller_port, *others = (free_port() for _ in range(2 + len(listeners)))
         self._ports = {"PLAINTEXT": self.port, **dict(zip(listeners, others, strict=True))}
@@ -127,8 +130,8 @@ class ApacheKafka:
 
     @property
     def version(self) -> str:
-        """The release that runs, as 4.3.1."""
-        return maven.version(PROJECT)
+        """The release that runs, as 4.4.0."""
+        return self._release
 
     @property
     def log(self) -> str:
@@ -247,20 +250,20 @@ class ApacheKafka:
             return int((await connection.request(key, message, version=version)).error_code)
 
 
-def quick_jvm() -> tuple[str, ...]:
+def quick_jvm(release: str = REFERENCE) -> tuple[str, ...]:
     """QUICK_JVM, with the classes of a node as Java has them in memory: a start then takes a third less work. They are
     written down the first time; where they do not fit, Java does without them and says nothing."""
-    classes = _loaded_classes()
+    classes = _loaded_classes(release)
     return (*QUICK_JVM, f"-XX:SharedArchiveFile={classes}", "-Xlog:disable") if classes.is_file() else QUICK_JVM
 
 
-def _loaded_classes() -> Path:
-    """An archive of the classes that a node loads between its start and its end."""
-    java, jars = Path(maven.java("Apache Kafka")).resolve(), maven.jars(PROJECT)
+def _loaded_classes(release: str) -> Path:
+    """An archive of the classes that a node of a release loads between its start and its end."""
+    java, jars = Path(maven.java("Apache Kafka")).resolve(), maven.jars(PROJECT, release)
 
     def make(folder: Path) -> None:
         writing = (f"-XX:ArchiveClassesAtExit={folder / _CLASSES}", "-Xlog:disable")
-        node = ApacheKafka(folder / "node", jvm=(*QUICK_JVM, *writing)).start(_LONGEST_ARCHIVING_S)
+        node = ApacheKafka(folder / "node", jvm=(*QUICK_JVM, *writing), release=release).start(_LONGEST_ARCHIVING_S)
         node.stop(_LONGEST_ARCHIVING_S)
         shutil.rmtree(node.folder)
 

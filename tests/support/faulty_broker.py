@@ -99,7 +99,7 @@ def _end_txn(broker: FaultyBroker) -> tuple[int, Message]:
 
 def _offsets(broker: FaultyBroker) -> tuple[int, Message]:
     partitions = tuple(TxnOffsetCommitRequestPartition(index, 5) for index in range(2))
-    topic = TxnOffsetCommitRequestTopic("orders", partitions)
+    topic = TxnOffsetCommitRequestTopic("orders", partitions=partitions)
     return 3, TxnOffsetCommitRequest(ID, GROUP, *broker.producer, topics=(topic,))
 
 

@@ -19,7 +19,7 @@ from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopi
 from eosin.protocol.types import Message
 
 FEATURES: Final = {
-    "metadata.version": (25, 30),
+    "metadata.version": (25, 33),
     "kraft.version": (0, 1),
     "transaction.version": (0, 2),
     "eligible.leader.replicas.version": (0, 1),

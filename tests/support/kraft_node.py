@@ -23,6 +23,7 @@ import maven
 from apache_kafka import PROJECT, quick_jvm
 from formatted_nodes import TEMPLATE, Identity, Tool, copy_formatted, new_id
 from free_ports import free_port
+from kafka_releases import REFERENCE
 from real_clients import tools
 from waiting import HANG_S
 
@@ -83,13 +84,15 @@ listen."""
 class _Node:
     """One JVM, its files in one folder. Leaving the context stops it by its process id."""
 
-    def __init__(self, folder: Path, *, heap_mb: int) -> None:
+    def __init__(self, folder: Path, *, heap_mb: int, release: str) -> None:
         self._java = maven.java("Apache Kafka")
-        self._jars = maven.jars(PROJECT)
+        maven.jars(PROJECT, release)  # a test skips without them before it starts anything
+        self._heap_mb = heap_mb
+        self.release = release
+        """The release that its next start is of."""
         self.folder = folder
         self.log_path = folder / "server.log"
         self.properties = folder / "node.properties"
-        self._jvm = (*quick_jvm(), "-Xms64m", f"-Xmx{heap_mb}m", "-Xss512k", "-Dlog4j2.level=WARN")
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -125,11 +128,12 @@ class _Node:
 
     def _command(self, command: Sequence[str]) -> list[str]:
         script, *arguments = command
-        options = (*self._jvm, maven.temporary(self.folder), "-cp", f"{self._jars}/*")
+        jvm = (*quick_jvm(self.release), "-Xms64m", f"-Xmx{self._heap_mb}m", "-Xss512k", "-Dlog4j2.level=WARN")
+        options = (*jvm, maven.temporary(self.folder), "-cp", f"{maven.jars(PROJECT, self.release)}/*")
         return [self._java, *options, SCRIPTS[script], *arguments]
 
     def _tool(self) -> Tool:
-        return Tool(self._command(["kafka-storage.sh"]), maven.version(PROJECT))
+        return Tool(self._command(["kafka-storage.sh"]), self.release)
 
     def _launch(self, command: Sequence[str]) -> None:
         with self.log_path.open("ab") as log:
@@ -198,9 +202,10 @@ class QuorumController(_Node):
         settings: Mapping[str, str] | None = None,
         features: Mapping[str, int | None] | None = None,
         by_tool: bool = False,
+        release: str = REFERENCE,
     ) -> None:
         """`by_tool`: the tool itself formats its directory, and draws the id of the cluster."""
-        super().__init__(folder, heap_mb=128)
+        super().__init__(folder, heap_mb=128, release=release)
         self._by_tool = by_tool
         self.node_id = node_id
         self.port = free_port()
@@ -273,8 +278,9 @@ class KafkaBroker(_Node):
         node_id: int,
         settings: Mapping[str, str] | None = None,
         port: int | None = None,
+        release: str = REFERENCE,
     ) -> None:
-        super().__init__(folder, heap_mb=256)
+        super().__init__(folder, heap_mb=256, release=release)
         self._controller = controller
         self.node_id = node_id
         self.port = port or free_port()

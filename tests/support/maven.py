@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from kafka_releases import REFERENCE
 from toolchains import NotHere, alone, fetch, made, tool
 
 __all__ = ["NotHere", "copy_jars", "jars", "java", "temporary", "version"]
@@ -24,17 +25,20 @@ def temporary(folder: Path | None = None) -> str:
 
 
 def version(project: str) -> str:
-    """The release of Apache Kafka that `java/<project>/pom.xml` asks for."""
+    """The release of Apache Kafka that `java/<project>/pom.xml` asks for, or else the reference of all tests."""
     found = re.search(r"<kafka\.version>(.+)</kafka\.version>", _pom(project).read_text())
-    assert found is not None
-    return found[1]
+    return REFERENCE if found is None else found[1]
 
 
-def jars(project: str) -> Path:
-    """A folder with the jars that `java/<project>/pom.xml` lists, fetched if this is the first time. Raises NotHere."""
+def jars(project: str, release: str | None = None) -> Path:
+    """A folder with the jars that `java/<project>/pom.xml` lists, of a release of Apache Kafka or of `version`'s,
+    fetched if this is the first time. Raises NotHere."""
+    chosen, pom = release or version(project), _pom(project)
 
-    what = f"the jars of {project}"
-    return made(f"{project}-{version(project)}", [_pom(project)], lambda folder: copy_jars(_pom(project), folder, what))
+    def make(folder: Path) -> None:
+        copy_jars(pom, folder, f"the jars of {project} {chosen}", f"-Dkafka.version={chosen}")
+
+    return made(f"{project}-{chosen}", [pom], make)
 
 
 def copy_jars(pom: Path, folder: Path, what: str, *settings: str) -> None:

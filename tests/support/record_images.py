@@ -37,7 +37,7 @@ class Drawn:
 
     def records(self) -> Iterator[Message]:
         """The whole log."""
-        yield records.FeatureLevelRecord("metadata.version", 30)
+        yield records.FeatureLevelRecord("metadata.version", 33)
         for node_id in range(1, 5):
             yield self._broker(node_id)
         makers = (
@@ -165,7 +165,9 @@ class Drawn:
         yield records.NoOpRecord()
         yield records.ProducerIdsRecord(1, 2, self._random.randrange(10**6))
         yield records.FeatureLevelRecord("transaction.version", self._random.choice((0, 1, 2)))
-        yield records.RegisterControllerRecord(1000, self._uuid())
+        yield records.RegisterControllerRecord(self._random.choice((1000, 1001)), self._uuid())
+        if self._random.random() < 0.3:
+            yield records.UnregisterControllerRecord(self._random.choice((1000, 1001, 1002)))
 
     def _some_topic(self) -> bytes | None:
         return self._random.choice(list(self._topics)) if self._topics else None

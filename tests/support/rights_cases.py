@@ -255,7 +255,7 @@ def _fetch_offsets(world: World, *, everything: bool = False, version: int = 9) 
 def _txn_offsets(world: World) -> Message:
     topics = tuple(
         txn_offset_commit.TxnOffsetCommitRequestTopic(
-            name, (txn_offset_commit.TxnOffsetCommitRequestPartition(0, 3, committed_metadata=""),)
+            name, partitions=(txn_offset_commit.TxnOffsetCommitRequestPartition(0, 3, committed_metadata=""),)
         )
         for name in (world.topic, world.other, world.absent)
     )
@@ -367,7 +367,7 @@ def _judged() -> Iterator[Case]:
         ("of the cluster", {"resource_type": 4, "resource_name": CLUSTER_NAME, "operation": 7}),
         ("of the cluster by a prefix", {"resource_type": 4, "resource_name": "kafka", "resource_pattern_type": 4}),
         ("with a useless operation", {"resource_type": 4, "resource_name": CLUSTER_NAME, "operation": 4}),
-        ("with a useless host", {"host": "10.0.0.0/8"}),
+        ("with a useless host", {"host": "broker-1"}),
         ("of nobody", {"principal": "alice"}),
         ("of an empty principal", {"principal": ""}),
     ):

@@ -1,13 +1,13 @@
 """A producer as it goes over the wire: it keeps its id, its epoch and its sequences, and does what a test tells it."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from waiting import until
 from wire import Wire, now_ms, produced, records, settled, unique
 
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import ZERO_UUID, TopicPartition
 from eosin.protocol.records.batch import build_batch, next_sequence
 from eosin.protocol.schemas.add_offsets_to_txn import AddOffsetsToTxnRequest
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -18,6 +18,8 @@ from eosin.protocol.schemas.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+
+_TOPIC_IDS_FROM: Final = 6
 
 
 @dataclass
@@ -124,19 +126,22 @@ class RawProducer:
         *,
         version: int | None = None,
         epoch: int | None = None,
+        generation_id: int = -1,
         **member: Any,
     ) -> ErrorCode:
         """TxnOffsetCommit of one partition; `member` as in the request."""
+        chosen = (5 if self.level >= 2 else 4) if version is None else version
+        topic_id = self.wire.topic_id(partition.topic) if chosen >= _TOPIC_IDS_FROM else ZERO_UUID
         entry = TxnOffsetCommitRequestPartition(partition_index=partition.partition, committed_offset=offset)
         request = TxnOffsetCommitRequest(
             transactional_id=self.transactional_id or "",
             group_id=group,
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch if epoch is None else epoch,
-            topics=(TxnOffsetCommitRequestTopic(partition.topic, (entry,)),),
+            topics=(TxnOffsetCommitRequestTopic(partition.topic, topic_id, (entry,)),),
+            generation_id_or_member_epoch=generation_id,
             **member,
         )
-        chosen = (5 if self.level >= 2 else 4) if version is None else version
         answer = await settled(
             lambda: self.wire.ask(request, chosen), lambda answer: answer.topics[0].partitions[0].error_code
         )

@@ -10,6 +10,7 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import build_batch
 from eosin.protocol.schemas.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from eosin.protocol.schemas.metadata import MetadataRequest, MetadataResponse
 from eosin.protocol.wire.codec import decode_response
 
 pytestmark = pytest.mark.virtual
@@ -22,20 +23,20 @@ async def ranges(wire: Wire) -> dict[int, tuple[int, int]]:
     return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 async def test_every_version_lists_the_same_apis(wire: Wire, version: int) -> None:
     answer: ApiVersionsResponse = await wire.ask(CLIENT, version)
     assert answer.error_code == ErrorCode.NONE
     assert {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys} == await ranges(wire)
 
 
-@pytest.mark.parametrize("version", [5, 99, 32767])
+@pytest.mark.parametrize("version", [6, 99, 32767])
 async def test_an_unknown_version_is_answered_in_version_0_with_what_is_served(bootstrap: str, version: int) -> None:
     [frame] = await exchange(bootstrap, request_header(ApiKey.API_VERSIONS, version) + b"\0any bytes")
     correlation_id, answer = decode_response(ApiKey.API_VERSIONS, 0, memoryview(frame))
     assert correlation_id == 7
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert [(api.api_key, api.min_version, api.max_version) for api in answer.api_keys] == [(ApiKey.API_VERSIONS, 0, 4)]
+    assert [(api.api_key, api.min_version, api.max_version) for api in answer.api_keys] == [(ApiKey.API_VERSIONS, 0, 5)]
 
 
 async def test_a_connection_survives_the_refusal_of_a_version(bootstrap: str) -> None:
@@ -96,6 +97,38 @@ async def test_a_malformed_software_name_is_refused(wire: Wire, name: str) -> No
     answer: ApiVersionsResponse = await wire.ask(ApiVersionsRequest(name, "1.0"), 3)
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     assert (await wire.ask(CLIENT, 3)).error_code == ErrorCode.NONE
+
+
+async def destination(wire: Wire) -> tuple[str, int]:
+    """The cluster and the node that are asked."""
+    answer: MetadataResponse = await wire.ask(MetadataRequest(()), 9)
+    assert answer.cluster_id is not None
+    return answer.cluster_id, answer.brokers[0].node_id
+
+
+async def to(wire: Wire, cluster_id: str | None, node_id: int) -> int:
+    """The error of a client that means that broker."""
+    answer: ApiVersionsResponse = await wire.ask(ApiVersionsRequest("wire", "1.0", cluster_id, node_id), 5)
+    assert bool(answer.api_keys) is (answer.error_code == ErrorCode.NONE)
+    return answer.error_code
+
+
+async def test_a_client_that_reached_the_broker_it_means_is_answered(wire: Wire) -> None:
+    assert await to(wire, *await destination(wire)) == ErrorCode.NONE
+    assert await to(wire, None, -1) == ErrorCode.NONE
+
+
+async def test_a_client_that_reached_another_broker_has_to_bootstrap_again(wire: Wire) -> None:
+    cluster_id, node_id = await destination(wire)
+    assert await to(wire, "another-cluster", node_id) == ErrorCode.REBOOTSTRAP_REQUIRED
+    assert await to(wire, cluster_id, node_id + 1) == ErrorCode.REBOOTSTRAP_REQUIRED
+    assert (await wire.ask(CLIENT, 3)).error_code == ErrorCode.NONE
+
+
+async def test_a_client_names_cluster_and_node_or_neither(wire: Wire) -> None:
+    cluster_id, node_id = await destination(wire)
+    assert await to(wire, cluster_id, -1) == ErrorCode.INVALID_REQUEST
+    assert await to(wire, None, node_id) == ErrorCode.INVALID_REQUEST
 
 
 async def test_a_produce_older_than_served_closes_its_connection_and_writes_nothing(bootstrap: str, wire: Wire) -> None:

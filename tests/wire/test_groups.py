@@ -25,6 +25,9 @@ from eosin.protocol.schemas.offset_delete import (
 )
 from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest
 from eosin.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from eosin.protocol.schemas.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
 
 pytestmark = pytest.mark.virtual
 
@@ -319,7 +322,9 @@ async def test_a_group_without_members_can_be_deleted(wire: Wire, group: str, pa
     member = await RawMember(wire, group).alone()
     await member.commit(partition, 3)
     unknown = unique("group")
-    assert await delete(wire, group, unknown) == [ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND]
+    for version in range(4):
+        refused = await delete(wire, group, unknown, version=version)
+        assert refused == [ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND]
     await member.leave()
     assert await delete(wire, group) == [NONE]
     assert await fetch_offset(wire, group, partition) == [(NONE, -1)]
@@ -373,11 +378,12 @@ async def test_a_repeated_join_leaves_no_request_unanswered(wire: Wire, other: W
 async def test_the_new_group_protocols_are_announced_and_refused_with_a_way_out(wire: Wire, group: str) -> None:
     # A client that finds them missing waits without end (librdkafka).
     announced = (await wire.ask(ApiVersionsRequest("wire", "1"), 3)).api_keys
-    assert {68, 69, 76, 77, 78, 79, 88, 89, 90, 91, 92} <= {each.api_key for each in announced}
+    assert {68, 69, 76, 77, 78, 79, 88, 89, 90, 91, 92, 93} <= {each.api_key for each in announced}
     refused = [
         await wire.ask(ConsumerGroupHeartbeatRequest(group, "member"), 1),
         await wire.ask(ShareGroupHeartbeatRequest(group, "member"), 1),
-        await wire.ask(StreamsGroupHeartbeatRequest(group, "member"), 0),
+        await wire.ask(StreamsGroupHeartbeatRequest(group, "member"), 1),
+        await wire.ask(StreamsGroupTopologyDescriptionUpdateRequest(group, "member"), 0),
         *(await wire.ask(ConsumerGroupDescribeRequest((group,)), 1)).groups,
     ]
     for answer in refused:

@@ -152,7 +152,7 @@ async def test_offsets_and_a_new_instance_may_be_pipelined(syncing_wire: Wire) -
     producer = await transactional(wire, level=1)
     name, pair = producer.transactional_id or "", producer.pair
     offset = TxnOffsetCommitRequestTopic(
-        partition.topic, (TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7),)
+        partition.topic, partitions=(TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7),)
     )
     sent = [
         wire.send(AddOffsetsToTxnRequest(name, *pair, group), 3),

@@ -32,7 +32,7 @@ async def stable(wire: Wire, group: str, partition: TopicPartition) -> tuple[Err
     return found
 
 
-@pytest.mark.parametrize("version", range(6))
+@pytest.mark.parametrize("version", range(7))
 async def test_every_version_commits_offsets(wire: Wire, group: str, partition: TopicPartition, version: int) -> None:
     producer = await transactional(wire, level=2 if version >= 5 else 1)
     if version < 5:
@@ -154,6 +154,15 @@ async def test_an_offset_of_an_unknown_topic_is_refused(wire: Wire, producer: Ra
     await producer.abort()
 
 
+async def test_an_offset_of_an_unknown_topic_id_is_refused(
+    wire: Wire, producer: RawProducer, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "topic_id", lambda name: b"?" * 16)
+    unknown = TopicPartition(unique("no"), 0)
+    assert await producer.commit_offsets(group, unknown, 1, version=6) == ErrorCode.UNKNOWN_TOPIC_ID
+    await producer.abort()
+
+
 async def test_a_member_of_an_old_generation_is_refused(
     wire: Wire, producer: RawProducer, group: str, partition: TopicPartition
 ) -> None:
@@ -184,11 +193,12 @@ async def test_a_static_member_that_was_replaced_is_fenced(
     await producer.abort()
 
 
+@pytest.mark.parametrize(("version", "error"), [(5, ErrorCode.ILLEGAL_GENERATION), (6, ErrorCode.GROUP_ID_NOT_FOUND)])
 async def test_a_generation_of_a_group_that_is_not_there_is_illegal(
-    producer: RawProducer, group: str, partition: TopicPartition
+    producer: RawProducer, group: str, partition: TopicPartition, version: int, error: ErrorCode
 ) -> None:
-    refused = await producer.commit_offsets(group, partition, 1, generation_id=3, member_id="x")
-    assert refused == ErrorCode.ILLEGAL_GENERATION
+    refused = await producer.commit_offsets(group, partition, 1, version=version, generation_id=3, member_id="x")
+    assert refused == error
     await producer.abort()
 
 

@@ -254,6 +254,9 @@ class Replay:
     def _register_controller(self, record: records.RegisterControllerRecord) -> None:
         self._controllers[record.controller_id] = record
 
+    def _unregister_controller(self, record: records.UnregisterControllerRecord) -> None:
+        _put_or_remove(self._controllers, record.controller_id, None)
+
     # Topics and partitions
 
     def _create_topic(self, record: records.TopicRecord) -> None:
@@ -435,6 +438,7 @@ _APPLY: Final[Mapping[type[Message], Callable[[Replay, Any], None]]] = {
     records.RemoveDelegationTokenRecord: Replay._remove_token,
     records.RegisterControllerRecord: Replay._register_controller,
     records.ClearElrRecord: Replay._clear_elr,
+    records.UnregisterControllerRecord: Replay._unregister_controller,
 }
 
 

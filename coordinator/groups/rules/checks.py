@@ -11,6 +11,10 @@ from eosin.protocol.errors import ErrorCode
 
 ALIVE: Final = frozenset({ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS})
 """Answers to a heartbeat that restart the member's session."""
+_KNOWS_ABSENT_FROM: Final = 9
+"""The first version of OffsetCommit whose clients know that a group is absent (KIP-848)."""
+_TXN_KNOWS_ABSENT_FROM: Final = 6
+"""The first version of TxnOffsetCommit whose clients know it (KIP-1319)."""
 
 
 def heartbeat(group: Group, *, member_id: str, instance_id: str | None, generation_id: int) -> ErrorCode:
@@ -67,7 +71,7 @@ def commit_to_absent_group(*, generation_id: int, transactional: bool, api_versi
     """The answer to a commit to a group that does not exist. NONE creates a group that only holds offsets."""
     if generation_id < 0:
         return ErrorCode.NONE
-    if not transactional and api_version >= 9:
+    if api_version >= (_TXN_KNOWS_ABSENT_FROM if transactional else _KNOWS_ABSENT_FROM):
         return ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.ILLEGAL_GENERATION
 

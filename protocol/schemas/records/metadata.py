@@ -1,4 +1,4 @@
-"""Records of `__cluster_metadata`, the log of an Apache Kafka quorum: every type there is in 4.3 (cluster.md 3.8).
+"""Records of `__cluster_metadata`, the log of an Apache Kafka quorum: every type there is in 4.4 (cluster.md 3.8).
 
 `TYPES` has them by their number on the wire; 6, 13 and 16 do not exist. All versions are flexible.
 `protocol/records/metadata.py` has the frame around them.
@@ -237,6 +237,12 @@ class RegisterControllerRecord(Message):
     features: tuple[ControllerFeature, ...] = ()
 
 
+class UnregisterControllerRecord(Message):
+    """A controller that is gone for good."""
+
+    controller_id: Int32 = 0
+
+
 class ClearElrRecord(Message):
     """Empties the eligible leader replicas of a topic, or with an empty name of all topics (KIP-966)."""
 
@@ -270,4 +276,5 @@ TYPES: Final[Mapping[int, RecordSchema]] = {
     26: RecordSchema(RemoveDelegationTokenRecord, versions=range(0, 1), flexible_from=0),
     27: RecordSchema(RegisterControllerRecord, versions=range(0, 1), flexible_from=0),
     28: RecordSchema(ClearElrRecord, versions=range(0, 1), flexible_from=0),
+    29: RecordSchema(UnregisterControllerRecord, versions=range(0, 1), flexible_from=0),
 }

@@ -27,13 +27,19 @@ def ask(
     software_version: str = "1.0",
     level: int = 2,
     two_phase: bool = False,
+    cluster_id: str | None = None,
+    node_id: int = -1,
 ) -> tuple[ApiVersionsResponse, RequestContext]:
     services: Any = SimpleNamespace(
         config=BrokerConfig(transaction_two_phase_commit_enable=two_phase),
-        cluster=SimpleNamespace(features=features_alone(transaction_version=level, epoch=7)),
+        cluster=SimpleNamespace(
+            features=features_alone(transaction_version=level, epoch=7), cluster_id="this-cluster", node_id=3
+        ),
     )
     context = RequestContext(version, None, "/127.0.0.1", "PLAINTEXT")
-    request = ApiVersionsRequest(client_software_name=name, client_software_version=software_version)
+    request = ApiVersionsRequest(
+        client_software_name=name, client_software_version=software_version, cluster_id=cluster_id, node_id=node_id
+    )
     answer = api_versions.respond(request, context, cast(Services, services))
     assert isinstance(answer, ApiVersionsResponse)
     return answer, context
@@ -60,32 +66,32 @@ def test_every_served_version_has_a_schema() -> None:
 
 
 # fmt: off
-KAFKA_4_3_1: Final = {
+KAFKA_4_4_0: Final = {
     0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4), 13:
-    (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 17: (0, 1), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0,
-    5), 23: (2, 4), 24: (0, 5), 25: (0, 4), 26: (0, 5), 27: (1, 2), 28: (0, 5), 29: (1, 3), 30: (1, 3), 31: (1, 3),
+    (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 17: (0, 1), 18: (0, 5), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0,
+    5), 23: (2, 4), 24: (0, 5), 25: (0, 4), 26: (0, 5), 27: (1, 2), 28: (0, 6), 29: (1, 3), 30: (1, 3), 31: (1, 3),
     32: (1, 4), 33: (0, 2), 34: (1, 2), 35: (1, 5), 36: (0, 2), 37: (0, 3), 38: (1, 3), 39: (1, 2), 40: (1, 2), 41:
-    (1, 3), 42: (0, 2), 43: (0, 2), 44: (0, 1), 45: (0, 1), 46: (0, 0), 47: (0, 0), 48: (0, 1), 49: (0, 1), 50: (0,
+    (1, 3), 42: (0, 3), 43: (0, 2), 44: (0, 1), 45: (0, 1), 46: (0, 0), 47: (0, 0), 48: (0, 1), 49: (0, 1), 50: (0,
     0), 51: (0, 0), 55: (0, 2), 57: (0, 2), 60: (0, 2), 61: (0, 0), 64: (0, 0), 65: (0, 0), 66: (0, 2), 68: (0, 1),
     69: (0, 1), 74: (0, 1), 75: (0, 0), 76: (1, 1), 77: (1, 1), 78: (1, 2), 79: (1, 2), 80: (0, 1), 81: (0, 0), 83:
-    (0, 0), 84: (0, 0), 85: (0, 1), 86: (0, 0), 87: (0, 1), 88: (0, 0), 89: (0, 0), 90: (0, 1), 91: (0, 0), 92: (0,
-    0),
+    (0, 0), 84: (0, 0), 85: (0, 1), 86: (0, 0), 87: (0, 1), 88: (0, 1), 89: (0, 1), 90: (0, 1), 91: (0, 0), 92: (0,
+    0), 93: (0, 0), 94: (0, 0),
 }
 # fmt: on
-"""What Apache Kafka 4.3.1 announces on one node: the lowest and the highest version of each key."""
+"""What Apache Kafka 4.4.0 announces on one node: the lowest and the highest version of each key."""
 
-ABSENT: Final = {38, 39, 40, 41, 64, 80, 81, 83, 84, 85, 86, 87}
+ABSENT: Final = {38, 39, 40, 41, 64, 80, 81, 83, 84, 85, 86, 87, 94}
 LOWER: Final = {ApiKey.ADD_PARTITIONS_TO_TXN: 3}
 """What docs/semantics.md says of them: not served, and not up to Kafka's highest version."""
 
 
 def test_apis_of_apache_kafka_are_served_except_those_that_the_page_names() -> None:
     ours = {row.api_key: (row.min_version, row.max_version) for row in ask()[0].api_keys}
-    assert KAFKA_4_3_1.keys() - ours.keys() == ABSENT
-    assert ours.keys() <= KAFKA_4_3_1.keys()
+    assert KAFKA_4_4_0.keys() - ours.keys() == ABSENT
+    assert ours.keys() <= KAFKA_4_4_0.keys()
     for key, (lowest, highest) in ours.items():
-        assert lowest <= KAFKA_4_3_1[key][0], ApiKey(key).name
-        assert highest == LOWER.get(ApiKey(key), KAFKA_4_3_1[key][1]), ApiKey(key).name
+        assert lowest <= KAFKA_4_4_0[key][0], ApiKey(key).name
+        assert highest == LOWER.get(ApiKey(key), KAFKA_4_4_0[key][1]), ApiKey(key).name
 
 
 def test_produce_is_announced_from_0_for_clients_that_judge_codecs_by_it_and_served_from_3() -> None:
@@ -102,7 +108,7 @@ def test_produce_is_announced_from_0_for_clients_that_judge_codecs_by_it_and_ser
         (ApiKey.ADD_PARTITIONS_TO_TXN, range(0, 4)),
         (ApiKey.INIT_PRODUCER_ID, range(0, 7)),
         (ApiKey.END_TXN, range(0, 6)),
-        (ApiKey.TXN_OFFSET_COMMIT, range(0, 6)),
+        (ApiKey.TXN_OFFSET_COMMIT, range(0, 7)),
         (ApiKey.FETCH, range(4, 19)),
     ],
 )
@@ -146,3 +152,26 @@ def test_a_name_that_kafka_would_not_take_is_an_invalid_request(name: str) -> No
     assert ask(name=name)[0].error_code == ErrorCode.INVALID_REQUEST
     assert ask(software_version=name)[0].error_code == ErrorCode.INVALID_REQUEST
     assert ask(2, name=name)[0].error_code == ErrorCode.NONE, "older versions do not carry it"
+
+
+def test_a_client_that_means_this_broker_or_nobody_in_particular_is_answered() -> None:
+    answer, _ = ask(5, cluster_id="this-cluster", node_id=3)
+    assert (answer.error_code, answer.api_keys) == (ErrorCode.NONE, ask(4)[0].api_keys)
+    assert ask(5)[0].error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(("cluster_id", "node_id"), [("another-cluster", 3), ("this-cluster", 4), ("", 0)])
+def test_a_client_that_means_another_broker_is_sent_back_to_its_bootstrap_servers(
+    cluster_id: str, node_id: int
+) -> None:
+    answer, _ = ask(5, cluster_id=cluster_id, node_id=node_id)
+    assert (answer.error_code, answer.api_keys) == (ErrorCode.REBOOTSTRAP_REQUIRED, ())
+
+
+@pytest.mark.parametrize(("cluster_id", "node_id"), [("this-cluster", -1), (None, 3)])
+def test_half_of_a_destination_is_an_invalid_request(cluster_id: str | None, node_id: int) -> None:
+    assert ask(5, cluster_id=cluster_id, node_id=node_id)[0].error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_older_versions_carry_no_destination() -> None:
+    assert ask(4, cluster_id="another-cluster", node_id=4)[0].error_code == ErrorCode.NONE

@@ -104,6 +104,17 @@ async def test_only_empty_groups_are_deleted(apis: GroupApis, version: int) -> N
         ("idle", 0),
         ("nobody", ErrorCode.GROUP_ID_NOT_FOUND),
     ]
+    told = ["The group has members", None, "There is no such group"] if version >= 3 else [None] * 3
+    for result, begin in zip(response.results, told, strict=True):
+        assert result.error_message is None if begin is None else result.error_message.startswith(begin)
+
+
+async def test_of_very_many_groups_that_are_not_there_the_first_hundred_are_explained(apis: GroupApis) -> None:
+    names = tuple(f"group-{number}" for number in range(delete_groups.MOST_EXPLAINED + 5))
+    response = await apis.call(delete_groups.API, 3, DeleteGroupsRequest(names))
+    assert {result.error_code for result in response.results} == {ErrorCode.GROUP_ID_NOT_FOUND}
+    explained = [result.group_id for result in response.results if result.error_message is not None]
+    assert explained == list(names[: delete_groups.MOST_EXPLAINED])
 
 
 def test_a_refusal_reaches_clients_of_every_version() -> None:

@@ -74,7 +74,9 @@ def adding(*partitions: tuple[str, int, int], **fields: Any) -> TxnOffsetCommitR
         1,
         0,
         topics=tuple(
-            TxnOffsetCommitRequestTopic(topic, (TxnOffsetCommitRequestPartition(index, offset),))
+            TxnOffsetCommitRequestTopic(
+                topic, IDS.get(topic, NOBODYS_ID), (TxnOffsetCommitRequestPartition(index, offset),)
+            )
             for topic, index, offset in partitions
         ),
         **fields,
@@ -239,12 +241,31 @@ async def test_offsets_of_a_transaction_show_with_its_marker_at_every_version(ap
     assert bool(apis.transactions.added) == (version >= 5)
 
 
-@pytest.mark.parametrize("version", [3, 4, 5])
-async def test_a_transaction_names_its_member_from_version_3_on(apis: GroupApis, version: int) -> None:
-    request = adding(("orders", 0, 1), generation_id=4, member_id="m")
-    assert codes(await apis.call(txn_offset_commit.API, version, request)) == [
-        ("orders", 0, ErrorCode.ILLEGAL_GENERATION)
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [
+        (3, ErrorCode.ILLEGAL_GENERATION),
+        (4, ErrorCode.ILLEGAL_GENERATION),
+        (5, ErrorCode.ILLEGAL_GENERATION),
+        (6, ErrorCode.GROUP_ID_NOT_FOUND),
+    ],
+)
+async def test_a_transaction_names_its_member_from_version_3_on_and_knows_an_absent_group_from_6_on(
+    apis: GroupApis, version: int, error: ErrorCode
+) -> None:
+    request = adding(("orders", 0, 1), generation_id_or_member_epoch=4, member_id="m")
+    assert codes(await apis.call(txn_offset_commit.API, version, request)) == [("orders", 0, error)]
+
+
+async def test_a_transaction_names_topics_by_id_from_version_6_on(apis: GroupApis) -> None:
+    request = adding(("nowhere", 0, 3), ("orders", 0, 1), ("orders", 5, 1))
+    response = await apis.call(txn_offset_commit.API, 6, request)
+    assert codes(response) == [
+        ("nowhere", 0, ErrorCode.UNKNOWN_TOPIC_ID),
+        ("orders", 0, ErrorCode.NONE),
+        ("orders", 5, UNKNOWN_PARTITION),
     ]
+    assert [topic.topic_id for topic in response.topics] == [NOBODYS_ID, IDS["orders"], IDS["orders"]]
 
 
 async def test_offsets_are_deleted_partition_by_partition(apis: GroupApis) -> None:

@@ -18,6 +18,7 @@ from eosin.broker.handlers import (
     share_group_heartbeat,
     streams_group_describe,
     streams_group_heartbeat,
+    streams_group_topology_description_update,
 )
 from eosin.broker.unserved_groups import MAX_GROUPS, GroupProtocol, UnservedGroups
 from eosin.network.api import Api, RequestContext
@@ -36,6 +37,9 @@ from eosin.protocol.schemas.share_group_describe import ShareGroupDescribeReques
 from eosin.protocol.schemas.share_group_heartbeat import ShareGroupHeartbeatRequest
 from eosin.protocol.schemas.streams_group_describe import StreamsGroupDescribeRequest
 from eosin.protocol.schemas.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from eosin.protocol.schemas.streams_group_topology_description_update import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
 from eosin.protocol.types import Message
 from eosin.runtime.log_budget import LINES, WINDOW_MS
 
@@ -45,6 +49,7 @@ WHOLE: dict[Api, Message] = {
     consumer_group_heartbeat.API: ConsumerGroupHeartbeatRequest("g"),
     share_group_heartbeat.API: ShareGroupHeartbeatRequest("g"),
     streams_group_heartbeat.API: StreamsGroupHeartbeatRequest("g"),
+    streams_group_topology_description_update.API: StreamsGroupTopologyDescriptionUpdateRequest("g"),
     share_fetch.API: ShareFetchRequest("g"),
     share_acknowledge.API: ShareAcknowledgeRequest("g"),
     alter_share_group_offsets.API: AlterShareGroupOffsetsRequest("g"),

@@ -67,6 +67,7 @@ from eosin.protocol.schemas.records import metadata as records
 from eosin.protocol.schemas.remove_raft_voter import RemoveRaftVoterRequest
 from eosin.protocol.schemas.renew_delegation_token import RenewDelegationTokenRequest
 from eosin.protocol.schemas.unregister_broker import UnregisterBrokerRequest
+from eosin.protocol.schemas.unregister_controller import UnregisterControllerRequest
 from eosin.protocol.types import Message
 from eosin.protocol.wire.codec import EncodedBody, decode_body, decode_request_header, encode_request
 from eosin.protocol.wire.headers import SIZE_BYTES
@@ -236,14 +237,14 @@ async def test_internal_topics_do_not_grow_and_others_of_the_request_do() -> Non
 async def test_forwarded_apis_are_announced_as_far_as_the_controller_serves_them() -> None:
     world = World()
     world.publish(
-        records.FeatureLevelRecord("transaction.version", 1), records.FeatureLevelRecord("metadata.version", 30)
+        records.FeatureLevelRecord("transaction.version", 1), records.FeatureLevelRecord("metadata.version", 33)
     )
     world.controller.versions[ApiKey.CREATE_TOPICS] = (3, 6)
     told: ApiVersionsResponse = await world.ask(ApiKey.API_VERSIONS, 4, ApiVersionsRequest("c", "1"))
     versions = {each.api_key: (each.min_version, each.max_version) for each in told.api_keys}
     assert versions[ApiKey.CREATE_TOPICS] == (3, 6)
     assert {each.name: each.max_version_level for each in told.finalized_features} == {
-        "metadata.version": 30,
+        "metadata.version": 33,
         "transaction.version": 1,
     }
     assert told.finalized_features_epoch == world.cluster.image.offset
@@ -252,11 +253,11 @@ async def test_forwarded_apis_are_announced_as_far_as_the_controller_serves_them
 
 async def test_the_level_of_kraft_version_is_told_as_the_controller_told_it() -> None:
     world = World()
-    world.publish(records.FeatureLevelRecord("metadata.version", 30))
+    world.publish(records.FeatureLevelRecord("metadata.version", 33))
     world.controller.features = {"kraft.version": 1, "metadata.version": 29}
     told: ApiVersionsResponse = await world.ask(ApiKey.API_VERSIONS, 4, ApiVersionsRequest("c", "1"))
     assert {each.name: each.max_version_level for each in told.finalized_features} == {
-        "metadata.version": 30,
+        "metadata.version": 33,
         "kraft.version": 1,
     }
 
@@ -428,6 +429,7 @@ async def test_delegation_tokens_are_refused_as_by_apache_kafka_without_a_secret
     ("key", "request_", "codes"),
     [
         (ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(3), lambda response: [response.error_code]),
+        (ApiKey.UNREGISTER_CONTROLLER, UnregisterControllerRequest(3), lambda response: [response.error_code]),
         (ApiKey.ADD_RAFT_VOTER, AddRaftVoterRequest(), lambda response: [response.error_code]),
         (ApiKey.REMOVE_RAFT_VOTER, RemoveRaftVoterRequest(), lambda response: [response.error_code]),
         (

@@ -28,7 +28,7 @@ def test_the_coordinator_is_told_the_level_at_first_and_of_each_change(caplog: p
     world.cluster.subscribe(TransactionVersionFollower(transactions, world.cluster))
     assert told == [2]
     world.publish(level(1))
-    world.publish(records.FeatureLevelRecord("metadata.version", 30))
+    world.publish(records.FeatureLevelRecord("metadata.version", 33))
     world.publish(level(2))
     world.publish(level(0))
     assert told == [2, 1, 2, 0]

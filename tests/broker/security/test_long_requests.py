@@ -210,7 +210,8 @@ CASES: dict[str, tuple[ApiKey, int | None, Callable[[], Message]]] = {
             5,
             0,
             topics=tuple(
-                TxnOffsetCommitRequestTopic(name, (TxnOffsetCommitRequestPartition(0, 1),)) for name in names()
+                TxnOffsetCommitRequestTopic(name, partitions=(TxnOffsetCommitRequestPartition(0, 1),))
+                for name in names()
             ),
         ),
     ),

@@ -470,13 +470,21 @@ async def test_useless_hosts_are_stored_and_told_with_escaped_names(
     broker: GuardedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Case 46 of security.md 9.3."""
-    host = "10.0.0.0/8"
+    host = "broker-1"
     with caplog.at_level(logging.INFO):
         request = CreateAclsRequest((creation(host=host), creation(resource_name="a\nINFO forged")))
         response = await broker.ask(ADMIN, ApiKey.CREATE_ACLS, request)
     assert [each.error_code for each in response.results] == [0, 0]
     assert any("matches nobody" in line and host in line for line in caplog.messages)
     assert all("\n" not in str(getattr(record, "eosin_fields", "")) for record in caplog.records)
+
+
+@pytest.mark.parametrize("host", ["", "10.0.0.0/33", "orders/8", "/"])
+async def test_a_host_that_is_no_network_is_refused(broker: GuardedBroker, host: str) -> None:
+    request = CreateAclsRequest((creation(host=host), creation(host="10.0.0.0/8")))
+    refused, good = (await broker.ask(ADMIN, ApiKey.CREATE_ACLS, request)).results
+    assert (refused.error_code, good.error_code) == (ErrorCode.INVALID_REQUEST, ErrorCode.NONE)
+    assert "10.0.0.0/8" in refused.error_message
 
 
 async def test_entries_go_by_filters_and_each_filter_tells_what_it_found(broker: GuardedBroker) -> None:

@@ -11,9 +11,9 @@ from waiting import HANG_S, until
 from eosin.cluster.membership import directory_assignments
 from eosin.cluster.membership.channel import ControllerChannel
 from eosin.cluster.membership.directory_assignments import LOST_DIRECTORY, DirectoryAssignments
-from eosin.cluster.membership.isr_changes import TopicIdPartition
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicIdPartition
 from eosin.protocol.schemas.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,

@@ -10,11 +10,12 @@ from stub_broker import StubBroker
 from waiting import HANG_S, until
 
 from eosin.cluster.membership.channel import ControllerChannel
-from eosin.cluster.membership.isr_changes import IsrChangeQueue, IsrChanges, RequestedChange, TopicIdPartition
+from eosin.cluster.membership.isr_changes import IsrChangeQueue, IsrChanges, RequestedChange
 from eosin.cluster.replication.rules.isr import IsrChangeResult
 from eosin.cluster.replication.rules.led_partition import IsrChange
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
+from eosin.protocol.names import TopicIdPartition
 from eosin.protocol.schemas.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,

@@ -22,8 +22,8 @@ IDENTITY = BrokerIdentity(
     rack="r1",
     previous_broker_epoch=41,
 )
-DEFAULTS_OF_4_3 = {
-    "metadata.version": 30,
+DEFAULTS_OF_4_4 = {
+    "metadata.version": 33,
     "kraft.version": 1,
     "transaction.version": 2,
     "eligible.leader.replicas.version": 1,
@@ -46,7 +46,7 @@ def test_a_broker_registers_all_that_the_quorum_has_to_know() -> None:
 
 def test_every_feature_is_named_with_its_range() -> None:
     features = {each.name: each for each in registration_request(IDENTITY).features}
-    assert features["metadata.version"] == Feature("metadata.version", 25, 30)
+    assert features["metadata.version"] == Feature("metadata.version", 25, 33)
     assert features["transaction.version"] == Feature("transaction.version", 0, 2)
     assert features["eosin.version"] == Feature("eosin.version", 0, 2)
     for name in ("group.version", "share.version", "streams.version"):
@@ -77,12 +77,12 @@ def test_only_a_cordoned_directory_is_told_as_one() -> None:
         ),
         (
             {"metadata.version": 24},
-            "the cluster has metadata.version at level 24, and Eosin supports levels 25 to 30: raise it with"
+            "the cluster has metadata.version at level 24, and Eosin supports levels 25 to 33: raise it with"
             " kafka-features.sh upgrade",
         ),
         (
-            {"metadata.version": 31},
-            "the cluster has metadata.version at level 31, and Eosin supports levels 25 to 30: a later version of Eosin"
+            {"metadata.version": 34},
+            "the cluster has metadata.version at level 34, and Eosin supports levels 25 to 33: a later version of Eosin"
             " is needed",
         ),
         (
@@ -98,7 +98,7 @@ def test_only_a_cordoned_directory_is_told_as_one() -> None:
     ],
 )
 def test_an_unsupported_feature_is_named_with_its_level_and_our_range(levels: dict[str, int], told: str) -> None:
-    assert sentence(ErrorCode.UNSUPPORTED_VERSION, {**DEFAULTS_OF_4_3, **levels}) == told
+    assert sentence(ErrorCode.UNSUPPORTED_VERSION, {**DEFAULTS_OF_4_4, **levels}) == told
 
 
 @pytest.mark.parametrize(

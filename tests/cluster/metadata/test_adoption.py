@@ -33,7 +33,7 @@ from eosin.storage.manager import Durability, LogManager
 
 CLUSTER = "abcdefghijklmnopqrstuw"
 OTHER = "ABCDEFGHIJKLMNOPQRSTUw"
-LEVELS = (FeatureLevelRecord("metadata.version", 30), FeatureLevelRecord("eligible.leader.replicas.version", 1))
+LEVELS = (FeatureLevelRecord("metadata.version", 33), FeatureLevelRecord("eligible.leader.replicas.version", 1))
 
 
 class Place:

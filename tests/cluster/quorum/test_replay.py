@@ -316,9 +316,11 @@ def test_records_that_only_later_phases_use_are_kept() -> None:
     scram = records.UserScramCredentialRecord("alice", 1, b"salt")
     token = records.DelegationTokenRecord(token_id="t")
     controller = records.RegisterControllerRecord(controller_id=1000)
+    other = records.RegisterControllerRecord(controller_id=1001)
+    left = records.UnregisterControllerRecord(1001)
     entity = (records.EntityData("user", None), records.EntityData("client-id", "c"))
     image = image_of(
-        *(acl, scram, token, controller, records.NoOpRecord(), records.ZkMigrationStateRecord(1)),
+        *(acl, scram, token, controller, other, left, records.NoOpRecord(), records.ZkMigrationStateRecord(1)),
         records.ClientQuotaRecord(entity, "producer_byte_rate", 10.0),
         records.ClientQuotaRecord(entity[1:], "producer_byte_rate", 11.0),
         records.ProducerIdsRecord(7, 30, 2000),

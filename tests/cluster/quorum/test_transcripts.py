@@ -99,7 +99,7 @@ def test_the_log_from_its_start_makes_the_recorded_image() -> None:
     assert [partition.leader, partition.leader_epoch, partition.partition_epoch] == of["payments"]
     broker = image.brokers[of["node_id"]]
     assert (broker.epoch, broker.fenced) == (of["broker_epoch"], False)
-    assert image.metadata_version == 30
+    assert image.metadata_version == 33
     assert [each for each in played.effects if isinstance(each, Follow)] == [
         Follow(ActiveController(*[of["controller"][0], image.epoch, *of["controller"][1:]]))
     ]

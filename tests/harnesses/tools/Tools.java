@@ -10,10 +10,12 @@ import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.kafka.common.utils.Exit;
+import java.util.function.Consumer;
 
 /**
  * Apache Kafka's command line tools, one after the other in one process: requests on stdin, answers on stdout, as
@@ -64,9 +66,9 @@ public final class Tools {
         Switch err = new Switch(log);
         System.setOut(new PrintStream(out, true, "UTF-8"));
         System.setErr(new PrintStream(err, true, "UTF-8"));
-        Exit.setExitProcedure((wanted, message) -> end(wanted));
-        Exit.setHaltProcedure((wanted, message) -> end(wanted));
-        Exit.setShutdownHookAdder((name, hook) -> hooks.add(hook)); // the process outlives the tool
+        onExit("setExitProcedure", called -> end((Integer) called[0]));
+        onExit("setHaltProcedure", called -> end((Integer) called[0]));
+        onExit("setShutdownHookAdder", called -> hooks.add((Runnable) called[1])); // the process outlives the tool
         ObjectMapper json = new ObjectMapper();
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             JsonNode request = json.readTree(line);
@@ -91,6 +93,24 @@ public final class Tools {
             answers.println(json.writeValueAsString(answer));
         }
         Runtime.getRuntime().halt(0);
+    }
+
+    /** Have something done in place of what ends a process; 4.4 has moved the class to another package. */
+    private static void onExit(String setter, Consumer<Object[]> action) throws Exception {
+        Class<?> exit;
+        try {
+            exit = Class.forName("org.apache.kafka.common.utils.internals.Exit");
+        } catch (ClassNotFoundException before) {
+            exit = Class.forName("org.apache.kafka.common.utils.Exit");
+        }
+        for (Method method : exit.getMethods())
+            if (method.getName().equals(setter)) {
+                Class<?> kind = method.getParameterTypes()[0];
+                method.invoke(null, Proxy.newProxyInstance(kind.getClassLoader(), new Class<?>[] {kind}, (proxy, of, called) -> {
+                    action.accept(called);
+                    return null;
+                }));
+            }
     }
 
     private static int run(JsonNode args, ObjectMapper json) throws Exception {

@@ -97,7 +97,9 @@ def test_a_request_is_kept_with_whose_it_is_and_what_became_of_it() -> None:
         (
             ApiKey.TXN_OFFSET_COMMIT,
             TxnOffsetCommitRequest(
-                "t", "g", topics=(TxnOffsetCommitRequestTopic("orders", (TxnOffsetCommitRequestPartition(0, 5),)),)
+                "t",
+                "g",
+                topics=(TxnOffsetCommitRequestTopic("orders", partitions=(TxnOffsetCommitRequestPartition(0, 5),)),),
             ),
             "t",
             "g",

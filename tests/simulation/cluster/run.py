@@ -76,7 +76,7 @@ class ClusterRun(Course):
             self.scheduler,
             seed,
             features={
-                "metadata.version": 30,
+                "metadata.version": 33,
                 "eligible.leader.replicas.version": int(plan.has_elr),
                 "transaction.version": 2,
             },

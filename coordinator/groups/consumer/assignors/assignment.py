@@ -1,17 +1,11 @@
-"""Values that assignors take and give (new-groups.md A6 and A7), and `Assign`, the shape of each of them."""
+"""Values that assignors take and give (groups.md 15.3), and `Assign`, the shape of each of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from eosin.protocol.names import Uuid
+from eosin.protocol.names import TopicIdPartition, Uuid
 
-
-class TopicIdPartition(NamedTuple):
-    """One partition of one topic, by the topic's id."""
-
-    topic_id: Uuid
-    partition: int
-
+__all__ = ["Assign", "Partitions", "SubscribedMember", "Target", "TopicIdPartition"]
 
 Partitions = frozenset[TopicIdPartition]
 """The partitions of one member."""

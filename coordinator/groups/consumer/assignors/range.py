@@ -1,24 +1,40 @@
-"""The assignor `range`: of each topic a run of partitions for each subscriber, in the same order for all topics
-(new-groups.md A7)."""
+"""The assignor `range`: of each topic a row of partitions for each subscriber, in the order of the members' names
+(groups.md 15.3).
+
+Topics with the same subscribers and the same number of partitions give equal numbers to the same member, so that
+records with equal keys meet there. The previous target counts for nothing.
+"""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Final
 
-from eosin.coordinator.groups.consumer.assignors.assignment import SubscribedMember, Target, TopicIdPartition
+from eosin.coordinator.groups.consumer.assignors.assignment import SubscribedMember, Target
+from eosin.coordinator.groups.consumer.assignors.ownership import Ownership
 from eosin.protocol.names import Uuid
 
 NAME: Final = "range"
 
 
 def assign(members: Sequence[SubscribedMember], topics: Mapping[Uuid, int], previous: Target) -> Target:
-    """The target of the members (`Assign`). It does not depend on the previous one."""
-    ordered = sorted(members, key=lambda each: (each.instance_id is None, each.instance_id or each.member_id))
-    found: dict[str, set[TopicIdPartition]] = {member.member_id: set() for member in ordered}
-    for topic_id, count in topics.items():
-        subscribers = [member for member in ordered if topic_id in member.topics]
-        first = 0
-        for place, member in enumerate(subscribers):
-            size = count // len(subscribers) + (place < count % len(subscribers))
-            found[member.member_id].update(TopicIdPartition(topic_id, each) for each in range(first, first + size))
-            first += size
-    return {name: frozenset(partitions) for name, partitions in found.items()}
+    """The target, which `previous` only saves from being made again where it is equal (`Assign`)."""
+    ownership = Ownership(members, topics)
+    subscribers: dict[frozenset[Uuid], list[int]] = {}
+    for number, member in enumerate(ownership.members):
+        subscribers.setdefault(ownership.subscriptions[member.topics], []).append(number)
+    rows: dict[tuple[frozenset[Uuid], ...], list[int]] = {}
+    for topic_id, owners in ownership.owners.items():
+        subscriptions = tuple(each for each in subscribers if topic_id in each)
+        if subscriptions not in rows:
+            rows[subscriptions] = sorted(chain.from_iterable(subscribers[each] for each in subscriptions))
+        owners[:] = _in_rows(len(owners), rows[subscriptions])
+    return ownership.target(previous)
+
+
+def _in_rows(partitions: int, members: Sequence[int]) -> list[int]:
+    """The owner of each of a topic's partitions: the first members have one more than the others."""
+    each, remainder = divmod(partitions, len(members))
+    owners: list[int] = []
+    for place, number in enumerate(members[:partitions]):
+        owners += [number] * (each + (place < remainder))
+    return owners

@@ -1,9 +1,16 @@
-"""The assignor `uniform`: as many partitions for each member, and as few that move as can be (new-groups.md A7)."""
+"""The assignor `uniform`: as many partitions for each member, and as few that move as can be (groups.md 15.3).
+
+Members that are all subscribed to the same topics have the same number of partitions, or one more. Of others the least
+loaded subscriber has what is free, and then partitions move from more to less loaded ones (`mixed_subscriptions`).
+"""
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Final
 
-from eosin.coordinator.groups.consumer.assignors.assignment import SubscribedMember, Target, TopicIdPartition
+from eosin.coordinator.groups.consumer.assignors import mixed_subscriptions
+from eosin.coordinator.groups.consumer.assignors.assignment import SubscribedMember, Target
+from eosin.coordinator.groups.consumer.assignors.ownership import Ownership
 from eosin.protocol.names import Uuid
 
 NAME: Final = "uniform"
@@ -11,33 +18,33 @@ NAME: Final = "uniform"
 
 def assign(members: Sequence[SubscribedMember], topics: Mapping[Uuid, int], previous: Target) -> Target:
     """The target that follows `previous` (`Assign`)."""
-    ordered = sorted(members, key=_order)
-    subscribers: dict[Uuid, list[str]] = {}
-    for member in ordered:
-        for topic_id in member.topics & topics.keys():
-            subscribers.setdefault(topic_id, []).append(member.member_id)
-    count = sum(topics[topic_id] for topic_id in subscribers)
-    quota = -(-count // len(ordered)) if ordered else 0
-    kept: dict[str, set[TopicIdPartition]] = {member.member_id: set() for member in ordered}
-    taken: set[TopicIdPartition] = set()
-    full = count - (quota - 1) * len(ordered)
-    for member in ordered:
-        mine = sorted(
-            each
-            for each in previous.get(member.member_id, ())
-            if each.topic_id in member.topics and each.partition < topics.get(each.topic_id, 0) and each not in taken
-        )
-        most = quota if full > 0 else quota - 1
-        kept[member.member_id].update(mine[:most])
-        full -= len(mine) >= quota and most == quota
-        taken |= kept[member.member_id]
-    for topic_id, names in sorted(subscribers.items()):
-        for partition in range(topics[topic_id]):
-            place = TopicIdPartition(topic_id, partition)
-            if place not in taken:
-                kept[min(names, key=lambda name: len(kept[name]))].add(place)
-    return {name: frozenset(partitions) for name, partitions in kept.items()}
+    ownership = Ownership(members, topics)
+    if len(frozenset(ownership.subscriptions.values())) > 1:
+        mixed_subscriptions.distribute(ownership, previous)
+    elif members:
+        _distribute(ownership, previous)
+    return ownership.target(previous)
 
 
-def _order(member: SubscribedMember) -> tuple[bool, str]:
-    return member.instance_id is None, member.instance_id or member.member_id
+def _distribute(ownership: Ownership, previous: Target) -> None:
+    """Give every partition to one of members that are subscribed to all topics.
+
+    Each member has its quota, and the remainder of the division is one more for some: for those that would otherwise
+    lose a partition, as far as it goes, so that no other choice of them moves fewer."""
+    count = len(ownership.members)
+    quota, remainder = divmod(ownership.partition_count, count)
+    missing = []
+    for number in range(count):
+        kept = ownership.still_wanted(number, previous)
+        has_one_more = remainder > 0 and (len(kept) > quota or count - number <= remainder)
+        remainder -= has_one_more
+        most = quota + has_one_more
+        if len(kept) > most:
+            kept = sorted(kept)[:most]
+        for each in kept:
+            ownership.give(each, number)
+        missing.append(most - len(kept))
+    free = ownership.free()
+    for number, wanted in enumerate(missing):
+        for each in islice(free, wanted):
+            ownership.give(each, number)

@@ -1,0 +1,55 @@
+"""StreamsGroupTopologyDescriptionUpdate (key 93), version 0: what a streams group computes, for people (KIP-1331).
+
+Flexible from the start.
+"""
+
+from __future__ import annotations
+
+from eosin.protocol.keys import ApiKey
+from eosin.protocol.types import ApiSchema, Int8, Int16, Int32, Message
+
+
+class TopologyDescriptionNode(Message):
+    name: str = ""
+    node_type: Int8 = 0
+    source_topics: tuple[str, ...] = ()
+    sink_topic: str | None = None
+    stores: tuple[str, ...] = ()
+    successors: tuple[str, ...] = ()
+
+
+class TopologyDescriptionSubtopology(Message):
+    subtopology_id: str = ""
+    nodes: tuple[TopologyDescriptionNode, ...] = ()
+
+
+class TopologyDescriptionGlobalStore(Message):
+    source: TopologyDescriptionNode = TopologyDescriptionNode()
+    processor: TopologyDescriptionNode = TopologyDescriptionNode()
+
+
+class TopologyDescription(Message):
+    subtopologies: tuple[TopologyDescriptionSubtopology, ...] = ()
+    global_stores: tuple[TopologyDescriptionGlobalStore, ...] = ()
+
+
+class StreamsGroupTopologyDescriptionUpdateRequest(Message):
+    group_id: str = ""
+    member_id: str = ""
+    topology_epoch: Int32 = 0
+    topology_description: TopologyDescription = TopologyDescription()
+
+
+class StreamsGroupTopologyDescriptionUpdateResponse(Message):
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: str | None = None
+
+
+SCHEMA = ApiSchema(
+    key=ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
+    versions=range(0, 1),
+    flexible_from=0,
+    request=StreamsGroupTopologyDescriptionUpdateRequest,
+    response=StreamsGroupTopologyDescriptionUpdateResponse,
+)
