@@ -221,7 +221,7 @@ class GroupCoordinator:
         return result
 
     def _take_over(self, shard: Shard, group: ConsumerGroup) -> ErrorCode:
-        """Make a classic group of a consumer group that has no members (new-groups.md 3.1)."""
+        """Make a classic group of a consumer group that has no members (consumer-groups.md 1)."""
         if shard.consumer.is_going(group.group_id):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if group.members:

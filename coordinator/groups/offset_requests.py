@@ -145,6 +145,7 @@ class OffsetRequests:
                 member_epoch=committer.generation_id,
                 partitions=partitions,
                 topics=shard.consumer.topics,
+                api_version=api_version,
             )
         return commits.commit(
             group,
@@ -329,8 +330,8 @@ class OffsetRequests:
     # Reading
 
     def check_reader(self, group_id: str, *, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Check that a member which reads offsets of a consumer group is one still, at this epoch (new-groups.md
-        A13.5); anybody may read those of other groups."""
+        """Check that a member which reads offsets of a consumer group is one still, at this epoch (consumer-groups.md
+        10.4); anybody may read those of other groups."""
         shard = self._shards.of_group(group_id)
         group = None if isinstance(shard, ErrorCode) else shard.consumer.durable(group_id)
         return ErrorCode.NONE if group is None else commits.fetch(group, member_id=member_id, member_epoch=member_epoch)

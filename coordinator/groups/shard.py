@@ -161,7 +161,7 @@ class Shard:
             self.forget_topics(self._deleted_topics)
 
     def _settle_names(self, loader: Loader, consumer_groups: Replayed) -> list[NewRecord]:
-        """Leave each name to one kind of group: the one whose record is the last (new-groups.md 3.3.3). Returns the
+        """Leave each name to one kind of group: the one whose record is the last (consumer-groups.md 12.3). Returns the
         tombstones of what belongs to no group."""
         tombstones: list[NewRecord] = []
         for group_id, records in consumer_groups.left_over.items():

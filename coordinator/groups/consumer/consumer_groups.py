@@ -131,7 +131,7 @@ class ConsumerGroups:
 
     def load(self, groups: Sequence[ConsumerGroup]) -> None:
         """Begin with these groups, which the log has: every member has a whole session, and to revoke a whole
-        rebalance timeout (new-groups.md 3.3.6)."""
+        rebalance timeout (consumer-groups.md 12.5)."""
         for group in groups:
             self._held[group.group_id] = _Held(group, group)
             config = self.config_of(group.group_id)

@@ -1,4 +1,4 @@
-"""`RegexSearch`: finds the topics that match the regular expressions of consumer groups (new-groups.md A5).
+"""`RegexSearch`: finds the topics that match the regular expressions of consumer groups (consumer-groups.md 5).
 
 Many patterns may meet many topics, so a search takes some turns of the event loop, on the names as they were when it
 began. Always true: at most one search of a group runs.

@@ -11,7 +11,7 @@ RANGE: Final = "range"
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupConfig:
     """Settings of one consumer group (KIP-848), by Kafka's names without `group.consumer.`: those of the broker, or the
-    group's own in their place (new-groups.md 3.4)."""
+    group's own in their place (consumer-groups.md 13)."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000

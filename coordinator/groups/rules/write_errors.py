@@ -42,5 +42,5 @@ def of_offsets(error: ErrorCode) -> ErrorCode:
 
 
 def of_consumer_group(error: ErrorCode) -> ErrorCode:
-    """The answer of ConsumerGroupHeartbeat when the group's records could not be written (new-groups.md 3.2)."""
+    """The answer of ConsumerGroupHeartbeat when the group's records could not be written (consumer-groups.md 2)."""
     return _CONSUMER.get(error, error)

@@ -1,5 +1,5 @@
 """Consumer groups of KIP-848 behind their handlers: joined, described, deleted, and one name for groups of all kinds
-(new-groups.md 3.1, A13, A17)."""
+(consumer-groups.md 1, 10 and 11)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Records of consumer groups to and from bytes, which are those of Apache Kafka 4.3.1 (new-groups.md 3.3)."""
+"""Records of consumer groups to and from bytes, which are those of Apache Kafka 4.3.1 (consumer-groups.md 12)."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""`replayed`: consumer groups as the last record of each key tells (new-groups.md 3.3.3). Pure.
+"""`replayed`: consumer groups as the last record of each key tells (consumer-groups.md 12.2). Pure.
 
 Compaction may have taken any part of the history, so nothing depends on the order of records: what belongs together is
 put together in the end. What is left over, a member's assignment without the member, is dropped, and its records are to

@@ -1,4 +1,4 @@
-"""Checks of offsets that are committed and read by members of consumer groups (new-groups.md A13, KIP-1251). Pure."""
+"""Checks of offsets that members of consumer groups commit and read (consumer-groups.md 10, KIP-1251). Pure."""
 
 from collections.abc import Iterable
 
@@ -10,6 +10,8 @@ from eosin.protocol.names import TopicPartition
 
 FIRST_MEMBER_EPOCH_VERSION = 9
 """Of OffsetCommit and OffsetFetch."""
+FIRST_TXN_VERSION_WITH_EPOCHS = 6
+"""Of TxnOffsetCommit: clients of earlier ones know no stale member epoch."""
 
 
 def commit(
@@ -42,9 +44,10 @@ def transactional_commit(
     member_epoch: int,
     partitions: Iterable[TopicPartition],
     topics: Topics,
+    api_version: int,
 ) -> ErrorCode:
     """Check that offsets may be added to a transaction now (KIP-447). A producer that names no member is fenced by its
-    own epoch alone. Clients of these versions know no stale member epoch."""
+    own epoch alone."""
     if not member_id and member_epoch < 0 and instance_id is None:
         return ErrorCode.NONE
     if member_epoch < 0 and not group.members:
@@ -52,7 +55,9 @@ def transactional_commit(
     member = _member(group, member_id, instance_id)
     if isinstance(member, ErrorCode):
         return member
-    return _of_epoch(member, member_epoch, partitions, topics, ErrorCode.ILLEGAL_GENERATION)
+    knows_epochs = member.classic is None and api_version >= FIRST_TXN_VERSION_WITH_EPOCHS
+    stale = ErrorCode.STALE_MEMBER_EPOCH if knows_epochs else ErrorCode.ILLEGAL_GENERATION
+    return _of_epoch(member, member_epoch, partitions, topics, stale)
 
 
 def fetch(group: ConsumerGroup, *, member_id: str | None, member_epoch: int) -> ErrorCode:

@@ -1,4 +1,4 @@
-"""Finds the offsets of a consumer group that have outlived their retention (new-groups.md A13.7). Pure."""
+"""Finds the offsets of a consumer group that have outlived their retention (consumer-groups.md 10.5). Pure."""
 
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.rules.offset_store import NO_EXPIRY, OffsetStore

@@ -1,4 +1,4 @@
-"""`ConsumerGroup` and `ConsumerMember`: a consumer group of KIP-848 as a value (new-groups.md A).
+"""`ConsumerGroup` and `ConsumerMember`: a consumer group of KIP-848 as a value (consumer-groups.md).
 
 A group is never changed, only replaced. Three epochs lead from a wish to partitions: the group epoch grows with each
 change of members, subscriptions and topics; the assignment epoch is the group epoch that the target was computed at;
@@ -131,7 +131,7 @@ class ConsumerGroup(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def state(self) -> ConsumerGroupState:
-        """The state that clients see (new-groups.md A17)."""
+        """The state that clients see (consumer-groups.md 11)."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:

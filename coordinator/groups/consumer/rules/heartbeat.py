@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat of a member that joins or stays (new-groups.md A3, A4, A8, A10, A12)."""
+"""ConsumerGroupHeartbeat of a member that joins or stays (consumer-groups.md 3 to 9)."""
 
 from msgspec.structs import replace
 

@@ -1,5 +1,5 @@
 """Ways out of a consumer group: a heartbeat that says so, a timer, an administrator, and the end of the group itself
-(new-groups.md A9, A10.4, A11)."""
+(consumer-groups.md 8)."""
 
 from msgspec.structs import replace
 
@@ -106,7 +106,7 @@ def _find(group: ConsumerGroup, leaving: LeavingMember) -> tuple[ErrorCode, str]
 
 
 def end_records(group: ConsumerGroup) -> list[GroupRecord]:
-    """The tombstones of a whole group, in the order in which Apache Kafka can read them (new-groups.md 3.3.2)."""
+    """The tombstones of a whole group, in the order in which Apache Kafka can read them (consumer-groups.md 12.1)."""
     records = [GroupRecord(Kind.CURRENT, member_id) for member_id in group.members]
     records += [GroupRecord(Kind.TARGET, member_id) for member_id in group.members]
     records.append(GroupRecord(Kind.TARGET_EPOCH))

@@ -1,4 +1,4 @@
-"""`reconciled`: the next step of a member on its way to its target (new-groups.md A8). Pure.
+"""`reconciled`: the next step of a member on its way to its target (consumer-groups.md 7). Pure.
 
 A member first revokes what is not in its target, at its old epoch. When it has said that it did, it comes to the
 target's epoch, and gets what nobody else has; the rest follows when others have revoked it.

@@ -1,4 +1,4 @@
-"""Records that a decision asks for, in the order of the log (new-groups.md 3.3.2)."""
+"""Records that a decision asks for, in the order of the log (consumer-groups.md 12.1)."""
 
 from enum import IntEnum
 

@@ -1,5 +1,4 @@
-"""Regular expressions in subscriptions: when their topics are looked for, and what follows from these (new-groups.md
-A5)."""
+"""Regular expressions in subscriptions: when their topics are looked for, and what follows (consumer-groups.md 5)."""
 
 from typing import Final
 

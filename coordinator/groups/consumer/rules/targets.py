@@ -1,5 +1,5 @@
-"""The target of a group: when the next one is computed, by which assignor, and what of it is new (new-groups.md 3.5 and
-A6)."""
+"""The target of a group: when the next one is computed, by which assignor, and what of it is new
+(consumer-groups.md 6)."""
 
 from collections.abc import Mapping
 from typing import Final

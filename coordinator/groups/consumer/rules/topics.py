@@ -1,5 +1,5 @@
-"""Topics as a consumer group sees them, and the hash by which it notices that they have changed (new-groups.md 3.3.5).
-Pure."""
+"""Topics as a consumer group sees them, and the hash by which it notices that they have changed
+(consumer-groups.md 12.4). Pure."""
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b

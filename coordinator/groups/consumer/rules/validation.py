@@ -1,4 +1,4 @@
-"""Checks of a ConsumerGroupHeartbeat that need no group (new-groups.md A2). Pure."""
+"""Checks of a ConsumerGroupHeartbeat that need no group (consumer-groups.md 2). Pure."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""Answers of consumer groups wait for their records, and what the log refuses has not happened (new-groups.md G6)."""
+"""Answers of consumer groups wait for their records; what the log refuses did not happen (consumer-groups.md 9)."""
 
 import asyncio
 from typing import Any
@@ -116,14 +116,14 @@ async def test_offsets_in_a_transaction_are_those_of_a_member_at_its_epoch() -> 
     broker = await Broker().started()
     await heartbeat(broker)
 
-    async def commit(member_id: str, epoch: int) -> ErrorCode:
+    async def commit(member_id: str, epoch: int, version: int = 3) -> ErrorCode:
         (error,) = await broker.groups.offsets.commit_in_transaction(
             "g",
             [OffsetToCommit(P0, 7)],
             transactional_id="t",
             producer=ProducerIdAndEpoch(1, 0),
             committer=Committer(epoch, member_id),
-            api_version=3,
+            api_version=version,
         )
         return error
 
@@ -131,6 +131,7 @@ async def test_offsets_in_a_transaction_are_those_of_a_member_at_its_epoch() -> 
     assert await commit("", -1) is NONE
     assert await commit("m", 1) is ErrorCode.ILLEGAL_GENERATION
     assert await commit("m", 3) is ErrorCode.ILLEGAL_GENERATION
+    assert await commit("m", 3, 6) is ErrorCode.STALE_MEMBER_EPOCH
     assert await commit("x", 2) is ErrorCode.UNKNOWN_MEMBER_ID
 
 

@@ -1,5 +1,5 @@
-"""Heartbeats of members that join and stay: epochs, targets, and partitions that go from one to another (new-groups.md
-A3 to A12, A18)."""
+"""Heartbeats of members that join and stay: epochs, targets, and partitions that go from one to another
+(consumer-groups.md 3 to 9)."""
 
 import pytest
 from consumer_group import AT_ONCE, RuledGroup, numbers, topic

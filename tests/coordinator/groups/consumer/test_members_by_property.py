@@ -1,5 +1,5 @@
 """Members that come, stay silent, miss answers and die in any order: no two own a partition, and the log tells the same
-group (new-groups.md A8.5, 5.4)."""
+group (consumer-groups.md 7.5)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Consumer groups are read back from the last record of each key, whatever compaction left (new-groups.md 3.3.3)."""
+"""Consumer groups are read back from the last record of each key, whatever is gone (consumer-groups.md 12.2)."""
 
 import logging
 
