@@ -29,7 +29,7 @@ from eosin.security.access import Access, Right, on_the_group
 MOST_ASKED: Final = 200
 """Topics about which the right is asked for where the request is refused in any case."""
 MOST_PARTITIONS: Final = 100_000
-"""That a member says it has."""
+"""Partitions that a member says it has."""
 FIRST_MEMBER_ID_VERSION: Final = 1
 
 

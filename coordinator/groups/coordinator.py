@@ -192,9 +192,9 @@ class GroupCoordinator:
             return JoinResult(shard, member_id)
         consumer_group = shard.consumer.current(group_id)
         if consumer_group is not None:
-            taken_over = self._take_over(shard, consumer_group)
-            if taken_over is not ErrorCode.NONE:
-                return JoinResult(taken_over, member_id)
+            refused = self._make_classic(shard, consumer_group)
+            if refused is not ErrorCode.NONE:
+                return JoinResult(refused, member_id)
         refusal = self._refuse_join(shard, group_id, member_id, session_timeout_ms, protocols)
         if refusal is not ErrorCode.NONE:
             return JoinResult(refusal, member_id)
@@ -220,7 +220,7 @@ class GroupCoordinator:
         assert isinstance(result, JoinResult)
         return result
 
-    def _take_over(self, shard: Shard, group: ConsumerGroup) -> ErrorCode:
+    def _make_classic(self, shard: Shard, group: ConsumerGroup) -> ErrorCode:
         """Make a classic group of a consumer group that has no members (consumer-groups.md 1)."""
         if shard.consumer.is_going(group.group_id):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -27,7 +27,7 @@ from eosin.coordinator.groups.consumer.rules.events import (
     StartMemberTimer,
     TimerEffect,
 )
-from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, MemberState
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMemberState
 from eosin.coordinator.groups.consumer.rules.topics import Topics
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite
@@ -40,7 +40,7 @@ from eosin.protocol.records.batch import NewRecord
 from eosin.runtime.clock import Clock, Timer
 
 
-class _Held:
+class _HeldGroup:
     """One group."""
 
     __slots__ = ("current", "durable", "in_flight", "is_going", "replaced", "searched_version", "seen_version")
@@ -56,7 +56,7 @@ class _Held:
         self.replaced: Group | None = None
         """The empty classic group of the name, which is there again if the first write fails."""
         self.seen_version = -1
-        """That of the metadata at the group's last look at its topics; -1 before the first since it was loaded."""
+        """The version of the metadata at the group's last look at its topics; -1 before the first since it was loaded."""
         self.searched_version = -1
         """The same of the last search for the topics of regular expressions."""
 
@@ -90,7 +90,7 @@ class ConsumerGroups:
         self._config = config
         self._topics = topics
         self._restore = restore
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _HeldGroup] = {}
         self._timers: dict[tuple[str, ConsumerTimer], Timer] = {}
         self._search = RegexSearch(topics=topics, clock=clock, found=self._regexes_found)
         self.broken: frozenset[str] = frozenset()
@@ -133,13 +133,13 @@ class ConsumerGroups:
         """Begin with these groups, which the log has: every member has a whole session, and to revoke a whole
         rebalance timeout (consumer-groups.md 12.5)."""
         for group in groups:
-            self._held[group.group_id] = _Held(group, group)
+            self._held[group.group_id] = _HeldGroup(group, group)
             config = self.config_of(group.group_id)
             for member in group.members.values():
                 session = ConsumerTimer(ConsumerTimerKind.SESSION, member.member_id)
                 timeout_ms = config.session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
                 self._start(group.group_id, StartMemberTimer(session, timeout_ms, member.epoch))
-                if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
+                if member.state is ConsumerMemberState.UNREVOKED_PARTITIONS and member.classic is None:
                     rebalance = ConsumerTimer(ConsumerTimerKind.REBALANCE, member.member_id)
                     effect = StartMemberTimer(rebalance, member.rebalance_timeout_ms, member.epoch)
                     self._start(group.group_id, effect)
@@ -188,13 +188,13 @@ class ConsumerGroups:
         return Happened(decided.answer, written)
 
     def _write(
-        self, group_id: str, held: _Held | None, decided: Decided, replaced: Group | None, written: PendingWrite
-    ) -> _Held | None:
+        self, group_id: str, held: _HeldGroup | None, decided: Decided, replaced: Group | None, written: PendingWrite
+    ) -> _HeldGroup | None:
         """Write the records of a decision, which counts from now on; None if the log refuses them."""
         records = encoded(group_id, decided.records)
         is_new = held is None
         if held is None:
-            held = _Held(decided.group, None)
+            held = _HeldGroup(decided.group, None)
             if replaced is not None and not replaced.is_simple:
                 records.insert(0, group_records.group_tombstone(group_id))
         before, held.current = held.current, decided.group
@@ -218,7 +218,7 @@ class ConsumerGroups:
             return None
         return held
 
-    def _settled(self, group_id: str, held: _Held, group: ConsumerGroup, error: ErrorCode) -> None:
+    def _settled(self, group_id: str, held: _HeldGroup, group: ConsumerGroup, error: ErrorCode) -> None:
         held.in_flight -= 1
         if error is ErrorCode.NONE:
             held.durable, held.replaced = group, None
@@ -232,8 +232,8 @@ class ConsumerGroups:
     # Regular expressions
 
     def regex_refusal(self, group_id: str, request: ConsumerHeartbeat) -> HeartbeatResult | None:
-        """Why a group cannot be subscribed to the request's regular expression; None if it can. One that another member
-        has is good."""
+        """The reason why a group cannot be subscribed to the request's regular expression; None if it can. One that
+        another member has is good."""
         if not request.regex:
             return None
         group = self.current(group_id)

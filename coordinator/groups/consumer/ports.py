@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from eosin.coordinator.groups.consumer.rules.topics import KnownTopic
+from eosin.coordinator.groups.consumer.rules.topics import SubscribedTopic
 
 MayDescribe = Callable[[Sequence[str]], Sequence[bool]]
-"""Which of these topics a member's client may know of."""
+"""Tells for each of these topics if a member's client may know of it."""
 
 
 def may_describe_all(names: Sequence[str]) -> Sequence[bool]:
@@ -18,7 +18,7 @@ class ClusterTopics(Protocol):
     """The topics of the cluster as they are now."""
 
     @property
-    def topics(self) -> Mapping[str, KnownTopic]:
+    def topics(self) -> Mapping[str, SubscribedTopic]:
         """The topics by name."""
 
     @property
@@ -29,5 +29,5 @@ class ClusterTopics(Protocol):
 class NoTopics:
     """A cluster without topics, for coordinators that serve no consumer groups."""
 
-    topics: Mapping[str, KnownTopic] = {}
+    topics: Mapping[str, SubscribedTopic] = {}
     metadata_version = 0

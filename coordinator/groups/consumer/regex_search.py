@@ -20,7 +20,7 @@ INTERNAL: tuple[str, ...] = ("__", "^__")
 
 
 def problem_of(pattern: str) -> str | None:
-    """What is wrong with a regular expression; None if nothing is."""
+    """The fault of a regular expression; None if it has none."""
     try:
         matcher(pattern)
     except InvalidPattern as error:

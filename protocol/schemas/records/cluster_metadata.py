@@ -50,7 +50,7 @@ class FeatureLevel(Message):
 
 
 class StartRecord(Message):
-    """What is of the directory itself. The levels of features are tagged, so that an older Eosin can start on it: it
+    """The directory's own state. The levels of features are tagged, so that an older Eosin can start on it: it
     leaves them out, and has none of these features."""
 
     start_count: Int32 = 0  # starts of a broker on this directory; leader and coordinator epochs follow from it

@@ -11,7 +11,7 @@ from eosin.coordinator.groups.consumer.rules.group import (
     Assigned,
     ClassicMember,
     ConsumerMember,
-    MemberState,
+    ConsumerMemberState,
     ResolvedRegex,
 )
 from eosin.coordinator.groups.consumer.rules.records import GroupEpoch, GroupRecord, Kind, TargetEpoch, Value
@@ -146,7 +146,7 @@ class KeyRead(GroupRecord, frozen=True, gc=False):
 
 
 def read_key(key: bytes) -> KeyRead:
-    """What a record is about. Raises DecodeError."""
+    """The kind of a record, its name and its group. Raises DecodeError."""
     found = decode_key(KINDS, key)
     kind = Kind(int.from_bytes(key[:_KIND_BYTES], "big"))
     name = found.regular_expression if kind is Kind.REGEX else found.member_id if kind in _NAMED else ""
@@ -205,7 +205,11 @@ def _target_of(value: ConsumerGroupTargetAssignmentMemberValue) -> Partitions:
 
 
 def _with_current(member: ConsumerMember, value: ConsumerGroupCurrentMemberAssignmentValue) -> ConsumerMember:
-    state = MemberState(value.state) if value.state in MemberState._value2member_map_ else MemberState.UNKNOWN
+    state = (
+        ConsumerMemberState(value.state)
+        if value.state in ConsumerMemberState._value2member_map_
+        else ConsumerMemberState.UNKNOWN
+    )
     return replace(
         member,
         epoch=value.member_epoch,

@@ -19,7 +19,7 @@ from eosin.coordinator.groups.consumer.rules.group import (
     NOTHING,
     ConsumerGroup,
     ConsumerMember,
-    MemberState,
+    ConsumerMemberState,
     ResolvedRegex,
 )
 from eosin.coordinator.groups.consumer.rules.records import GroupEpoch, GroupRecord, Kind, TargetEpoch, Value
@@ -42,7 +42,7 @@ class Replayed(NamedTuple):
 
 
 class _Found:
-    """What the log says of one group."""
+    """The last records of one group."""
 
     def __init__(self) -> None:
         self.values: dict[tuple[Kind, str], Value] = {}
@@ -132,8 +132,8 @@ def _with_current(
         for places in (current.assigned, current.pending)
     )
     state = current.state
-    if state is MemberState.UNREVOKED_PARTITIONS and not pending:
-        state = MemberState.UNRELEASED_PARTITIONS
+    if state is ConsumerMemberState.UNREVOKED_PARTITIONS and not pending:
+        state = ConsumerMemberState.UNRELEASED_PARTITIONS
     return replace(
         member,
         epoch=current.epoch,

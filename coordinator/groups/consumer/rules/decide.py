@@ -19,7 +19,7 @@ from eosin.coordinator.groups.consumer.rules.events import (
     TimerEffect,
 )
 from eosin.coordinator.groups.consumer.rules.group import JOIN_EPOCH, ConsumerGroup
-from eosin.coordinator.groups.consumer.rules.heartbeat import Refusal, heartbeat
+from eosin.coordinator.groups.consumer.rules.heartbeat import RefusedHeartbeat, heartbeat
 from eosin.coordinator.groups.consumer.rules.records import GroupRecord
 from eosin.coordinator.groups.consumer.rules.topics import Topics
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig
@@ -55,7 +55,7 @@ def decide(
                     answer = leaving.leave(decision, event)
                 else:
                     answer = heartbeat(decision, event, topics_changed=topics_changed)
-            except Refusal as refusal:
+            except RefusedHeartbeat as refusal:
                 return Decided(group, answer=refusal.result)
         case MembersLeft():
             answer = leaving.members_left(decision, event)

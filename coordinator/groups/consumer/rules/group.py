@@ -32,7 +32,7 @@ NOTHING: Final[Assigned] = {}
 NO_PARTITIONS: Final[Partitions] = frozenset()
 
 
-class MemberState(IntEnum):
+class ConsumerMemberState(IntEnum):
     """A member on its way to its target, by the number in its record."""
 
     STABLE = 0
@@ -55,7 +55,7 @@ class ConsumerGroupState(Enum):
 
 
 class ClassicMember(msgspec.Struct, frozen=True, gc=False):
-    """What a member by the classic protocol said when it joined."""
+    """The request by which a member of the classic protocol joined."""
 
     session_timeout_ms: int
     protocols: Protocols
@@ -81,7 +81,7 @@ class ConsumerMember(msgspec.Struct, frozen=True, gc=False):
     """Of a member by the classic protocol."""
     epoch: int = 0
     previous_epoch: int = 0
-    state: MemberState = MemberState.STABLE
+    state: ConsumerMemberState = ConsumerMemberState.STABLE
     assigned: Assigned = NOTHING
     pending: Assigned = NOTHING
     """The partitions that it is to revoke."""
@@ -93,7 +93,7 @@ class ConsumerMember(msgspec.Struct, frozen=True, gc=False):
 
     def is_reconciled(self, assignment_epoch: int) -> bool:
         """True if the member has come to its target."""
-        return self.state is MemberState.STABLE and self.epoch == assignment_epoch
+        return self.state is ConsumerMemberState.STABLE and self.epoch == assignment_epoch
 
 
 class ResolvedRegex(msgspec.Struct, frozen=True, gc=False):
@@ -101,7 +101,7 @@ class ResolvedRegex(msgspec.Struct, frozen=True, gc=False):
 
     topics: frozenset[str]
     version: int
-    """That of the metadata."""
+    """The version of the metadata."""
     timestamp_ms: int
 
 

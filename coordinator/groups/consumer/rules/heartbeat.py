@@ -10,7 +10,7 @@ from eosin.coordinator.groups.consumer.rules.group import (
     STATIC_LEAVE_EPOCH,
     ConsumerGroup,
     ConsumerMember,
-    MemberState,
+    ConsumerMemberState,
 )
 from eosin.coordinator.groups.consumer.rules.reconciliation import reconciled
 from eosin.coordinator.groups.consumer.rules.targets import compute_target
@@ -18,7 +18,7 @@ from eosin.coordinator.groups.consumer.rules.topics import metadata_hash, topic_
 from eosin.protocol.errors import ErrorCode
 
 
-class Refusal(Exception):
+class RefusedHeartbeat(Exception):
     """A heartbeat is refused, and changes nothing."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
@@ -28,17 +28,17 @@ class Refusal(Exception):
 
 def heartbeat(decision: ConsumerDecision, request: ConsumerHeartbeat, *, topics_changed: bool) -> HeartbeatResult:
     """Decide on the heartbeat of a member that does not leave. `topics_changed`: topics may have, since the group's
-    last look at them. Raises Refusal."""
+    last look at them. Raises RefusedHeartbeat."""
     group = decision.group
     if len(group.members) >= decision.config.max_size and not _has_place(group, request):
         most = decision.config.max_size
-        raise Refusal(
+        raise RefusedHeartbeat(
             ErrorCode.GROUP_MAX_SIZE_REACHED, f"The consumer group has reached its maximum of {most} members."
         )
     member = _member(group, request)
     if member is None:
         replaced = None if request.instance_id is None else group.holder(request.instance_id)
-        member = ConsumerMember(request.member_id, state=MemberState.STABLE)
+        member = ConsumerMember(request.member_id, state=ConsumerMemberState.STABLE)
         if replaced is not None:
             member = _replace_static(decision, replaced, member)
     before = member
@@ -77,14 +77,14 @@ def _has_place(group: ConsumerGroup, request: ConsumerHeartbeat) -> bool:
 
 
 def _member(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerMember | None:
-    """The member that speaks; None if it is a new one. Raises Refusal."""
+    """The member that speaks; None if it is a new one. Raises RefusedHeartbeat."""
     known = group.members.get(request.member_id)
     if request.instance_id is not None:
         _check_instance(group, request)
     if request.member_epoch == JOIN_EPOCH:
         return known
     if known is None:
-        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of the group.")
+        raise RefusedHeartbeat(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of the group.")
     _check_epoch(known, request)
     return known
 
@@ -94,16 +94,16 @@ def _check_instance(group: ConsumerGroup, request: ConsumerHeartbeat) -> None:
     holder = group.holder(request.instance_id)
     if request.member_epoch != JOIN_EPOCH:
         if holder is None:
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {request.instance_id} is unknown.")
+            raise RefusedHeartbeat(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {request.instance_id} is unknown.")
         if holder.member_id != request.member_id:
             text = f"Static member {request.member_id} with instance id {request.instance_id} was fenced by member"
-            raise Refusal(ErrorCode.FENCED_INSTANCE_ID, f"{text} {holder.member_id}.")
+            raise RefusedHeartbeat(ErrorCode.FENCED_INSTANCE_ID, f"{text} {holder.member_id}.")
         return
     if holder is None or holder.member_id == request.member_id or holder.classic is not None:
         return
     if holder.epoch != STATIC_LEAVE_EPOCH:
         text = f"Static member {request.member_id} with instance id {request.instance_id} cannot join the group because"
-        raise Refusal(
+        raise RefusedHeartbeat(
             ErrorCode.UNRELEASED_INSTANCE_ID, f"{text} the instance id is owned by {holder.member_id} member."
         )
 
@@ -113,15 +113,15 @@ def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeat) -> None:
     if received > known:
         text = f"The consumer group member has a greater member epoch ({received}) than the one known by the group"
         text += f" coordinator ({known}). The member must abandon all its partitions and rejoin."
-        raise Refusal(ErrorCode.FENCED_MEMBER_EPOCH, text)
+        raise RefusedHeartbeat(ErrorCode.FENCED_MEMBER_EPOCH, text)
     # The member may have missed the answer that gave it its epoch: then it says what it has, and has nothing more.
     if received < known and (received != member.previous_epoch or owned is None or not owned <= member.assigned.keys()):
         text = f"The consumer group member has a smaller member epoch ({received}) than the one known by the group"
         text += f" coordinator ({known}). The member must abandon all its partitions and rejoin."
-        raise Refusal(ErrorCode.FENCED_MEMBER_EPOCH, text)
-    if member.state is MemberState.UNKNOWN and owned != frozenset():
+        raise RefusedHeartbeat(ErrorCode.FENCED_MEMBER_EPOCH, text)
+    if member.state is ConsumerMemberState.UNKNOWN and owned != frozenset():
         text = "The state of the member is of a newer version. The member must abandon all its partitions and rejoin."
-        raise Refusal(ErrorCode.FENCED_MEMBER_EPOCH, text)
+        raise RefusedHeartbeat(ErrorCode.FENCED_MEMBER_EPOCH, text)
 
 
 def _replace_static(decision: ConsumerDecision, replaced: ConsumerMember, successor: ConsumerMember) -> ConsumerMember:
@@ -133,7 +133,7 @@ def _replace_static(decision: ConsumerDecision, replaced: ConsumerMember, succes
         member_id=successor.member_id,
         epoch=JOIN_EPOCH,
         previous_epoch=JOIN_EPOCH,
-        state=MemberState.STABLE,
+        state=ConsumerMemberState.STABLE,
         assigned=dict.fromkeys(replaced.assigned, 0),
         pending={},
     )
@@ -179,7 +179,7 @@ def _begin_epoch(
         changed = metadata_hash(names, decision.topics) != decision.group.metadata_hash
     if changed:
         if decision.group.epoch >= MAX_EPOCH:
-            raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "The group has used up its epochs: delete it.")
+            raise RefusedHeartbeat(ErrorCode.UNKNOWN_SERVER_ERROR, "The group has used up its epochs: delete it.")
         decision.bump()
     elif not decision.group.is_stored:
         decision.store_group(decision.group.epoch)
@@ -193,7 +193,7 @@ def _reconcile(
     decision: ConsumerDecision, member: ConsumerMember, owned: Partitions | None, *, changed: bool
 ) -> ConsumerMember:
     group = decision.group
-    if member.state is MemberState.STABLE and member.epoch == group.assignment_epoch and not changed:
+    if member.state is ConsumerMemberState.STABLE and member.epoch == group.assignment_epoch and not changed:
         return member
     after = reconciled(
         member,
@@ -210,8 +210,8 @@ def _reconcile(
 
 def _time(decision: ConsumerDecision, before: ConsumerMember, after: ConsumerMember) -> None:
     decision.start(ConsumerTimerKind.SESSION, after, decision.config.session_timeout_ms)
-    if after.state is MemberState.UNREVOKED_PARTITIONS:
+    if after.state is ConsumerMemberState.UNREVOKED_PARTITIONS:
         if before.state is not after.state or before.pending != after.pending:
             decision.start(ConsumerTimerKind.REBALANCE, after, after.rebalance_timeout_ms)
-    elif before.state is MemberState.UNREVOKED_PARTITIONS:
+    elif before.state is ConsumerMemberState.UNREVOKED_PARTITIONS:
         decision.cancel(ConsumerTimerKind.REBALANCE, after.member_id)

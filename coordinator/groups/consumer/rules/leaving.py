@@ -16,9 +16,9 @@ from eosin.coordinator.groups.consumer.rules.group import (
     STATIC_LEAVE_EPOCH,
     ConsumerGroup,
     ConsumerMember,
-    MemberState,
+    ConsumerMemberState,
 )
-from eosin.coordinator.groups.consumer.rules.heartbeat import Refusal
+from eosin.coordinator.groups.consumer.rules.heartbeat import RefusedHeartbeat
 from eosin.coordinator.groups.consumer.rules.records import GroupRecord, Kind
 from eosin.coordinator.groups.rules.effects import LeaveResult
 from eosin.coordinator.groups.rules.events import LeavingMember
@@ -26,7 +26,7 @@ from eosin.protocol.errors import ErrorCode
 
 
 def leave(decision: ConsumerDecision, request: ConsumerHeartbeat) -> HeartbeatResult:
-    """A member says goodbye; a static one with epoch -2 for a while. Raises Refusal."""
+    """A member says goodbye; a static one with epoch -2 for a while. Raises RefusedHeartbeat."""
     member = _leaving(decision.group, request)
     if request.member_epoch == STATIC_LEAVE_EPOCH:
         _leave_for_a_while(decision, member)
@@ -41,9 +41,9 @@ def _leaving(group: ConsumerGroup, request: ConsumerHeartbeat) -> ConsumerMember
         member = group.holder(request.instance_id)
         if member is not None and member.member_id != request.member_id:
             text = f"Static member {request.member_id} with instance id {request.instance_id} was fenced by member"
-            raise Refusal(ErrorCode.FENCED_INSTANCE_ID, f"{text} {member.member_id}.")
+            raise RefusedHeartbeat(ErrorCode.FENCED_INSTANCE_ID, f"{text} {member.member_id}.")
     if member is None:
-        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of the group.")
+        raise RefusedHeartbeat(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of the group.")
     return member
 
 
@@ -53,7 +53,7 @@ def _leave_for_a_while(decision: ConsumerDecision, member: ConsumerMember) -> No
         replace(
             member,
             epoch=STATIC_LEAVE_EPOCH,
-            state=MemberState.STABLE,
+            state=ConsumerMemberState.STABLE,
             assigned=dict.fromkeys(member.assigned, 0),
             pending=NOTHING,
         )

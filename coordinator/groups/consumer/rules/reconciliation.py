@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from eosin.coordinator.groups.consumer.assignors.assignment import Partitions, TopicIdPartition
-from eosin.coordinator.groups.consumer.rules.group import NOTHING, Assigned, ConsumerMember, MemberState
+from eosin.coordinator.groups.consumer.rules.group import NOTHING, Assigned, ConsumerMember, ConsumerMemberState
 from eosin.protocol.names import Uuid
 
 
@@ -25,18 +25,18 @@ def reconciled(
     """The member after a heartbeat, the same object if nothing has changed. `owned`: what it says that it has; None if
     it does not say. `subscribed`: the topics that it is subscribed to now. `owners`: the member that has each one."""
     match member.state:
-        case MemberState.STABLE if member.epoch == target_epoch:
+        case ConsumerMemberState.STABLE if member.epoch == target_epoch:
             return _without_dropped(member, subscribed)
-        case MemberState.UNREVOKED_PARTITIONS if owned is None or not owned.isdisjoint(member.pending):
+        case ConsumerMemberState.UNREVOKED_PARTITIONS if owned is None or not owned.isdisjoint(member.pending):
             return _without_dropped(member, subscribed)
     wanted = target if _all_in(target, subscribed) else frozenset(each for each in target if each[0] in subscribed)
     revoke = {place: epoch for place, epoch in member.assigned.items() if place not in wanted}
     keep = {place: epoch for place, epoch in member.assigned.items() if place in wanted} if revoke else member.assigned
     if revoke and (owned is None or not owned.isdisjoint(revoke)):
-        return replace(member, state=MemberState.UNREVOKED_PARTITIONS, assigned=keep, pending=revoke)
+        return replace(member, state=ConsumerMemberState.UNREVOKED_PARTITIONS, assigned=keep, pending=revoke)
     missing = [place for place in wanted if place not in keep]
     free = [place for place in missing if owners.get(place, member.member_id) == member.member_id]
-    state = MemberState.STABLE if len(free) == len(missing) else MemberState.UNRELEASED_PARTITIONS
+    state = ConsumerMemberState.STABLE if len(free) == len(missing) else ConsumerMemberState.UNRELEASED_PARTITIONS
     assigned: Assigned = {**keep, **dict.fromkeys(sorted(free), target_epoch)} if free else keep
     if (member.epoch, member.state) == (target_epoch, state) and assigned is member.assigned:
         return member
@@ -51,7 +51,7 @@ def _without_dropped(member: ConsumerMember, subscribed: frozenset[Uuid]) -> Con
     dropped = {place: epoch for place, epoch in member.assigned.items() if place[0] not in subscribed}
     return replace(
         member,
-        state=MemberState.UNREVOKED_PARTITIONS,
+        state=ConsumerMemberState.UNREVOKED_PARTITIONS,
         assigned={place: epoch for place, epoch in member.assigned.items() if place[0] in subscribed},
         pending={**member.pending, **dropped},
     )

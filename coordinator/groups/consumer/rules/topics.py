@@ -9,7 +9,7 @@ from eosin.coordinator.groups.consumer.assignors.assignment import TopicIdPartit
 from eosin.protocol.names import Uuid
 
 
-class KnownTopic(Protocol):
+class SubscribedTopic(Protocol):
     """A topic of the cluster."""
 
     @property
@@ -21,7 +21,7 @@ class KnownTopic(Protocol):
         """Number of its partitions."""
 
 
-Topics = Mapping[str, KnownTopic]
+Topics = Mapping[str, SubscribedTopic]
 """The topics of the cluster, by name."""
 
 
@@ -44,6 +44,6 @@ def topic_ids(names: Iterable[str], topics: Topics) -> frozenset[Uuid]:
     return frozenset(topics[name].topic_id for name in names if name in topics)
 
 
-def partition_of(topic: KnownTopic, partition: int) -> TopicIdPartition:
+def partition_of(topic: SubscribedTopic, partition: int) -> TopicIdPartition:
     """A partition of a topic, by its id."""
     return TopicIdPartition(topic.topic_id, partition)

@@ -6,7 +6,7 @@ from consumer_group import AT_ONCE, RuledGroup, numbers, topic
 from msgspec.structs import replace as replaced
 
 from eosin.coordinator.groups.consumer.rules.events import ConsumerTimerKind
-from eosin.coordinator.groups.consumer.rules.group import ConsumerGroupState, MemberState
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroupState, ConsumerMemberState
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig
 from eosin.protocol.errors import ErrorCode
 
@@ -19,7 +19,7 @@ def test_partitions_go_from_a_member_to_another_when_the_first_has_revoked_them(
     assert (first.epoch, numbers(first.assignment), group.kinds) == (2, [0, 1, 2, 3], ["5", "3", "7", "6", "8"])
     second = group.join("m2")
     assert (second.epoch, numbers(second.assignment)) == (3, [])
-    assert group.member("m2").state is MemberState.UNRELEASED_PARTITIONS
+    assert group.member("m2").state is ConsumerMemberState.UNRELEASED_PARTITIONS
     told = group.heartbeat("m1", 2)
     assert (told.epoch, len(told.assignment or ())) == (2, 2)
     assert group.runs(REBALANCE, "m1")
@@ -54,7 +54,7 @@ def test_a_full_heartbeat_is_told_the_assignment() -> None:
 def test_a_subscription_to_nothing_joins_at_epoch_1_and_has_nothing() -> None:
     group = RuledGroup(orders=2)
     answer = group.heartbeat("m", 0, rebalance_timeout_ms=1, topics=(), owned=())
-    assert (answer.epoch, answer.assignment, group.member("m").state) == (1, frozenset(), MemberState.STABLE)
+    assert (answer.epoch, answer.assignment, group.member("m").state) == (1, frozenset(), ConsumerMemberState.STABLE)
     assert group.heartbeat("m", 1, topics=("orders",)).epoch == 2
 
 
@@ -240,7 +240,7 @@ def test_the_next_target_waits_for_the_interval_and_for_a_heartbeat() -> None:
     assert group.join("m1").epoch == 2
     group.now_ms += 999
     late = group.join("m2")
-    assert (late.epoch, late.assignment, group.member("m2").state) == (2, frozenset(), MemberState.STABLE)
+    assert (late.epoch, late.assignment, group.member("m2").state) == (2, frozenset(), ConsumerMemberState.STABLE)
     group.now_ms += 1
     assert group.heartbeat("m2", 2).epoch == 3
 

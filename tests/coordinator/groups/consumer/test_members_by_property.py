@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from eosin.coordinator.groups.consumer.assignors.assignment import TopicIdPartition
 from eosin.coordinator.groups.consumer.rules.events import ConsumerTimer, ConsumerTimerKind
-from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState, MemberState
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState, ConsumerMemberState
 from eosin.protocol.errors import ErrorCode
 
 NAMES = ("a", "b", "c", "d")
@@ -122,7 +122,7 @@ class World:
         owners: dict[TopicIdPartition, str] = {}
         for name, member in group.members.items():
             assert member.epoch <= group.assignment_epoch <= group.epoch
-            assert bool(member.pending) == (member.state is MemberState.UNREVOKED_PARTITIONS)
+            assert bool(member.pending) == (member.state is ConsumerMemberState.UNREVOKED_PARTITIONS)
             assert not member.assigned.keys() & member.pending.keys()
             for place, epoch in {**member.assigned, **member.pending}.items():
                 assert place not in owners, f"{place} has two owners"

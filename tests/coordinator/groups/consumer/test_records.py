@@ -7,7 +7,7 @@ from eosin.coordinator.groups.consumer.log.records import encoded, read_key, rea
 from eosin.coordinator.groups.consumer.rules.group import (
     ClassicMember,
     ConsumerMember,
-    MemberState,
+    ConsumerMemberState,
     ResolvedRegex,
 )
 from eosin.coordinator.groups.consumer.rules.records import GroupEpoch, GroupRecord, Kind, TargetEpoch, Value
@@ -20,7 +20,7 @@ REVOKING = ConsumerMember(
     "m",
     epoch=4,
     previous_epoch=3,
-    state=MemberState.UNREVOKED_PARTITIONS,
+    state=ConsumerMemberState.UNREVOKED_PARTITIONS,
     assigned={PLACES[0]: 3, PLACES[1]: 4},
     pending={PLACES[2]: 2},
 )
@@ -93,4 +93,4 @@ def test_a_state_of_a_newer_version_is_unknown() -> None:
     value = bytes.fromhex("0000000000040000000309010100")
     read = read_value(Kind.CURRENT, "m", value)
     assert isinstance(read, ConsumerMember)
-    assert read.state is MemberState.UNKNOWN
+    assert read.state is ConsumerMemberState.UNKNOWN

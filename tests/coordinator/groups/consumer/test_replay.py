@@ -7,7 +7,7 @@ from consumer_group import RuledGroup
 
 from eosin.coordinator.groups.consumer.log.records import encoded
 from eosin.coordinator.groups.consumer.log.replay import replayed
-from eosin.coordinator.groups.consumer.rules.group import ConsumerMember, MemberState
+from eosin.coordinator.groups.consumer.rules.group import ConsumerMember, ConsumerMemberState
 from eosin.coordinator.groups.consumer.rules.records import GroupEpoch, GroupRecord, Kind
 from eosin.protocol.records.scan import KeyValue
 
@@ -23,7 +23,7 @@ def test_the_order_of_records_does_not_matter() -> None:
     group.heartbeat("m1", 2)
     kept = list(group.log.values())
     assert replayed(kept).groups == replayed(kept[::-1]).groups
-    assert replayed(kept).groups["g"].members["m1"].state is MemberState.UNREVOKED_PARTITIONS
+    assert replayed(kept).groups["g"].members["m1"].state is ConsumerMemberState.UNREVOKED_PARTITIONS
 
 
 def test_what_belongs_to_no_member_is_dropped_with_its_records() -> None:
