@@ -56,7 +56,7 @@ class _HeldGroup:
         self.replaced: Group | None = None
         """The empty classic group of the name, which is there again if the first write fails."""
         self.seen_version = -1
-        """The version of the metadata at the group's last look at its topics; -1 before the first since it was loaded."""
+        """The version of the metadata at the group's last look at its topics; -1 before the first since its load."""
         self.searched_version = -1
         """The same of the last search for the topics of regular expressions."""
 

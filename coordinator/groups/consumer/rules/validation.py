@@ -17,7 +17,8 @@ LONGEST_REGEX: Final = 4096
 def refusal(
     group_id: str, request: ConsumerHeartbeat, *, config: ConsumerGroupConfig, makes_member_id: bool
 ) -> HeartbeatResult | None:
-    """The refusal of a request that can be of no use; None if it can. `makes_member_id`: clients of its version make their own."""
+    """The refusal of a request that can be of no use; None if it can. `makes_member_id`: clients of its version make
+    their own."""
     problem = next(_problems(group_id, request, config, makes_member_id=makes_member_id), None)
     if problem is not None:
         return HeartbeatResult(ErrorCode.INVALID_REQUEST, problem)
