@@ -275,20 +275,8 @@ class BrokerConfig(SaslSettings):
     group_consumer_session_timeout_ms: int = setting(
         45_000, "A member of a consumer group (KIP-848) that sends nothing for so long is out.", kind=INT, at_least=1
     )
-    group_consumer_min_session_timeout_ms: int = setting(
-        45_000, "The shortest consumer.session.timeout.ms of a group.", kind=INT, at_least=1
-    )
-    group_consumer_max_session_timeout_ms: int = setting(
-        60_000, "The longest consumer.session.timeout.ms of a group.", kind=INT, at_least=1
-    )
     group_consumer_heartbeat_interval_ms: int = setting(
         5000, "How often members of consumer groups send a heartbeat.", kind=INT, at_least=1
-    )
-    group_consumer_min_heartbeat_interval_ms: int = setting(
-        5000, "The shortest consumer.heartbeat.interval.ms of a group.", kind=INT, at_least=1
-    )
-    group_consumer_max_heartbeat_interval_ms: int = setting(
-        15_000, "The longest consumer.heartbeat.interval.ms of a group.", kind=INT, at_least=1
     )
     group_consumer_assignment_interval_ms: int = setting(
         1000, "A consumer group gets another target after so long at the earliest.", kind=INT, at_least=0
