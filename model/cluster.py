@@ -341,6 +341,10 @@ class Cluster(Protocol):
         """Set and remove quotas that were found right, all or nothing. Of several machines the controllers are
         asked."""
 
+    async def finalize_levels(self, levels: Mapping[str, int]) -> Outcome:
+        """Put other levels of features in force, which were found right, all or nothing. Of several machines the
+        controllers are asked."""
+
     async def keep_secret(self, secret: bytes) -> Outcome:
         """Store the secret behind the credentials of users who are not there, unless there is one (security.md
         3.4.9)."""

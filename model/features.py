@@ -13,6 +13,8 @@ METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
 """Finalized by a control record of the quorum, and by no record of its metadata."""
 TRANSACTION_VERSION: Final = "transaction.version"
+GROUP_VERSION: Final = "group.version"
+"""At 1, consumer groups are served (KIP-848)."""
 EOSIN_VERSION: Final = "eosin.version"
 """Tells brokers of Eosin from others; its range holds 0, the level of a feature that nobody has finalized, and goes up
 to `SERVES_READERS` since followers answer consumers (cluster.md 4.20)."""
@@ -26,7 +28,7 @@ SUPPORTED_JOINED: Final[Mapping[str, LevelRange]] = {
     KRAFT_VERSION: (0, 1),
     TRANSACTION_VERSION: (0, 2),
     "eligible.leader.replicas.version": (0, 1),
-    "group.version": (0, 0),
+    GROUP_VERSION: (0, 0),
     "share.version": (0, 0),
     "streams.version": (0, 0),
     EOSIN_VERSION: (0, SERVES_READERS),
@@ -35,10 +37,20 @@ SUPPORTED_JOINED: Final[Mapping[str, LevelRange]] = {
 kinds of groups that Eosin does not coordinate refuses it."""
 
 SUPPORTED_ALONE: Final[Mapping[str, LevelRange]] = {
-    name: SUPPORTED_JOINED[name] for name in ("group.version", "share.version", "streams.version", TRANSACTION_VERSION)
+    GROUP_VERSION: (0, 1),
+    "share.version": (0, 0),
+    "streams.version": (0, 0),
+    TRANSACTION_VERSION: SUPPORTED_JOINED[TRANSACTION_VERSION],
 }
 """Levels that a broker alone works with: its metadata have no records that the other features are about. Features of
 Kafka that are not built are at level 0, and named so that `kafka-features describe` shows them."""
+
+NO_LEVELS: Final[Mapping[str, int]] = {}
+LEVELS_OF_NEW_DIRECTORIES: Final = NO_LEVELS
+"""Levels that a broker alone begins with. An older directory keeps its own until they are raised."""
+
+CHANGED_WHILE_RUNNING: Final = frozenset({GROUP_VERSION})
+"""Features of a broker alone whose level stands in its metadata, and changes with UpdateFeatures."""
 
 LEVEL_SETTINGS: Final[Mapping[str, str]] = {TRANSACTION_VERSION: "eosin.transaction.version"}
 """The settings by which a broker alone finalizes levels."""
@@ -60,7 +72,8 @@ class Features(NamedTuple):
         return self.finalized.get(name, 0)
 
 
-def features_alone(*, transaction_version: int, epoch: int) -> Features:
-    """The features of a broker alone whose settings choose this level of `transaction.version`."""
-    finalized = {TRANSACTION_VERSION: transaction_version} if transaction_version else {}
-    return Features(SUPPORTED_ALONE, finalized, epoch)
+def features_alone(*, transaction_version: int, levels: Mapping[str, int] = NO_LEVELS, epoch: int) -> Features:
+    """The features of a broker alone whose settings choose this level of `transaction.version`, and whose metadata have
+    these `levels` of others."""
+    finalized = {TRANSACTION_VERSION: transaction_version, **levels}
+    return Features(SUPPORTED_ALONE, {name: level for name, level in finalized.items() if level}, epoch)

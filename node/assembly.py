@@ -239,10 +239,10 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         confirms_responses=part.confirms_responses,
         session_clock=outside.session_clock,
         wire_clock=wire_clock,
+        topics=cluster,
     )
     markers.bind(groups)
     acls = cluster.acl_entries(clock) if config.has_authorizer else None
-    authorizer = EVERYBODY_MAY if acls is None else _authorizer(config, acls, clock)
     services = Services(
         config=config,
         clock=clock,
@@ -261,7 +261,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         recorder=watchers.recorder,
         traffic=watchers.traffic,
         led_partitions=held.led,
-        authorizer=authorizer,
+        authorizer=EVERYBODY_MAY if acls is None else _authorizer(config, acls, clock),
         group_shares=group_shares_of(config, clock, groups),
         acls=acls,
         reload_stores=outside.reload_stores,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal, cast
 
+from eosin.coordinator.groups.rules.config import RANGE, UNIFORM
 from eosin.model.features import SUPPORTED_ALONE, TRANSACTION_VERSION
 from eosin.settings.connections import connections_by_address
 from eosin.settings.listeners import EVERY_LISTENER, Listener, parse_listeners, protocol_map, protocols_of
@@ -271,6 +272,28 @@ class BrokerConfig(SaslSettings):
         0, "How long a new group waits for more members. (Kafka: 3000)", kind=INT, at_least=0
     )
     group_max_size: int = setting(INT_MAX, "Members of a group at most.", kind=INT, at_least=1)
+    group_consumer_session_timeout_ms: int = setting(
+        45_000, "A member of a consumer group (KIP-848) that sends nothing for so long is out.", kind=INT, at_least=1
+    )
+    group_consumer_heartbeat_interval_ms: int = setting(
+        5000, "How often members of consumer groups send a heartbeat.", kind=INT, at_least=1
+    )
+    group_consumer_assignment_interval_ms: int = setting(
+        1000, "A consumer group gets another target after so long at the earliest.", kind=INT, at_least=0
+    )
+    group_consumer_max_size: int = setting(INT_MAX, "Members of a consumer group at most.", kind=INT, at_least=1)
+    group_consumer_assignors: tuple[str, ...] = setting(
+        (UNIFORM, RANGE),
+        "Assignors that members of consumer groups may name; the first is the default.",
+        kind=LIST,
+        choices=(UNIFORM, RANGE),
+    )
+    group_consumer_regex_refresh_interval_ms: int = setting(
+        600_000,
+        "Topics of a group's regular expressions are looked for again after so long.",
+        kind=INT,
+        at_least=10_000,
+    )
     offset_metadata_max_bytes: int = setting(4096, "The longest note beside a committed offset.", kind=INT, at_least=0)
     offsets_commit_timeout_ms: int = setting(5000, "How long a commit waits to be durable.", kind=INT, at_least=1)
     offsets_retention_minutes: int = setting(

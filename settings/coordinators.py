@@ -1,7 +1,7 @@
 """Build the settings of other rooms: these declare the fields that they need, and know nothing of the broker's
 config."""
 
-from eosin.coordinator.groups.rules.config import GroupConfig
+from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConfig
 from eosin.coordinator.transactions.rules.config import TransactionConfig
 from eosin.settings.broker import BrokerConfig
 from eosin.storage.compaction.cleaner import CleanerConfig
@@ -47,6 +47,19 @@ def group_config(config: BrokerConfig) -> GroupConfig:
         eosin_group_max_pending_members=config.eosin_group_max_pending_members,
         eosin_group_max_groups=config.eosin_group_max_groups,
         eosin_group_member_metadata_max_bytes=config.eosin_group_member_metadata_max_bytes,
+        consumer=consumer_group_config(config),
+    )
+
+
+def consumer_group_config(config: BrokerConfig) -> ConsumerGroupConfig:
+    """The settings of consumer groups that have none of their own."""
+    return ConsumerGroupConfig(
+        session_timeout_ms=config.group_consumer_session_timeout_ms,
+        heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+        max_size=config.group_consumer_max_size,
+        assignors=config.group_consumer_assignors,
+        regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
     )
 
 

@@ -20,11 +20,10 @@ controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms 
 controller.quota.window.size.seconds create.topic.policy.class.name delegation.token.expiry.check.interval.ms
 delegation.token.expiry.time.ms delegation.token.master.key delegation.token.max.lifetime.ms
 delegation.token.secret.key delete.records.purgatory.purge.interval.requests early.start.listeners
-fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable group.consumer.assignment.interval.ms
-group.consumer.assignors group.consumer.heartbeat.interval.ms group.consumer.max.assignment.interval.ms
-group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms group.consumer.max.size
-group.consumer.migration.policy group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms
-group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms group.consumer.session.timeout.ms
+fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
+group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
+group.consumer.max.session.timeout.ms group.consumer.migration.policy group.consumer.min.assignment.interval.ms
+group.consumer.min.heartbeat.interval.ms group.consumer.min.session.timeout.ms
 group.coordinator.append.linger.ms group.coordinator.append.max.buffer.size group.coordinator.background.threads
 group.coordinator.cached.buffer.max.bytes group.coordinator.new.enable group.coordinator.rebalance.protocols
 group.coordinator.threads group.share.assignment.interval.ms group.share.assignors group.share.delivery.count.limit
@@ -91,7 +90,7 @@ def is_unused(key: str) -> bool:
 
 
 _DYNAMIC: Final = """
-background.threads follower.replication.throttled.rate group.consumer.assignment.interval.ms
+background.threads follower.replication.throttled.rate
 group.coordinator.cached.buffer.max.bytes leader.replication.throttled.rate log.cleaner.io.buffer.load.factor
 log.cleaner.io.buffer.size log.cleaner.threads log.local.retention.bytes log.local.retention.ms
 metric.reporters num.io.threads

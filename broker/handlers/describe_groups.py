@@ -53,11 +53,17 @@ def _describe(group_id: str, context: RequestContext, services: Services, operat
     tells_why = context.api_version >= 6
     return DescribedGroup(
         error_code=group if tells_why else ErrorCode.NONE,
-        error_message=f"Group {group_id} not found." if tells_why else None,
+        error_message=_why(group_id, services) if tells_why else None,
         group_id=group_id,
         group_state=GroupState.DEAD.value,
         authorized_operations=operations,
     )
+
+
+def _why(group_id: str, services: Services) -> str:
+    if isinstance(services.groups.describe_consumer(group_id), ErrorCode):
+        return f"Group {group_id} not found."
+    return f"Group {group_id} is not a classic group."
 
 
 def _described(group: Group, operations: int) -> DescribedGroup:

@@ -24,7 +24,7 @@ MEMBERS_AT_ONCE: Final = 1000
 
 async def handle(request: LeaveGroupRequest, context: RequestContext, services: Services) -> LeaveGroupResponse:
     if context.api_version < 3:
-        result = services.groups.leave(request.group_id, [LeavingMember(request.member_id, None)])
+        result = await services.groups.remove_members(request.group_id, [LeavingMember(request.member_id, None)])
         return LeaveGroupResponse(error_code=result.error or result.members[0])
     members: list[MemberResponse] = []
     for first in range(0, len(request.members) or 1, MEMBERS_AT_ONCE):
@@ -34,7 +34,7 @@ async def handle(request: LeaveGroupRequest, context: RequestContext, services: 
             LeavingMember(member.member_id, member.group_instance_id, (member.reason or "")[:LONGEST_REASON])
             for member in request.members[first : first + MEMBERS_AT_ONCE]
         ]
-        result = services.groups.leave(request.group_id, leaving)
+        result = await services.groups.remove_members(request.group_id, leaving)
         if result.error is not ErrorCode.NONE:
             return refuse(request, context, result.error)
         members += map(_left, leaving, result.members)

@@ -3,7 +3,7 @@
 Every filter that is given must hold, and one that is empty always does. States go by name; those that do not exist are
 returned, and when only such were given nothing matches. v1 (KIP-994) asks for transactions that are open for longer
 than `duration_filter` ms, -1 for no such filter: unlike Apache Kafka's, it leaves out what is not open (B27). v2
-(KIP-1152) asks for ids that a regular expression in RE2 syntax matches as a whole (`transactions/id_patterns.py`).
+(KIP-1152) asks for ids that a regular expression in RE2 syntax matches as a whole (`runtime/name_patterns.py`).
 The whole request is refused while the coordinator loads, and for a pattern that is none (transactions.md 10.3).
 """
 
@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Final
 
 from eosin.broker.services import Services
-from eosin.broker.transactions.id_patterns import InvalidPattern, matcher
 from eosin.coordinator.transactions.rules.listing import ListingEntry, TransactionListing
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
@@ -25,6 +24,7 @@ from eosin.protocol.schemas.list_transactions import (
     TransactionState,
 )
 from eosin.protocol.wire.codec import EncodedBody, encode_body
+from eosin.runtime.name_patterns import InvalidPattern, matcher
 from eosin.runtime.turns import in_turns, next_turn
 from eosin.security.access import Access, silently
 from eosin.security.session import EVERYBODY_MAY

@@ -3,10 +3,10 @@
 What was never committed is offset -1 and no error, also in a group that does not exist. v2 can ask for everything
 (null topics) and has an error for the whole request. Up to v7 each partition that was named repeats it: v1 has no other
 place, and aiokafka takes a v3 answer without partitions for a group that has committed nothing, and reads everything
-again (groups.md 9). v5 has leader epochs. v7 can
-require stable offsets: 88 while an open transaction holds one. v8 asks for several groups, each with its own error. The
-member in v9 matters to groups of the newer protocol only. v10 names topics by id: one that no topic has is 100 for each
-of its partitions, and is left out of everything. (v0 read offsets from ZooKeeper.)
+again (groups.md 9). v5 has leader epochs. v7 can require stable offsets: 88 while an open transaction holds one. v8
+asks for several groups, each with its own error. The member in v9 matters to groups of KIP-848 alone: one at another
+epoch is 113, one that is none 25. v10 names topics by id: one that no topic has is 100 for each of its partitions, and
+is left out of everything. (v0 read offsets from ZooKeeper.)
 """
 
 from collections.abc import Callable, Sequence
@@ -113,11 +113,18 @@ async def _fetch_groups(
         for group in some:
             if group.group_id in answered:
                 continue
-            if context.session.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
-                found = await fetch(group.group_id, group.topics, request.require_stable, context, services)
-            else:
+            reader_error = ErrorCode.NONE
+            if group.member_epoch >= 0 or group.member_id is not None:
+                reader_error = services.groups.offsets.check_reader(
+                    group.group_id, member_id=group.member_id, member_epoch=group.member_epoch
+                )
+            if not context.session.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
                 denied = ErrorCode.GROUP_AUTHORIZATION_FAILED
                 found = OffsetFetchResponseGroup(group_id=group.group_id, error_code=denied)
+            elif reader_error is not ErrorCode.NONE:
+                found = OffsetFetchResponseGroup(group_id=group.group_id, error_code=reader_error)
+            else:
+                found = await fetch(group.group_id, group.topics, request.require_stable, context, services)
             answered[group.group_id] = found
     return list(answered.values())
 

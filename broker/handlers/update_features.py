@@ -1,15 +1,15 @@
 """UpdateFeatures (key 57), versions 0-2: change the finalized levels of features.
 
 v1 has upgrade_type in place of allow_downgrade and adds validate_only; v2 drops the results: one error is that of all.
-What is in force already is done; no level changes while the broker runs, so any other is refused (95), and nothing is
-changed.
+`group.version` changes at once, but not to 0 while a consumer group has members. Of the others, what is in force
+already is done; none changes while the broker runs, so any other level is refused (95), and nothing is changed.
 """
 
 from typing import Final
 
 from eosin.broker.services import Services
 from eosin.model.cluster import Outcome
-from eosin.model.features import LEVEL_SETTINGS, Features
+from eosin.model.features import CHANGED_WHILE_RUNNING, GROUP_VERSION, LEVEL_SETTINGS, Features
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
 from eosin.protocol.errors import ErrorCode
@@ -23,23 +23,33 @@ from eosin.protocol.schemas.update_features import (
 from eosin.security.access import Access, on_the_cluster
 
 _UPGRADE_TYPES: Final = (1, 2, 3)
+MOST_NAMED: Final = 3
 MOST_UPDATES: Final = 1000
 """There are not so many features."""
 
 
-def respond(request: UpdateFeaturesRequest, context: RequestContext, services: Services) -> UpdateFeaturesResponse:
+async def handle(request: UpdateFeaturesRequest, context: RequestContext, services: Services) -> UpdateFeaturesResponse:
     if len(request.feature_updates) > MOST_UPDATES:
         text = f"A request updates at most {MOST_UPDATES} features"
         return _refused(request, Outcome(ErrorCode.INVALID_REQUEST, text))
     features = services.cluster.features
     for update in request.feature_updates:
-        problem = _problem(update, features)
+        problem = _problem(update, features) or _obstacle(update, features, services)
         if problem is not None:
             text = (
                 "The update failed for all features since the following feature had an error: "
                 f"Invalid update version {update.max_version_level} for feature {update.feature}. {problem}"
             )
             return _refused(request, Outcome(ErrorCode.INVALID_UPDATE_VERSION, text))
+    levels = {
+        each.feature: each.max_version_level
+        for each in request.feature_updates
+        if each.feature in CHANGED_WHILE_RUNNING
+    }
+    if levels and not request.validate_only:
+        outcome = await services.cluster.finalize_levels(levels)
+        if outcome.error is not ErrorCode.NONE:
+            return _refused(request, outcome)
     results = tuple(UpdatableFeatureResult(each.feature) for each in request.feature_updates)
     return UpdateFeaturesResponse(results=results)
 
@@ -54,10 +64,22 @@ def _problem(update: FeatureUpdateKey, features: Features) -> str | None:
     if wanted == features.level(name):
         return None
     low, high = features.supported[name]
+    if low <= wanted <= high and name in CHANGED_WHILE_RUNNING:
+        return None
     if low <= wanted <= high:
         return f"Set {LEVEL_SETTINGS[name]}={wanted} and restart the broker."
     levels = f"version {low}" if low == high else f"versions {low}-{high}"
     return f"This broker only supports {levels}."
+
+
+def _obstacle(update: FeatureUpdateKey, features: Features, services: Services) -> str | None:
+    """Returns why groups forbid this level now; None if they do not."""
+    if update.feature != GROUP_VERSION or update.max_version_level >= features.level(GROUP_VERSION):
+        return None
+    held = services.groups.consumer_groups_with_members(MOST_NAMED)
+    if not held:
+        return None
+    return f"Consumer groups have members, as {', '.join(held)}: let them leave, or go on with group.protocol=classic."
 
 
 def _refused(request: UpdateFeaturesRequest, outcome: Outcome) -> UpdateFeaturesResponse:
@@ -71,7 +93,7 @@ def refuse(request: UpdateFeaturesRequest, context: RequestContext, error: Error
 API = Api(
     key=ApiKey.UPDATE_FEATURES,
     versions=range(0, 3),
-    respond=respond,
+    handle=handle,
     refuse=refuse,
     access=Access((on_the_cluster(Operation.ALTER),)),
 )

@@ -7,8 +7,10 @@ where they prove who they are, all others share one.
 
 from typing import TYPE_CHECKING, Final
 
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.rules.group import Group, protocol_bytes
 from eosin.network.audit import log
+from eosin.protocol.errors import ErrorCode
 from eosin.runtime.log_budget import LogBudget
 from eosin.runtime.logging_format import fields, shown
 from eosin.runtime.turns import in_turns
@@ -91,7 +93,7 @@ class GroupShares:
             group_id = next(iter(share.groups), None)
             if group_id is not None:
                 del share.groups[group_id]
-                if self._with_members(group_id) is not None:
+                if self._size_with_members(group_id) is not None:
                     share.groups[group_id] = None  # behind the others
                     self._move_to_end(principal, share)
             if not share.groups:
@@ -121,18 +123,35 @@ class GroupShares:
 
         def count(group_id: str) -> None:
             nonlocal held
-            group = self._with_members(group_id)
-            if group is None:
+            size = self._size_with_members(group_id)
+            if size is None:
                 share.groups.pop(group_id, None)
             else:
-                held += _size(group)
+                held += size
 
         await in_turns(list(share.groups), count, self._clock)
         share.held_bytes = held
 
-    def _with_members(self, group_id: str) -> Group | None:
+    def _size_with_members(self, group_id: str) -> int | None:
+        """Bytes that a group of any kind takes; None if it has no members."""
         found = self._groups.describe(group_id)
-        return found if isinstance(found, Group) and found.members else None
+        if isinstance(found, Group):
+            return _size(found) if found.members else None
+        consumer_group = self._groups.describe_consumer(group_id)
+        if isinstance(consumer_group, ErrorCode) or not consumer_group.members:
+            return None
+        return _size_of_consumer_group(consumer_group)
+
+
+PARTITION_BYTES: Final = 200
+"""Bytes that a partition of a consumer group takes, which its target, its owner and its member have."""
+
+
+def _size_of_consumer_group(group: ConsumerGroup) -> int:
+    size = MEMBER_BYTES + 2 * len(group.group_id) + PARTITION_BYTES * len(group.owners)
+    for member in group.members.values():
+        size += MEMBER_BYTES + sum(map(len, member.topics)) + len(member.regex)
+    return size
 
 
 def _size(group: Group) -> int:

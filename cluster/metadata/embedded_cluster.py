@@ -45,7 +45,7 @@ from eosin.model.cluster import (
     Voter,
 )
 from eosin.model.credentials import CredentialChange, Credentials
-from eosin.model.features import Features, features_alone
+from eosin.model.features import LEVELS_OF_NEW_DIRECTORIES, Features, features_alone
 from eosin.model.principals import ANONYMOUS, Principal
 from eosin.model.quota_table import QuotaChange, QuotaTable
 from eosin.protocol.errors import ErrorCode
@@ -60,7 +60,6 @@ from eosin.protocol.schemas.records.cluster_metadata import (
     ScramSecretKey,
     ScramSecretRecord,
     StartKey,
-    StartRecord,
     TopicKey,
 )
 from eosin.runtime.chance import Chance
@@ -118,7 +117,9 @@ class EmbeddedCluster:
         self._start_epoch = self._image.start_count
         # The counter itself is written under the new epoch, so that a lost tail shows there as anywhere else.
         self._log_manager.set_leader_epoch(self._start_epoch)
-        changes = [self._writer.write(_START, [(StartKey(), StartRecord(self._image.start_count + 1))])]
+        levels = LEVELS_OF_NEW_DIRECTORIES if self._image.start_count == 0 else None
+        started = self._image.start_record(start_count=self._image.start_count + 1, levels=levels)
+        changes = [self._writer.write(_START, [(StartKey(), started)])]
         for topic in internal_topics.missing(self._config, self.topics, self._chance):
             changes.append(self._writer.write(topic.name, [(TopicKey(topic.name), topic_record(topic))]))
         if any(error != ErrorCode.NONE for error in await asyncio.gather(*changes)):
@@ -171,8 +172,12 @@ class EmbeddedCluster:
 
     @property
     def features(self) -> Features:
-        # The settings decide the levels, and only a start changes them.
-        return features_alone(transaction_version=self._config.eosin_transaction_version, epoch=self._start_epoch)
+        # Both summands only grow: a start, and a change while it runs.
+        return features_alone(
+            transaction_version=self._config.eosin_transaction_version,
+            levels=self._image.levels,
+            epoch=self._start_epoch + self._image.level_changes,
+        )
 
     @property
     def topics(self) -> Mapping[str, Topic]:
@@ -465,6 +470,16 @@ class EmbeddedCluster:
             for change in changes
         ]
         return await self._writer.change_all(_QUOTAS, records)
+
+    # Features ------------------------------------------------------------------------------------------------------
+
+    async def finalize_levels(self, levels: Mapping[str, int]) -> Outcome:
+        await self._writer.turn(_START)
+        wanted = {**self._image.levels, **levels}
+        if wanted == dict(self._image.levels):
+            return Outcome(ErrorCode.NONE)
+        record = self._image.start_record(start_count=self._image.start_count, levels=wanted)
+        return await self._writer.change(_START, StartKey(), record, lambda: self._listeners.changed(features=True))
 
     # Producer ids --------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from eosin.protocol.schemas.records.cluster_metadata import (
     BrokerSetting,
     ClientQuotaKey,
     ClientQuotaValue,
+    FeatureLevel,
     ProducerIdsKey,
     ProducerIdsRecord,
     ScramCredentialKey,
@@ -48,6 +49,10 @@ class MetadataImage:
         self.partition_count = 0
         """Of all topics."""
         self.start_count = 0
+        self.levels: Mapping[str, int] = {}
+        """Of features whose level stands in the metadata."""
+        self.level_changes = 0
+        """Number of changes of these levels."""
         self.next_producer_id = 0
         self.credentials = Credentials()
         self.quotas = QuotaTable()
@@ -72,6 +77,16 @@ class MetadataImage:
         """The changed settings of one broker, or of `ALL_BROKERS`."""
         return self._broker_configs.get(node_id, MappingProxyType({}))
 
+    def start_record(self, *, start_count: int, levels: Mapping[str, int] | None = None) -> StartRecord:
+        """The record of a start, or with `levels` of a change of these; what is not given stays as it is."""
+        changed = levels is not None and dict(levels) != dict(self.levels)
+        level_of = self.levels if levels is None else levels
+        return StartRecord(
+            start_count,
+            tuple(FeatureLevel(name, level) for name, level in sorted(level_of.items())),
+            self.level_changes + changed,
+        )
+
     def apply(self, key: Message, value: Message | None) -> None:
         """Take one record into the image."""
         self.version += 1
@@ -84,6 +99,8 @@ class MetadataImage:
                 self.next_producer_id = value.next_producer_id
             case StartKey(), StartRecord():
                 self.start_count = value.start_count
+                self.levels = {each.name: each.level for each in value.levels}
+                self.level_changes = value.level_changes
             case BrokerConfigsKey(), BrokerConfigsRecord():
                 self._broker_configs[key.node_id] = MappingProxyType({each.name: each.value for each in value.configs})
             case ScramCredentialKey(), None:

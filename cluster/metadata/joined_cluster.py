@@ -439,6 +439,9 @@ class JoinedCluster(ControllerRequests):
     async def alter_quotas(self, changes: Sequence[QuotaChange]) -> Outcome:
         raise AssertionError("clients' changes of quotas are passed on to the controllers")
 
+    async def finalize_levels(self, levels: Mapping[str, int]) -> Outcome:
+        raise AssertionError("clients' changes of features are passed on to the controllers")
+
     async def keep_secret(self, secret: bytes) -> Outcome:
         self._apply_secret()
         if self.credentials.secret is not None:

@@ -15,7 +15,7 @@ from eosin.cluster.metadata.writer import Records
 from eosin.cluster.opened_logs import open_logs
 from eosin.model.cluster import METADATA_PARTITION
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.schemas.records.cluster_metadata import StartKey, StartRecord
+from eosin.protocol.schemas.records.cluster_metadata import StartKey
 from eosin.runtime.chance import SystemChance
 from eosin.runtime.clock import SystemClock
 from eosin.settings.broker import BrokerConfig
@@ -37,7 +37,7 @@ class OfflineMetadata:
     async def write(self, records: Records) -> None:
         """Store records, all or none, durably. Raises OSError."""
         self._begin_epoch(self.image.start_count)
-        started: Records = [(StartKey(), StartRecord(self.image.start_count + 1))]
+        started: Records = [(StartKey(), self.image.start_record(start_count=self.image.start_count + 1))]
         if await self._log.put([*started, *records]) is not ErrorCode.NONE:
             raise OSError(errno.EIO, "cannot write cluster metadata", str(METADATA_PARTITION))
 

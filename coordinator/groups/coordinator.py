@@ -13,9 +13,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Final
 from uuid import UUID
 
+from msgspec.structs import replace
+
+from eosin.coordinator.groups.consumer.ports import ClusterTopics, MayDescribe, may_describe_all
+from eosin.coordinator.groups.consumer.rules import validation
+from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat, HeartbeatResult, MembersLeft
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.log.writer import PendingWrite
 from eosin.coordinator.groups.offset_requests import OffsetRequests
 from eosin.coordinator.groups.ports import GroupObserver
@@ -25,20 +32,21 @@ from eosin.coordinator.groups.rules.effects import JoinResult, LeaveResult, Sync
 from eosin.coordinator.groups.rules.events import Join, Leave, LeavingMember, Sync
 from eosin.coordinator.groups.rules.group import Group, GroupState, Protocols, protocol_bytes
 from eosin.coordinator.groups.rules.offset_store import CommittedOffset
-from eosin.coordinator.groups.rules.write_errors import of_offsets
-from eosin.coordinator.groups.shard import Shard, Shards
+from eosin.coordinator.groups.rules.write_errors import of_group_record, of_offsets
+from eosin.coordinator.groups.shard import NO_TOPICS, Shard, Shards
 from eosin.coordinator.ports import CoordinatorLogs
 from eosin.coordinator.transactions.ports import TransactionVerifier
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import TopicPartition
+from eosin.protocol.names import TopicPartition, uuid_text
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock, Timer
 from eosin.storage.results.log_results import Marker
 
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
 
-GROUP_TYPE: Final = "classic"
-"""The only kind of group there is, as ListGroups names it."""
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+"""The kinds of groups that there are, as ListGroups names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +56,7 @@ class GroupListing:
     group_id: str
     protocol_type: str
     state: str
-    group_type: str = GROUP_TYPE
+    group_type: str = CLASSIC
 
 
 class GroupCoordinator:
@@ -66,11 +74,12 @@ class GroupCoordinator:
         confirms_responses: bool = False,
         session_clock: Clock | None = None,
         wire_clock: Clock | None = None,
+        topics: ClusterTopics = NO_TOPICS,
     ) -> None:
         """`observer` is told of every decision (console.md 2.2). `confirms_responses`: others may coordinate the same
         groups, so nobody is told stable offsets before the log has shown that they are the latest (cluster.md
         6.10). Members are waited for on `session_clock`, and requests wait on `wire_clock`; by default both are
-        `clock`."""
+        `clock`. Consumer groups subscribe to `topics`."""
         self._clock = clock
         self._wire_clock = wire_clock or clock
         self._chance = chance
@@ -82,6 +91,7 @@ class GroupCoordinator:
             config=config,
             observer=observer,
             confirms=confirms_responses,
+            topics=topics,
         )
         self._expiry: Timer | None = None
         self._loads: dict[asyncio.Task[None], None] = {}
@@ -180,6 +190,11 @@ class GroupCoordinator:
         shard = self._shards.of_group(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
         if isinstance(shard, ErrorCode):
             return JoinResult(shard, member_id)
+        consumer_group = shard.consumer.current(group_id)
+        if consumer_group is not None:
+            refused = self._make_classic(shard, consumer_group)
+            if refused is not ErrorCode.NONE:
+                return JoinResult(refused, member_id)
         refusal = self._refuse_join(shard, group_id, member_id, session_timeout_ms, protocols)
         if refusal is not ErrorCode.NONE:
             return JoinResult(refusal, member_id)
@@ -204,6 +219,14 @@ class GroupCoordinator:
         result = await answer
         assert isinstance(result, JoinResult)
         return result
+
+    def _make_classic(self, shard: Shard, group: ConsumerGroup) -> ErrorCode:
+        """Make a classic group of a consumer group that has no members (consumer-groups.md 1)."""
+        if shard.consumer.is_going(group.group_id):
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if group.members:
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        return of_group_record(shard.become_classic(group.group_id))
 
     def _refuse_join(
         self, shard: Shard, group_id: str, member_id: str, session_timeout_ms: int, protocols: Protocols
@@ -278,7 +301,7 @@ class GroupCoordinator:
         return error
 
     def leave(self, group_id: str, members: Sequence[LeavingMember]) -> LeaveResult:
-        """LeaveGroup: members go, or an administrator removes static ones."""
+        """LeaveGroup of a classic group: members go, or an administrator removes static ones."""
         shard = self._shards.of_group(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
         if isinstance(shard, ErrorCode):
             return LeaveResult(shard)
@@ -290,10 +313,90 @@ class GroupCoordinator:
         assert isinstance(result, LeaveResult)
         return result
 
+    # Consumer groups (KIP-848)
+
+    async def consumer_heartbeat(
+        self,
+        group_id: str,
+        request: ConsumerHeartbeat,
+        *,
+        makes_member_id: bool = True,
+        may_describe: MayDescribe = may_describe_all,
+    ) -> HeartbeatResult:
+        """ConsumerGroupHeartbeat: join a consumer group, stay, leave. `makes_member_id`: clients of the request's
+        version make their own ids; `may_describe` is the right of the member's client. Waits until what is answered is
+        durable."""
+        config = self._config.consumer
+        refused = validation.refusal(group_id, request, config=config, makes_member_id=makes_member_id)
+        if refused is not None:
+            return refused
+        shard = self._shards.of_group(group_id)
+        if isinstance(shard, ErrorCode):
+            return HeartbeatResult(shard)
+        if not request.member_id:
+            request = replace(request, member_id=uuid_text(self._chance.uuid()))
+        refused = self._refuse_heartbeat(shard, group_id, request) or shard.consumer.regex_refusal(group_id, request)
+        if refused is not None:
+            return refused
+        classic = shard.groups.pop(group_id, None)
+        happened = shard.consumer.happen(group_id, request, replaced=classic)
+        if classic is not None and group_id not in shard.consumer:
+            shard.groups.setdefault(group_id, classic)
+        shard.consumer.search_topics(group_id, may_describe)
+        error = happened.written.error if happened.written.is_done else await happened.written.wait()
+        assert isinstance(happened.answer, HeartbeatResult)
+        return happened.answer if error is ErrorCode.NONE else HeartbeatResult(error)
+
+    def _refuse_heartbeat(self, shard: Shard, group_id: str, request: ConsumerHeartbeat) -> HeartbeatResult | None:
+        """The answer where there is no consumer group, and none comes into being."""
+        if group_id in shard.consumer:
+            going = shard.consumer.is_going(group_id)
+            return HeartbeatResult(ErrorCode.COORDINATOR_NOT_AVAILABLE) if going else None
+        classic = shard.groups.get(group_id)
+        if classic is None:
+            if request.member_epoch > 0:
+                # To a member 69 is fatal, and with 25 it joins again; it did so if its group was deleted as well.
+                text = f"Group {group_id} not found: member {request.member_id} is to join again."
+                return HeartbeatResult(ErrorCode.UNKNOWN_MEMBER_ID, text)
+            if request.member_epoch < 0:
+                return HeartbeatResult(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+            if self._shards.group_count >= self._config.eosin_group_max_groups:
+                return HeartbeatResult(ErrorCode.GROUP_MAX_SIZE_REACHED, "The broker has as many groups as it may.")
+            return None
+        if classic.state is GroupState.DEAD:
+            return HeartbeatResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if request.member_epoch == 0 and classic.state is GroupState.EMPTY and not classic.pending_members:
+            return None
+        text = f"Group {group_id} is not a consumer group: its members use group.protocol=classic."
+        return HeartbeatResult(ErrorCode.GROUP_ID_NOT_FOUND, text)
+
+    async def remove_members(self, group_id: str, members: Sequence[LeavingMember]) -> LeaveResult:
+        """LeaveGroup of a group of any kind; waits until it is durable that members of a consumer group are gone."""
+        shard = self._shards.of_group(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+        if isinstance(shard, ErrorCode) or group_id not in shard.consumer:
+            return self.leave(group_id, members)
+        happened = shard.consumer.happen(group_id, MembersLeft(tuple(members)))
+        error = await happened.written.wait()
+        assert isinstance(happened.answer, LeaveResult)
+        return happened.answer if error is ErrorCode.NONE else LeaveResult(error)
+
+    def describe_consumer(self, group_id: str) -> ConsumerGroup | ErrorCode:
+        """ConsumerGroupDescribe: the group as it is durable; GROUP_ID_NOT_FOUND when there is none of this kind."""
+        shard = self._shards.of_group(group_id)
+        if isinstance(shard, ErrorCode):
+            return shard
+        return shard.consumer.durable(group_id) or ErrorCode.GROUP_ID_NOT_FOUND
+
+    def consumer_groups_with_members(self, most: int) -> list[str]:
+        """The names of consumer groups that have members, so many at most."""
+        ids = ((shard, group_id) for shard in self._shards for group_id in shard.consumer.ids())
+        held = (name for shard, name in ids if (group := shard.consumer.current(name)) is not None and group.members)
+        return list(islice(held, most))
+
     # Administration
 
     def describe(self, group_id: str) -> Group | ErrorCode:
-        """DescribeGroups: the group as it is; GROUP_ID_NOT_FOUND when there is none."""
+        """DescribeGroups: the classic group as it is; GROUP_ID_NOT_FOUND when there is none."""
         shard = self._shards.of_group(group_id)
         if isinstance(shard, ErrorCode):
             return shard
@@ -320,9 +423,13 @@ class GroupCoordinator:
         """ListGroups: every group, or those in one of `states` and of one of `types` (neither is case-sensitive). While
         partitions are being loaded the list is what is known so far, with COORDINATOR_LOAD_IN_PROGRESS. There may be a
         million: each is as it is when it is taken, and one that is left out is None."""
-        if types and GROUP_TYPE not in {each.lower() for each in types}:
-            return self._shards.refusal, iter(())
-        return self._shards.refusal, self._listed({state.lower() for state in states})
+        wanted, kinds = {state.lower() for state in states}, {each.lower() for each in types}
+        listed: Iterator[GroupListing | None] = iter(())
+        if not types or CLASSIC in kinds:
+            listed = self._listed(wanted)
+        if not types or CONSUMER in kinds:
+            listed = chain(listed, self._listed_consumer_groups(wanted))
+        return self._shards.refusal, listed
 
     def _listed(self, states: Collection[str]) -> Iterator[GroupListing | None]:
         for groups in [tuple(shard.groups.values()) for shard in self._shards]:
@@ -331,8 +438,16 @@ class GroupCoordinator:
                 is_wanted = state is not GroupState.DEAD and (not states or state.value.lower() in states)
                 yield GroupListing(group.group_id, group.protocol_type or "", state.value) if is_wanted else None
 
+    def _listed_consumer_groups(self, states: Collection[str]) -> Iterator[GroupListing | None]:
+        for shard in self._shards:
+            for group_id in shard.consumer.ids():
+                group = shard.consumer.durable(group_id)
+                is_wanted = group is not None and (not states or group.state.value.lower() in states)
+                yield GroupListing(group_id, CONSUMER, group.state.value, CONSUMER) if group and is_wanted else None
+
     def live_groups(self) -> list[Group]:
-        """Every group that is not dead, as a list that may be kept over a wait; what is in it goes on to change."""
+        """Every classic group that is not dead, as a list that may be kept over a wait; what is in it goes on to
+        change."""
         return [
             group for shard in self._shards for group in shard.groups.values() if group.state is not GroupState.DEAD
         ]

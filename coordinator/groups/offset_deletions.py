@@ -16,6 +16,7 @@ from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
+from eosin.protocol.records.batch import NewRecord
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import TurnQueue
 
@@ -52,9 +53,12 @@ class OffsetDeletions:
         self._queue: TurnQueue | None = None  # few partitions ever delete anything
         self._doomed: list[_DoomedOffsets] = []
 
-    def delete_group(self, group_id: str, partitions: Sequence[TopicPartition], settled: Settled) -> None:
-        """Delete a group, to which nobody may commit meanwhile, with all its offsets."""
-        self._begin(self._group_steps(group_id, partitions, settled))
+    def delete_group(
+        self, group_id: str, partitions: Sequence[TopicPartition], tombstones: Sequence[NewRecord], settled: Settled
+    ) -> None:
+        """Delete a group, to which nobody may commit meanwhile, with all its offsets. `tombstones` are those of the
+        group itself."""
+        self._begin(self._group_steps(group_id, partitions, tombstones, settled))
 
     def forget(self, topics: Collection[str]) -> None:
         """Delete the offsets of some topics, in all groups."""
@@ -103,7 +107,9 @@ class OffsetDeletions:
             self._queue = TurnQueue(self._clock, steps_per_turn=STEPS_PER_TURN)
         self._queue.add(steps)
 
-    def _group_steps(self, group_id: str, partitions: Sequence[TopicPartition], settled: Settled) -> Iterator[None]:
+    def _group_steps(
+        self, group_id: str, partitions: Sequence[TopicPartition], tombstones: Sequence[NewRecord], settled: Settled
+    ) -> Iterator[None]:
         """All batches are made before the first is written."""
         now_ms = self._clock.now_ms()
         pieces: list[Tombstones] = []
@@ -113,7 +119,7 @@ class OffsetDeletions:
             keys = [Key(group_id, each) for each in partitions[start : start + DELETED_AT_ONCE]]
             records = [group_records.offset_tombstone(*key) for key in keys]
             if start + DELETED_AT_ONCE >= len(partitions):
-                records.append(group_records.group_tombstone(group_id))
+                records += tombstones
             pieces.append(Tombstones(keys, group_records.batch(records, self._config, now_ms=now_ms)))
         if self._is_active():
             self._commits.delete_group(group_id, pieces, settled)

@@ -8,6 +8,7 @@ step as the append: a transaction may have ended while the first answer was on i
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, NamedTuple
 
+from eosin.coordinator.groups.consumer.rules import commits
 from eosin.coordinator.groups.log.writer import PendingWrite
 from eosin.coordinator.groups.offset_commits import Key
 from eosin.coordinator.groups.ports import GroupObserver
@@ -30,6 +31,7 @@ NO_COMMIT: Final = -1
 
 FETCHED_PER_TURN: Final = 1000
 """Committed offsets that are read in one turn of the event loop: each takes a microsecond or two."""
+_SUBSCRIBED: Final = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
 COMMITTED_PER_TURN: Final = 500
 """Offsets that one batch commits, and one turn of the event loop makes: each takes twelve microseconds."""
 _PATIENCE_MS: Final = 500
@@ -98,7 +100,7 @@ class OffsetRequests:
             return [shard] * len(offsets)
         group = shard.groups.get(group_id)
         if group is None:
-            error = self._check_absent(committer, api_version=api_version, transactional=False)
+            error = self._check_other(shard, group_id, offsets, committer, api_version=api_version, transactional=False)
         else:
             error = checks.offset_commit(
                 group,
@@ -117,6 +119,43 @@ class OffsetRequests:
             shard.commits.commit(group_id, fitting, write)
             _fill_errors(answers, await self._outcome(write))
         return answers
+
+    def _check_other(
+        self,
+        shard: Shard,
+        group_id: str,
+        offsets: Sequence[OffsetToCommit],
+        committer: Committer,
+        *,
+        api_version: int,
+        transactional: bool,
+    ) -> ErrorCode:
+        """The check of a commit to what is no classic group: a consumer group, or nothing yet."""
+        group = shard.consumer.current(group_id)
+        if group is None:
+            return self._check_absent(committer, api_version=api_version, transactional=transactional)
+        if shard.consumer.is_going(group_id):
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        partitions = (each.partition for each in offsets)
+        if transactional:
+            return commits.transactional_commit(
+                group,
+                member_id=committer.member_id,
+                instance_id=committer.instance_id,
+                member_epoch=committer.generation_id,
+                partitions=partitions,
+                topics=shard.consumer.topics,
+                api_version=api_version,
+            )
+        return commits.commit(
+            group,
+            member_id=committer.member_id,
+            instance_id=committer.instance_id,
+            member_epoch=committer.generation_id,
+            partitions=partitions,
+            topics=shard.consumer.topics,
+            api_version=api_version,
+        )
 
     def _check_absent(self, committer: Committer, *, api_version: int, transactional: bool) -> ErrorCode:
         error = checks.commit_to_absent_group(
@@ -190,7 +229,7 @@ class OffsetRequests:
             return [_translate(refusal, api_version)] * len(offsets)
         group = shard.groups.get(group_id)
         if group is None:
-            error = self._check_absent(committer, api_version=api_version, transactional=True)
+            error = self._check_other(shard, group_id, offsets, committer, api_version=api_version, transactional=True)
         else:
             error = checks.transactional_commit(
                 group,
@@ -290,6 +329,13 @@ class OffsetRequests:
 
     # Reading
 
+    def check_reader(self, group_id: str, *, member_id: str | None, member_epoch: int) -> ErrorCode:
+        """Check that a member which reads offsets of a consumer group is one still, at this epoch (consumer-groups.md
+        10.4); anybody may read those of other groups."""
+        shard = self._shards.of_group(group_id)
+        group = None if isinstance(shard, ErrorCode) else shard.consumer.durable(group_id)
+        return ErrorCode.NONE if group is None else commits.fetch(group, member_id=member_id, member_epoch=member_epoch)
+
     async def fetch(
         self,
         group_id: str,
@@ -367,11 +413,20 @@ class OffsetRequests:
         if isinstance(shard, ErrorCode):
             return shard, []
         group = shard.groups.get(group_id)
+        if group is None and (consumer_group := shard.consumer.durable(group_id)) is not None:
+            subscribed = consumer_group.subscribed_names()
+            answers = [_SUBSCRIBED if each.topic in subscribed else ErrorCode.NONE for each in partitions]
+            return await self._delete(shard, group_id, partitions, answers)
         if group is None or group.state is GroupState.DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND, []
         if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL:
             return ErrorCode.NON_EMPTY_GROUP, []
-        answers = _subscription_errors(group, partitions)
+        return await self._delete(shard, group_id, partitions, _subscription_errors(group, partitions))
+
+    async def _delete(
+        self, shard: Shard, group_id: str, partitions: Sequence[TopicPartition], answers: Sequence[ErrorCode]
+    ) -> tuple[ErrorCode, Sequence[ErrorCode]]:
+        """Delete the offsets of the partitions that have no error among the `answers`."""
         held = shard.commits.partitions(group_id)
         doomed = [each for each, answer in zip(partitions, answers, strict=True) if not answer and each in held]
         if doomed:
@@ -424,10 +479,7 @@ class _Transaction:
 
 def _subscription_errors(group: Group, partitions: Sequence[TopicPartition]) -> list[ErrorCode]:
     topics = subscribed_topics(group)
-    return [
-        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if topics is None or each.topic in topics else ErrorCode.NONE
-        for each in partitions
-    ]
+    return [_SUBSCRIBED if topics is None or each.topic in topics else ErrorCode.NONE for each in partitions]
 
 
 def _unstable(partition: TopicPartition) -> FetchedOffset:

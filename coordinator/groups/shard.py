@@ -10,11 +10,19 @@ from enum import Enum
 from functools import lru_cache, partial
 from typing import Final
 
+from eosin.coordinator.groups.consumer.consumer_groups import ConsumerGroups
+from eosin.coordinator.groups.consumer.log.records import KIND_KEYS, encoded
+from eosin.coordinator.groups.consumer.log.replay import Replayed, replayed
+from eosin.coordinator.groups.consumer.ports import ClusterTopics, NoTopics
+from eosin.coordinator.groups.consumer.rules.expiry import expired_of_consumer_group
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState
+from eosin.coordinator.groups.consumer.rules.leaving import end_records
 from eosin.coordinator.groups.effect_runner import GroupEffectRunner
+from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.confirmations import OffsetConfirmations
 from eosin.coordinator.groups.log.loader import Loader
 from eosin.coordinator.groups.log.records import REMEMBERED_CHARS
-from eosin.coordinator.groups.log.writer import LogWriter, Settled
+from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite, Settled
 from eosin.coordinator.groups.offset_commits import Commits, Key
 from eosin.coordinator.groups.offset_deletions import OffsetDeletions
 from eosin.coordinator.groups.ports import GroupObserver
@@ -27,7 +35,7 @@ from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs
 from eosin.coordinator.replay import until_committed
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
-from eosin.protocol.records.batch import CorruptRecords
+from eosin.protocol.records.batch import CorruptRecords, NewRecord
 from eosin.protocol.types import DecodeError
 from eosin.runtime.clock import Clock
 
@@ -52,6 +60,9 @@ _REFUSALS: Final = {
 }
 
 
+NO_TOPICS: Final = NoTopics()
+
+
 class Shard:
     """One partition's groups and offsets."""
 
@@ -64,8 +75,10 @@ class Shard:
         config: GroupConfig,
         observer: GroupObserver | None = None,
         session_clock: Clock | None = None,
+        topics: ClusterTopics = NO_TOPICS,
     ) -> None:
-        """`observer` is told of every decision. Members are waited for on `session_clock`, by default `clock`."""
+        """`observer` is told of every decision. Members are waited for on `session_clock`, by default `clock`. Consumer
+        groups subscribe to `topics`."""
         self.partition = partition
         self.state = ShardState.LOADING
         self.log = log
@@ -78,6 +91,14 @@ class Shard:
             writer=self._writer, clock=session_clock or clock, config=config, holds_offsets=self.commits.holds
         )
         self.runner.observer = self.commits.observer = observer
+        self.consumer = ConsumerGroups(
+            writer=self._writer,
+            clock=clock,
+            session_clock=session_clock or clock,
+            config=config,
+            topics=topics,
+            restore=self._restore,
+        )
         self.deletions = OffsetDeletions(
             self.commits,
             clock=clock,
@@ -97,8 +118,13 @@ class Shard:
 
     @property
     def groups(self) -> dict[str, Group]:
-        """The groups by id."""
+        """The classic groups by id."""
         return self.runner.groups
+
+    @property
+    def group_count(self) -> int:
+        """Number of groups of all kinds."""
+        return len(self.groups) + len(self.consumer)
 
     # Life
 
@@ -109,10 +135,11 @@ class Shard:
 
     async def load(self) -> None:
         """Read the log, then start to answer."""
-        loader = Loader(self.commits.offsets)
+        loader = Loader(self.commits.offsets, KIND_KEYS)
         try:
             await until_committed(self.log, self._clock, name=f"__consumer_offsets-{self.partition}")
             await loader.load(self.log)
+            consumer_groups = replayed(loader.of_other_kinds.values())
         except (CorruptRecords, DecodeError, OSError):
             _LOG.exception("__consumer_offsets-%d could not be read: its groups are unavailable", self.partition)
             if self.state is ShardState.LOADING:
@@ -121,14 +148,39 @@ class Shard:
         if self.state is not ShardState.LOADING:
             return  # closed meanwhile
         self._loaded_topics = frozenset(loader.topics)
+        left_over = self._settle_names(loader, consumer_groups)
         self.runner.groups.update(loader.groups)
         self.state = ShardState.ACTIVE
+        self.consumer.broken = frozenset(consumer_groups.broken)
+        self.consumer.load(
+            [consumer_groups.groups[name] for name in consumer_groups.groups if name not in loader.groups]
+        )
+        if left_over:
+            self.consumer.write(left_over, PendingWrite())
         for group in loader.groups.values():
             if group.members:
                 self.runner.happen(group.group_id, GroupLoaded())
         self.deletions.resume(loader.doomed)
         if self._deleted_topics:
             self.forget_topics(self._deleted_topics)
+
+    def _settle_names(self, loader: Loader, consumer_groups: Replayed) -> list[NewRecord]:
+        """Leave each name to one kind of group: the one whose record is the last (consumer-groups.md 12.3). Returns the
+        tombstones of what belongs to no group."""
+        tombstones: list[NewRecord] = []
+        for group_id, records in consumer_groups.left_over.items():
+            tombstones += encoded(group_id, records)
+        for group_id, group in consumer_groups.groups.items():
+            classic_offset = loader.group_offsets.get(group_id, -1)
+            if classic_offset > consumer_groups.offsets[group_id]:
+                _LOG.warning("the group %.256r was a consumer group before, whose records are deleted", group_id)
+                tombstones += encoded(group_id, end_records(group))
+                continue
+            if classic_offset >= 0:
+                _LOG.warning("the group %.256r was a classic group before, whose record is deleted", group_id)
+                tombstones.append(group_records.group_tombstone(group_id))
+            loader.groups.pop(group_id, None)
+        return tombstones
 
     def start_empty(self) -> None:
         """Answer at once: the log is empty."""
@@ -152,6 +204,7 @@ class Shard:
         self.groups.clear()
         self.deletions.close()
         self._writer.close(ErrorCode.NOT_COORDINATOR)
+        self.consumer.close()
 
     # Groups
 
@@ -159,15 +212,30 @@ class Shard:
         """Create a group without members."""
         self.groups[group_id] = Group(group_id, state_timestamp_ms=self._clock.now_ms())
 
+    def _restore(self, group: Group) -> None:
+        self.groups.setdefault(group.group_id, group)
+
+    def become_classic(self, group_id: str) -> ErrorCode:
+        """Put an empty classic group in the place of an empty consumer group, whose offsets stay. Returns the log's
+        error."""
+        records = [*encoded(group_id, end_records(self.consumer.remove(group_id)))]
+        self.create_group(group_id)
+        written = PendingWrite()
+        self.consumer.write(records, written)
+        return written.error
+
     def _group_appears(self, group_id: str) -> None:
         """Offsets of a group have become durable: at the latest now it exists."""
-        if group_id not in self.groups and self.state is ShardState.ACTIVE:
+        is_new = group_id not in self.groups and group_id not in self.consumer
+        if is_new and self.state is ShardState.ACTIVE:
             self.create_group(group_id)
 
     def delete_group(self, group_id: str, settled: Settled) -> None:
         """Delete an empty group with all its offsets, the pending ones of open transactions included."""
         group = self.groups.get(group_id)
-        if group is None or group.state is GroupState.DEAD:
+        if group is None and (consumer_group := self.consumer.current(group_id)) is not None:
+            self._delete_consumer_group(consumer_group, settled)
+        elif group is None or group.state is GroupState.DEAD:
             settled(ErrorCode.GROUP_ID_NOT_FOUND, -1)
         elif group.state is not GroupState.EMPTY:
             settled(ErrorCode.NON_EMPTY_GROUP, -1)
@@ -186,7 +254,24 @@ class Shard:
                 settled(error, base_offset)
 
         self.runner.happen(group_id, Deleting())
-        self.deletions.delete_group(group_id, partitions, on_settled)
+        self.deletions.delete_group(group_id, partitions, [group_records.group_tombstone(group_id)], on_settled)
+
+    def _delete_consumer_group(self, group: ConsumerGroup, settled: Settled) -> None:
+        group_id = group.group_id
+        if self.consumer.is_going(group_id):
+            settled(ErrorCode.GROUP_ID_NOT_FOUND, -1)
+        elif group.state is not ConsumerGroupState.EMPTY:
+            settled(ErrorCode.NON_EMPTY_GROUP, -1)
+        else:
+            self._end_consumer_group(group_id, list(self.commits.partitions(group_id)), settled)
+
+    def _end_consumer_group(self, group_id: str, partitions: Sequence[TopicPartition], settled: Settled) -> None:
+        def on_settled(error: ErrorCode, base_offset: int) -> None:
+            self.consumer.end(group_id, error)
+            settled(error, base_offset)
+
+        tombstones = encoded(group_id, end_records(self.consumer.begin_end(group_id)))
+        self.deletions.delete_group(group_id, partitions, tombstones, on_settled)
 
     # Offsets that go away by themselves
 
@@ -204,6 +289,19 @@ class Shard:
                 self._delete_with_offsets(group.group_id, expired, partial(_report, "expire a group"))
             elif expired:
                 self.commits.delete([Key(group.group_id, each) for each in expired], partial(_report, "expire offsets"))
+        self._expire_of_consumer_groups(now_ms, retention_ms)
+
+    def _expire_of_consumer_groups(self, now_ms: int, retention_ms: int) -> None:
+        for group_id in self.consumer.ids():
+            group = self.consumer.current(group_id)
+            if group is None or self.consumer.is_going(group_id) or self.commits.is_being_written(group_id):
+                continue
+            expired = expired_of_consumer_group(group, self.commits.offsets, now_ms=now_ms, retention_ms=retention_ms)
+            nothing_left = len(expired) == len(self.commits.partitions(group_id))
+            if nothing_left and group.state is ConsumerGroupState.EMPTY:
+                self._end_consumer_group(group_id, expired, partial(_report, "expire a group"))
+            elif expired:
+                self.commits.delete([Key(group_id, each) for each in expired], partial(_report, "expire offsets"))
 
     def forget_topics(self, topics: Iterable[str]) -> None:
         """Delete every offset of some topics, in all groups: a topic that comes back under its name starts anew."""
@@ -246,8 +344,10 @@ class Shards:
         observer: GroupObserver | None = None,
         confirms: bool = False,
         session_clock: Clock | None = None,
+        topics: ClusterTopics = NO_TOPICS,
     ) -> None:
         self._logs = logs
+        self._topics = topics
         self._clock = clock
         self._session_clock = session_clock
         self._config = config
@@ -260,7 +360,7 @@ class Shards:
     @property
     def group_count(self) -> int:
         """Number of groups in all."""
-        return sum(len(shard.groups) for shard in self._shards.values())
+        return sum(shard.group_count for shard in self._shards.values())
 
     @property
     def refusal(self) -> ErrorCode:
@@ -308,7 +408,12 @@ class Shards:
         """The shard that answers for a group, or why none does."""
         if group_id is None:
             return ErrorCode.INVALID_GROUP_ID
-        return self.of_partition(self.partition_for(group_id)) if self._running else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if not self._running:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        shard = self.of_partition(self.partition_for(group_id))
+        if isinstance(shard, Shard) and shard.consumer.broken and group_id in shard.consumer.broken:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return shard
 
     def of_partition(self, partition: int) -> Shard | ErrorCode:
         """The shard of a partition, or why it does not answer."""
@@ -332,6 +437,7 @@ class Shards:
             config=self._config,
             observer=self._observer,
             session_clock=self._session_clock,
+            topics=self._topics,
         )
         return shard
 

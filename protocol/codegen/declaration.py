@@ -63,6 +63,8 @@ def layout_of(struct: type[Message], version: int, *, flexible: bool) -> Layout:
             if not _covers(declared.versions, version):
                 continue
             node = _node(declared, version, flexible)
+            if declared.tag is not None and isinstance(node, NullableStruct):
+                node = NullableStruct(node.subcon, null=0)
         except (TypeError, ValueError) as error:
             error.add_note(f"in the field {name} of {struct.__name__}")
             raise

@@ -274,7 +274,7 @@ class _DecoderWriter(SourceWriter):
         marker = self.fresh("marker")
         self._run.append(("b", marker))
         self._flush()
-        with self.block(f"if {marker} == -1:"):
+        with self.block(f"if {marker} == {node.null}:"):
             self.write(f"{target} = None")
         with self.block(f"elif {marker} == 1:"):
             self._node(node.subcon, target, path)

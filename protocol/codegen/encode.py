@@ -182,7 +182,7 @@ class _EncoderWriter(SourceWriter):
         self._flush()
         self.write(f"{content} = {value}")
         with self.block(f"if {content} is None:"):
-            self.write(r'out += b"\xff"')
+            self.write(f"out.append({node.null & 0xFF})")
         with self.block("else:"):
             self._run.append(("b", "1"))
             self._node(node.subcon, content, name, path)

@@ -39,8 +39,8 @@ class Layout(Adapter, Measured):
         tags = [field.tag for field in self.tagged]
         assert flexible or not tags, "only flexible versions have tagged fields"
         assert tags == sorted(set(tags)), "tags are in ascending order, each once"
-        assert not any(isinstance(field.node, NullableStruct) for field in self.tagged), (
-            "a tagged struct is null by its absence"
+        assert not any(isinstance(field.node, NullableStruct) and field.node.null for field in self.tagged), (
+            "a tagged struct that is null begins with 0"
         )
         section = ["_tags" / TagSection(self.tagged, self.defaults)] if flexible else []
         super().__init__(construct.Struct(*(name / node for name, node in self.plain), *section))
@@ -60,10 +60,11 @@ class Layout(Adapter, Measured):
 
 
 class NullableStruct(Subconstruct, Measured):
-    """A struct that may be absent: int8 -1, or int8 1 and the struct."""
+    """A struct that may be absent: int8 -1, or int8 1 and the struct. In a tagged field, 0 stands for null."""
 
-    def __init__(self, subcon: Construct) -> None:
+    def __init__(self, subcon: Construct, *, null: int = -1) -> None:
         super().__init__(subcon)
+        self.null = null
         self.holds_records = holds_records(subcon)
 
     @property
@@ -73,14 +74,14 @@ class NullableStruct(Subconstruct, Measured):
 
     def _parse(self, stream: IO[bytes], context: Any, path: str) -> Any:
         marker = construct.Int8sb._parse(stream, context, path)
-        if marker == -1:
+        if marker == self.null:
             return None
         if marker != 1:
             raise DecodeError(f"the marker of a nullable struct is {marker} at {path}")
         return self.subcon._parsereport(stream, context, path)
 
     def _build(self, obj: Any, stream: IO[bytes], context: Any, path: str) -> Any:
-        construct.Int8sb._build(-1 if obj is None else 1, stream, context, path)
+        construct.Int8sb._build(self.null if obj is None else 1, stream, context, path)
         if obj is not None:
             self.subcon._build(obj, stream, context, path)
         return obj

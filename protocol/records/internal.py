@@ -10,12 +10,23 @@ from typing import Any, Final
 from eosin.protocol.codegen.decode import Decoder, generate_decoder
 from eosin.protocol.codegen.encode import Encoder, generate_encoder
 from eosin.protocol.codegen.varints import Data
-from eosin.protocol.schemas.records import cluster_metadata, consumer_offsets, consumer_protocol, transaction_state
+from eosin.protocol.schemas.records import (
+    cluster_metadata,
+    consumer_groups,
+    consumer_offsets,
+    consumer_protocol,
+    transaction_state,
+)
 from eosin.protocol.types import DecodeError, EncodeError, Message, RecordKind, RecordSchema
 
 _VERSION: Final = struct.Struct(">h")
 
-_KINDS: Final = (*transaction_state.KINDS, *consumer_offsets.KINDS, *cluster_metadata.KINDS)
+_KINDS: Final = (
+    *transaction_state.KINDS,
+    *consumer_offsets.KINDS,
+    *consumer_groups.KINDS,
+    *cluster_metadata.KINDS,
+)
 _EMBEDDED: Final = (consumer_protocol.SUBSCRIPTION, consumer_protocol.ASSIGNMENT)
 _SCHEMAS: Final[dict[type[Message], RecordSchema]] = {
     schema.struct: schema for schema in (*(part for kind in _KINDS for part in (kind.key, kind.value)), *_EMBEDDED)

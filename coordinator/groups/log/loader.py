@@ -11,7 +11,7 @@ all that is in the log, also what was appended meanwhile: nothing can come betwe
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from eosin.coordinator.groups.log.records import NO_GROUP_KEY, GroupWritten, OffsetWritten, ended_topic, read
@@ -34,8 +34,11 @@ _GROUP_KEY: Final = b"\0\2"
 class Loader:
     """Replays one partition's log into groups and offsets."""
 
-    def __init__(self, offsets: OffsetStore) -> None:
+    def __init__(self, offsets: OffsetStore, other_kinds: Collection[bytes] = ()) -> None:
+        """`other_kinds`: the first bytes of keys that others read."""
         self.groups: dict[str, Group] = {}
+        self.group_offsets: dict[str, int] = {}
+        """The offset of the record of each group that has one."""
         self._offsets = offsets
         self._settled: dict[bytes, KeyValue] = {}
         """The records that count for each group and partition, tombstones included."""
@@ -52,6 +55,9 @@ class Loader:
         """The topics of the offsets that are left."""
         self.doomed: set[tuple[str, TopicPartition]] = set()
         """The groups and partitions among them of which the offset was to be deleted when the last life ended."""
+        self._other_kinds = other_kinds
+        self.of_other_kinds: dict[bytes, KeyValue] = {}
+        """The last record of each key of these kinds."""
 
     async def load(self, log: CoordinatorLog) -> None:
         """Read the whole log. Raises CorruptRecords, DecodeError or OSError when it cannot be read."""
@@ -78,6 +84,8 @@ class Loader:
                 self._apply_offset(key[_VERSION_BYTES:], record, pending)
             elif kind == _GROUP_KEY:
                 self._groups[key] = record
+            elif kind in self._other_kinds:
+                self.of_other_kinds[key] = record
             elif read(record) is None:
                 self._unknown[kind] = self._unknown.get(kind, 0) + 1
 
@@ -122,6 +130,7 @@ class Loader:
                 assert isinstance(group, GroupWritten)
                 assert group.group is not None
                 self.groups[group.group_id] = group.group
+                self.group_offsets[group.group_id] = record.offset
         for record in self._settled.values():
             if record.value is not None:
                 self._offsets.put(*self._kept(record))

@@ -131,6 +131,16 @@ class PendingWrite:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(error)
 
+    @property
+    def error(self) -> ErrorCode:
+        """The error of a write that has ended; NONE while it has not."""
+        return self._outcome or ErrorCode.NONE
+
+    @property
+    def is_done(self) -> bool:
+        """True once it has ended."""
+        return self._outcome is not None
+
     async def wait(self) -> ErrorCode:
         """Returns the outcome of the write, once it has ended."""
         if self._outcome is not None:

@@ -1,6 +1,32 @@
 """`GroupConfig`: every limit and delay of the group coordinator, by Kafka's names with underscores (groups.md 16)."""
 
 from dataclasses import dataclass
+from typing import Final
+
+UNIFORM: Final = "uniform"
+RANGE: Final = "range"
+"""The assignors of consumer groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupConfig:
+    """Settings of one consumer group (KIP-848), by Kafka's names without `group.consumer.`: those of the broker, or the
+    group's own in their place (consumer-groups.md 13)."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    assignment_interval_ms: int = 1_000
+    """The shortest time between two targets of a group."""
+    max_size: int = 2_147_483_647
+    """Members of a group."""
+    assignors: tuple[str, ...] = (UNIFORM, RANGE)
+    """The assignors that members may name; the first is that of groups whose members name none."""
+    regex_refresh_interval_ms: int = 600_000
+    """The topics of a regular expression are looked for again after so long."""
+    eosin_subscription_max_topics: int = 10_000
+    """Names in the subscription of one member."""
+    eosin_regex_max_patterns: int = 100
+    """Regular expressions of one group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +57,8 @@ class GroupConfig:
     """Groups per broker; a request that would create one more is refused."""
     eosin_group_member_metadata_max_bytes: int = 1_048_576
     """Sum of the protocol metadata that one member may bring along."""
+    consumer: ConsumerGroupConfig = ConsumerGroupConfig()
+    """The settings of consumer groups that have none of their own."""
 
     @property
     def offsets_retention_ms(self) -> int:

@@ -28,6 +28,8 @@ _OFFSETS: Final = _mapping(
     timed_out=ErrorCode.COORDINATOR_NOT_AVAILABLE, too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE
 )
 
+_CONSUMER: Final = _mapping(timed_out=ErrorCode.COORDINATOR_NOT_AVAILABLE, too_large=ErrorCode.UNKNOWN_SERVER_ERROR)
+
 
 def of_group_record(error: ErrorCode) -> ErrorCode:
     """The answer of JoinGroup and SyncGroup when the group's record could not be written."""
@@ -37,3 +39,8 @@ def of_group_record(error: ErrorCode) -> ErrorCode:
 def of_offsets(error: ErrorCode) -> ErrorCode:
     """The answer of the offset APIs when their batch could not be written."""
     return _OFFSETS.get(error, error)
+
+
+def of_consumer_group(error: ErrorCode) -> ErrorCode:
+    """The answer of ConsumerGroupHeartbeat when the group's records could not be written (consumer-groups.md 2)."""
+    return _CONSUMER.get(error, error)

@@ -7,10 +7,10 @@ key says which kind it is. Values are flexible from version 0 on: what comes lat
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from eosin.protocol.names import ZERO_UUID
-from eosin.protocol.types import Int8, Int32, Int64, Message, RecordKind, RecordSchema, SecretMessage, Uuid
+from eosin.protocol.types import Int8, Int16, Int32, Int64, Message, RecordKind, RecordSchema, SecretMessage, Tag, Uuid
 
 
 class TopicKey(Message):
@@ -44,8 +44,18 @@ class StartKey(Message):
     """There is one record of this kind."""
 
 
+class FeatureLevel(Message):
+    name: str = ""
+    level: Int16 = 0
+
+
 class StartRecord(Message):
+    """The directory's own state. The levels of features are tagged, so that an older Eosin can start on it: it
+    leaves them out, and has none of these features."""
+
     start_count: Int32 = 0  # starts of a broker on this directory; leader and coordinator epochs follow from it
+    levels: Annotated[tuple[FeatureLevel, ...], "0+", Tag(0)] = ()
+    level_changes: Annotated[Int32, "0+", Tag(1)] = 0
 
 
 class BrokerConfigsKey(Message):

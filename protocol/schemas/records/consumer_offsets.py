@@ -1,7 +1,7 @@
 """Records of `__consumer_offsets`: positions by group, topic and partition, and the members of classic groups.
 
-The version in front of a key says which kind it is: 0 and 1 a position, 2 a group. Versions 3 to 15 are the groups of
-newer protocols, which Eosin neither writes nor reads.
+The version in front of a key says which kind it is: 0 and 1 a position, 2 a group. Versions 3 to 8 and 16 are consumer
+groups of KIP-848 (`consumer_groups.py`); the others are groups that Eosin neither writes nor reads.
 """
 
 from __future__ import annotations

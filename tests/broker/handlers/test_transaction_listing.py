@@ -10,7 +10,6 @@ from data_broker import DataBroker, batch
 from eosin.broker.handlers import describe_producers, describe_transactions, list_transactions
 from eosin.broker.handlers.add_partitions_to_txn import API as ADD
 from eosin.broker.handlers.init_producer_id import API as INIT
-from eosin.broker.transactions.id_patterns import PATTERN_MAX_CHARACTERS
 from eosin.network.api import RequestContext
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.schemas.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -18,6 +17,7 @@ from eosin.protocol.schemas.describe_producers import DescribeProducersRequest, 
 from eosin.protocol.schemas.describe_transactions import DescribeTransactionsRequest, TopicData
 from eosin.protocol.schemas.init_producer_id import InitProducerIdRequest
 from eosin.protocol.schemas.list_transactions import ListTransactionsRequest
+from eosin.runtime.name_patterns import PATTERN_MAX_CHARACTERS
 
 CONTEXT = RequestContext(0, None, "/127.0.0.1", "PLAINTEXT")
 

@@ -1,0 +1,321 @@
+"""`ConsumerGroups`: the consumer groups of one partition of `__consumer_offsets`, their timers, and their writes.
+
+A decision counts for the next one at once, and for those who only read when its records are durable; an answer waits
+for that, too. So a group is two values: the one that requests are decided by, and the durable one. Always true: records
+are in the log in the order of the decisions; what the log refuses was never decided; when the log fails, a group is
+again what is durable.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from eosin.coordinator.groups.consumer.log.records import encoded
+from eosin.coordinator.groups.consumer.ports import ClusterTopics, MayDescribe
+from eosin.coordinator.groups.consumer.regex_search import RegexSearch, problem_of
+from eosin.coordinator.groups.consumer.rules import regexes
+from eosin.coordinator.groups.consumer.rules.decide import Decided, decide
+from eosin.coordinator.groups.consumer.rules.events import (
+    CancelMemberTimer,
+    ConsumerEvent,
+    ConsumerHeartbeat,
+    ConsumerTimer,
+    ConsumerTimerKind,
+    HeartbeatResult,
+    MemberTimerFired,
+    RegexesResolved,
+    StartMemberTimer,
+    TimerEffect,
+)
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMemberState
+from eosin.coordinator.groups.consumer.rules.topics import Topics
+from eosin.coordinator.groups.log import records as group_records
+from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite
+from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConfig
+from eosin.coordinator.groups.rules.effects import LeaveResult
+from eosin.coordinator.groups.rules.group import Group
+from eosin.coordinator.groups.rules.write_errors import of_consumer_group
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.records.batch import NewRecord
+from eosin.runtime.clock import Clock, Timer
+
+
+class _HeldGroup:
+    """One group."""
+
+    __slots__ = ("current", "durable", "in_flight", "is_going", "replaced", "searched_version", "seen_version")
+
+    def __init__(self, current: ConsumerGroup, durable: ConsumerGroup | None) -> None:
+        self.current = current
+        self.durable = durable
+        """None while no record of the group is durable."""
+        self.in_flight = 0
+        """Writes that are in the log and not yet durable."""
+        self.is_going = False
+        """True while its tombstones are being written."""
+        self.replaced: Group | None = None
+        """The empty classic group of the name, which is there again if the first write fails."""
+        self.seen_version = -1
+        """The version of the metadata at the group's last look at its topics; -1 before the first since its load."""
+        self.searched_version = -1
+        """The same of the last search for the topics of regular expressions."""
+
+
+class Happened(NamedTuple):
+    """The outcome of an event: the answer, once `written` has ended well."""
+
+    answer: HeartbeatResult | LeaveResult | None
+    written: PendingWrite
+    is_refused: bool = False
+    """True if the log has refused the records, and nothing has happened."""
+
+
+class ConsumerGroups:
+    """The groups by id."""
+
+    def __init__(
+        self,
+        *,
+        writer: LogWriter,
+        clock: Clock,
+        session_clock: Clock,
+        config: GroupConfig,
+        topics: ClusterTopics,
+        restore: Callable[[Group], None],
+    ) -> None:
+        """Members are waited for on `session_clock`. `restore` takes a classic group back whose place was not taken."""
+        self._writer = writer
+        self._clock = clock
+        self._session_clock = session_clock
+        self._config = config
+        self._topics = topics
+        self._restore = restore
+        self._held: dict[str, _HeldGroup] = {}
+        self._timers: dict[tuple[str, ConsumerTimer], Timer] = {}
+        self._search = RegexSearch(topics=topics, clock=clock, found=self._regexes_found)
+        self.broken: frozenset[str] = frozenset()
+        """Groups with records that cannot be read: they are not served."""
+        self.config_of: Callable[[str], ConsumerGroupConfig] = lambda _: config.consumer
+
+    @property
+    def topics(self) -> Topics:
+        """The topics of the cluster by name, as they are now."""
+        return self._topics.topics
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __contains__(self, group_id: str) -> bool:
+        return group_id in self._held
+
+    def ids(self) -> list[str]:
+        """The names of all groups."""
+        return list(self._held)
+
+    def current(self, group_id: str) -> ConsumerGroup | None:
+        """The group that requests are decided by; None if there is none."""
+        held = self._held.get(group_id)
+        return None if held is None else held.current
+
+    def durable(self, group_id: str) -> ConsumerGroup | None:
+        """The group as far as it is durable; None if there is none."""
+        held = self._held.get(group_id)
+        return None if held is None or held.is_going else held.durable
+
+    def is_going(self, group_id: str) -> bool:
+        """True while the group is being deleted."""
+        held = self._held.get(group_id)
+        return held is not None and held.is_going
+
+    # Life
+
+    def load(self, groups: Sequence[ConsumerGroup]) -> None:
+        """Begin with these groups, which the log has: every member has a whole session, and to revoke a whole
+        rebalance timeout (consumer-groups.md 12.5)."""
+        for group in groups:
+            self._held[group.group_id] = _HeldGroup(group, group)
+            config = self.config_of(group.group_id)
+            for member in group.members.values():
+                session = ConsumerTimer(ConsumerTimerKind.SESSION, member.member_id)
+                timeout_ms = config.session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
+                self._start(group.group_id, StartMemberTimer(session, timeout_ms, member.epoch))
+                if member.state is ConsumerMemberState.UNREVOKED_PARTITIONS and member.classic is None:
+                    rebalance = ConsumerTimer(ConsumerTimerKind.REBALANCE, member.member_id)
+                    effect = StartMemberTimer(rebalance, member.rebalance_timeout_ms, member.epoch)
+                    self._start(group.group_id, effect)
+
+    def close(self) -> None:
+        """Stop every timer. Nothing is answered any more but by the writer, which ends first."""
+        self._search.close()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._held.clear()
+
+    # Events
+
+    def happen(self, group_id: str, event: ConsumerEvent, *, replaced: Group | None = None) -> Happened:
+        """Decide an event of a group, which begins with it if there is none. `replaced`: the empty classic group that
+        has its name."""
+        held = self._held.get(group_id)
+        before = ConsumerGroup(group_id) if held is None else held.current
+        version = self._topics.metadata_version
+        is_heartbeat = isinstance(event, ConsumerHeartbeat)
+        decided = decide(
+            before,
+            event,
+            now_ms=self._clock.now_ms(),
+            config=self.config_of(group_id),
+            topics=self._topics.topics,
+            topics_changed=is_heartbeat and (held is None or held.seen_version != version),
+        )
+        written = PendingWrite()
+        if isinstance(decided.answer, HeartbeatResult) and decided.answer.error is not ErrorCode.NONE:
+            written(ErrorCode.NONE, -1)  # a refusal waits for nothing
+            return Happened(decided.answer, written)
+        if not decided.records:
+            if held is None or not held.in_flight:
+                written(ErrorCode.NONE, -1)
+            else:
+                self._writer.after_writes(written)
+        else:
+            held = self._write(group_id, held, decided, replaced, written)
+        if held is None:
+            return Happened(decided.answer, written, is_refused=True)
+        if is_heartbeat:
+            held.seen_version = version
+        self._apply(group_id, decided.timers)
+        return Happened(decided.answer, written)
+
+    def _write(
+        self, group_id: str, held: _HeldGroup | None, decided: Decided, replaced: Group | None, written: PendingWrite
+    ) -> _HeldGroup | None:
+        """Write the records of a decision, which counts from now on; None if the log refuses them."""
+        records = encoded(group_id, decided.records)
+        is_new = held is None
+        if held is None:
+            held = _HeldGroup(decided.group, None)
+            if replaced is not None and not replaced.is_simple:
+                records.insert(0, group_records.group_tombstone(group_id))
+        before, held.current = held.current, decided.group
+        if is_new:
+            held.replaced = replaced
+            self._held[group_id] = held
+        held.in_flight += 1
+        now_ms = self._clock.now_ms()
+        outcome: list[ErrorCode] = []
+
+        def settled(error: ErrorCode, base_offset: int) -> None:
+            outcome.append(error)
+            self._settled(group_id, held, decided.group, error)
+            written(error and of_consumer_group(error), base_offset)
+
+        batch = group_records.batch(records, self._config, now_ms=now_ms)
+        self._writer.write(batch, now_ms=now_ms, settled=settled)
+        if outcome and outcome[0] is not ErrorCode.NONE:
+            if not is_new:
+                held.current = before
+            return None
+        return held
+
+    def _settled(self, group_id: str, held: _HeldGroup, group: ConsumerGroup, error: ErrorCode) -> None:
+        held.in_flight -= 1
+        if error is ErrorCode.NONE:
+            held.durable, held.replaced = group, None
+        elif held.durable is not None:
+            held.current = held.durable
+        elif not held.in_flight and self._held.get(group_id) is held:
+            del self._held[group_id]
+            if held.replaced is not None:
+                self._restore(held.replaced)
+
+    # Regular expressions
+
+    def regex_refusal(self, group_id: str, request: ConsumerHeartbeat) -> HeartbeatResult | None:
+        """The reason why a group cannot be subscribed to the request's regular expression; None if it can. One that
+        another member has is good."""
+        if not request.regex:
+            return None
+        group = self.current(group_id)
+        used = frozenset[str]() if group is None else regexes.used_by(group)
+        if request.regex in used:
+            return None
+        most = self.config_of(group_id).eosin_regex_max_patterns
+        if len(used) >= most:
+            text = f"The members of the group have {most} regular expressions already, which is the most."
+            return HeartbeatResult(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+        problem = problem_of(request.regex)
+        return None if problem is None else HeartbeatResult(ErrorCode.INVALID_REGULAR_EXPRESSION, problem)
+
+    def search_topics(self, group_id: str, may_describe: MayDescribe) -> None:
+        """Begin to look for the topics of a group's regular expressions if that is due, by the right of the member that
+        has sent a heartbeat."""
+        held = self._held.get(group_id)
+        if held is None or self._search.runs(group_id):
+            return
+        version = self._topics.metadata_version
+        wanted = regexes.due(
+            held.current,
+            now_ms=self._clock.now_ms(),
+            topics_changed=held.searched_version != version,
+            refresh_ms=self.config_of(group_id).regex_refresh_interval_ms,
+        )
+        if wanted:
+            held.searched_version = version
+            self._search.begin(group_id, sorted(wanted), may_describe)
+
+    def _regexes_found(self, group_id: str, event: RegexesResolved) -> None:
+        if group_id in self._held and not self.is_going(group_id):
+            self.happen(group_id, event)
+
+    # The end of a group
+
+    def remove(self, group_id: str) -> ConsumerGroup:
+        """Forget an empty group whose name another kind takes."""
+        held = self._held.pop(group_id)
+        return held.current
+
+    def begin_end(self, group_id: str) -> ConsumerGroup:
+        """The group is being deleted: nobody is to join it."""
+        held = self._held[group_id]
+        held.is_going = True
+        return held.current
+
+    def end(self, group_id: str, error: ErrorCode) -> None:
+        """Its tombstones are durable, or they are not and the group lives on."""
+        held = self._held.get(group_id)
+        if held is not None and error is ErrorCode.NONE:
+            del self._held[group_id]
+        elif held is not None:
+            held.is_going = False
+
+    def write(self, records: Sequence[NewRecord], written: PendingWrite) -> None:
+        """Write records of the partition's groups."""
+        now_ms = self._clock.now_ms()
+        self._writer.write(group_records.batch(records, self._config, now_ms=now_ms), now_ms=now_ms, settled=written)
+
+    # Timers
+
+    def _apply(self, group_id: str, effects: Sequence[TimerEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case StartMemberTimer():
+                    self._start(group_id, effect)
+                case CancelMemberTimer():
+                    running = self._timers.pop((group_id, effect.timer), None)
+                    if running is not None:
+                        running.cancel()
+
+    def _start(self, group_id: str, effect: StartMemberTimer) -> None:
+        key = (group_id, effect.timer)
+        running = self._timers.get(key)
+        if running is not None:
+            running.cancel()
+        fired = partial(self._fired, key, effect.epoch)
+        self._timers[key] = self._session_clock.start_deadline(effect.delay_ms, fired)
+
+    def _fired(self, key: tuple[str, ConsumerTimer], epoch: int) -> None:
+        del self._timers[key]
+        group_id, timer = key
+        if group_id in self._held and self.happen(group_id, MemberTimerFired(timer, epoch)).is_refused:
+            self._start(group_id, StartMemberTimer(timer, self.config_of(group_id).heartbeat_interval_ms, epoch))

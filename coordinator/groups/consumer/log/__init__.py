@@ -1,0 +1,1 @@
+"""Records of consumer groups: written, and read back."""

@@ -1,0 +1,33 @@
+"""The needs of consumer groups, declared by them: the topics of the cluster, and what a client may know of them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from eosin.coordinator.groups.consumer.rules.topics import SubscribedTopic
+
+MayDescribe = Callable[[Sequence[str]], Sequence[bool]]
+"""Tells for each of these topics if a member's client may know of it."""
+
+
+def may_describe_all(names: Sequence[str]) -> Sequence[bool]:
+    """The right of a client where there are no rights."""
+    return [True] * len(names)
+
+
+class ClusterTopics(Protocol):
+    """The topics of the cluster as they are now."""
+
+    @property
+    def topics(self) -> Mapping[str, SubscribedTopic]:
+        """The topics by name."""
+
+    @property
+    def metadata_version(self) -> int:
+        """Another number whenever a topic has changed, and greater than before."""
+
+
+class NoTopics:
+    """A cluster without topics, for coordinators that serve no consumer groups."""
+
+    topics: Mapping[str, SubscribedTopic] = {}
+    metadata_version = 0

@@ -1,0 +1,86 @@
+"""`RegexSearch`: finds the topics that match the regular expressions of consumer groups (consumer-groups.md 5).
+
+Many patterns may meet many topics, so a search takes some turns of the event loop, on the names as they were when it
+began. Always true: at most one search of a group runs.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from eosin.coordinator.groups.consumer.ports import ClusterTopics, MayDescribe
+from eosin.coordinator.groups.consumer.rules.events import RegexesResolved
+from eosin.coordinator.groups.consumer.rules.group import ResolvedRegex
+from eosin.coordinator.replay import exhaust
+from eosin.protocol.names import INTERNAL_TOPICS
+from eosin.runtime.clock import Clock
+from eosin.runtime.name_patterns import InvalidPattern, matcher
+
+INTERNAL: tuple[str, ...] = ("__", "^__")
+"""The beginnings of patterns that are meant for internal topics: `.*` is not."""
+
+
+def problem_of(pattern: str) -> str | None:
+    """The fault of a regular expression; None if it has none."""
+    try:
+        matcher(pattern)
+    except InvalidPattern as error:
+        return f"SubscribedTopicRegex is invalid: {error}."
+    return None
+
+
+class RegexSearch:
+    """The searches that run."""
+
+    def __init__(self, *, topics: ClusterTopics, clock: Clock, found: Callable[[str, RegexesResolved], None]) -> None:
+        """`found` is told what a search of a group has found."""
+        self._topics = topics
+        self._clock = clock
+        self._found = found
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    def runs(self, group_id: str) -> bool:
+        """True while a search of the group runs."""
+        return group_id in self._running
+
+    def begin(self, group_id: str, patterns: Iterable[str], may_describe: MayDescribe) -> None:
+        """Look for the topics of a group's patterns. Those that the client of the member that asks may not know of are
+        left out, for the whole group."""
+        search = self._search(group_id, tuple(patterns), may_describe)
+        task = asyncio.get_running_loop().create_task(search)
+        self._running[group_id] = task
+        task.add_done_callback(lambda _: self._running.pop(group_id, None))
+
+    def close(self) -> None:
+        """End all searches: nothing is found any more."""
+        for task in list(self._running.values()):
+            task.cancel()
+
+    async def _search(self, group_id: str, patterns: tuple[str, ...], may_describe: MayDescribe) -> None:
+        version, names = self._topics.metadata_version, tuple(self._topics.topics)
+        matched: dict[str, list[str]] = {pattern: [] for pattern in patterns}
+        await exhaust(_matching(names, matched))
+        allowed = set()
+        candidates = sorted({name for some in matched.values() for name in some})
+        for name, may in zip(candidates, may_describe(candidates), strict=True):
+            if may:
+                allowed.add(name)
+        now_ms = self._clock.now_ms()
+        resolved = {
+            pattern: ResolvedRegex(frozenset(allowed.intersection(some)), version, now_ms)
+            for pattern, some in matched.items()
+        }
+        self._running.pop(group_id, None)
+        self._found(group_id, RegexesResolved(resolved))
+
+
+def _matching(names: tuple[str, ...], matched: Mapping[str, list[str]]) -> Iterator[None]:
+    for pattern, found in matched.items():
+        try:
+            matches = matcher(pattern)
+        except InvalidPattern:  # a member of another version of Eosin, or of Apache Kafka, has brought it
+            continue
+        shows_internal = pattern.startswith(INTERNAL)
+        for name in names:
+            if (shows_internal or name not in INTERNAL_TOPICS) and matches(name):
+                found.append(name)
+            yield

@@ -1,0 +1,68 @@
+"""`decide`: what happens to a consumer group. Pure: the same group, event, time and topics always give the same answer.
+
+A decision is a group, the records that lead to it in the order of the log, and timers. All its records are one batch:
+they count together or not at all. A refusal changes nothing, and its member's session runs on.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, assert_never
+
+from eosin.coordinator.groups.consumer.rules import leaving, regexes
+from eosin.coordinator.groups.consumer.rules.decision import ConsumerDecision
+from eosin.coordinator.groups.consumer.rules.events import (
+    ConsumerEvent,
+    ConsumerHeartbeat,
+    HeartbeatResult,
+    MembersLeft,
+    MemberTimerFired,
+    RegexesResolved,
+    TimerEffect,
+)
+from eosin.coordinator.groups.consumer.rules.group import JOIN_EPOCH, ConsumerGroup
+from eosin.coordinator.groups.consumer.rules.heartbeat import RefusedHeartbeat, heartbeat
+from eosin.coordinator.groups.consumer.rules.records import GroupRecord
+from eosin.coordinator.groups.consumer.rules.topics import Topics
+from eosin.coordinator.groups.rules.config import ConsumerGroupConfig
+from eosin.coordinator.groups.rules.effects import LeaveResult
+
+
+class Decided(NamedTuple):
+    """A decision."""
+
+    group: ConsumerGroup
+    records: Sequence[GroupRecord] = ()
+    timers: Sequence[TimerEffect] = ()
+    answer: HeartbeatResult | LeaveResult | None = None
+    """None where nobody waits for one."""
+
+
+def decide(
+    group: ConsumerGroup,
+    event: ConsumerEvent,
+    *,
+    now_ms: int,
+    config: ConsumerGroupConfig,
+    topics: Topics,
+    topics_changed: bool = False,
+) -> Decided:
+    """The group that follows. `topics_changed`: topics may have, since the group's last look at them."""
+    decision = ConsumerDecision(group, now_ms=now_ms, config=config, topics=topics)
+    answer: HeartbeatResult | LeaveResult | None = None
+    match event:
+        case ConsumerHeartbeat():
+            try:
+                if event.member_epoch < JOIN_EPOCH:
+                    answer = leaving.leave(decision, event)
+                else:
+                    answer = heartbeat(decision, event, topics_changed=topics_changed)
+            except RefusedHeartbeat as refusal:
+                return Decided(group, answer=refusal.result)
+        case MembersLeft():
+            answer = leaving.members_left(decision, event)
+        case MemberTimerFired():
+            leaving.timer_fired(decision, event)
+        case RegexesResolved():
+            regexes.resolved(decision, event)
+        case _:
+            assert_never(event)
+    return Decided(decision.group, tuple(decision.records), tuple(decision.timers), answer)

@@ -1,0 +1,205 @@
+"""`ConsumerGroup` and `ConsumerMember`: a consumer group of KIP-848 as a value (consumer-groups.md).
+
+A group is never changed, only replaced. Three epochs lead from a wish to partitions: the group epoch grows with each
+change of members, subscriptions and topics; the assignment epoch is the group epoch that the target was computed at;
+a member's epoch is that of the target that it has come to.
+
+Always true: a partition is owned, assigned or pending revocation, by at most one member; member epoch <= assignment
+epoch <= group epoch; the assignment epoch of a partition <= its member's epoch; a member has partitions to revoke if
+and only if it is in UNREVOKED_PARTITIONS.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import Enum, IntEnum
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from eosin.coordinator.groups.consumer.assignors.assignment import Partitions, TopicIdPartition
+from eosin.coordinator.groups.rules.group import Protocols
+
+JOIN_EPOCH: Final = 0
+LEAVE_EPOCH: Final = -1
+STATIC_LEAVE_EPOCH: Final = -2
+"""A static member that is back before its session ends (KIP-345)."""
+INITIAL_EPOCH: Final = 1
+"""Of a new group and of its target."""
+
+Assigned = Mapping[TopicIdPartition, int]
+"""Partitions of a member, each with the epoch at which the member got it (KIP-1251)."""
+NOTHING: Final[Assigned] = {}
+NO_PARTITIONS: Final[Partitions] = frozenset()
+
+
+class ConsumerMemberState(IntEnum):
+    """A member on its way to its target, by the number in its record."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    """It is to give up partitions, and has not said that it did."""
+    UNRELEASED_PARTITIONS = 2
+    """Others have partitions that are to be its own."""
+    UNKNOWN = 127
+    """Of a newer version."""
+
+
+class ConsumerGroupState(Enum):
+    """The state of a group; the value is the name on the wire."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class ClassicMember(msgspec.Struct, frozen=True, gc=False):
+    """The request by which a member of the classic protocol joined."""
+
+    session_timeout_ms: int
+    protocols: Protocols
+
+
+class ConsumerMember(msgspec.Struct, frozen=True, gc=False):
+    """One member of a group."""
+
+    member_id: str
+    instance_id: str | None = None
+    """The name of a static member; None for a dynamic one."""
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topics: tuple[str, ...] = ()
+    """The names that it is subscribed to, sorted."""
+    regex: str = ""
+    """The regular expression that it is subscribed to; empty for none."""
+    rebalance_timeout_ms: int = -1
+    assignor: str | None = None
+    """The assignor that it votes for."""
+    classic: ClassicMember | None = None
+    """Of a member by the classic protocol."""
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: ConsumerMemberState = ConsumerMemberState.STABLE
+    assigned: Assigned = NOTHING
+    pending: Assigned = NOTHING
+    """The partitions that it is to revoke."""
+
+    def owned(self) -> Iterator[TopicIdPartition]:
+        """Every partition that nobody else may have."""
+        yield from self.assigned
+        yield from self.pending
+
+    def is_reconciled(self, assignment_epoch: int) -> bool:
+        """True if the member has come to its target."""
+        return self.state is ConsumerMemberState.STABLE and self.epoch == assignment_epoch
+
+
+class ResolvedRegex(msgspec.Struct, frozen=True, gc=False):
+    """The topics that match a regular expression."""
+
+    topics: frozenset[str]
+    version: int
+    """The version of the metadata."""
+    timestamp_ms: int
+
+
+class ConsumerGroup(msgspec.Struct, frozen=True, gc=False):
+    """One consumer group, between two decisions."""
+
+    group_id: str
+    epoch: int = INITIAL_EPOCH
+    metadata_hash: int = 0
+    """Of the subscribed topics as they were at the group epoch."""
+    assignment_epoch: int = INITIAL_EPOCH
+    assignment_timestamp_ms: int = 0
+    """The time when the target was computed; 0 if the next one waits for nothing."""
+    members: Mapping[str, ConsumerMember] = msgspec.field(default_factory=dict)
+    targets: Mapping[str, Partitions] = msgspec.field(default_factory=dict)
+    instances: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """The member that holds the name of each static member."""
+    owners: Mapping[TopicIdPartition, str] = msgspec.field(default_factory=dict)
+    """The member that has each partition, or has to revoke it."""
+    regexes: Mapping[str, ResolvedRegex] = msgspec.field(default_factory=dict)
+    has_partition_metadata: bool = False
+    """True if the log has a record of kind 4, which is to be deleted."""
+    is_stored: bool = False
+    """True if the log has a record of the group."""
+    state_timestamp_ms: int = -1
+    """The time of the last change of the group epoch, and so that at which it became empty; -1 if it is not known."""
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        """The state that clients see (consumer-groups.md 11)."""
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(member.is_reconciled(self.assignment_epoch) for member in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    def target(self, member_id: str) -> Partitions:
+        """The partitions that a member is to have."""
+        return self.targets.get(member_id, NO_PARTITIONS)
+
+    def holder(self, instance_id: str) -> ConsumerMember | None:
+        """The member that holds the name of a static member."""
+        return self.members.get(self.instances.get(instance_id, ""))
+
+    def names_of(self, member: ConsumerMember) -> frozenset[str]:
+        """The names of the topics that a member is subscribed to, whether they exist or not."""
+        names = frozenset(member.topics)
+        resolved = self.regexes.get(member.regex) if member.regex else None
+        return names if resolved is None else names | resolved.topics
+
+    def subscribed_names(self) -> frozenset[str]:
+        """The names of the topics that any member is subscribed to."""
+        plain = {member.topics for member in self.members.values()}
+        regexes = {member.regex for member in self.members.values() if member.regex}
+        names: set[str] = set()
+        for topics in plain:
+            names.update(topics)
+        for regex in regexes & self.regexes.keys():
+            names.update(self.regexes[regex].topics)
+        return frozenset(names)
+
+
+def with_member(group: ConsumerGroup, member: ConsumerMember) -> ConsumerGroup:
+    """The group with a member that is new, or in the place of what it was."""
+    before = group.members.get(member.member_id)
+    instances, owners = group.instances, group.owners
+    if (before.instance_id if before else None) != member.instance_id:
+        instances = {name: holder for name, holder in instances.items() if holder != member.member_id}
+        if member.instance_id is not None:
+            instances[member.instance_id] = member.member_id
+    if before is None or before.assigned is not member.assigned or before.pending is not member.pending:
+        owners = dict(owners)
+        _disown(owners, before)
+        owners.update(dict.fromkeys(member.owned(), member.member_id))
+    members = {**group.members, member.member_id: member}
+    return replace(group, members=members, instances=instances, owners=owners)
+
+
+def without_member(group: ConsumerGroup, member_id: str) -> ConsumerGroup:
+    """The group without a member and without its target. What it had is nobody's."""
+    before = group.members[member_id]
+    members = dict(group.members)
+    del members[member_id]
+    targets = group.targets
+    if member_id in targets:
+        targets = {name: target for name, target in targets.items() if name != member_id}
+    instances = group.instances
+    if before.instance_id is not None and instances.get(before.instance_id) == member_id:
+        instances = {name: holder for name, holder in instances.items() if holder != member_id}
+    owners = dict(group.owners)
+    _disown(owners, before)
+    return replace(group, members=members, targets=targets, instances=instances, owners=owners)
+
+
+def _disown(owners: dict[TopicIdPartition, str], member: ConsumerMember | None) -> None:
+    """Take away what a member has, and only that: another may have got it since (KAFKA-16147)."""
+    for partition in member.owned() if member else ():
+        if owners.get(partition) == member.member_id:  # type: ignore[union-attr]
+            del owners[partition]

@@ -1,0 +1,49 @@
+"""Topics as a consumer group sees them, and the hash by which it notices that they have changed
+(consumer-groups.md 12.4). Pure."""
+
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import Protocol
+
+from eosin.coordinator.groups.consumer.assignors.assignment import TopicIdPartition
+from eosin.protocol.names import Uuid
+
+
+class SubscribedTopic(Protocol):
+    """A topic of the cluster."""
+
+    @property
+    def topic_id(self) -> Uuid:
+        """The topic's id."""
+
+    @property
+    def partitions(self) -> int:
+        """Number of its partitions."""
+
+
+Topics = Mapping[str, SubscribedTopic]
+"""The topics of the cluster, by name."""
+
+
+def metadata_hash(names: Iterable[str], topics: Topics) -> int:
+    """A signed number of 64 bits that is another one if any of these topics has come, gone, come back or grown; 0 for
+    no topics. It is compared with itself only, so it need not be Kafka's."""
+    digest = blake2b(digest_size=8)
+    found = False
+    for name in sorted(names):
+        topic = topics.get(name)
+        if topic is not None:
+            found = True
+            digest.update(topic.topic_id)
+            digest.update(topic.partitions.to_bytes(4, "big"))
+    return int.from_bytes(digest.digest(), "big", signed=True) if found else 0
+
+
+def topic_ids(names: Iterable[str], topics: Topics) -> frozenset[Uuid]:
+    """The ids of those that exist."""
+    return frozenset(topics[name].topic_id for name in names if name in topics)
+
+
+def partition_of(topic: SubscribedTopic, partition: int) -> TopicIdPartition:
+    """A partition of a topic, by its id."""
+    return TopicIdPartition(topic.topic_id, partition)

@@ -1,0 +1,153 @@
+"""Answers of consumer groups wait for their records; what the log refuses did not happen (consumer-groups.md 9)."""
+
+import asyncio
+from typing import Any
+
+from group_fakes import Broker, turns
+
+from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat, HeartbeatResult
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
+from eosin.coordinator.groups.offset_requests import Committer
+from eosin.coordinator.groups.rules.config import GroupConfig
+from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
+from eosin.protocol.errors import ErrorCode
+from eosin.protocol.names import ProducerIdAndEpoch, TopicPartition
+
+NONE = ErrorCode.NONE
+P0 = TopicPartition("orders", 0)
+
+
+def heartbeat(broker: Broker, member_id: str = "m", epoch: int = 0) -> "asyncio.Task[HeartbeatResult]":
+    fields: dict[str, Any] = {}
+    if epoch == 0:
+        fields = {"rebalance_timeout_ms": 100, "topics": ("orders",), "owned": frozenset()}
+    request = ConsumerHeartbeat(member_id, epoch, **fields)
+    return asyncio.ensure_future(broker.groups.consumer_heartbeat("g", request))
+
+
+async def test_nobody_sees_a_member_whose_records_are_not_durable() -> None:
+    broker = await Broker().started()
+    broker.log.held = True
+    joining = heartbeat(broker)
+    await turns()
+    assert not joining.done()
+    assert broker.groups.describe_consumer("g") is ErrorCode.GROUP_ID_NOT_FOUND
+    await broker.log.release()
+    assert (await joining).epoch == 2
+    assert isinstance(broker.groups.describe_consumer("g"), ConsumerGroup)
+
+
+async def test_a_heartbeat_without_news_waits_for_the_records_of_others_that_it_follows() -> None:
+    broker = await Broker().started()
+    await heartbeat(broker)
+    broker.log.held = True
+    other, mine = heartbeat(broker, "x"), heartbeat(broker, epoch=2)
+    await turns()
+    assert not mine.done()
+    await broker.log.release()
+    assert [(await each).error for each in (other, mine)] == [NONE, NONE]
+
+
+async def test_a_member_that_the_log_refuses_has_not_joined() -> None:
+    broker = await Broker().started()
+    for code, told in (
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ):
+        broker.log.refuse = code
+        assert (await heartbeat(broker)).error is told
+        assert broker.groups.describe_consumer("g") is ErrorCode.GROUP_ID_NOT_FOUND
+    broker.log.refuse = None
+    assert (await heartbeat(broker)).epoch == 2
+
+
+async def test_a_group_is_what_is_durable_when_its_log_fails() -> None:
+    broker = await Broker().started()
+    await heartbeat(broker)
+    broker.log.held = True
+    joining = heartbeat(broker, "x")
+    await turns()
+    await broker.log.fail()
+    assert (await joining).error is ErrorCode.NOT_COORDINATOR
+    group = broker.groups.describe_consumer("g")
+    assert isinstance(group, ConsumerGroup)
+    assert list(group.members) == ["m"]
+
+
+async def test_an_empty_classic_group_is_there_again_if_its_name_could_not_be_taken() -> None:
+    broker = await Broker().started()
+    await broker.groups.offsets.commit("g", [OffsetToCommit(P0, 1)], committer=Committer(), api_version=9)
+    broker.log.refuse = ErrorCode.NOT_ENOUGH_REPLICAS
+    await heartbeat(broker)
+    broker.log.refuse = None
+    assert not isinstance(broker.groups.describe("g"), ErrorCode)
+
+
+async def test_a_session_that_ends_while_the_log_refuses_is_ended_later() -> None:
+    broker = await Broker().started()
+    await heartbeat(broker)
+    broker.log.refuse = ErrorCode.NOT_ENOUGH_REPLICAS
+    broker.clock.advance(45_000)
+    group = broker.groups.describe_consumer("g")
+    assert isinstance(group, ConsumerGroup)
+    assert group.members
+    broker.log.refuse = None
+    broker.clock.advance(5_000)
+    group = broker.groups.describe_consumer("g")
+    assert isinstance(group, ConsumerGroup)
+    assert not group.members
+
+
+async def test_only_what_was_durable_is_there_after_a_crash() -> None:
+    broker = await Broker().started()
+    await heartbeat(broker)
+    broker.log.held = True
+    lost = heartbeat(broker, "x")
+    await turns()
+    await broker.crash()
+    assert (await lost).error is ErrorCode.NOT_COORDINATOR
+    group = broker.groups.describe_consumer("g")
+    assert isinstance(group, ConsumerGroup)
+    assert (list(group.members), group.epoch) == (["m"], 2)
+
+
+async def test_offsets_in_a_transaction_are_those_of_a_member_at_its_epoch() -> None:
+    broker = await Broker().started()
+    await heartbeat(broker)
+
+    async def commit(member_id: str, epoch: int, version: int = 3) -> ErrorCode:
+        (error,) = await broker.groups.offsets.commit_in_transaction(
+            "g",
+            [OffsetToCommit(P0, 7)],
+            transactional_id="t",
+            producer=ProducerIdAndEpoch(1, 0),
+            committer=Committer(epoch, member_id),
+            api_version=version,
+        )
+        return error
+
+    assert await commit("m", 2) is NONE
+    assert await commit("", -1) is NONE
+    assert await commit("m", 1) is ErrorCode.ILLEGAL_GENERATION
+    assert await commit("m", 3) is ErrorCode.ILLEGAL_GENERATION
+    assert await commit("m", 3, 6) is ErrorCode.STALE_MEMBER_EPOCH
+    assert await commit("x", 2) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_offsets_keep_for_their_retention_after_the_last_member_has_left() -> None:
+    config = GroupConfig(offsets_retention_minutes=10, offsets_retention_check_interval_ms=60_000)
+    broker = await Broker(config).started()
+    await heartbeat(broker)
+    committer = Committer(2, "m")
+    await broker.groups.offsets.commit("g", [OffsetToCommit(P0, 1)], committer=committer, api_version=9)
+    for _ in range(config.offsets_retention_ms // 40_000):  # the member lives
+        broker.clock.advance(40_000)
+        await heartbeat(broker, epoch=2)
+    await heartbeat(broker, epoch=-1)
+    broker.clock.advance(config.offsets_retention_ms - 60_000)
+    await turns()
+    assert isinstance(broker.groups.describe_consumer("g"), ConsumerGroup)
+    broker.clock.advance(120_000)
+    await turns()
+    assert broker.groups.describe_consumer("g") is ErrorCode.GROUP_ID_NOT_FOUND

@@ -1,0 +1,119 @@
+"""A consumer group (KIP-848) that is moved by its rules alone: no log, no clock, and topics that a test changes."""
+
+from collections.abc import Collection
+from typing import Any, Final, NamedTuple
+
+from eosin.coordinator.groups.consumer.assignors.assignment import Partitions, TopicIdPartition
+from eosin.coordinator.groups.consumer.log.records import KIND_KEYS, encoded
+from eosin.coordinator.groups.consumer.log.replay import replayed
+from eosin.coordinator.groups.consumer.rules.decide import Decided, decide
+from eosin.coordinator.groups.consumer.rules.events import (
+    CancelMemberTimer,
+    ConsumerEvent,
+    ConsumerHeartbeat,
+    ConsumerTimer,
+    ConsumerTimerKind,
+    HeartbeatResult,
+    MemberTimerFired,
+    StartMemberTimer,
+)
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMember
+from eosin.coordinator.groups.rules.config import ConsumerGroupConfig
+from eosin.protocol.records.scan import KeyValue
+
+AT_ONCE: Final = ConsumerGroupConfig(assignment_interval_ms=0)
+
+
+class NamedTopic(NamedTuple):
+    """A topic of a test's cluster."""
+
+    topic_id: bytes
+    partitions: int
+
+
+def topic(name: str, partitions: int, *, life: int = 0) -> NamedTopic:
+    """A topic; in another `life` it has another id."""
+    return NamedTopic(f"{name}{life}".encode().ljust(16, b"_"), partitions)
+
+
+class RuledGroup:
+    """The group `g`, the log of its records, and the timers that run."""
+
+    def __init__(self, config: ConsumerGroupConfig = AT_ONCE, **topics: int) -> None:
+        self.config = config
+        self.topics = {name: topic(name, partitions) for name, partitions in topics.items()}
+        self.group = ConsumerGroup("g")
+        self.now_ms = 1000
+        self.log: dict[bytes, KeyValue] = {}
+        """The last record of each key."""
+        self.kinds: list[str] = []
+        """The kinds of records of the last decision; tombstones with a dagger."""
+        self.timers: dict[ConsumerTimer, int] = {}
+        """The epoch with which each was started."""
+        self.topics_changed = False
+        self._offset = 0
+
+    def happen(self, event: ConsumerEvent) -> Decided:
+        """Decide an event."""
+        decided = decide(
+            self.group,
+            event,
+            now_ms=self.now_ms,
+            config=self.config,
+            topics=self.topics,
+            topics_changed=self.topics_changed,
+        )
+        self.group = decided.group
+        self.kinds = [f"{each.kind.value}{'' if each.value is not None else '+'}" for each in decided.records]
+        for record in encoded("g", decided.records):
+            assert record.key is not None
+            assert record.key[:2] in KIND_KEYS
+            self.log[record.key] = KeyValue(self._offset, record.key, record.value)
+            self._offset += 1
+        for effect in decided.timers:
+            match effect:
+                case StartMemberTimer():
+                    self.timers[effect.timer] = effect.epoch
+                case CancelMemberTimer():
+                    self.timers.pop(effect.timer, None)
+        return decided
+
+    def heartbeat(self, member_id: str, epoch: int, **fields: Any) -> HeartbeatResult:
+        """A heartbeat with these fields of the request; `owned` may be numbers of partitions of the first topic."""
+        owned = fields.get("owned")
+        if owned is not None:
+            fields["owned"] = frozenset(self.place(each) if isinstance(each, int) else each for each in owned)
+        answer = self.happen(ConsumerHeartbeat(member_id, epoch, **fields)).answer
+        assert isinstance(answer, HeartbeatResult)
+        return answer
+
+    def join(self, member_id: str, *topics: str, **fields: Any) -> HeartbeatResult:
+        """Join with a subscription to these topics, by default to all."""
+        request = {"rebalance_timeout_ms": 60_000, "topics": topics or tuple(self.topics), "owned": (), **fields}
+        return self.heartbeat(member_id, 0, **request)
+
+    def fire(self, kind: ConsumerTimerKind, member_id: str) -> Decided:
+        """A timer runs out."""
+        timer = ConsumerTimer(kind, member_id)
+        return self.happen(MemberTimerFired(timer, self.timers.pop(timer)))
+
+    def runs(self, kind: ConsumerTimerKind, member_id: str) -> bool:
+        """True if this timer runs."""
+        return ConsumerTimer(kind, member_id) in self.timers
+
+    def member(self, member_id: str) -> ConsumerMember:
+        """A member as it is."""
+        return self.group.members[member_id]
+
+    def place(self, partition: int, name: str = "") -> TopicIdPartition:
+        """A partition of a topic, by default of the first."""
+        return TopicIdPartition(self.topics[name or next(iter(self.topics))].topic_id, partition)
+
+    def replayed(self) -> ConsumerGroup | None:
+        """The group as its log tells it."""
+        return replayed(self.log.values()).groups.get("g")
+
+
+def numbers(partitions: "Partitions | Collection[TopicIdPartition] | None") -> list[int] | None:
+    """The numbers of partitions, without their topics."""
+    return None if partitions is None else sorted(each.partition for each in partitions)
