@@ -26,6 +26,7 @@ from eosin.lab.crash.snapshot import Snapshot
 from eosin.lab.disk.disk_face import LabDiskFace
 from eosin.lab.history.faces import AsyncLabHistory
 from eosin.lab.network.operations import LabNetworkFace
+from eosin.lab.nodes.operations import AsyncNodes
 from eosin.lab.operations import Operations, Text
 from eosin.lab.options import texts_of
 from eosin.lab.verdict.faces import AsyncVerdicts
@@ -38,12 +39,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class AsyncBrokerApi(AsyncVerdicts):
+class AsyncBrokerApi(AsyncVerdicts, AsyncNodes):
     """The abilities of brokers for tests of asyncio. Used as a context manager, it closes at the end."""
 
     @property
     def bootstrap(self) -> str:
-        """HOST:PORT, for `bootstrap.servers`."""
+        """HOST:PORT of each node, for `bootstrap.servers`."""
         raise NotImplementedError
 
     async def call(

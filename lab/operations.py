@@ -39,6 +39,7 @@ from eosin.lab.faults.operations import FaultOperations
 from eosin.lab.history.operations import HistoryOperations
 from eosin.lab.inside import Inside
 from eosin.lab.network.operations import NetworkOperations
+from eosin.lab.nodes.operations import NodeOperations
 from eosin.lab.verdict.operations import VerdictOperations
 from eosin.observe.explain.cluster_facts import ClusterFacts
 from eosin.observe.explain.subjects import find
@@ -79,6 +80,7 @@ class Operations(
     DiskOperations,
     InstanceOperations,
     NetworkOperations,
+    NodeOperations,
 ):
     """The requests that tests make of one broker."""
 
