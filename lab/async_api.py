@@ -378,3 +378,7 @@ class AsyncLabGroup:
     async def kick(self, member_id: str | None = None) -> None:
         """Remove a member, or all of them: they join again, if they are alive."""
         await self._broker.call(Operations.kick, self.group_id, member_id)
+
+    async def rebalance(self) -> None:
+        """Begin a rebalance that no member has caused: all join again, and keep their ids."""
+        await self._broker.call(Operations.rebalance, self.group_id)

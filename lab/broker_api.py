@@ -387,6 +387,10 @@ class LabGroup:
         """Remove a member, or all of them: they join again, if they are alive."""
         self._broker.call(Operations.kick, self.group_id, member_id)
 
+    def rebalance(self) -> None:
+        """Begin a rebalance that no member has caused: all join again, and keep their ids."""
+        self._broker.call(Operations.rebalance, self.group_id)
+
 
 def topic_configs(configs: Mapping[str, object]) -> dict[str, str]:
     """Configs of a topic by Kafka's names."""

@@ -206,7 +206,7 @@ class LabBroker:
     def _hooks(self) -> RequestHooks:
         hooks: RequestHooks = NetworkHooks(self.network, FaultHooks(self.rules))
         if self._recording is not None:
-            hooks = recorder = RecordingHooks(self._recording, hooks)
+            hooks = recorder = RecordingHooks(self._recording, hooks, nodes=self.nodes.by_listener)
             self.rules.on_event = recorder.fired
         return hooks
 

@@ -434,6 +434,12 @@ class Operations(
         for each in answer.members:
             check(each.error_code, doing)
 
+    async def rebalance(self, group_id: str) -> None:
+        """Have the members of a group join again."""
+        if not await self.members(group_id):
+            raise LabError(f"group {group_id} has no members")
+        check(self._inside_for("a group to rebalance").rebalance(group_id), f"a rebalance of group {group_id}")
+
     # Seeing into it -------------------------------------------------------------------------------------------------
 
     async def explain(self, subject: str) -> str:

@@ -4,11 +4,11 @@ Always true: a move is one step of the event loop, after which each request meet
 moved has read its log anew, at a higher epoch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from eosin.lab.common.errors import LabError, unknown
+from eosin.lab.common.errors import LabError, UnknownError, unknown
 from eosin.lab.common.values import PartitionName
 from eosin.lab.nodes.lab_cluster import NodeMarkers
 from eosin.lab.nodes.lab_part import LabPart
@@ -55,6 +55,11 @@ class LabNodes:
     def markers(self, targets: "MarkerTargets") -> "MarkerTargets":
         """The way of markers to the leaders."""
         return targets if len(self.table.ids) == 1 else NodeMarkers(self.table, targets)
+
+    @property
+    def by_listener(self) -> Mapping[str, int]:
+        """The nodes by the names of their listeners; none for a broker that has one."""
+        return self.table.by_listener if len(self.table.ids) > 1 else {}
 
     def closed_listeners(self) -> frozenset[str]:
         """The names of the listeners at which nobody listens."""
@@ -265,7 +270,8 @@ class LabNodes:
         """The id of a node. Raises LabError."""
         if not isinstance(number, int) or number not in self.table.ids:
             known = f"the nodes 1 to {len(self.table.ids)}" if len(self.table.ids) > 1 else "node 1 alone"
-            raise LabError(f"this broker has {known}, and no {number!r}: nodes=3 makes three")
+            sentence = f"this broker has {known}, and no {number!r}: nodes=3 makes three"
+            raise UnknownError(sentence, "node", str(number))
         return number
 
     def _check_several(self, what: str) -> None:

@@ -1,4 +1,4 @@
-"""`NodeOperations`: what tests do to the nodes of a broker, and their faces (`broker.node(2)`, `broker.move_leader`)."""
+"""`NodeOperations`: what tests do to the nodes of a broker, and their faces (`broker.node(2)`)."""
 
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 

@@ -15,6 +15,8 @@ from eosin.protocol.names import TopicPartition
 
 MOST_NODES: Final = 9
 FIRST_LISTENER: Final = "PLAINTEXT"
+NODE: Final = "NODE"
+"""The names of other nodes' listeners begin so, and end with their ids."""
 
 
 class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -30,7 +32,7 @@ class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def listener_names(nodes: int) -> list[str]:
     """The names of the listeners of so many nodes, by node id."""
-    return [FIRST_LISTENER, *(f"NODE{node}" for node in range(2, nodes + 1))]
+    return [FIRST_LISTENER, *(f"{NODE}{node}" for node in range(2, nodes + 1))]
 
 
 class NodeTable:
