@@ -80,14 +80,20 @@ class LabNodes:
 
     def adopt(self, state: NodeState) -> None:
         """Go on from a snapshot, at the next start."""
+        self._network.begin_life()  # connections of the last one are gone, and its event loop with them
         for each in list(self.table.paused):
             self._go_on(each)
         self.table.adopt(state)
 
-    @property
-    def _running(self) -> "RunningNode":
+    def _check_up(self) -> None:
+        """Raise LabError if the broker does not run."""
         if self._node is None or self._node.is_stopping:
             raise LabError("the broker does not run: start() starts it again")
+
+    @property
+    def _running(self) -> "RunningNode":
+        self._check_up()
+        assert self._node is not None
         return self._node
 
     @property
@@ -157,6 +163,7 @@ class LabNodes:
     def pause(self, number: int) -> None:
         """Have a node stand still: it accepts connections, and answers nobody. Raises LabError."""
         node = self._checked(number)
+        self._check_up()
         if node in self.table.down:
             raise LabError(f"node {node} is down: up() starts it")
         if node not in self.table.paused:

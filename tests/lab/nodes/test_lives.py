@@ -124,6 +124,21 @@ def test_a_node_that_stands_still_answers_nobody_until_it_goes_on() -> None:
         assert broker.topic("orders").values() == [b"elsewhere", b"a", b"b"]
 
 
+def test_a_copy_of_a_broker_has_no_node_that_stands_still() -> None:
+    with Broker(topics=ORDERS, nodes=3) as broker:
+        producer = Producer(broker.conf())
+        producer.produce("orders", b"a", partition=1)
+        assert producer.flush(HANG_S) == 0
+        kept = broker.snapshot()
+        broker.node(2).pause()
+        broker.crash()
+        assert states(broker) == ["up", "paused", "up"]
+        broker.restore(kept)
+        assert states(broker) == ["up", "up", "up"]
+        producer.produce("orders", b"b", partition=1)
+        assert producer.flush(HANG_S) == 0
+
+
 def test_a_request_that_is_held_meets_the_leader_of_the_moment_in_which_it_goes_on() -> None:
     with Broker(topics=ORDERS, nodes=3) as broker:
         producer = Producer(broker.conf(enable_idempotence=True))
