@@ -185,7 +185,7 @@ class LabBroker:
             prepare_directory(options.data_dir, config)
         self.is_up = True
         try:
-            node = await Node(config, self.nodes.take_part, **given).start()
+            node = await Node(config, self.nodes.part_at, **given).start()
         except StartError as refused:
             self.is_up = False
             raise LabError(str(refused)) from None

@@ -8,7 +8,7 @@ from eosin.lab.common.errors import UnknownError
 from eosin.lab.http.endpoint import UP, ControlPath
 from eosin.lab.http.hosts import Lab
 from eosin.lab.http.values import CarriedOut
-from eosin.lab.nodes.values import NodeSeen
+from eosin.lab.nodes.values import LabNodeNow
 from eosin.lab.operations import Operations
 
 
@@ -55,7 +55,7 @@ class CoordinatorMoved(msgspec.Struct, frozen=True):
     node: int
 
 
-async def nodes(lab: Lab) -> list[NodeSeen]:
+async def nodes(lab: Lab) -> list[LabNodeNow]:
     """The nodes: their addresses, their states, and the partitions that they lead."""
     return await lab.broker.nodes()
 

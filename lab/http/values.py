@@ -126,7 +126,7 @@ class AddressForClients(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     address: str
     """HOST:PORT."""
     listener: str = "PLAINTEXT"
-    """That of node 1; those of the others are NODE2, NODE3 and so on."""
+    """PLAINTEXT is node 1; the others have NODE2, NODE3 and so on."""
 
 
 class Crash(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -4,7 +4,7 @@ Always true: `LabCluster` leads every partition, for the coordinators and the ma
 leader epochs follow the table. Requests see a `NodeCluster`, where each partition has the leader of the table.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.cluster.metadata.embedded_cluster import EmbeddedCluster
@@ -106,14 +106,18 @@ class NodeCluster:
 class PlacedPartitions(ClusterListener):
     """Gives each new partition to a node that is there, and forgets deleted ones."""
 
-    def __init__(self, table: NodeTable) -> None:
+    def __init__(self, table: NodeTable, gone: Callable[[TopicPartition], None]) -> None:
+        """`gone` is called with each partition that is deleted."""
         self._table: Final = table
+        self._gone: Final = gone
 
     def partition_changed(
         self, partition: TopicPartition, before: PartitionState | None, after: PartitionState | None
     ) -> None:
-        """Place a new partition."""
-        if before is None:
+        """Place a new partition; let go of one that is gone."""
+        if after is None:
+            self._gone(partition)
+        elif before is None:
             self._table.place(partition)
 
     def topic_deleted(self, topic: Topic) -> None:

@@ -6,7 +6,7 @@ moved has read its log anew, at a higher epoch.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from eosin.lab.common.errors import LabError, UnknownError, unknown
 from eosin.lab.common.values import PartitionName
@@ -14,14 +14,13 @@ from eosin.lab.nodes.lab_cluster import NodeMarkers
 from eosin.lab.nodes.lab_part import LabPart
 from eosin.lab.nodes.node_apis import COORDINATED, GROUP, KINDS, coordinator_partition, node_apis
 from eosin.lab.nodes.table import NodeState, NodeTable
-from eosin.lab.nodes.values import NodeSeen
+from eosin.lab.nodes.values import LabNodeNow
 from eosin.model.cluster import NO_LEADER
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from eosin.coordinator.transactions.ports import MarkerTargets
-    from eosin.lab.crash.endpoints import LabEndpoints
     from eosin.lab.network.lab_network import LabNetwork
     from eosin.network.host import ConnectionHost
     from eosin.node.assembly import ClusterPart
@@ -34,6 +33,16 @@ LONGEST_MS: Final = 600_000.0
 """Of an absence or of a load."""
 
 
+class NodeListeners(Protocol):
+    """The listeners of the nodes."""
+
+    async def end_listening(self, name: str) -> None:
+        """Listen no more at one of them, and hold its port."""
+
+    def listen_again(self, name: str, broker: "RunningNode") -> None:
+        """Accept connections there again."""
+
+
 class LabNodes:
     """The nodes, as tests steer them."""
 
@@ -41,14 +50,14 @@ class LabNodes:
         self.table: Final = NodeTable(count)
         self._network: Final = network
         self._node: RunningNode | None = None
-        self._endpoints: LabEndpoints | None = None
+        self._endpoints: NodeListeners | None = None
         self._timers: dict[TopicPartition, Timer] = {}
         self._refusing: ConnectionHost | None = None
         """The broker that sees refusals although it has one node."""
 
     # Lives
 
-    async def take_part(self, site: "Site") -> "ClusterPart":
+    async def part_at(self, site: "Site") -> "ClusterPart":
         """The part of the broker in its cluster, at a start."""
         return await LabPart.of(self.table, site)
 
@@ -72,7 +81,7 @@ class LabNodes:
         self._timers.clear()
         self.table.refusals.clear()
 
-    def begin_life(self, node: "RunningNode", endpoints: "LabEndpoints") -> None:
+    def begin_life(self, node: "RunningNode", endpoints: NodeListeners) -> None:
         """The broker serves."""
         self._node, self._endpoints = node, endpoints
         for each in self._led_by(*self.table.down):
@@ -99,23 +108,23 @@ class LabNodes:
     @property
     def _part(self) -> LabPart:
         part = self._running.part
-        assert isinstance(part, LabPart), "it took part by `take_part`"
+        assert isinstance(part, LabPart), "it took part by `part_at`"
         return part
 
     # Nodes
 
-    def seen_one(self, number: int) -> NodeSeen:
+    def state_of(self, number: int) -> LabNodeNow:
         """One node as it is now. Raises LabError."""
-        return self.seen()[self._checked(number) - 1]
+        return self.states()[self._checked(number) - 1]
 
-    def seen(self) -> list[NodeSeen]:
+    def states(self) -> list[LabNodeNow]:
         """The nodes as they are now."""
         addresses, part, table = self._running.addresses, self._part, self.table
         leads: dict[int, list[TopicPartition]] = {each: [] for each in (NO_LEADER, *table.ids)}
         for each in part.whole.partitions():
             leads[table.leader(each)].append(each)
         return [
-            NodeSeen(
+            LabNodeNow(
                 node,
                 addresses[node - 1],
                 "down" if node in table.down else "paused" if node in table.paused else "up",
@@ -209,11 +218,7 @@ class LabNodes:
 
     def _elected(self, partition: TopicPartition, *, away_ms: float = 0, loading_ms: float = 0) -> None:
         """A partition has a new leader: its log has a new epoch, and nobody waits at the old one."""
-        node = self._running
-        log = node.services.partitions.hosted_log(partition)
-        if log is not None:
-            log.raise_leader_epoch(self._part.whole.leader_epoch(partition))
-            node.services.partitions.long_polls.interrupt(log)
+        self._part.leader_moved(partition)
         if partition.topic not in INTERNAL:
             return
         self._resign(partition)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from eosin.lab.common.callers import AsyncCaller, Caller
 from eosin.lab.common.errors import NotToldError
-from eosin.lab.nodes.values import NodeSeen
+from eosin.lab.nodes.values import LabNodeNow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,13 +28,13 @@ class NodeOperations:
             raise NotToldError("only a broker of the lab has nodes that fail on demand")
         return self.nodes
 
-    async def nodes_seen(self) -> list[NodeSeen]:
+    async def node_states(self) -> list[LabNodeNow]:
         """The nodes."""
-        return self._nodes.seen()
+        return self._nodes.states()
 
-    async def node_seen(self, node: int) -> NodeSeen:
+    async def node_state(self, node: int) -> LabNodeNow:
         """One of them."""
-        return self._nodes.seen_one(node)
+        return self._nodes.state_of(node)
 
     async def node_down(self, node: int, elect: bool) -> None:
         """Have a node die."""
@@ -85,7 +85,7 @@ class LabNode(Generic[Nothing, Seen]):
 
     def now(self) -> Seen:
         """Its address, its state, and the partitions that it leads."""
-        seen: Seen = self._call(NodeOperations.node_seen, self.number)
+        seen: Seen = self._call(NodeOperations.node_state, self.number)
         return seen
 
     def __repr__(self) -> str:
@@ -95,13 +95,13 @@ class LabNode(Generic[Nothing, Seen]):
 class Nodes:
     """The nodes of a broker for tests that block."""
 
-    def node(self: Caller, number: int) -> LabNode[None, NodeSeen]:
+    def node(self: Caller, number: int) -> LabNode[None, LabNodeNow]:
         """The node of this id: 1, 2, ..., as many as `nodes=` has made."""
         return LabNode(self.call, number)
 
-    def nodes(self: Caller) -> list[NodeSeen]:
+    def nodes(self: Caller) -> list[LabNodeNow]:
         """All nodes as they are now."""
-        return self.call(NodeOperations.nodes_seen)
+        return self.call(NodeOperations.node_states)
 
     def move_leader(self: Caller, topic: str, partition: int = 0, *, to: int | None = None) -> int:
         """Elect a new leader of a partition: node `to`, by default the next one; its leader epoch, which is one higher.
@@ -124,9 +124,9 @@ class AsyncNodes:
         """The node of this id: 1, 2, ..., as many as `nodes=` has made. What it does is awaited."""
         return LabNode(self.call, number)
 
-    async def nodes(self: AsyncCaller) -> list[NodeSeen]:
+    async def nodes(self: AsyncCaller) -> list[LabNodeNow]:
         """All nodes as they are now."""
-        return await self.call(NodeOperations.nodes_seen)
+        return await self.call(NodeOperations.node_states)
 
     async def move_leader(self: AsyncCaller, topic: str, partition: int = 0, *, to: int | None = None) -> int:
         """See `Nodes.move_leader`."""

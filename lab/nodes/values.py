@@ -5,7 +5,7 @@ import msgspec
 from eosin.lab.common.values import PartitionName
 
 
-class NodeSeen(msgspec.Struct, frozen=True):
+class LabNodeNow(msgspec.Struct, frozen=True):
     """One node of a broker."""
 
     node: int

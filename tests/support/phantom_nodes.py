@@ -2,11 +2,10 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from manual_clock import ManualClock
 
-from eosin.lab.crash.endpoints import LabEndpoints
 from eosin.lab.network.lab_network import LabNetwork
 from eosin.lab.nodes.lab_nodes import LabNodes
 from eosin.lab.nodes.table import NodeState
@@ -123,9 +122,9 @@ async def phantom_nodes(
     endpoints = _NoSockets(config.bound_listeners)
     clock = ManualClock()
     node = await Node(
-        config, nodes.take_part, endpoints=endpoints, first_topics=options.first_topics, wire_clock=clock
+        config, nodes.part_at, endpoints=endpoints, first_topics=options.first_topics, wire_clock=clock
     ).start()
-    nodes.begin_life(node, cast("LabEndpoints", endpoints))
+    nodes.begin_life(node, endpoints)
     try:
         yield PhantomNodes(node, nodes, endpoints, clock)
     finally:
