@@ -151,6 +151,7 @@ def test_a_request_that_is_held_meets_the_leader_of_the_moment_in_which_it_goes_
             assert producer.flush(HANG_S) == 0
         seen = [(each.code, each.link and each.link.node) for each in broker.history.requests("Produce")]
         assert seen == [("NOT_LEADER_OR_FOLLOWER", 1), ("NONE", 3)]
+        assert [each.code for each in broker.history.requests("Produce", node=3)] == ["NONE"]
         assert broker.topic("orders").values() == [b"a"]
 
 
