@@ -26,6 +26,7 @@ from eosin.lab.crash.snapshot import Snapshot
 from eosin.lab.disk.disk_face import LabDiskFace
 from eosin.lab.history.faces import AsyncLabHistory
 from eosin.lab.network.operations import LabNetworkFace
+from eosin.lab.nodes.operations import AsyncNodes
 from eosin.lab.operations import Operations, Text
 from eosin.lab.options import texts_of
 from eosin.lab.verdict.faces import AsyncVerdicts
@@ -38,12 +39,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class AsyncBrokerApi(AsyncVerdicts):
+class AsyncBrokerApi(AsyncVerdicts, AsyncNodes):
     """The abilities of brokers for tests of asyncio. Used as a context manager, it closes at the end."""
 
     @property
     def bootstrap(self) -> str:
-        """HOST:PORT, for `bootstrap.servers`."""
+        """HOST:PORT of each node, for `bootstrap.servers`."""
         raise NotImplementedError
 
     async def call(
@@ -377,3 +378,7 @@ class AsyncLabGroup:
     async def kick(self, member_id: str | None = None) -> None:
         """Remove a member, or all of them: they join again, if they are alive."""
         await self._broker.call(Operations.kick, self.group_id, member_id)
+
+    async def rebalance(self) -> None:
+        """Begin a rebalance that no member has caused: all join again, and keep their ids."""
+        await self._broker.call(Operations.rebalance, self.group_id)

@@ -40,6 +40,7 @@ class AsyncBroker(AsyncBrokerApi):
         clock_at: int | None = None,
         record: str = PROTOCOL,
         behaviour: str = EOSIN,
+        nodes: int = 1,
     ) -> None:
         """Check the options. Raises LabError."""
         self._options: Final = options_of(
@@ -55,6 +56,7 @@ class AsyncBroker(AsyncBrokerApi):
             clock_at=clock_at,
             record=record,
             behaviour=behaviour,
+            nodes=nodes,
         )
         self._snapshot: Final = checked_snapshot(snapshot)
         self._held: ThreadedBroker | None = None

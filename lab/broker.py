@@ -213,6 +213,7 @@ class Broker(BrokerApi):
         clock_at: int | None = None,
         record: str = PROTOCOL,
         behaviour: str = EOSIN,
+        nodes: int = 1,
     ) -> None:
         """`topics` are names, or the number of partitions by name; `settings` are the broker's own, by Kafka's names.
         `disk` is `lab`, which lies as a test says and goes with the broker, `memory`, or the path of a directory;
@@ -236,6 +237,7 @@ class Broker(BrokerApi):
                 clock_at=clock_at,
                 record=record,
                 behaviour=behaviour,
+                nodes=nodes,
             ),
             checked_snapshot(snapshot),
         ).start()

@@ -26,6 +26,7 @@ from eosin.lab.crash.snapshot import Snapshot
 from eosin.lab.disk.disk_face import LabDiskFace
 from eosin.lab.history.faces import LabHistory
 from eosin.lab.network.operations import LabNetworkFace
+from eosin.lab.nodes.operations import Nodes
 from eosin.lab.operations import Operations, Text
 from eosin.lab.options import text_of, texts_of
 from eosin.lab.verdict.faces import Verdicts
@@ -42,12 +43,12 @@ T = TypeVar("T")
 READ_COMMITTED: Final = "read_committed"
 
 
-class BrokerApi(Verdicts):
+class BrokerApi(Verdicts, Nodes):
     """The abilities of all brokers for tests. Used as a context manager, it closes at the end."""
 
     @property
     def bootstrap(self) -> str:
-        """HOST:PORT, for `bootstrap.servers`."""
+        """HOST:PORT of each node, for `bootstrap.servers`."""
         raise NotImplementedError
 
     def call(
@@ -385,6 +386,10 @@ class LabGroup:
     def kick(self, member_id: str | None = None) -> None:
         """Remove a member, or all of them: they join again, if they are alive."""
         self._broker.call(Operations.kick, self.group_id, member_id)
+
+    def rebalance(self) -> None:
+        """Begin a rebalance that no member has caused: all join again, and keep their ids."""
+        self._broker.call(Operations.rebalance, self.group_id)
 
 
 def topic_configs(configs: Mapping[str, object]) -> dict[str, str]:

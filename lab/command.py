@@ -94,6 +94,9 @@ def add_broker_options(options: Parser) -> None:
     options.add_argument(
         "--behaviour", choices=tuple(BEHAVIOURS), default=EOSIN, help="behave like this broker (eosin)"
     )
+    options.add_argument(
+        "--nodes", type=int, metavar="N", default=1, help="show clients so many nodes, at ports one after the other (1)"
+    )
     options.add_argument("--seed", type=int, metavar="N", help="the seed of torn writes")
     options.add_argument("--snapshot", choices=READY_MADE, help="start in a state that is hard to get into")
 
@@ -121,6 +124,7 @@ def options_in(chosen: argparse.Namespace) -> BrokerOptions:
         clock_at=chosen.clock_at,
         record=chosen.record,
         behaviour=chosen.behaviour,
+        nodes=chosen.nodes,
     )
 
 

@@ -198,6 +198,10 @@ class Inside:
         found: Group | ErrorCode = self._node.services.groups.describe(group_id)
         return None if isinstance(found, ErrorCode) else found.generation_id
 
+    def rebalance(self, group_id: str) -> ErrorCode:
+        """Have the members of a group join again."""
+        return self._node.services.groups.rebalance(group_id)
+
     def pending_offset(self, group_id: str, partition: TopicPartition) -> int | None:
         """The offset of the group that an open transaction holds; None for none."""
         return self._node.services.groups.pending_offsets(group_id).get(partition)

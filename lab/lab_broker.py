@@ -29,6 +29,7 @@ from eosin.lab.history.recording import OFF, Recording
 from eosin.lab.inside import Inside
 from eosin.lab.inside_client import InsideClient
 from eosin.lab.network.lab_network import LabNetwork, NetworkHooks
+from eosin.lab.nodes.lab_nodes import LabNodes
 from eosin.lab.operations import Operations
 from eosin.lab.options import FROZEN, FSYNC, LAB, LAB_DIR, MEMORY, BrokerOptions, text_of
 from eosin.network.request_hooks import RequestHooks
@@ -79,6 +80,8 @@ class LabBroker:
         luck = cache(lambda: random.Random(f"{self.rules.seed}/network"))
         self.network: Final = LabNetwork(lambda: luck().random())
         """The network to it, in all of its lives."""
+        self.nodes: Final = LabNodes(options.nodes, self.network)
+        """The nodes in front of it, likewise."""
         self._points: Final[Points] = self.rules if points is None else points
         self._disk: LabDisk | None = self._new_disk() if options.disk == LAB else None
         self.rules.points.update(_points_of(options))
@@ -89,7 +92,7 @@ class LabBroker:
         """True while it serves, starts or stops."""
         self._is_closed = False
         self.bootstrap = ""
-        """HOST:PORT for clients."""
+        """HOST:PORT for clients, of each node."""
         self._client: InsideClient | None = None
         self._operations: Operations | None = None
 
@@ -155,7 +158,7 @@ class LabBroker:
         """Begin a life. Raises LabError."""
         options, disk = self._options, self._disk
         config = options.config()
-        self._endpoints = LabEndpoints(config, self._ports)
+        self._endpoints = LabEndpoints(config, self._ports, self.nodes.closed_listeners())
         given: Given = {
             "endpoints": self._endpoints,
             "first_topics": options.first_topics,
@@ -163,8 +166,8 @@ class LabBroker:
             "session_clock": self._clock.sessions,
             "wire_clock": self._clock.wire,
             "hooks": self._hooks(),
-            "markers": partial(
-                LabMarkers,
+            "markers": lambda targets: LabMarkers(
+                self.nodes.markers(targets),
                 points=self._points,
                 find_id=self._find_id,
                 after_ms=markers_after_ms(options.behaviour),
@@ -182,18 +185,20 @@ class LabBroker:
             prepare_directory(options.data_dir, config)
         self.is_up = True
         try:
-            node = await Node.alone(config, **given).start()
+            node = await Node(config, self.nodes.part_at, **given).start()
         except StartError as refused:
             self.is_up = False
             raise LabError(str(refused)) from None
         self._node = node
-        self.bootstrap = self.bootstrap or node.addresses[0]
+        self.nodes.begin_life(node, self._endpoints)
+        self.bootstrap = self.bootstrap or ",".join(node.addresses[: options.nodes])
         self._inside = Inside(node, self._clock, self._recording, self._inside)
         if self._operations is None or self._client is None:
             self._client = InsideClient(node)
             self._operations = Operations(self._client, self._inside, life=self)
             self._operations.rules = self.rules
             self._operations.network = self.network
+            self._operations.nodes = self.nodes
         else:
             self._client.follow(node)
             self._operations.follow(self._inside)
@@ -201,7 +206,7 @@ class LabBroker:
     def _hooks(self) -> RequestHooks:
         hooks: RequestHooks = NetworkHooks(self.network, FaultHooks(self.rules))
         if self._recording is not None:
-            hooks = recorder = RecordingHooks(self._recording, hooks)
+            hooks = recorder = RecordingHooks(self._recording, hooks, nodes=self.nodes.by_listener)
             self.rules.on_event = recorder.fired
         return hooks
 
@@ -229,6 +234,7 @@ class LabBroker:
         self.is_up = False
         assert self._node is not None
         self.rules.end()
+        self.nodes.end_life()
         try:
             async with asyncio.timeout(CLOSE_S):
                 await self._node.shutdown()
@@ -292,6 +298,7 @@ class LabBroker:
             self._endpoints.abandon()
         hang_up(transports)
         self.rules.end()
+        self.nodes.end_life()
         after = partial(self._come_back, power=power, restart=restart, after_ms=restart_after_ms, snapshot=snapshot)
         self._leave_loop(after, transports, is_asked=is_asked)
 
@@ -364,7 +371,7 @@ class LabBroker:
         disk = self.disk
         if self.is_up:
             await self._rest()
-        return Snapshot.of(disk, LAB_DIR, self._clock.now_ms())
+        return Snapshot.of(disk, LAB_DIR, self._clock.now_ms(), self.nodes.table.state())
 
     async def restore(self, snapshot: "Snapshot") -> None:
         """Go on from a snapshot: connections are reset. Raises LabError."""
@@ -397,6 +404,7 @@ class LabBroker:
         if ahead_ms > 0:
             self._clock.jump_wall(ahead_ms)
         snapshot.put_on(disk, LAB_DIR)
+        self.nodes.adopt(snapshot.nodes)
         return disk
 
 

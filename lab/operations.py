@@ -39,6 +39,7 @@ from eosin.lab.faults.operations import FaultOperations
 from eosin.lab.history.operations import HistoryOperations
 from eosin.lab.inside import Inside
 from eosin.lab.network.operations import NetworkOperations
+from eosin.lab.nodes.operations import NodeOperations
 from eosin.lab.verdict.operations import VerdictOperations
 from eosin.observe.explain.cluster_facts import ClusterFacts
 from eosin.observe.explain.subjects import find
@@ -79,6 +80,7 @@ class Operations(
     DiskOperations,
     InstanceOperations,
     NetworkOperations,
+    NodeOperations,
 ):
     """The requests that tests make of one broker."""
 
@@ -431,6 +433,12 @@ class Operations(
         check(answer.error_code, doing)
         for each in answer.members:
             check(each.error_code, doing)
+
+    async def rebalance(self, group_id: str) -> None:
+        """Have the members of a group join again."""
+        if not await self.members(group_id):
+            raise LabError(f"group {group_id} has no members")
+        check(self._inside_for("a group to rebalance").rebalance(group_id), f"a rebalance of group {group_id}")
 
     # Seeing into it -------------------------------------------------------------------------------------------------
 

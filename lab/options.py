@@ -14,6 +14,7 @@ import msgspec
 from eosin.lab.behaviours import BEHAVIOURS, EOSIN
 from eosin.lab.common.errors import LabError, unknown
 from eosin.lab.history.recording import LEVELS, PROTOCOL
+from eosin.lab.nodes.table import MOST_NODES, listener_names
 from eosin.node.configuration import load_config
 from eosin.settings.broker import DURABILITIES, BrokerConfig
 from eosin.settings.first_topics import FirstTopic
@@ -40,6 +41,7 @@ READY_MADE: Final = (
     "aborted-tail",
 )
 """Names of ready-made snapshots (docs/testing-applications.md)."""
+HIGHEST_PORT: Final = 65535
 FLOWING: Final = "flowing"
 FROZEN: Final = "frozen"
 LAB_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
@@ -75,6 +77,8 @@ class BrokerOptions(msgspec.Struct, frozen=True):
     """The level of the history that is kept: one of `LEVELS`."""
     behaviour: str = EOSIN
     """One of `BEHAVIOURS`."""
+    nodes: int = 1
+    """The number of nodes in front of it."""
 
     @property
     def again(self) -> dict[str, Any]:
@@ -91,6 +95,7 @@ class BrokerOptions(msgspec.Struct, frozen=True):
             "clock_at": self.clock_at,
             "record": self.record,
             "behaviour": self.behaviour,
+            "nodes": self.nodes,
         }
 
     @property
@@ -103,13 +108,24 @@ class BrokerOptions(msgspec.Struct, frozen=True):
         """The topics, which the broker makes before it serves anybody."""
         return tuple(FirstTopic(name, partitions) for name, partitions in self.topics.items())
 
+    @property
+    def _listeners(self) -> dict[str, str]:
+        """A listener for each node; with a port they have it and the next ones."""
+        host, names = _bracketed(self.host), listener_names(self.nodes)
+        ports = [self.port and self.port + number for number in range(self.nodes)]
+        told = [f"{name}://{host}:{port}" for name, port in zip(names, ports, strict=True)]
+        if self.nodes == 1:
+            return {"listeners": told[0]}
+        protocols = ",".join(f"{name}:PLAINTEXT" for name in names)
+        return {"listeners": ",".join(told), "listener.security.protocol.map": protocols}
+
     def config(self) -> BrokerConfig:
         """The settings of the broker. Raises LabError."""
         log_dir = self.data_dir
         flags = {
             **LAB_SETTINGS,
             **BEHAVIOURS[self.behaviour],
-            "listeners": f"PLAINTEXT://{_bracketed(self.host)}:{self.port}",
+            **self._listeners,
             "eosin.durability": self.durability,
             **({} if log_dir is None else {"log.dirs": log_dir}),
             **self.settings,
@@ -131,6 +147,7 @@ def options_of(
     clock_at: int | None = None,
     record: str = PROTOCOL,
     behaviour: str = EOSIN,
+    nodes: int = 1,
 ) -> BrokerOptions:
     """The checked options. Raises LabError."""
     if clock not in (FLOWING, FROZEN):
@@ -144,6 +161,7 @@ def options_of(
     if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
         raise LabError(f"a seed is a whole number, not {seed!r}")
     words = texts_of(settings)
+    _check_nodes(nodes, port, words)
     durability, disk = _disk_of(durability, words.get("log.dirs", disk))
     options = BrokerOptions(
         partitions_by_topic(topics),
@@ -158,10 +176,21 @@ def options_of(
         clock_at,
         record,
         behaviour,
+        nodes,
     )
     if options.config().is_joined:
         raise LabError("a broker of the lab runs alone: leave out the settings that name controllers")
     return options
+
+
+def _check_nodes(nodes: object, port: int, words: Mapping[str, str]) -> None:
+    """Raise LabError for a number of nodes that cannot be."""
+    if not isinstance(nodes, int) or isinstance(nodes, bool) or not 1 <= nodes <= MOST_NODES:
+        raise LabError(f"nodes is 1 to {MOST_NODES}, not {nodes!r}")
+    if nodes > 1 and (given := {"listeners", "listener.security.protocol.map", "node.id"} & words.keys()):
+        raise LabError(f"each of {nodes} nodes has a listener of its own: leave out the setting {min(given)}")
+    if nodes > 1 and port + nodes > HIGHEST_PORT + 1:
+        raise LabError(f"{nodes} nodes need the ports {port} to {port + nodes - 1}, and the highest is {HIGHEST_PORT}")
 
 
 def _disk_of(durability: str | None, disk: str | Path) -> tuple[str, str]:

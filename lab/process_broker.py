@@ -55,6 +55,7 @@ class ProcessBroker(BrokerApi):
         clock_at: int | None = None,
         record: str = PROTOCOL,
         behaviour: str = EOSIN,
+        nodes: int = 1,
     ) -> None:
         """The options are those of `Broker`. Raises LabError."""
         self._options: Final = options_of(
@@ -70,6 +71,7 @@ class ProcessBroker(BrokerApi):
             clock_at=clock_at,
             record=record,
             behaviour=behaviour,
+            nodes=nodes,
         )
         chosen = checked_snapshot(snapshot)
         self._ready_made: Final = chosen if isinstance(chosen, str) else None
@@ -229,6 +231,7 @@ def _spawn(options: BrokerOptions, snapshot: str | None) -> "subprocess.Popen[by
     command = [sys.executable, "-P", "-m", "eosin.lab.command", "--control", "--listen", where, "--topics", topics]
     command += ["--durability", options.durability, "--disk", options.disk, "--clock", options.clock]
     command += ["--record", options.record, "--behaviour", options.behaviour, *settings]
+    command += ["--nodes", str(options.nodes)]
     if options.seed is not None:
         command += ["--seed", str(options.seed)]
     if snapshot is not None:

@@ -32,6 +32,7 @@ OPTIONS: Final = (
     "clock_at",
     "record",
     "behaviour",
+    "nodes",
 )
 """Names that the marker `eosin` takes."""
 THREAD: Final = "thread"

@@ -63,10 +63,11 @@ class AloneNode:
         clock: "Clock",
         chance: "Chance",
         wire_clock: "Clock | None" = None,
+        cluster_of: Callable[..., EmbeddedCluster] = EmbeddedCluster,
     ) -> Self:
         """Read the cluster's metadata. `listeners` are as clients are told them; `logs` is open. Fetches wait on
-        `wire_clock`, by default `clock`. Raises OSError and UnreadableMetadata."""
-        cluster = EmbeddedCluster(config=config, log_manager=logs, clock=clock, chance=chance)
+        `wire_clock`, by default `clock`; `cluster_of` makes the cluster. Raises OSError and UnreadableMetadata."""
+        cluster = cluster_of(config=config, log_manager=logs, clock=clock, chance=chance)
         for listener in listeners:
             cluster.advertise(listener.name, listener.host, listener.port)
         await cluster.start()

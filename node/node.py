@@ -65,7 +65,7 @@ class Given(TypedDict, total=False):
     """By default sockets."""
 
 
-class _Site(NamedTuple):
+class Site(NamedTuple):
     """The surroundings in which a broker takes its part in a cluster."""
 
     config: BrokerConfig
@@ -86,7 +86,7 @@ class Node:
     def __init__(
         self,
         config: BrokerConfig,
-        take_part: Callable[[_Site], Awaitable[ClusterPart]],
+        take_part: Callable[[Site], Awaitable[ClusterPart]],
         **given: Unpack[Given],
     ) -> None:
         """See `alone` and `joined`."""
@@ -150,7 +150,7 @@ class Node:
         tls = self._tls(config)
         links = self._links(config)
         self._share_descriptors(0)
-        site = _Site(
+        site = Site(
             config=config,
             listeners=_advertised(config, bound),
             clock=self.clock,
@@ -274,7 +274,7 @@ class Node:
             self._disk.open_files.limit_to(self._descriptors.files_beside(connections))
 
 
-async def _alone(site: _Site) -> ClusterPart:
+async def _alone(site: Site) -> ClusterPart:
     """The part of a broker that is a cluster of its own."""
     from eosin.node.alone_node import AloneNode
 
@@ -289,7 +289,7 @@ async def _alone(site: _Site) -> ClusterPart:
     )
 
 
-async def _joined(site: _Site) -> ClusterPart:
+async def _joined(site: Site) -> ClusterPart:
     """The part of a broker of the controllers' cluster. Raises StartError."""
     from eosin.cluster.membership.cluster_id import with_cluster_id
     from eosin.cluster.peers.links import PLAIN_LINKS

@@ -89,6 +89,8 @@ class EmbeddedCluster:
 
     def __init__(self, *, config: BrokerConfig, log_manager: "LogManager", clock: Clock, chance: Chance) -> None:
         self.node_id: int = config.node_id
+        self.replica_ids: tuple[int, ...] = (config.node_id,)
+        """The nodes that a new topic may name as its replicas."""
         self._config = config
         self._log_manager = log_manager
         self._clock = clock
@@ -287,7 +289,7 @@ class EmbeddedCluster:
             replication_factor=replication_factor,
             assignments=assignments,
             defaults=topics.TopicSize(self._config.num_partitions, 1),
-            brokers=(self.node_id,),
+            brokers=self.replica_ids,
         )
         if isinstance(size, Outcome):
             return size
@@ -343,7 +345,7 @@ class EmbeddedCluster:
         await self._writer.turn(turn)
         topic = self.topics.get(name)
         refused = topics.check_more_partitions(
-            topic, name, count=count, assignments=assignments, brokers=(self.node_id,)
+            topic, name, count=count, assignments=assignments, brokers=self.replica_ids
         )
         if topic is None or refused is not None:
             return refused or topics.unknown_topic(name)

@@ -29,7 +29,7 @@ from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules import checks
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.effects import JoinResult, LeaveResult, SyncResult
-from eosin.coordinator.groups.rules.events import Join, Leave, LeavingMember, Sync
+from eosin.coordinator.groups.rules.events import Join, Leave, LeavingMember, Rebalance, Sync
 from eosin.coordinator.groups.rules.group import Group, GroupState, Protocols, protocol_bytes
 from eosin.coordinator.groups.rules.offset_store import CommittedOffset
 from eosin.coordinator.groups.rules.write_errors import of_group_record, of_offsets
@@ -394,6 +394,16 @@ class GroupCoordinator:
         return list(islice(held, most))
 
     # Administration
+
+    def rebalance(self, group_id: str) -> ErrorCode:
+        """Begin a rebalance that no member has asked for: GROUP_ID_NOT_FOUND when there is no such group."""
+        shard = self._shards.of_group(group_id)
+        if isinstance(shard, ErrorCode):
+            return shard
+        if group_id not in shard.groups:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        shard.runner.happen(group_id, Rebalance())
+        return ErrorCode.NONE
 
     def describe(self, group_id: str) -> Group | ErrorCode:
         """DescribeGroups: the classic group as it is; GROUP_ID_NOT_FOUND when there is none."""

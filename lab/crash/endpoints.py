@@ -8,12 +8,17 @@ import os
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from eosin.node.sockets import BoundListener, Sockets, bound_socket
 from eosin.settings.broker import BrokerConfig
 from eosin.settings.listeners import Listener
 from eosin.settings.start_error import StartError
+
+if TYPE_CHECKING:
+    from eosin.network.acceptor import Acceptor
+    from eosin.network.host import ConnectionHost
+    from eosin.node.running import Entrance, RunningNode
 
 RETRY_S: Final = 2.0
 """For so long a port that somebody else has is tried again."""
@@ -62,9 +67,12 @@ class Ports:
 class LabEndpoints(Sockets):
     """`Endpoints` of one life of a broker."""
 
-    def __init__(self, config: BrokerConfig, ports: Ports) -> None:
+    def __init__(self, config: BrokerConfig, ports: Ports, closed: frozenset[str] = frozenset()) -> None:
+        """At the listeners in `closed` nobody listens until `listen_again`: their ports are held."""
         super().__init__(config)
         self._ports: Final = ports
+        self._closed: Final = set(closed)
+        self._accepting: Final[dict[str, Acceptor]] = {}
 
     async def bind(self) -> Sequence[BoundListener]:
         """Take the addresses. Raises `StartError`."""
@@ -86,6 +94,45 @@ class LabEndpoints(Sockets):
                 if not self._ports.has_had(listener) or loop.time() >= until:
                     raise
             await asyncio.sleep(_PAUSE_S)
+
+    def listen(self, broker: "RunningNode") -> None:
+        """Accept connections from now on. Raises `StartError`."""
+        every = self._bound
+        self._bound = [each for each in every if each[0].name not in self._closed]
+        super().listen(broker)
+        self._bound = every
+
+    def _accept(self, bound: socket.socket, entrance: "Entrance", host: "ConnectionHost", name: str) -> None:
+        super()._accept(bound, entrance, host, name)
+        self._accepting[name] = self._acceptors[-1]
+
+    async def end_listening(self, name: str) -> None:
+        """Listen no more at one listener, and hold its port."""
+        acceptor = self._accepting.pop(name, None)
+        self._closed.add(name)
+        if acceptor is None:
+            return
+        self._acceptors.remove(acceptor)
+        number = next(number for number, (listener, _) in enumerate(self._bound) if listener.name == name)
+        listener, bound = self._bound[number]
+        family, address = bound.family, bound.getsockname()
+        await acceptor.close()
+        held = socket.socket(family, socket.SOCK_STREAM)
+        held.setblocking(False)
+        if os.name == "posix":
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(address)
+        self._bound[number] = listener, held
+
+    def listen_again(self, name: str, broker: "RunningNode") -> None:
+        """Accept connections there again. Raises `StartError`."""
+        if name not in self._closed:
+            return
+        self._closed.discard(name)
+        every = self._bound
+        self._bound = [each for each in every if each[0].name == name]
+        super().listen(broker)
+        self._bound = every
 
     def abandon(self) -> None:
         """Close what listens, at once, and hold the ports: the process is gone."""

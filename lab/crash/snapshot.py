@@ -11,6 +11,7 @@ import msgspec
 
 from eosin.lab.common.errors import LabError
 from eosin.lab.disk.lying_disk import LyingDisk
+from eosin.lab.nodes.table import NodeState
 from eosin.storage.disk.data_directory import LOCK
 from eosin.storage.disk.meta_properties import FILE_NAME, as_lab_directory
 
@@ -26,9 +27,11 @@ class Snapshot(msgspec.Struct, frozen=True):
     folders: list[str]
     now_ms: int
     """The broker's time when it was taken, ms since the epoch."""
+    nodes: NodeState = NodeState()
+    """The leaders that have moved, and the nodes that are down."""
 
     @classmethod
-    def of(cls, disk: LyingDisk, data_dir: str, now_ms: int) -> Self:
+    def of(cls, disk: LyingDisk, data_dir: str, now_ms: int, nodes: NodeState) -> Self:
         """A snapshot of what is on a disk."""
         start = f"{data_dir}/"
         files = {
@@ -37,7 +40,7 @@ class Snapshot(msgspec.Struct, frozen=True):
             if path.startswith(start) and not path.endswith(f"/{LOCK}")
         }
         folders = [name for name in disk.list(data_dir) if disk.is_directory(start + name)]
-        return cls(files, folders, now_ms)
+        return cls(files, folders, now_ms, nodes)
 
     def put_on(self, disk: LyingDisk, data_dir: str) -> None:
         """Have a new disk hold it, as what is durable."""
@@ -65,7 +68,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         import json
         import tarfile
 
-        told = json.dumps({"now_ms": self.now_ms}).encode()
+        told = json.dumps({"now_ms": self.now_ms, "nodes": msgspec.to_builtins(self.nodes)}).encode()
         try:
             with tarfile.open(path, "w") as tar:
                 for each in self.folders:
@@ -96,12 +99,13 @@ class Snapshot(msgspec.Struct, frozen=True):
                         files[member.name] = content.read()
                     elif member.isdir():
                         folders.append(member.name)
-            now_ms = int(json.loads(files.pop(LAB_FILE))["now_ms"])
+            told = json.loads(files.pop(LAB_FILE))
+            now_ms, nodes = int(told["now_ms"]), msgspec.convert(told.get("nodes", {}), NodeState)
         except OSError as error:
             raise LabError(f"cannot load a snapshot from {path}: {error.strerror or error}") from None
         except (tarfile.TarError, KeyError, ValueError):
             raise LabError(f"{path} is no snapshot of a broker: Snapshot.save() writes one") from None
-        return cls(files, folders, now_ms)
+        return cls(files, folders, now_ms, nodes)
 
     @classmethod
     def from_directory(cls, path: str | Path) -> Self:

@@ -13,6 +13,7 @@ from eosin.lab.common.patterns import fit_patterns
 from eosin.lab.faults.rules import Match
 from eosin.lab.faults.topics import Key, partitions_in
 from eosin.lab.history.requests import spelled
+from eosin.lab.nodes.table import NODE
 from eosin.network.request_hooks import ObservedRequest
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.records.batch import batches
@@ -146,7 +147,7 @@ def fits(match: Match, facts: RequestFacts) -> Fit | None:
         return None
     if match.connection is not None and match.connection != link.id:
         return None
-    if match.node is not None and match.node != getattr(observed.services.config, "node_id", None):
+    if match.node is not None and match.node != _node_of(observed):
         return None
     texts: tuple[tuple[str | None, Callable[[], str | None]], ...] = (
         (match.client_id, lambda: context.client_id),
@@ -173,6 +174,13 @@ def fits(match: Match, facts: RequestFacts) -> Fit | None:
         if (match.topic is None or fnmatchcase(name, match.topic)) and (not indexes or partition in indexes)
     )
     return Fit(chosen) if chosen else None
+
+
+def _node_of(observed: ObservedRequest) -> int | None:
+    """The node that a request was sent to."""
+    if observed.context.listener.startswith(NODE):
+        return int(observed.context.listener.removeprefix(NODE))
+    return getattr(observed.services.config, "node_id", None)
 
 
 def fits_arrival(match: Match, arrival: Arrival) -> bool:

@@ -4,6 +4,8 @@ It stands around the hooks of scripted faults: a request is in the history befor
 response after all that may keep it from its client.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from eosin.lab.history.occurrences import EXECUTED, LOST, LinkSeen
@@ -14,16 +16,22 @@ from eosin.network.request_hooks import ObservedRequest, RequestHooks, RequestVe
 if TYPE_CHECKING:
     from eosin.network.link import ClientLink
 
+_ONE: Final[Mapping[str, int]] = MappingProxyType({})
+
 
 class RecordingHooks(RequestHooks):
     """The hooks of a broker that keeps a history."""
 
-    def __init__(self, recording: Recording, inner: RequestHooks | None = None) -> None:
-        """`inner`: other hooks, which see each request after it was recorded."""
+    def __init__(
+        self, recording: Recording, inner: RequestHooks | None = None, *, nodes: Mapping[str, int] = _ONE
+    ) -> None:
+        """`inner`: other hooks, which see each request after it was recorded. `nodes`: by the listener, if there are
+        several."""
         recording.end_life()
         recording.end_life = self._end
         self._recording: Final = recording
         self._inner: Final = inner
+        self._nodes: Final = nodes
         self._open: dict[ClientLink, _OpenLink] = {}
 
     def _end(self) -> None:
@@ -34,7 +42,7 @@ class RecordingHooks(RequestHooks):
     def connected(self, link: "ClientLink") -> None:
         """Record a connection."""
         self._recording.links += 1
-        seen = LinkSeen(self._recording.links, link.peer)
+        seen = LinkSeen(self._recording.links, link.peer, node=self._nodes.get(link.listener, 0))
         self._open[link] = _OpenLink(seen)
         self._recording.connected(seen)
         if self._inner is not None:
@@ -147,5 +155,5 @@ class _OpenLink:
         if seen.client_id == client_id and (seen.software or not observed.link.software[0]):
             return seen
         software = " ".join(filter(None, observed.link.software))
-        self.seen = LinkSeen(seen.link, seen.peer, client_id, software)
+        self.seen = LinkSeen(seen.link, seen.peer, client_id, software, seen.node)
         return self.seen

@@ -29,6 +29,7 @@ class RequestMatch(msgspec.Struct, frozen=True, omit_defaults=True):
     topic: str | None = None
     partition: int | None = None
     link: int | None = None
+    node: int | None = None
     code: str | None = None
     """Of the response."""
     fate: str | None = None
@@ -43,6 +44,8 @@ class RequestMatch(msgspec.Struct, frozen=True, omit_defaults=True):
             return False
         link = request.link
         if self.link is not None and (link is None or link.link != self.link):
+            return False
+        if self.node is not None and (link is None or link.node != self.node):
             return False
         texts = (
             (self.transactional_id, request.transactional_id),

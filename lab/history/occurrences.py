@@ -39,10 +39,13 @@ class LinkSeen(msgspec.Struct, frozen=True, omit_defaults=True):
     client_id: str = ""
     software: str = ""
     """The client library and its version, as it says of itself (KIP-511)."""
+    node: int = 0
+    """The node that it is connected to; 0 for a broker with one."""
 
     def __str__(self) -> str:
         who = self.client_id or self.peer
-        return f"#{self.link} {who} ({self.software})" if self.software else f"#{self.link} {who}"
+        about = ", ".join(filter(None, (self.software, f"at node {self.node}" if self.node else "")))
+        return f"#{self.link} {who} ({about})" if about else f"#{self.link} {who}"
 
 
 class Occurrence(msgspec.Struct, frozen=True, omit_defaults=True):

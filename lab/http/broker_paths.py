@@ -45,6 +45,7 @@ from eosin.lab.operations import Operations
 from eosin.lab.options import LAB, texts_of
 from eosin.runtime.version import VERSION
 
+_ADVERTISED: Final = "advertised.listeners"
 _EMPTY: Final = Snapshot({}, [], 0)
 
 
@@ -65,6 +66,7 @@ async def root(lab: Lab) -> LabSeen:
         options.durability,
         options.disk,
         options.behaviour,
+        options.nodes,
     )
 
 
@@ -118,11 +120,16 @@ async def _plain_network(lab: Lab) -> None:
 
 
 async def advertise(lab: Lab, body: AddressForClients) -> CarriedOut:
-    """Have clients find the broker at this address; it starts again with it, and lets in those that have waited."""
+    """Have clients find the broker, or a node of it, at this address; it starts again with it, and lets in those that
+    have waited once each node has one."""
     # Those who wait are not answered before it: a stop in order would wait for them.
     is_clean = lab.held.broker.options.disk != LAB
-    await lab.broker.restart(clean=is_clean, settings={"advertised.listeners": f"{body.listener}://{body.address}"})
-    await lab.broker.network.heal()
+    options = lab.held.broker.options
+    before = filter(None, options.settings.get(_ADVERTISED, "").split(","))
+    told = {each.partition("://")[0]: each for each in before} | {body.listener: f"{body.listener}://{body.address}"}
+    await lab.broker.restart(clean=is_clean, settings={_ADVERTISED: ",".join(told.values())})
+    if len(told) >= options.nodes:
+        await lab.broker.network.heal()
     return CarriedOut()
 
 

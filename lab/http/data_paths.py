@@ -180,6 +180,12 @@ async def kick(lab: Lab, group: str, body: Kick) -> CarriedOut:
     return CarriedOut()
 
 
+async def rebalance(lab: Lab, group: str) -> CarriedOut:
+    """Begin a rebalance that no member has caused: all join again, and keep their ids."""
+    await lab.broker.call(Operations.rebalance, group)
+    return CarriedOut()
+
+
 async def explain(lab: Lab, subject: str) -> Explanation:
     """The reason for which a transactional id, a partition, a topic or a group is as it is."""
     return Explanation(await lab.broker.explain(subject))
@@ -202,5 +208,6 @@ ENDPOINTS: Final = (
     ControlPath("POST", "/instances/{instance}/steps", step, errors=UP),
     ControlPath("GET", "/groups/{group}", group, errors=UP),
     ControlPath("POST", "/groups/{group}/kick", kick, errors=UP),
+    ControlPath("POST", "/groups/{group}/rebalance", rebalance, errors=UP),
     ControlPath("GET", "/explain/{subject}", explain, errors=UP),
 )

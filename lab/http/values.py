@@ -73,6 +73,7 @@ class LabSeen(msgspec.Struct, frozen=True):
     durability: str
     disk: str
     behaviour: str
+    nodes: int
 
 
 class Ready(msgspec.Struct, frozen=True):
@@ -125,6 +126,7 @@ class AddressForClients(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     address: str
     """HOST:PORT."""
     listener: str = "PLAINTEXT"
+    """PLAINTEXT is node 1; the others have NODE2, NODE3 and so on."""
 
 
 class Crash(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -58,6 +58,8 @@ class _Cut(msgspec.Struct):
 
     match: LinkMatch
     refuse: bool
+    is_pause: bool = False
+    """True for a node that stands still: the network is whole."""
 
 
 class LabNetwork:
@@ -77,17 +79,32 @@ class LabNetwork:
     def partition(self, match: LinkMatch, *, refuse: bool) -> int:
         """Cut clients off; the number of connections that this is about now. New ones are accepted and never
         answered, or with `refuse` reset."""
-        self._cuts.append(_Cut(match, refuse))
-        cut = [way for link, way in self._links.items() if match.fits(link)]
-        for way in cut:
+        return self._cut(_Cut(match, refuse))
+
+    def _cut(self, cut: _Cut) -> int:
+        self._cuts.append(cut)
+        ways = [way for link, way in self._links.items() if cut.match.fits(link)]
+        for way in ways:
             way.cut()
-        return len(cut)
+        return len(ways)
 
     def heal(self) -> None:
         """End all cuts: what was under way arrives."""
-        self._cuts.clear()
-        for way in list(self._links.values()):
-            way.heal()
+        self._keep([each for each in self._cuts if each.is_pause])
+
+    def pause(self, listener: str) -> None:
+        """Have nobody answer at a listener, whatever heals."""
+        self._cut(_Cut(LinkMatch(listener=listener), refuse=False, is_pause=True))
+
+    def go_on(self, listener: str) -> None:
+        """End that."""
+        self._keep([each for each in self._cuts if not (each.is_pause and each.match.listener == listener)])
+
+    def _keep(self, cuts: list[_Cut]) -> None:
+        self._cuts = cuts
+        for link, way in list(self._links.items()):
+            if not any(each.match.fits(link) for each in cuts):
+                way.heal()
 
     def slow(self, latency_ms: float, jitter_ms: float) -> None:
         """Have each request arrive so much later. Raises LabError."""

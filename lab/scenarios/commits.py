@@ -1,9 +1,15 @@
 """Incidents at the end of a transaction: requests and answers that are lost, late, or in the wrong order."""
 
+from typing import Final
+
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.scenarios.scenario import App, Expectation, NotExercised
 from eosin.lab.scenarios.steps import deadline_passes, fired, on_api, on_end, on_write
 from eosin.lab.verdict.findings import LOST, OPEN, TORN
+
+_AWAY_MS: Final = 100
+_LOADING_MS: Final = 200
+"""As long as a coordinator takes that moves in a cluster at rest."""
 
 
 def lost_commit_response(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
@@ -174,7 +180,8 @@ def coordinator_moves(eosin: BrokerApi, app: App, seed: int) -> Expectation | No
 
     Origin: aiokafka#1145 and aiokafka#1151.
 
-    Steps: Each API of a transaction is answered NOT_COORDINATOR once, and COORDINATOR_LOAD_IN_PROGRESS once.
+    Steps: Each API of a transaction is answered NOT_COORDINATOR once, and COORDINATOR_LOAD_IN_PROGRESS once. Then the
+    coordinator really goes away, forgets what it knew, and reads its log again.
 
     Healthy: It finds the coordinator again, and repeats the request.
 
@@ -188,6 +195,8 @@ def coordinator_moves(eosin: BrokerApi, app: App, seed: int) -> Expectation | No
     app.feed(max(1, app.left // 2))
     fired(rules[-2], "EndTxn")
     app.commits(timeout=5)
+    app.feed(max(1, app.left // 2))
+    eosin.move_coordinator("transaction", app.transactional_ids[-1], away_ms=_AWAY_MS, loading_ms=_LOADING_MS)
     app.feed()
     app.catches_up(timeout=10)
     return None

@@ -10,7 +10,16 @@ from typing import Final
 
 import msgspec
 
-from eosin.coordinator.groups.rules.events import Event, GroupLoaded, Join, Leave, TimerFired, TimerKind, Unloaded
+from eosin.coordinator.groups.rules.events import (
+    Event,
+    GroupLoaded,
+    Join,
+    Leave,
+    Rebalance,
+    TimerFired,
+    TimerKind,
+    Unloaded,
+)
 from eosin.coordinator.groups.rules.group import Group, GroupState, Member
 from eosin.coordinator.ports import Requester
 from eosin.observe.recorder.events import NO_TIME, ClientIdentity, HistoryEvent, identity_of
@@ -122,6 +131,8 @@ def _silence(member: Member) -> str:
 
 def _reason(before: Group, event: Event, gone: list[Member], new: list[Member]) -> str:
     """The reason of a rebalance, as the clause after `because`."""
+    if type(event) is Rebalance:
+        return "an operator wanted it"
     if gone and not (new and type(event) is Join):
         kind, why = _parting(event, gone[0], new)
         others = f" and {len(gone) - 1} others" if len(gone) > 1 else ""

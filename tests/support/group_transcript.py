@@ -7,7 +7,7 @@ Lines with `#` and blank lines are for the reader. The words of a step:
     leave t1 m1 ...                       (instance:name removes a static member)
     stored / fails ERROR                  the oldest write that is not settled yet
     fires session m1 / pending m1 / join / sync
-    loaded / unloaded / deleting / delete-failed
+    loaded / unloaded / rebalance / deleting / delete-failed
 
 `t1` names the request, which the effects repeat; new member ids are m1, m2, ... in the order in which they are needed.
 """
@@ -39,6 +39,7 @@ from eosin.coordinator.groups.rules.events import (
     Join,
     Leave,
     LeavingMember,
+    Rebalance,
     Sync,
     TimerFired,
     TimerKind,
@@ -103,6 +104,7 @@ class GroupTheatre:
                 return {
                     "loaded": GroupLoaded(),
                     "unloaded": Unloaded(),
+                    "rebalance": Rebalance(),
                     "deleting": Deleting(),
                     "delete-failed": DeleteFailed(),
                 }[verb]

@@ -28,6 +28,7 @@ from eosin.coordinator.groups.rules.events import (
     GroupLoaded,
     Join,
     Leave,
+    Rebalance,
     ReplacementStored,
     Sync,
     TimerFired,
@@ -63,6 +64,8 @@ def _apply(decision: GroupDecision, event: Event) -> None:
             leave_group.loaded(decision)
         case Unloaded():
             leave_group.unloaded(decision)
+        case Rebalance():
+            rebalance.start_again(decision)
         case Deleting():
             leave_group.deleting(decision)
         case DeleteFailed():

@@ -139,6 +139,10 @@ class Unloaded(msgspec.Struct, frozen=True, gc=False):
     """This broker no longer coordinates the group."""
 
 
+class Rebalance(msgspec.Struct, frozen=True, gc=False):
+    """An operator wants the members to join again."""
+
+
 class Deleting(msgspec.Struct, frozen=True, gc=False):
     """The group's tombstone is about to be written."""
 
@@ -156,6 +160,7 @@ Event = (
     | GroupAppendFailed
     | GroupLoaded
     | Unloaded
+    | Rebalance
     | Deleting
     | DeleteFailed
 )

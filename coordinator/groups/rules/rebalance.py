@@ -52,6 +52,12 @@ def rebalance_or_recheck(decision: GroupDecision) -> None:
         start_rebalance(decision)
 
 
+def start_again(decision: GroupDecision) -> None:
+    """Have the members join again. A group without members, or in a join phase already, stays as it is."""
+    if decision.group.members and decision.group.state in _REBALANCING:
+        start_rebalance(decision)
+
+
 def join_timer_fired(decision: GroupDecision) -> None:
     """The join phase has waited long enough, unless its initial delay is to be extended."""
     group = decision.group

@@ -268,6 +268,7 @@ async def test_a_group_shows_its_offsets(control: Control) -> None:
     _, seen = await control("GET", "/groups/g?topic=orders")
     assert seen["offsets"] == [{"topic": "orders", "partition": 0, "committed": None, "pending": None}]
     assert await code_of(control, "POST", "/groups/g/kick") == (400, "bad_request")
+    assert await code_of(control, "POST", "/groups/g/rebalance") == (400, "bad_request")
 
 
 async def test_the_history_is_read_and_forgotten(control: Control) -> None:
@@ -308,6 +309,9 @@ async def test_every_path_about_a_thing_that_is_not_there_says_so(control: Contr
         ("DELETE", "/faults/none", None),
         ("POST", "/faults/none/release", None),
         ("GET", "/snapshots/none/file", None),
+        ("POST", "/nodes/none/up", None),
+        ("POST", "/nodes/2/down", None),
+        ("POST", "/nodes/2/pause", None),
     ):
         status, code = await code_of(control, method, path, body)
         assert (status, code.partition("_")[0]) == (404, "unknown"), path
@@ -322,10 +326,12 @@ async def test_every_path_that_needs_the_broker_says_that_it_is_down(control: Co
         "/topics/{topic}/records": {"values": ["a"]},
         "/wait": {"until": "consumed", "group": "g", "topic": "orders"},
         "/assert": {"no_open_transactions": True},
+        "/leaders/move": {"topic": "orders"},
+        "/coordinators/move": {"kind": "group", "key": "g"},
     }
     for each in ENDPOINTS:
         if BROKER_DOWN in each.errors and "{instance}" not in each.path:
-            path = each.path.replace("{topic}", "orders").replace("{", "").replace("}", "")
+            path = each.path.replace("{topic}", "orders").replace("{node}", "1").replace("{", "").replace("}", "")
             body = bodies.get(each.path) if each.method != "GET" else None
             status = await code_of(control, each.method, path, body)
             assert status == (409, "broker_down"), f"{each.method} {path}"
