@@ -11,11 +11,14 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 sys.path.append(str(Path(__file__).parents[2] / "support"))
 
-from lab_copier import CALL_S, GROUP, Failed, Got, Offsets, within
+from lab_copier import CALL_S, GROUP, Failed, Got, Offsets, main, within
 
-from lab_copier import main as run_copier
-
-FAST = {"reconnect_backoff_ms": 10, "reconnect_backoff_max_ms": 100, "retry_backoff_ms": 20, "metadata_max_age_ms": 1000}
+FAST = {
+    "reconnect_backoff_ms": 10,
+    "reconnect_backoff_max_ms": 100,
+    "retry_backoff_ms": 20,
+    "metadata_max_age_ms": 1000,
+}
 
 
 def called(seconds: float, call: Callable[[], Any]) -> Any:
@@ -152,4 +155,4 @@ def places(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
 
 
 if __name__ == "__main__":
-    run_copier(KafkaPython, sys.argv[1:])
+    main(KafkaPython, sys.argv[1:])
