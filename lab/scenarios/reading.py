@@ -67,8 +67,8 @@ def hanging_transaction(eosin: BrokerApi, app: App, seed: int) -> Expectation | 
 
     Origin: KIP-890 and redpanda#17827.
 
-    Steps: A foreign producer writes on to the input after it has aborted. A broker as of Kafka 2.5 takes
-    the batch, and holds readers of committed records up until an operator aborts the transaction after two seconds; since
+    Steps: A foreign producer writes on to the input after it has aborted. A broker as of Kafka 2.5 takes the batch,
+    and holds readers of committed records up until an operator aborts the transaction after two seconds; since
     KIP-890 brokers refuse it.
 
     Healthy: It waits, and reads on after the operator's abort, without the late record.
