@@ -30,7 +30,7 @@ SCENARIOS: Final = (
     scenario_of(commits.delayed_endtxn, "commit", "network", planted="redoes"),
     scenario_of(commits.transaction_timeout, "timeout", "fencing", planted="taken-for-done"),
     scenario_of(commits.timeout_at_commit, "commit", "timeout", "fencing", planted="offsets-outside"),
-    scenario_of(fencing.zombie_after_pause, "fencing", "group", planted="fresh-id"),
+    scenario_of(fencing.zombie_after_pause, "fencing", "group", planted="unstable-offsets"),
     scenario_of(fencing.zombie_member, "fencing", "group", planted="fresh-id"),
     scenario_of(fencing.two_of_one_id, "fencing", planted="swallows"),
     scenario_of(commits.lost_init_response, "network", name="lost-init-answer", planted="two-producers"),

@@ -9,6 +9,7 @@ _FOREIGN = f"{OWN}-foreign"
 _VALUE = '{"id": "of-an-aborted-transaction"}'
 _WAITS_S = 2.0
 _TAIL_S = 5.0
+_READS_S = 0.5
 
 
 def aborted_data(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
@@ -115,6 +116,7 @@ def control_tail(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     place = now(eosin)
     app.resume()
     app.catches_up(timeout=_TAIL_S)
+    app.goes_on(_READS_S)
     if not asked_since(eosin, place, "Fetch"):
         raise NotExercised("it read nothing of the tail")
     return None
