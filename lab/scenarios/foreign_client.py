@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.errors import ClientError
 from eosin.client.producer import Producer
@@ -62,3 +63,16 @@ async def _abort_in_every_compression(bootstrap: str, partition: TopicPartition)
                 raise LabError(str(error)) from None
             written.append(each.config_name)
     return tuple(written)
+
+
+def set_topic_config(eosin: BrokerApi, topic: str, name: str, value: str) -> None:
+    """Set a config of a topic, as an operator does. Raises LabError."""
+    asyncio.run(_set_topic_config(eosin.bootstrap, topic, name, value))
+
+
+async def _set_topic_config(bootstrap: str, topic: str, name: str, value: str) -> None:
+    async with Client(bootstrap, client_id=OWN) as client:
+        try:
+            await Admin(client).alter_configs(topic, {name: value})
+        except ClientError as error:
+            raise LabError(str(error)) from None

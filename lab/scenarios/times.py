@@ -1,6 +1,7 @@
 """Incidents of time: idle weeks, slow and throttled brokers, clocks that jump."""
 
 from eosin.lab.broker_api import BrokerApi
+from eosin.lab.scenarios.foreign_client import set_topic_config
 from eosin.lab.scenarios.scenario import App, Expectation, NotExercised
 from eosin.lab.scenarios.steps import another_begins, asked_since, fired, now, on_api, on_end, on_write
 
@@ -63,12 +64,14 @@ def clock_jump(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Origin: NTP, and virtual machines that wake up.
 
-    Steps: The wall clock jumps by ten minutes in the middle of the feed.
+    Steps: The records of the input get the broker's time (LogAppendTime), whose wall clock jumps by ten minutes in the
+    middle of the feed.
 
     Healthy: It is not harmed.
 
     Cure: Never compare times of two machines.
     """
+    set_topic_config(eosin, app.input, "message.timestamp.type", "LogAppendTime")
     app.feed(max(1, app.left // 2))
     eosin.clock.jump_wall(600_000)
     place = now(eosin)

@@ -40,6 +40,7 @@ EXCUSES: Final[Mapping[tuple[str, str, bool], str]] = {
     ("aio", "zombie-member", False): _NO_MEMBER,
     ("aio", "zombie-member", True): _NO_MEMBER,
     ("aio", "unstable-offsets", False): "aiokafka does not ask for stable offsets",
+    ("own", "idle-week", False): f"{_NO_GROUP}, and the offsets of a group without members are forgotten in the week",
     ("own", "zombie-member", False): _NO_GROUP,
     ("own", "zombie-member", True): _NO_GROUP,
     ("own", "rebalance-mid-transaction", False): _NO_GROUP,
