@@ -81,7 +81,7 @@ EXPECTED: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         ),
     }
 )
-"""What an application has to do with a client, by scenario; at a broker that behaves like Apache Kafka."""
+"""The work of an application with each client, by scenario; at a broker that behaves like Apache Kafka."""
 
 
 def client_of(software: str) -> str | None:

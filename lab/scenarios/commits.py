@@ -3,7 +3,6 @@
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.scenarios.scenario import App, Expectation, NotExercised
 from eosin.lab.scenarios.steps import (
-    asked_since,
     deadline_passes,
     fired,
     fires_for_a_while,
@@ -11,6 +10,7 @@ from eosin.lab.scenarios.steps import (
     on_api,
     on_end,
     on_write,
+    requests_since,
 )
 from eosin.lab.verdict.findings import LOST, OPEN, TORN
 
@@ -74,7 +74,7 @@ def stalled_commit(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
         app.feed()
         fired(rule, "EndTxn")
         place, waited_s = now(eosin), 0.0
-        while not asked_since(eosin, place, "EndTxn", "InitProducerId") and waited_s < _GIVES_UP_S:
+        while not requests_since(eosin, place, "EndTxn", "InitProducerId") and waited_s < _GIVES_UP_S:
             app.goes_on(_SLICE_S)
             waited_s += _SLICE_S
         rule.release()

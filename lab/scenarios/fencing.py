@@ -5,13 +5,13 @@ from eosin.lab.scenarios.scenario import OWN, App, Expectation, NotExercised, No
 from eosin.lab.scenarios.steps import (
     LASTS_S,
     another_begins,
-    asked_since,
     deadline_passes,
     fired,
     now,
     on_api,
     on_end,
     on_write,
+    requests_since,
 )
 
 _TURNS = 4
@@ -67,7 +67,7 @@ def zombie_member(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     with on_api(eosin, "TxnOffsetCommit").hold() as rule:
         app.feed(max(1, app.left // 2))
         fired(rule, "TxnOffsetCommit")
-        if asked_since(eosin, 0, "TxnOffsetCommit")[-1].version < _WITH_MEMBER:
+        if requests_since(eosin, 0, "TxnOffsetCommit")[-1].version < _WITH_MEMBER:
             raise NotPossible("its client does not say with offsets which member it is (KIP-447)")
         _remove_members(eosin, app)
         rule.release()
@@ -84,7 +84,7 @@ def zombie_member(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
         rule.release()
         app.goes_on(LASTS_S)
     app.stop_first()
-    late = asked_since(eosin, place, "TxnOffsetCommit")[0]
+    late = requests_since(eosin, place, "TxnOffsetCommit")[0]
     return Expectation(notes=(f"late offsets were answered {late.code or 'not at all'}",))
 
 
@@ -109,7 +109,7 @@ def two_of_one_id(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     app.feed()
     app.commits(timeout=1)
     app.stop_another()
-    inits = [each for each in asked_since(eosin, place, "InitProducerId") if each.transactional_id in own]
+    inits = [each for each in requests_since(eosin, place, "InitProducerId") if each.transactional_id in own]
     if not inits:
         raise NotExercised("its instances have transactional ids of their own: nobody shares one")
     begun, ended = inits[0].asked_ns, eosin.history.events()[-1].at_ns
@@ -179,7 +179,7 @@ def unstable_offsets(eosin: BrokerApi, app: App, seed: int) -> Expectation | Non
     app.feed()
     app.goes_on(_UNSTABLE_S)
     other.abort()
-    refused = len(asked_since(eosin, place, "OffsetFetch", code="UNSTABLE_OFFSET_COMMIT"))
+    refused = len(requests_since(eosin, place, "OffsetFetch", code="UNSTABLE_OFFSET_COMMIT"))
     if not refused:
         raise NotExercised("its client does not ask for stable offsets: it began at those that were there")
     return Expectation(notes=(f"offsets that are not decided were asked for {refused} times",))

@@ -67,11 +67,11 @@ def fires_for_a_while(rule: Rule, app: App, api: str) -> None:
 
 
 def now(eosin: BrokerApi) -> int:
-    """The present place in the history, for `asked_since`."""
+    """The present place in the history, for `requests_since`."""
     return eosin.history.span.last
 
 
-def asked_since(eosin: BrokerApi, place: int, *apis: str, **match: Any) -> list[SeenRequest]:
+def requests_since(eosin: BrokerApi, place: int, *apis: str, **match: Any) -> list[SeenRequest]:
     """The requests of the application that began after a place in the history."""
     return [
         each
@@ -83,7 +83,7 @@ def asked_since(eosin: BrokerApi, place: int, *apis: str, **match: Any) -> list[
 def another_begins(eosin: BrokerApi, app: App, place: int) -> None:
     """Wait until an instance has got a producer since a place in the history. Raises NotExercised."""
     waited_s = 0.0
-    while not any(each.fate == ANSWERED for each in asked_since(eosin, place, "InitProducerId")):
+    while not any(each.fate == ANSWERED for each in requests_since(eosin, place, "InitProducerId")):
         if waited_s >= _STARTS_S:
             raise NotExercised("the second instance did not begin to work")
         app.goes_on(_SLICE_S)

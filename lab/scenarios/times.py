@@ -3,7 +3,7 @@
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.scenarios.foreign_client import set_topic_config
 from eosin.lab.scenarios.scenario import App, Expectation, NotExercised
-from eosin.lab.scenarios.steps import another_begins, asked_since, fired, now, on_api, on_end, on_write
+from eosin.lab.scenarios.steps import another_begins, fired, now, on_api, on_end, on_write, requests_since
 
 _STARTS = 3
 _SYNC_MS = 2000
@@ -30,8 +30,8 @@ def idle_week(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     app.feed()
     app.commits()
     met = [
-        *asked_since(eosin, place, code="INVALID_PRODUCER_ID_MAPPING"),
-        *asked_since(eosin, place, "InitProducerId"),
+        *requests_since(eosin, place, code="INVALID_PRODUCER_ID_MAPPING"),
+        *requests_since(eosin, place, "InitProducerId"),
     ]
     if not met:
         raise NotExercised("it used its transactional id no more after the week")
@@ -77,7 +77,7 @@ def clock_jump(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     place = now(eosin)
     app.feed()
     app.commits()
-    if not asked_since(eosin, place, "Produce", code="NONE"):
+    if not requests_since(eosin, place, "Produce", code="NONE"):
         raise NotExercised("it wrote nothing after the jump")
     return None
 

@@ -229,9 +229,7 @@ class Copier:
         return producer if self._bug == "same-producer" else self._rebuilt(producer)
 
     def _rebuilt(self, producer: Producer) -> Producer:
-        closing = threading.Thread(target=producer.close, daemon=True)
-        closing.start()
-        closing.join(PATIENCE_S)
+        threading.Thread(target=producer.close, daemon=True).start()
         return self._built()
 
     def _built(self) -> Producer:

@@ -31,7 +31,7 @@ def test_a_planted_bug_has_to_fail_and_a_right_copier_to_pass() -> None:
     assert is_as_it_should(line("idle-week", "", "PASS"))
     assert is_as_it_should(line("idle-week", "swallows", "FAIL stuck"))
     assert not is_as_it_should(line("idle-week", "swallows", "NOT EXERCISED"))
-    assert not is_as_it_should(line("idle-week", "", "SKIPPED"))
+    assert not is_as_it_should(line("throttled", "", "SKIPPED"))
 
 
 def test_the_table_has_both_ends_of_each_client() -> None:
