@@ -12,6 +12,7 @@ from eosin.lab.ready_made import aged
 from eosin.lab.run.judge import Pair, output_of
 from eosin.lab.run.results import FAIL, NOT_EXERCISED, PASS, REFERENCE, SKIPPED, Result
 from eosin.lab.run.staged_app import RunPlan, StagedApp
+from eosin.lab.scenarios.clients import rows_for
 from eosin.lab.scenarios.scenario import Expectation, NotExercised, NotPossible, Scenario
 from eosin.lab.verdict.findings import OPEN, STUCK, Verdict
 from eosin.runtime.clock import SystemClock
@@ -45,7 +46,8 @@ def run_one(
     snapshot = None
     if scenario is not None and scenario.is_aged:
         snapshot = asyncio.run(aged(plan.transactional_ids))
-    with Broker(topics=topics, seed=seed, snapshot=snapshot, settings=SETTINGS) as eosin:
+    behaviour = scenario.behaviour if scenario is not None and scenario.behaviour else plan.behaviour
+    with Broker(topics=topics, seed=seed, snapshot=snapshot, settings=SETTINGS, behaviour=behaviour) as eosin:
         app = StagedApp(eosin, plan, folder)
         expectation, excuse = Expectation(), ""
         try:
@@ -71,9 +73,10 @@ def run_one(
         finally:
             app.stop()
         group = plan.group or app.committing_group
-        verdict = plan.judge.judge(eosin, plan.input, plan.outputs, group, reference)
+        verdict = plan.judge.judge(eosin, plan.input, plan.outputs, group, reference, expectation.gone)
         kinds = _kinds(verdict, expectation, is_well=is_well, is_dead=app.is_dead)
         title = FAIL if kinds else NOT_EXERCISED if excuse else PASS
+        clients = tuple(dict.fromkeys(each.software for each in eosin.history.connections() if each.software))
         result = Result(
             REFERENCE if scenario is None else scenario.name,
             title,
@@ -84,8 +87,9 @@ def run_one(
             expectation.notes,
             app.exits,
             rules,
-            tuple(dict.fromkeys(each.software for each in eosin.history.connections() if each.software)),
+            clients,
             "" if scenario is None or not kinds else scenario.parts.get("Cure", ""),
+            () if scenario is None or not kinds else rows_for(scenario.name, clients),
             tuple(eosin.history.transcript()[-LINES:]) if kinds else (),
             app.last_lines if kinds else (),
         )
