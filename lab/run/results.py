@@ -43,6 +43,8 @@ class Result(msgspec.Struct, frozen=True):
     last_lines: tuple[str, ...] = ()
     """The last words of the application."""
     use: WireUse = WireUse()
+    conduct: str = ""
+    """One of `wire_use.CONDUCTS`: the way in which the application went through it."""
 
     @property
     def title(self) -> str:

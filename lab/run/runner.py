@@ -12,7 +12,7 @@ from eosin.lab.ready_made import aged
 from eosin.lab.run.judge import Pair, output_of
 from eosin.lab.run.results import FAIL, NOT_EXERCISED, PASS, REFERENCE, SKIPPED, Result
 from eosin.lab.run.staged_app import RunPlan, StagedApp
-from eosin.lab.run.wire_use import wire_use_of
+from eosin.lab.run.wire_use import conduct_of, wire_use_of
 from eosin.lab.scenarios.scenario import Expectation, NotExercised, NotPossible, Scenario
 from eosin.lab.verdict.findings import OPEN, STUCK, Verdict
 from eosin.runtime.clock import SystemClock
@@ -74,6 +74,7 @@ def run_one(
         group = plan.group or app.committing_group
         verdict = plan.judge.judge(eosin, plan.input, plan.outputs, group, reference)
         kinds = _kinds(verdict, expectation, is_well=is_well, is_dead=app.is_dead)
+        events = eosin.history.events()
         title = FAIL if kinds else NOT_EXERCISED if excuse else PASS
         result = Result(
             REFERENCE if scenario is None else scenario.name,
@@ -89,7 +90,8 @@ def run_one(
             "" if scenario is None or not kinds else scenario.parts.get("Cure", ""),
             tuple(eosin.history.transcript()[-LINES:]) if kinds else (),
             app.last_lines if kinds else (),
-            wire_use_of(eosin.history.events()),
+            wire_use_of(events),
+            conduct_of(events, starts=app.starts, exits=len(app.exits)),
         )
         return RunOutcome(result, output_of(eosin, plan.outputs), group, _ids(app))
 
