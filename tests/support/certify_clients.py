@@ -22,7 +22,7 @@ WORK: Final = Path("build") / "certify"
 PATIENCE: Final = "2"
 """A virtual machine of Java takes seconds to start."""
 OPTIONS: Final = (
-    *("--input", "input:2", "--seed", "1", "--feed", "40", "--timeout", "30"),
+    *("--seed", "1", "--feed", "40", "--timeout", "30"),
     *("--jobs", os.environ.get("JOBS", "2")),
 )
 
@@ -37,7 +37,8 @@ def certify(name: str) -> bool:
         print(f"keeps its card: {missing}", flush=True)
         return True
     shutil.rmtree(folder, ignore_errors=True)
-    code = lab(["certify", "--name", copier.title, *OPTIONS, "--out", str(folder), "--", *command])
+    more = ("--name", copier.title, "--input", f"input:{copier.partitions}", "--out", str(folder))
+    code = lab(["certify", *more, *OPTIONS, "--", *command])
     if code == COULD_NOT_RUN:
         return False
     lab_clients_page.RESULTS.mkdir(parents=True, exist_ok=True)

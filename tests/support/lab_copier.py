@@ -120,7 +120,9 @@ class Copier:
         self._bug: Final = bug
         self._call_s: Final = PATIENCE_S if bug in _IMPATIENT else CALL_S
         own = uuid.uuid4().hex
-        self._transactional_id: Final = f"copier-{own}" if bug in _OF_ITS_OWN else None if bug == "plain" else "copier-1"
+        self._transactional_id: Final = (
+            f"copier-{own}" if bug in _OF_ITS_OWN else None if bug == "plain" else "copier-1"
+        )
         self._spare: Producer | None = None
         self._records: list[Got] = []
         """Records that are read and in no transaction yet."""

@@ -10,6 +10,8 @@ from typing import Final
 
 from real_clients import franz_go, java, kafkajs
 
+from eosin.runtime.version import VERSION
+
 SOURCES: Final = Path(__file__).resolve().parents[1] / "lab" / "copiers"
 
 
@@ -21,6 +23,8 @@ class LabCopier:
     """The client and its release."""
     command: Callable[[], list[str]]
     """Makes the command, and compiles what it needs. Raises `toolchains.NotHere` for a toolchain that is missing."""
+    partitions: int = 2
+    """Of its input: as many as it reads."""
 
 
 def _python(package: str, name: str) -> LabCopier:
@@ -47,11 +51,14 @@ def _kafkajs() -> list[str]:
 
 COPIERS: Final[Mapping[str, LabCopier]] = {
     "confluent-kafka": _python("confluent-kafka", "confluent"),
+    "kafka-python": _python("kafka-python", "kafka_python"),
+    "aiokafka": _python("aiokafka", "aio"),
     "java-4": _java(java.NEWEST),
     "java-3": _java(java.NEWEST_3),
     "java-2.7": _java(java.NEWEST_2_7),
     "java-2.5": _java(java.OLDEST_HELPED),
     "franz-go": LabCopier(f"franz-go {franz_go.version()}", _franz_go),
     "kafkajs": LabCopier(f"kafkajs {kafkajs.version()}", _kafkajs),
+    "eosin": LabCopier(f"Eosin's own {VERSION}", lambda: [sys.executable, str(SOURCES / "own.py")], partitions=1),
 }
-"""By name, in the order of docs/clients.md."""
+"""By name, in the order of docs/clients.md; Eosin's own client is no member of a group."""

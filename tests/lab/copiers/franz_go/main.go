@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	callTimeout = 5 * time.Second
+	callTimeout = 10 * time.Second
 	pollTimeout = 200 * time.Millisecond
 	pause       = 100 * time.Millisecond
 	stuckAfter  = 15 * time.Second
@@ -59,6 +59,7 @@ func newSession() (*kgo.GroupTransactSession, error) {
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.RequireStableFetchOffsets(),
+		kgo.SessionTimeout(10*time.Second), // a session that is closed while its broker is down cannot leave the group
 		kgo.HeartbeatInterval(200*time.Millisecond),
 		kgo.FetchMaxWait(100*time.Millisecond),
 		kgo.MetadataMinAge(100*time.Millisecond),
