@@ -46,7 +46,8 @@ def run_one(
     snapshot = None
     if scenario is not None and scenario.is_aged:
         snapshot = asyncio.run(aged(plan.transactional_ids))
-    with Broker(topics=topics, seed=seed, snapshot=snapshot, settings=SETTINGS, behaviour=plan.behaviour) as eosin:
+    behaviour = scenario.behaviour if scenario is not None and scenario.behaviour else plan.behaviour
+    with Broker(topics=topics, seed=seed, snapshot=snapshot, settings=SETTINGS, behaviour=behaviour) as eosin:
         app = StagedApp(eosin, plan, folder)
         expectation, excuse = Expectation(), ""
         try:
@@ -72,7 +73,7 @@ def run_one(
         finally:
             app.stop()
         group = plan.group or app.committing_group
-        verdict = plan.judge.judge(eosin, plan.input, plan.outputs, group, reference)
+        verdict = plan.judge.judge(eosin, plan.input, plan.outputs, group, reference, expectation.gone)
         kinds = _kinds(verdict, expectation, is_well=is_well, is_dead=app.is_dead)
         events = eosin.history.events()
         title = FAIL if kinds else NOT_EXERCISED if excuse else PASS

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from eosin.lab.behaviours import EOSIN
+from eosin.lab.behaviours import KAFKA
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import EosinAssertion, LabError
 from eosin.lab.common.limits import WAIT_S, WaitLimit
@@ -36,10 +36,10 @@ class RunPlan(msgspec.Struct, frozen=True):
     """The ones of the reference run."""
     group: str | None = None
     """None until the reference run has shown it."""
+    behaviour: str = KAFKA
+    """The behaviour of the brokers."""
     restarts: int = 5
     timeout_s: float = 60.0
-    behaviour: str = EOSIN
-    """Of the brokers."""
 
 
 class StagedApp:
@@ -132,6 +132,10 @@ class StagedApp:
             if not left_s:
                 return False
         return False
+
+    def goes_on(self, seconds: float) -> None:
+        """Let it do what it does for so long, in real time."""
+        self._pausing.wait(seconds)
 
     def start_another(self) -> None:
         """Start a second instance, as a deployment does that has not ended the first."""

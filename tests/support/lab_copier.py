@@ -1,4 +1,4 @@
-"""The copier that goes through incidents (`eosin lab run`): the same program for each client, right or with a planted bug.
+"""The copier that goes through incidents (`eosin lab run`): one program for each client, right or with a planted bug.
 
     PYTHONPATH=tests/support KAFKA_BOOTSTRAP_SERVERS=... python tests/lab/copiers/confluent.py [BUG]
 

@@ -98,7 +98,12 @@ class AioProducer:
 
     def __init__(self, bootstrap: str, transactional_id: str | None, call_s: float) -> None:
         self._call_s = call_s
-        self._config: dict[str, Any] = {"bootstrap_servers": bootstrap, "request_timeout_ms": 2000, "acks": "all", **FAST}
+        self._config: dict[str, Any] = {
+            "bootstrap_servers": bootstrap,
+            "request_timeout_ms": 2000,
+            "acks": "all",
+            **FAST,
+        }
         self._sent: list[Any] = []
         self.raw: Any = None
         if transactional_id is None:

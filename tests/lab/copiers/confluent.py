@@ -1,7 +1,6 @@
 """The copier on confluent-kafka: `python confluent.py [BUG]` (tests/support/lab_copier.py)."""
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,10 @@ class ConfluentConsumer:
             found = [each for each in self.raw.consume(most, seconds) if not each.error()]
         except KafkaException as error:
             raise failed(error) from error
-        return [Got(each.partition(), each.offset(), each.timestamp()[1], each.key(), each.value()) for each in found]
+        return [
+            Got(each.partition() or 0, each.offset() or 0, each.timestamp()[1], each.key(), each.value())
+            for each in found
+        ]
 
     def commit(self, offsets: Offsets) -> None:
         """Commit outside of any transaction."""
@@ -162,7 +164,7 @@ class Confluent:
         return ConfluentConsumer(self._bootstrap, "read_committed" if reads_committed else "read_uncommitted")
 
 
-def places(offsets: Offsets) -> Sequence[TopicPartition]:
+def places(offsets: Offsets) -> list[TopicPartition]:
     """Offsets as the client takes them."""
     return [TopicPartition("input", partition, offset) for partition, offset in offsets.items()]
 

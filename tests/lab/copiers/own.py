@@ -46,7 +46,7 @@ class OwnConsumer:
     """A reader of the first partition, from the committed offset of the group."""
 
     def __init__(self, bootstrap: str, isolation: IsolationLevel, *, stable: bool) -> None:
-        self._client = Client(bootstrap)
+        self._client = Client(bootstrap, request_timeout_ms=2000)
         self._stable = stable
         self.raw = Consumer(self._client, isolation=isolation)
         self._read: list[Got] = []
@@ -83,7 +83,9 @@ class OwnConsumer:
 
     async def _committed(self) -> int:
         topics = (OffsetFetchRequestTopics("input", partition_indexes=(0,)),)
-        request = OffsetFetchRequest(groups=(OffsetFetchRequestGroup(GROUP, topics=topics),), require_stable=self._stable)
+        request = OffsetFetchRequest(
+            groups=(OffsetFetchRequestGroup(GROUP, topics=topics),), require_stable=self._stable
+        )
 
         async def attempt() -> int:
             response: OffsetFetchResponse = await self._client.call_coordinator(
@@ -103,7 +105,7 @@ class OwnProducer:
 
     def __init__(self, bootstrap: str, transactional_id: str | None, call_s: float) -> None:
         self._call_s = call_s
-        self._client = Client(bootstrap, retry_timeout_ms=int(CALL_S * 1000))
+        self._client = Client(bootstrap, retry_timeout_ms=int(CALL_S * 1000), request_timeout_ms=2000)
         self.raw = Producer(self._client, transactional_id)
         self._unsent: dict[int, list[NewRecord]] = {}
 
