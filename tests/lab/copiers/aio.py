@@ -136,10 +136,10 @@ class AioProducer:
         called(self._call_s, self.raw.send_offsets_to_transaction(wanted, GROUP))
 
     def commit(self) -> None:
-        """Commit."""
+        """Commit, if every record was written: a commit says nothing of those that were refused."""
         self._started()
-        called(self._call_s, self.raw.commit_transaction())
         self.flush()
+        called(self._call_s, self.raw.commit_transaction())
 
     def flush(self) -> None:
         """Wait for what was written."""
