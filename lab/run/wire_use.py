@@ -73,7 +73,10 @@ def conduct_of(events: Iterable[Occurrence], *, starts: int, exits: int) -> str:
     producers = [
         each
         for each in requests
-        if each.api == "InitProducerId" and not each.detail and (each.fate, each.code) == (ANSWERED, "NONE")
+        if each.api == "InitProducerId"
+        and each.transactional_id
+        and not each.detail
+        and (each.fate, each.code) == (ANSWERED, "NONE")
     ]
     if len(producers) > starts:
         return REBUILT

@@ -9,8 +9,8 @@ from eosin.protocol.schemas.fetch import FetchRequest
 JAVA = LinkSeen(2, "127.0.0.1:5", "copier", "apache-kafka-java 4.4.0")
 
 
-def asked(number: int, api: str, version: int, detail: str = "") -> Occurrence:
-    return Occurrence(number, 0, 0, ASKED, number, JAVA, api, version, detail=detail)
+def asked(number: int, api: str, version: int, detail: str = "", transactional_id: str = "copier-1") -> Occurrence:
+    return Occurrence(number, 0, 0, ASKED, number, JAVA, api, version, transactional_id, detail=detail)
 
 
 def test_requests_are_summed_up_by_api_with_their_versions() -> None:
@@ -62,6 +62,11 @@ def test_an_application_that_makes_more_producers_than_it_was_started_has_rebuil
     assert conduct_of([*one, *refused, *another], starts=1, exits=0) == REBUILT
     assert conduct_of([*one, *another], starts=2, exits=0) == WENT_ON
     assert conduct_of([*one, *another], starts=2, exits=1) == EXITED
+
+
+def test_the_identity_of_an_idempotent_producer_is_none_of_a_transactional_one() -> None:
+    idempotent = [asked(3, "InitProducerId", 1, transactional_id=""), *answered(3, "InitProducerId")[1:]]
+    assert conduct_of([*answered(1, "InitProducerId"), *idempotent], starts=1, exits=0) == WENT_ON
 
 
 def test_a_new_epoch_of_the_same_producer_is_an_abort() -> None:
