@@ -31,6 +31,7 @@ def line_of(result: Result) -> str:
     elif result.verdict == FAIL and result.last_lines:
         lines.append(f"{_INDENT}the application said at last:")
         lines += [f"{_INDENT}  | {each}" for each in result.last_lines[-10:]]
+    lines += [f"{_INDENT}with {each}" for each in result.of_clients]
     if result.cure:
         lines.append(f"{_INDENT}cure: {result.cure}")
     return "\n".join(lines)

@@ -38,6 +38,8 @@ class Result(msgspec.Struct, frozen=True):
     clients: tuple[str, ...] = ()
     """The libraries that the application connected with."""
     cure: str = ""
+    of_clients: tuple[str, ...] = ()
+    """The advice for each of those libraries, where they differ."""
     transcript: tuple[str, ...] = ()
     """The last events in the broker."""
     last_lines: tuple[str, ...] = ()

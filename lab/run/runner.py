@@ -13,6 +13,7 @@ from eosin.lab.run.judge import Pair, output_of
 from eosin.lab.run.results import FAIL, NOT_EXERCISED, PASS, REFERENCE, SKIPPED, Result
 from eosin.lab.run.staged_app import RunPlan, StagedApp
 from eosin.lab.run.wire_use import conduct_of, wire_use_of
+from eosin.lab.scenarios.clients import rows_for
 from eosin.lab.scenarios.scenario import Expectation, NotExercised, NotPossible, Scenario
 from eosin.lab.verdict.findings import OPEN, STUCK, Verdict
 from eosin.runtime.clock import SystemClock
@@ -77,6 +78,7 @@ def run_one(
         kinds = _kinds(verdict, expectation, is_well=is_well, is_dead=app.is_dead)
         events = eosin.history.events()
         title = FAIL if kinds else NOT_EXERCISED if excuse else PASS
+        clients = tuple(dict.fromkeys(each.software for each in eosin.history.connections() if each.software))
         result = Result(
             REFERENCE if scenario is None else scenario.name,
             title,
@@ -87,8 +89,9 @@ def run_one(
             expectation.notes,
             app.exits,
             rules,
-            tuple(dict.fromkeys(each.software for each in eosin.history.connections() if each.software)),
+            clients,
             "" if scenario is None or not kinds else scenario.parts.get("Cure", ""),
+            () if scenario is None or not kinds else rows_for(scenario.name, clients),
             tuple(eosin.history.transcript()[-LINES:]) if kinds else (),
             app.last_lines if kinds else (),
             wire_use_of(events),

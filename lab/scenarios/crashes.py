@@ -4,6 +4,7 @@ from contextlib import suppress
 
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import LabError
+from eosin.lab.faults.faces import Rule
 from eosin.lab.scenarios.scenario import App, Expectation, NotExercised
 from eosin.lab.scenarios.steps import DOWN_S, fired, on_end, on_write
 from eosin.runtime.chance import SeededChance
@@ -42,7 +43,7 @@ def power_cut(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
         match = {"topic": app.outputs[0]} if point in ("appended", "durable") else {}
         # A call that the loss of power hits has no answer.
         draft = eosin.faults.on(**match).at(point).optional()
-        with suppress(LabError), draft.crash("power", restart_after_ms=away_ms.pop(point, 0)) as rule:
+        with suppress(LabError), _untold(eosin), draft.crash("power", restart_after_ms=away_ms.pop(point, 0)) as rule:
             app.feed(size)
             app.commits(timeout=1)
             cuts += rule.fired
@@ -56,14 +57,15 @@ def kill_between_markers(eosin: BrokerApi, app: App, seed: int) -> Expectation |
 
     Origin: redpanda#9571 and its family.
 
-    Steps: The broker is killed after the first marker of a transaction, and starts again after more than a second.
+    Steps: The broker is killed after the first marker of a transaction, before it has told the
+    application, and starts again after more than a second.
 
     Healthy: All partitions end alike; it goes on.
 
     Cure: None is needed in an application that retries.
     """
     draft = eosin.faults.on(transactional_id=app.transactional_ids[-1]).at("marker").optional()
-    with draft.crash("kill", restart_after_ms=DOWN_S * _MS) as rule:
+    with _untold(eosin), draft.crash("kill", restart_after_ms=DOWN_S * _MS) as rule:
         app.feed()
         fired(rule, "EndTxn")
     return None
@@ -82,7 +84,7 @@ def kill_after_prepare(eosin: BrokerApi, app: App, seed: int) -> Expectation | N
     Cure: None is needed in an application that commits again when it had no answer.
     """
     draft = eosin.faults.on(transactional_id=app.transactional_ids[-1]).at("prepared").optional()
-    with draft.crash("kill", restart_after_ms=DOWN_S * _MS) as rule:
+    with _untold(eosin), draft.crash("kill", restart_after_ms=DOWN_S * _MS) as rule:
         app.feed()
         fired(rule, "EndTxn")
     return None
@@ -186,3 +188,8 @@ def half_response(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
             each.remove()
         app.catches_up()
     return Expectation(notes=(f"{cut} answers ended early",))
+
+
+def _untold(eosin: BrokerApi) -> Rule:
+    """Hold the answer to a commit, so that nobody knows the outcome when the broker ends."""
+    return on_end(eosin).at("answer").hold()

@@ -1,14 +1,23 @@
 """Incidents with two instances of an application, or with one that has been taken for dead."""
 
 from eosin.lab.broker_api import BrokerApi
-from eosin.lab.history.occurrences import ANSWERED
 from eosin.lab.scenarios.scenario import OWN, App, Expectation, NotExercised, NotPossible
-from eosin.lab.scenarios.steps import asked_since, deadline_passes, fired, now, on_api, on_end, on_write
+from eosin.lab.scenarios.steps import (
+    LASTS_S,
+    another_begins,
+    asked_since,
+    deadline_passes,
+    fired,
+    now,
+    on_api,
+    on_end,
+    on_write,
+)
 
 _TURNS = 4
 _UNSTABLE_S = 3.0
-_STARTS_S = 10.0
-_SLICE_S = 0.1
+_WITH_MEMBER = 3
+"""The version of TxnOffsetCommit that names the member."""
 _NS_PER_S = 1_000_000_000
 _NO_MEMBER = "it is no member of its group: its client, or it itself, assigns partitions without one"
 
@@ -35,7 +44,7 @@ def zombie_after_pause(eosin: BrokerApi, app: App, seed: int) -> Expectation | N
         app.start_another()
         app.catches_up(timeout=10)
         app.resume()
-        app.commits(timeout=1)
+        app.goes_on(LASTS_S)
     app.stop_first()
     return None
 
@@ -58,6 +67,8 @@ def zombie_member(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     with on_api(eosin, "TxnOffsetCommit").hold() as rule:
         app.feed(max(1, app.left // 2))
         fired(rule, "TxnOffsetCommit")
+        if asked_since(eosin, 0, "TxnOffsetCommit")[-1].version < _WITH_MEMBER:
+            raise NotPossible("its client does not say with offsets which member it is (KIP-447)")
         eosin.group(app.group).kick()
         rule.release()
     app.catches_up()
@@ -71,7 +82,7 @@ def zombie_member(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
         app.catches_up()
         app.resume()
         rule.release()
-        app.commits(timeout=1)
+        app.goes_on(LASTS_S)
     app.stop_first()
     late = asked_since(eosin, place, "TxnOffsetCommit")[0]
     return Expectation(notes=(f"late offsets were answered {late.code or 'not at all'}",))
@@ -91,7 +102,7 @@ def two_of_one_id(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     place = now(eosin)
     own = set(app.transactional_ids)
     app.start_another()
-    _another_begins(eosin, app, place)
+    another_begins(eosin, app, place)
     for _ in range(_TURNS):
         app.feed(max(1, app.left // _TURNS))
         app.commits(timeout=2)
@@ -125,7 +136,7 @@ def rebalance_mid_transaction(eosin: BrokerApi, app: App, seed: int) -> Expectat
         app.feed(max(1, app.left // 2))
         fired(rule, "EndTxn")
         app.start_another()
-        _another_begins(eosin, app, place)
+        another_begins(eosin, app, place)
         eosin.group(app.group).kick()
         rule.release()
     app.feed()
@@ -201,13 +212,3 @@ def network_partition(eosin: BrokerApi, app: App, seed: int) -> Expectation | No
 def _check_membership(eosin: BrokerApi, app: App) -> None:
     if not eosin.group(app.group).members:
         raise NotPossible(_NO_MEMBER)
-
-
-def _another_begins(eosin: BrokerApi, app: App, place: int) -> None:
-    """Wait until a second instance has a producer. Raises NotExercised."""
-    waited_s = 0.0
-    while not any(each.fate == ANSWERED for each in asked_since(eosin, place, "InitProducerId")):
-        if waited_s >= _STARTS_S:
-            raise NotExercised("the second instance did not begin to work")
-        app.goes_on(_SLICE_S)
-        waited_s += _SLICE_S

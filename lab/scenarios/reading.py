@@ -9,6 +9,7 @@ _FOREIGN = f"{OWN}-foreign"
 _VALUE = '{"id": "of-an-aborted-transaction"}'
 _WAITS_S = 2.0
 _TAIL_S = 5.0
+_READS_S = 0.5
 
 
 def aborted_data(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
@@ -67,9 +68,9 @@ def hanging_transaction(eosin: BrokerApi, app: App, seed: int) -> Expectation | 
 
     Origin: KIP-890 and redpanda#17827.
 
-    Steps: A foreign producer writes on to the input after it has aborted. A broker as of Kafka 2.5 takes the batch, and
-    holds readers of committed records up until an operator aborts the transaction after two seconds; since KIP-890
-    brokers refuse it.
+    Steps: A foreign producer writes on to the input after it has aborted. A broker as of Kafka 2.5 takes the batch,
+    and holds readers of committed records up until an operator aborts the transaction after two seconds; since
+    KIP-890 brokers refuse it.
 
     Healthy: It waits, and reads on after the operator's abort, without the late record.
 
@@ -115,6 +116,7 @@ def control_tail(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     place = now(eosin)
     app.resume()
     app.catches_up(timeout=_TAIL_S)
+    app.goes_on(_READS_S)
     if not asked_since(eosin, place, "Fetch"):
         raise NotExercised("it read nothing of the tail")
     return None

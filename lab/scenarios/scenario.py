@@ -12,6 +12,7 @@ import msgspec
 
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import LabError
+from eosin.lab.scenarios.clients import EXPECTED
 
 PARTS: Final = ("Origin", "Steps", "Healthy", "Cure")
 """The parts of a docstring, in their order."""
@@ -127,6 +128,7 @@ class Scenario(msgspec.Struct, frozen=True):
     def page(self) -> str:
         """Its documentation, for a terminal."""
         lines = [f"{self.name}: {self.summary}", *(f"\n{head}: {text}" for head, text in self.parts.items())]
+        lines += [f"\nWith {client}: {words}." for client, words in EXPECTED.get(self.name, {}).items()]
         if self.behaviour:
             lines.append(f"\nBroker: behaviour {self.behaviour}, whatever is asked for.")
         lines.append(f"\nTags: {', '.join(self.tags)}" if self.tags else "")

@@ -6,7 +6,7 @@ from typing import Any, Final
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import LabError
 from eosin.lab.faults.faces import FaultDraft, Rule
-from eosin.lab.history.occurrences import SeenRequest
+from eosin.lab.history.occurrences import ANSWERED, SeenRequest
 from eosin.lab.scenarios.scenario import OWN, App, NotExercised
 
 FIRES_S: Final = 5.0
@@ -15,6 +15,8 @@ LASTS_S: Final = 1.5
 """A fault that an application may take for an outcome lasts so long, in real time."""
 DOWN_S: Final = 1.2
 """A broker that has ended comes back after so long, in real time."""
+_STARTS_S: Final = 10.0
+_SLICE_S: Final = 0.1
 WHY: Final = {
     "AddOffsetsToTxn": "offsets are not in its transactions, or its client speaks TV2",
     "AddPartitionsToTxn": "it writes in no transaction, or its client speaks TV2",
@@ -76,6 +78,16 @@ def asked_since(eosin: BrokerApi, place: int, *apis: str, **match: Any) -> list[
         for each in eosin.history.requests(None, api=apis, **match)
         if each.number > place and (each.link is None or each.link.client_id != OWN)
     ]
+
+
+def another_begins(eosin: BrokerApi, app: App, place: int) -> None:
+    """Wait until an instance has got a producer since a place in the history. Raises NotExercised."""
+    waited_s = 0.0
+    while not any(each.fate == ANSWERED for each in asked_since(eosin, place, "InitProducerId")):
+        if waited_s >= _STARTS_S:
+            raise NotExercised("the second instance did not begin to work")
+        app.goes_on(_SLICE_S)
+        waited_s += _SLICE_S
 
 
 def deadline_passes(eosin: BrokerApi, app: App) -> bool:

@@ -2,7 +2,7 @@
 
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.scenarios.scenario import App, Expectation, NotExercised
-from eosin.lab.scenarios.steps import asked_since, fired, now, on_api, on_end, on_write
+from eosin.lab.scenarios.steps import another_begins, asked_since, fired, now, on_api, on_end, on_write
 
 _STARTS = 3
 _SYNC_MS = 2000
@@ -166,7 +166,9 @@ def last_epoch(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
         with on_end(eosin).hold() as rule:
             app.feed(size)
             fired(rule, "EndTxn")
+            place = now(eosin)
             app.restart()
+            another_begins(eosin, app, place)
         app.commits()
     app.feed()
     if not app.catches_up():

@@ -1,9 +1,13 @@
-"""Renders `docs/lab/incidents.md` from the documentation of the scenarios: `make docs`."""
+"""Renders `docs/lab/incidents.md` from the scenarios and the book of their proof: `make docs`."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
+from lab_proof import table
+from proof.books import BOOKS, lines_of
+
 from eosin.lab.scenarios.catalogue import SCENARIOS
+from eosin.lab.scenarios.clients import CLIENTS, EXPECTED
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "lab" / "incidents.md"
 
@@ -15,11 +19,40 @@ judges what it has done ([how to run it](run.md)). `eosin lab scenarios NAME` pr
 
 `make docs` writes this page from the scenarios themselves.
 """
+_EXPECTED = """\
+## With each client
+
+At a broker that behaves like Apache Kafka an application has to do this, as far as [clients](../clients.md) differ; a
+report quotes the row of the client that it saw.
+"""
+_PROVED = """\
+## Proved
+
+`make proof-lab` takes a copier of each client through every incident: a right one, and one with the mistake that the
+incident is for (`tests/support/lab_copier.py` has them by name). In the table stand the ends of both: of the right one
+`pass`, of the other one the failure. Last run: {date} with {clients}.
+"""
 
 
 def page() -> str:
     """The page as it should be."""
-    return "\n".join([_INTRODUCTION, *_sections()])
+    return "\n".join([_INTRODUCTION, *_sections(), _EXPECTED, *_expected(), *_proved()]) + "\n"
+
+
+def _expected() -> Iterable[str]:
+    yield "| incident | " + " | ".join(CLIENTS) + " |"
+    yield "|---" * (len(CLIENTS) + 1) + "|"
+    for name, row in EXPECTED.items():
+        yield f"| `{name}` | " + " | ".join(row[each] for each in CLIENTS) + " |"
+
+
+def _proved() -> Iterable[str]:
+    """The table of the last run of full size, if there was one."""
+    line = next((each for each in reversed(lines_of(BOOKS / "lab.json")) if not each["arguments"]), None)
+    if line is not None:
+        clients = ", ".join(f"{name} {number}" for name, number in line["clients"].items())
+        yield "\n" + _PROVED.format(date=line["date"], clients=f"{clients} and Eosin's own")
+        yield from table(line)
 
 
 def _sections() -> Iterable[str]:

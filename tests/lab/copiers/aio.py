@@ -136,7 +136,7 @@ class AioProducer:
         called(self._call_s, self.raw.send_offsets_to_transaction(wanted, GROUP))
 
     def commit(self) -> None:
-        """Commit, if every record was written: a commit says nothing of those that were refused."""
+        """Commit what was written: it would commit the rest of a transaction whose batch has failed."""
         self._started()
         self.flush()
         called(self._call_s, self.raw.commit_transaction())

@@ -84,7 +84,14 @@ def test_the_exit_code_tells_the_worst(reference: str, verdicts: list[str], code
 
 def test_a_failure_is_told_with_its_evidence_its_exits_and_its_cure() -> None:
     text = line_of(
-        result(FAIL, kinds=("lost",), evidence="lost: 1 record", cure="Commit once.", exits=(Exit(3, ("oh",)),))
+        result(
+            FAIL,
+            kinds=("lost",),
+            evidence="lost: 1 record",
+            cure="Commit once.",
+            of_clients=("librdkafka: abort",),
+            exits=(Exit(3, ("oh",)),),
+        )
     )
     assert text.splitlines() == [
         "lost-commit-answer         FAIL lost (1.2 s, seed 7)",
@@ -92,6 +99,7 @@ def test_a_failure_is_told_with_its_evidence_its_exits_and_its_cure() -> None:
         "    the application exited once; the last time it",
         "    exited with 3",
         "      | oh",
+        "    with librdkafka: abort",
         "    cure: Commit once.",
     ]
     assert "ended by SIGKILL" in str(Exit(-9, ()))

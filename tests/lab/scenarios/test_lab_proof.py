@@ -1,0 +1,46 @@
+"""The long proof of the incidents: which runs are left, and what it says of those that are done."""
+
+from typing import Any
+
+from lab_copier import BUGS
+from lab_proof import is_as_it_should, left, summary, table
+
+from eosin.lab.scenarios.catalogue import SCENARIOS, chosen
+
+
+def line(scenario: str, bug: str, ended: str) -> dict[str, Any]:
+    return {"client": "own", "scenario": scenario, "bug": bug, "ended": ended, "seconds": 1.5}
+
+
+def test_every_scenario_names_a_bug_that_the_copiers_have() -> None:
+    assert {each.planted for each in SCENARIOS} == set(BUGS)
+
+
+def test_the_proof_goes_on_where_it_stopped() -> None:
+    scenarios = chosen("lost-commit-answer,lost-commit-request")
+    done = [line("lost-commit-answer", "", "PASS")]
+    runs = [(client, bug, [each.name for each in piece]) for client, bug, piece in left(["own"], scenarios, done)]
+    assert runs == [
+        ("own", "", ["lost-commit-request"]),
+        ("own", "redoes", ["lost-commit-answer"]),
+        ("own", "taken-for-done", ["lost-commit-request"]),
+    ]
+
+
+def test_a_planted_bug_has_to_fail_and_a_right_copier_to_pass() -> None:
+    assert is_as_it_should(line("idle-week", "", "PASS"))
+    assert is_as_it_should(line("idle-week", "swallows", "FAIL stuck"))
+    assert not is_as_it_should(line("idle-week", "swallows", "NOT EXERCISED"))
+    assert not is_as_it_should(line("idle-week", "", "SKIPPED"))
+
+
+def test_the_table_has_both_ends_of_each_client() -> None:
+    done = [line("idle-week", "", "PASS"), line("idle-week", "swallows", "FAIL lost, stuck")]
+    found = summary([*done, line("throttled", "", "FAIL died")])
+    assert (found["runs"], found["wrong"]) == (3, ["own throttled right: FAIL died"])
+    assert list(table(found)) == [
+        "| incident | planted bug | eosin |",
+        "|---|---|---|",
+        "| `idle-week` | `swallows` | pass / lost, stuck |",
+        "| `throttled` | `taken-for-done` | died / - |",
+    ]
