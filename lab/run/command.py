@@ -34,6 +34,8 @@ from eosin.runtime.version import VERSION
 
 COMMAND: Final = "lab"
 CERTIFY: Final = "certify"
+CARD: Final = "scorecard"
+"""The name of its files."""
 OK: Final = 0
 _LARGEST_SEED: Final = 2**31
 
@@ -97,6 +99,23 @@ def parser() -> Parser:
     run.add_argument("--timeout", type=float, metavar="SECONDS", default=60.0, help="time to heal (60)")
     run.add_argument("--out", metavar="DIR", help="write report.json, report.txt and what the application said here")
     run.add_argument("--jobs", type=int, metavar="N", default=1, help="scenarios at a time (1)")
+    certify = _certify_parser(actions, run)
+    catalogue = actions.add_parser(
+        "scenarios",
+        help="print the catalogue, or one of it",
+        description="Print the catalogue of scenarios, or all about one of them.",
+        examples=["eosin lab scenarios", "eosin lab scenarios lost-commit-answer"],
+    )
+    catalogue.add_argument("name", nargs="?", metavar="NAME", help="print all about this one")
+    for each in (run, certify, catalogue):
+        each.add_argument(
+            "--scenario-file", metavar="FILE.py", help="add the functions of (eosin, app, seed) of a file"
+        )
+    return options
+
+
+def _certify_parser(actions: "argparse._SubParsersAction[Parser]", run: Parser) -> Parser:
+    """The options of `certify`: those of `run`, and its own."""
     certify = actions.add_parser(
         CERTIFY,
         help="make a scorecard of a client or an application",
@@ -120,18 +139,7 @@ def parser() -> Parser:
     certify.add_argument(
         "--name", metavar="NAME", default="", help="the title of the card (what the client says it is)"
     )
-    catalogue = actions.add_parser(
-        "scenarios",
-        help="print the catalogue, or one of it",
-        description="Print the catalogue of scenarios, or all about one of them.",
-        examples=["eosin lab scenarios", "eosin lab scenarios lost-commit-answer"],
-    )
-    catalogue.add_argument("name", nargs="?", metavar="NAME", help="print all about this one")
-    for each in (run, certify, catalogue):
-        each.add_argument(
-            "--scenario-file", metavar="FILE.py", help="add the functions of (eosin, app, seed) of a file"
-        )
-    return options
+    return certify
 
 
 def catalogue_text(known: Sequence[Scenario], name: str | None = None) -> str:
@@ -179,9 +187,9 @@ def _certify(plan: RunPlan, scenarios: Sequence[Scenario], seed: int, asked: arg
         for behaviour, report in reports.items():
             save(report, folder / behaviour)
         written = msgspec.json.format(msgspec.json.encode(card), indent=1)
-        (folder / "scorecard.json").write_bytes(written + b"\n")
-        (folder / "scorecard.md").write_text(page_of(card))
-        print(f"the scorecard is {folder / 'scorecard.md'}, and scorecard.json beside it")
+        (folder / f"{CARD}.json").write_bytes(written + b"\n")
+        (folder / f"{CARD}.md").write_text(page_of(card))
+        print(f"the scorecard is {folder / CARD}.md, and {CARD}.json beside it")
     return card.exit_code
 
 

@@ -62,7 +62,7 @@ class Supervised:
         self._most: Final = restarts
         self.exits: Final[list[Exit]] = []
         self.starts = 0
-        """How often it was started."""
+        """The number of its starts."""
         self._process: subprocess.Popen[bytes] | None = None
         self._killed: subprocess.Popen[bytes] | None = None
         self._changing: Final = threading.Condition()

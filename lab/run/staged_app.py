@@ -188,7 +188,7 @@ class StagedApp:
 
     @property
     def starts(self) -> int:
-        """How often an instance was started, by whomever."""
+        """The number of starts of all instances, by whomever."""
         return sum(each.starts for each in (*self._ended, *self._running))
 
     @property

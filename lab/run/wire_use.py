@@ -21,7 +21,7 @@ same process, or in another process."""
 
 
 class WireUse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the clients of an application sent."""
+    """The requests of the clients of an application, summed up."""
 
     clients: tuple[str, ...] = ()
     """Libraries and their versions, as they say of themselves (KIP-511)."""
