@@ -12,6 +12,7 @@ from eosin.lab.ready_made import aged
 from eosin.lab.run.judge import Pair, output_of
 from eosin.lab.run.results import FAIL, NOT_EXERCISED, PASS, REFERENCE, SKIPPED, Result
 from eosin.lab.run.staged_app import RunPlan, StagedApp
+from eosin.lab.run.wire_use import conduct_of, wire_use_of
 from eosin.lab.scenarios.clients import rows_for
 from eosin.lab.scenarios.scenario import Expectation, NotExercised, NotPossible, Scenario
 from eosin.lab.verdict.findings import OPEN, STUCK, Verdict
@@ -75,6 +76,7 @@ def run_one(
         group = plan.group or app.committing_group
         verdict = plan.judge.judge(eosin, plan.input, plan.outputs, group, reference, expectation.gone)
         kinds = _kinds(verdict, expectation, is_well=is_well, is_dead=app.is_dead)
+        events = eosin.history.events()
         title = FAIL if kinds else NOT_EXERCISED if excuse else PASS
         clients = tuple(dict.fromkeys(each.software for each in eosin.history.connections() if each.software))
         result = Result(
@@ -92,6 +94,8 @@ def run_one(
             () if scenario is None or not kinds else rows_for(scenario.name, clients),
             tuple(eosin.history.transcript()[-LINES:]) if kinds else (),
             app.last_lines if kinds else (),
+            wire_use_of(events),
+            conduct_of(events, starts=app.starts, exits=len(app.exits)),
         )
         return RunOutcome(result, output_of(eosin, plan.outputs), group, _ids(app))
 

@@ -187,6 +187,11 @@ class StagedApp:
         return tuple(one for each in (*self._ended, *self._running) for one in each.exits)
 
     @property
+    def starts(self) -> int:
+        """The number of starts of all instances, by whomever."""
+        return sum(each.starts for each in (*self._ended, *self._running))
+
+    @property
     def last_lines(self) -> tuple[str, ...]:
         """The last lines of all instances."""
         return tuple(line for each in (*self._ended, *self._running) for line in each.last_lines())

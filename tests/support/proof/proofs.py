@@ -76,6 +76,7 @@ PROOFS: Final[Mapping[str, Proof]] = {
         "every incident of the lab with four clients: right copiers pass, planted bugs are found",
         (_PYTHON, f"{_SUPPORT}/lab_proof.py", "--state", "{state}"),
     ),
+    "lab-clients": _tests("copiers of every client through incidents of the lab", "tests/lab/run"),
     "misfortunes": _tests("kills, full disks, lost files, pauses and few descriptors at length", "tests/crash"),
     "model": _package("every order of two producers' requests, crashes and delays", "model_checker"),
     "model-replication": _package("every order of what happens to replicas", "model_checker.replication"),
