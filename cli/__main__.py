@@ -23,7 +23,7 @@ _GROUPS: Final = {
     "run": {
         "serve": "run a broker",
         "testing": "run a throwaway broker for tests in any language",
-        "lab": "break a broker on purpose: by HTTP, or under an application (run, scenarios)",
+        "lab": "break a broker on purpose: by HTTP, or under an application (run, certify, scenarios)",
         "console": "show any cluster in a browser; --demo: a throwaway broker",
         "health": "tell by the exit code whether a broker answers",
         "format": "make an empty directory that of a broker of a quorum",
@@ -100,6 +100,7 @@ _MEANT: Final = {
     "why": "explain",
     "lag": "groups describe",
     "offsets": "groups describe",
+    "certify": "lab certify",
     "-c": "consume",
     "-p": "produce",
     "-l": "cluster describe",

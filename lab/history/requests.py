@@ -21,6 +21,18 @@ from eosin.protocol.types import Message
 MOST_ITEMS: Final = 100
 MOST_PARTITIONS: Final = 20
 
+READ_COMMITTED: Final = "read_committed"
+READ_UNCOMMITTED: Final = "read_uncommitted"
+IN_A_SESSION: Final = "in a session"
+_COMMITTED: Final = 1
+_WAYS: Final = {
+    (False, False): READ_UNCOMMITTED,
+    (False, True): f"{READ_UNCOMMITTED} {IN_A_SESSION}",
+    (True, False): READ_COMMITTED,
+    (True, True): f"{READ_COMMITTED} {IN_A_SESSION}",
+}
+"""The further words about a fetch, made once, since fetches are many."""
+
 RawPartition = tuple[Any, int]
 """A topic by name, or by id where a request has no name."""
 
@@ -52,7 +64,8 @@ def _produce(request: Any) -> RequestFacts:
 
 
 def _fetch(request: Any) -> RequestFacts:
-    return None, None, _partitions(request.topics, "partitions", "partition"), ""
+    way = _WAYS[request.isolation_level == _COMMITTED, request.session_epoch >= 0]
+    return None, None, _partitions(request.topics, "partitions", "partition"), way
 
 
 def _end_txn(request: Any) -> RequestFacts:

@@ -1,6 +1,7 @@
-"""`eosin lab`: `run` takes an application through incidents, `scenarios` prints the catalogue of them.
+"""`eosin lab`: `run` takes an application through incidents, `certify` makes a scorecard of it, `scenarios` prints the
+catalogue of them.
 
-Exit codes of `run`: 0 all pass, 1 a scenario failed, 2 it could not run, 3 some were not exercised.
+Exit codes of `run` and `certify`: 0 all pass, 1 a scenario failed, 2 it could not run, 3 some were not exercised.
 """
 
 import argparse
@@ -9,24 +10,30 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from eosin.cli.common.arguments import Parser, fail
-from eosin.lab.common.errors import LabError
+from eosin.lab.behaviours import BEHAVIOURS, EOSIN, KAFKA
+from eosin.lab.common.errors import LabError, unknown
 from eosin.lab.run.feed import FEED, feed_in, made_feed
 from eosin.lab.run.judge import Judge, id_named
 from eosin.lab.run.report import line_of, save, summary_of
 from eosin.lab.run.results import PASS, Report, Result
 from eosin.lab.run.runner import RunOutcome, run_one
+from eosin.lab.run.scorecard import page_of, scorecard_of, text_of
 from eosin.lab.run.staged_app import RunPlan
 from eosin.lab.scenarios.catalogue import SCENARIOS, chosen, scenarios_in
 from eosin.lab.scenarios.scenario import Scenario
 from eosin.runtime.chance import SystemChance
+from eosin.runtime.clock import SystemClock
+from eosin.runtime.version import VERSION
 
 COMMAND: Final = "lab"
+CERTIFY: Final = "certify"
 OK: Final = 0
 _LARGEST_SEED: Final = 2**31
 
@@ -90,6 +97,29 @@ def parser() -> Parser:
     run.add_argument("--timeout", type=float, metavar="SECONDS", default=60.0, help="time to heal (60)")
     run.add_argument("--out", metavar="DIR", help="write report.json, report.txt and what the application said here")
     run.add_argument("--jobs", type=int, metavar="N", default=1, help="scenarios at a time (1)")
+    certify = actions.add_parser(
+        CERTIFY,
+        help="make a scorecard of a client or an application",
+        description="Make a scorecard of a client or an application: all scenarios, at brokers that behave like Apache"
+        " Kafka and like Eosin; what passed, failed or was not exercised, what that means, and what the application"
+        " used of the protocol.",
+        usage="eosin lab certify [OPTION...] -- COMMAND...",
+        examples=[
+            "eosin lab certify --input orders:3 --output invoices --out scorecard -- python my_app.py",
+            "eosin lab certify --behaviour kafka-3.9 --scenario tag:commit -- java -jar app.jar {bootstrap}",
+        ],
+        parents=[run],
+        add_help=False,
+    )
+    certify.add_argument(
+        "--behaviour",
+        metavar="NAME,...",
+        default=f"{KAFKA},{EOSIN}",
+        help=f"behave like these brokers: {', '.join(BEHAVIOURS)} ({KAFKA},{EOSIN})",
+    )
+    certify.add_argument(
+        "--name", metavar="NAME", default="", help="the title of the card (what the client says it is)"
+    )
     catalogue = actions.add_parser(
         "scenarios",
         help="print the catalogue, or one of it",
@@ -97,7 +127,7 @@ def parser() -> Parser:
         examples=["eosin lab scenarios", "eosin lab scenarios lost-commit-answer"],
     )
     catalogue.add_argument("name", nargs="?", metavar="NAME", help="print all about this one")
-    for each in (run, catalogue):
+    for each in (run, certify, catalogue):
         each.add_argument(
             "--scenario-file", metavar="FILE.py", help="add the functions of (eosin, app, seed) of a file"
         )
@@ -121,6 +151,8 @@ def _run(asked: argparse.Namespace, known: Sequence[Scenario], application: Sequ
         folder = Path(asked.out or scratch)
         logging.disable(logging.CRITICAL)  # the broker complains of what is done to it on purpose
         try:
+            if asked.action == CERTIFY:
+                return _certify(plan, scenarios, seed, asked, folder)
             report = _all_runs(plan, scenarios, seed, asked, folder)
             print(summary_of(report))
             if asked.out:
@@ -131,6 +163,37 @@ def _run(asked: argparse.Namespace, known: Sequence[Scenario], application: Sequ
         finally:
             logging.disable(logging.NOTSET)
     return report.exit_code
+
+
+def _certify(plan: RunPlan, scenarios: Sequence[Scenario], seed: int, asked: argparse.Namespace, folder: Path) -> int:
+    """Take the application through the scenarios at each behaviour. Raises LabError, OSError."""
+    reports: dict[str, Report] = {}
+    for behaviour in _behaviours(asked.behaviour):
+        print(f"with {behaviour}:", flush=True)
+        of_one = msgspec.structs.replace(plan, behaviour=behaviour)
+        reports[behaviour] = _all_runs(of_one, scenarios, seed, asked, folder / behaviour)
+    date = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC).date().isoformat()
+    card = scorecard_of(reports, scenarios, name=asked.name, date=date, eosin=VERSION, seed=seed)
+    print(f"\n{text_of(card)}")
+    if asked.out:
+        for behaviour, report in reports.items():
+            save(report, folder / behaviour)
+        written = msgspec.json.format(msgspec.json.encode(card), indent=1)
+        (folder / "scorecard.json").write_bytes(written + b"\n")
+        (folder / "scorecard.md").write_text(page_of(card))
+        print(f"the scorecard is {folder / 'scorecard.md'}, and scorecard.json beside it")
+    return card.exit_code
+
+
+def _behaviours(text: str) -> list[str]:
+    """The behaviours of `--behaviour`. Raises LabError."""
+    names = list(dict.fromkeys(filter(None, text.split(","))))
+    for each in names:
+        if each not in BEHAVIOURS:
+            raise unknown("behaviour", each, BEHAVIOURS)
+    if not names:
+        raise LabError(f"--behaviour names brokers with commas between: {', '.join(BEHAVIOURS)}")
+    return names
 
 
 def _all_runs(

@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from eosin.lab.run.process import Exit
+from eosin.lab.run.wire_use import WireUse
 
 PASS: Final = "PASS"
 FAIL: Final = "FAIL"
@@ -41,6 +42,7 @@ class Result(msgspec.Struct, frozen=True):
     """The last events in the broker."""
     last_lines: tuple[str, ...] = ()
     """The last words of the application."""
+    use: WireUse = WireUse()
 
     @property
     def title(self) -> str:

@@ -12,6 +12,7 @@ from eosin.lab.ready_made import aged
 from eosin.lab.run.judge import Pair, output_of
 from eosin.lab.run.results import FAIL, NOT_EXERCISED, PASS, REFERENCE, SKIPPED, Result
 from eosin.lab.run.staged_app import RunPlan, StagedApp
+from eosin.lab.run.wire_use import wire_use_of
 from eosin.lab.scenarios.scenario import Expectation, NotExercised, NotPossible, Scenario
 from eosin.lab.verdict.findings import OPEN, STUCK, Verdict
 from eosin.runtime.clock import SystemClock
@@ -45,7 +46,7 @@ def run_one(
     snapshot = None
     if scenario is not None and scenario.is_aged:
         snapshot = asyncio.run(aged(plan.transactional_ids))
-    with Broker(topics=topics, seed=seed, snapshot=snapshot, settings=SETTINGS) as eosin:
+    with Broker(topics=topics, seed=seed, snapshot=snapshot, settings=SETTINGS, behaviour=plan.behaviour) as eosin:
         app = StagedApp(eosin, plan, folder)
         expectation, excuse = Expectation(), ""
         try:
@@ -88,6 +89,7 @@ def run_one(
             "" if scenario is None or not kinds else scenario.parts.get("Cure", ""),
             tuple(eosin.history.transcript()[-LINES:]) if kinds else (),
             app.last_lines if kinds else (),
+            wire_use_of(eosin.history.events()),
         )
         return RunOutcome(result, output_of(eosin, plan.outputs), group, _ids(app))
 

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from eosin.lab.behaviours import EOSIN
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import EosinAssertion, LabError
 from eosin.lab.common.limits import WAIT_S, WaitLimit
@@ -37,6 +38,8 @@ class RunPlan(msgspec.Struct, frozen=True):
     """None until the reference run has shown it."""
     restarts: int = 5
     timeout_s: float = 60.0
+    behaviour: str = EOSIN
+    """Of the brokers."""
 
 
 class StagedApp:
