@@ -43,6 +43,10 @@ class Result(msgspec.Struct, frozen=True):
     last_lines: tuple[str, ...] = ()
     """The last words of the application."""
     use: WireUse = WireUse()
+    behaviour: str = ""
+    """Of the broker, where it is not that of the first runs."""
+    fences_per_minute: float = 0.0
+    """Answers that told a producer that another one has its id, by the length of the run."""
 
     @property
     def title(self) -> str:

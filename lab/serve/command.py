@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from eosin.observe.http.host import HttpHost
 
 COMMAND: Final = "lab"
-OTHERS: Final[dict[str, str]] = dict.fromkeys(("run", "certify", "scenarios"), "eosin.lab.run.command")
+OTHERS: Final[dict[str, str]] = {
+    **dict.fromkeys(("run", "certify", "scenarios"), "eosin.lab.run.command"),
+    "replay": "eosin.lab.run.replay_command",
+}
 """Commands that follow `eosin lab`, by the module that has their `main`."""
 OK: Final = 0
 TOKEN: Final = "EOSIN_LAB_TOKEN"  # the variable's name
@@ -67,7 +70,8 @@ def parser() -> Parser:
         prog="eosin lab",
         description="Run a broker for tests in any language, with scripted faults, a clock that jumps, crashes and a"
         " history, by HTTP (docs/lab.md). `eosin lab run` takes an application through incidents, and judges it;"
-        " `eosin lab certify` makes a scorecard of it; `eosin lab scenarios` lists them.",
+        " `eosin lab replay` repeats"
+        " a run; `eosin lab certify` makes a scorecard of it; `eosin lab scenarios` lists them.",
         examples=[
             "eosin lab --topics orders:3",
             "eosin lab run -- python my_app.py",
