@@ -302,11 +302,11 @@ def _plan(asked: argparse.Namespace, application: Sequence[str]) -> RunPlan:
         id_text=asked.id,
         is_reader=is_reader,
         port=asked.port if is_attached else 0,
-        attach=_wait_for_enter if is_attached else None,
+        attach=wait_for_enter if is_attached else None,
     )
 
 
-def _wait_for_enter(bootstrap: str, run: str) -> None:
+def wait_for_enter(bootstrap: str, run: str) -> None:
     """Wait until somebody has started the application. Raises LabError at the end of standard input."""
     print(f"{run}: the broker is {bootstrap}; start the application, or start it again, and press Enter", flush=True)
     if not sys.stdin.readline():

@@ -6,6 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import msgspec
+
 from eosin.lab.broker import Broker
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import LabError
@@ -17,7 +19,7 @@ from eosin.lab.run.results import FAIL, NOT_EXERCISED, PASS, REFERENCE, SKIPPED,
 from eosin.lab.run.staged_app import AttachedApp, RunPlan, StagedApp
 from eosin.lab.run.wire_use import wire_use_of
 from eosin.lab.scenarios.scenario import Expectation, NotExercised, NotPossible, Scenario
-from eosin.lab.verdict.findings import OPEN, STUCK, Verdict
+from eosin.lab.verdict.findings import LOST, OPEN, STUCK, Verdict
 from eosin.runtime.clock import SystemClock
 
 DIED: Final = "died"
@@ -96,6 +98,8 @@ def run_at(
         verdict = judge_reader(eosin, plan.input, group, app.said)
     else:
         verdict = plan.judge.judge(eosin, plan.input, plan.outputs, group, reference)
+    if group is None and not is_well:  # nobody has said what it has read
+        verdict = msgspec.structs.replace(verdict, findings=tuple(e for e in verdict.findings if e.kind != LOST))
     kinds = _kinds(verdict, expectation, is_well=is_well, is_dead=app.is_dead)
     title = FAIL if kinds else NOT_EXERCISED if excuse else PASS
     seconds = (clock.elapsed_ms() - began_ms) / 1000

@@ -1,4 +1,4 @@
-"""A consumer alone, as an application is written: `python reader.py [uncommitted]`. It says each value that it reads."""
+"""A consumer alone, as an application is written: `reader.py [uncommitted]`. It says the values that it reads."""
 
 import os
 import signal
