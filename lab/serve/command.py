@@ -41,6 +41,8 @@ OK: Final = 0
 TOKEN: Final = "EOSIN_LAB_TOKEN"  # the variable's name
 ALLOWED_HOSTS: Final = "EOSIN_HTTP_ALLOWED_HOSTS"
 CONTROL: Final = "127.0.0.1:9644"
+ADVERTISED: Final = "advertised.listeners"
+EVERY_ADDRESS: Final = frozenset({"0.0.0.0", "[::]"})
 _STDIN: Final = 0
 
 
@@ -51,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
         return run(arguments)
     chosen = parser().parse_args(arguments)
     try:
-        options = options_in(chosen)
+        options = lab_options(chosen)
         control = _control_socket(chosen.control)
     except LabError as refused:
         return fail(COMMAND, str(refused))
@@ -102,6 +104,16 @@ def parser() -> Parser:
         "--until-stdin-ends", action="store_true", help="end with the program at the other end of standard input"
     )
     return options
+
+
+def lab_options(chosen: argparse.Namespace) -> BrokerOptions:
+    """The options of the broker that were chosen. Raises LabError."""
+    host, _, port = chosen.listen.rpartition(":")
+    is_told = any(each.startswith(f"{ADVERTISED}=") for each in chosen.set)
+    if chosen.advertise_later and host in EVERY_ADDRESS and not is_told:
+        # Nobody is told this one: who comes before the PUT waits.
+        chosen.set = [*chosen.set, f"{ADVERTISED}=PLAINTEXT://localhost:{port}"]
+    return options_in(chosen)
 
 
 def _control_socket(text: str) -> socket.socket:
