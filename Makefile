@@ -37,7 +37,7 @@ RUN_WITH = $(if $(filter-out 0,$(or $(COMPILED),$(IS_BUILT))),env PYTHONPATH=$(C
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bytecode compiled wheels dist sbom lock audit run check format lint imports types test gate quick impacted cluster-clients cluster-crash bench fuzz crash soak hostile proofs release codec-fuzz simulate simulate-cluster hunt model model-replication docs console-pictures transcripts docker-test clean conformance conformance-kafka conformance-page
+.PHONY: help setup bytecode compiled wheels dist sbom lock audit run check format lint imports types test gate quick impacted cluster-clients cluster-crash bench fuzz crash soak hostile proofs release codec-fuzz simulate simulate-cluster hunt model model-replication docs console-pictures certify-clients transcripts docker-test clean conformance conformance-kafka conformance-page
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -216,10 +216,15 @@ conformance-kafka: setup bytecode  ## the same of Apache Kafka, from its publish
 conformance-page: setup  ## write docs/conformance.md from tests/conformance/results
 	@PYTHONPATH=tests/support:tests $(BIN)/python -m conformance --page
 
+# Copiers of the toolchains at hand; a client without one keeps its card. JOBS is the number of scenarios at a time.
+certify-clients: setup bytecode  ## take a copier of each client through all scenarios of the lab, and write docs/lab/clients.md (CLIENTS="kafkajs franz-go")
+	PYTHONPATH=tests/support $(BIN)/python tests/support/certify_clients.py $(CLIENTS)
+
 docs: setup  ## write the pages that come from the code
 	PYTHONPATH=tests/support $(BIN)/python tests/support/configuration_page.py
 	PYTHONPATH=tests/support $(BIN)/python tests/support/rights_page.py
 	PYTHONPATH=tests/support $(BIN)/python tests/support/incidents_page.py
+	PYTHONPATH=tests/support $(BIN)/python tests/support/lab_clients_page.py
 
 console-pictures: setup  ## draw the pictures of docs/console.md (needs Chromium)
 	mkdir -p docs/images

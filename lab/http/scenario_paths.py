@@ -61,6 +61,9 @@ async def run(lab: Lab, scenario: str, body: ScenarioRun) -> Result:
     if found is not None and found.is_aged:
         why = "its transactional ids begin at nearly the last epoch, which `eosin lab run --attach` has"
         return Result(found.name, SKIPPED, body.seed, 0.0, evidence=why)
+    if found is not None and found.behaviour not in ("", plan.behaviour):
+        why = f"it needs a broker with --behaviour {found.behaviour}"
+        return Result(found.name, SKIPPED, body.seed, 0.0, evidence=why)
     if lab.is_in_scenario:
         raise RefusedError("a scenario is being run already: one follows the other")
     lab.is_in_scenario = True

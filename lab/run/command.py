@@ -298,7 +298,7 @@ def _plan(asked: argparse.Namespace, application: Sequence[str]) -> RunPlan:
         group=asked.group,
         restarts=asked.restarts,
         timeout_s=asked.timeout,
-        behaviour=getattr(asked, "behaviour", EOSIN) if asked.action == RUN else EOSIN,
+        behaviour=asked.behaviour if asked.action == RUN else KAFKA,
         id_text=asked.id,
         is_reader=is_reader,
         port=asked.port if is_attached else 0,

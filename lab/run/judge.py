@@ -3,6 +3,7 @@
 import json
 import shlex
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -37,12 +38,15 @@ class Judge:
         outputs: Sequence[str],
         group: str | None,
         reference: Sequence[Pair] | None,
+        gone: Sequence[Pair] = (),
     ) -> Verdict:
-        """The verdict; `reference` is the output of the run without faults, None if this is that run. Raises
-        LabError."""
+        """The verdict; `reference` is the output of the run without faults, None if this is that run; `gone` is what of
+        it has been deleted since. Raises LabError."""
         facts = eosin.call(VerdictOperations.exactly_once_facts, [input], list(outputs), group)
         if reference is None and self.way != IDS:
             reference = output_of(eosin, outputs)
+        if reference is not None and gone:
+            reference = list((Counter(reference) - Counter(gone)).elements())
         if self.way == IDS:
             return exactly_once(facts, Criteria(by=IDS, id_of=self._id_of, ordered=False))
         by = LAST_VALUE if self.way == LAST_VALUE else MULTISET

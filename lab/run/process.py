@@ -61,6 +61,8 @@ class Supervised:
         self._log: Final = log
         self._most: Final = restarts
         self.exits: Final[list[Exit]] = []
+        self.starts = 0
+        """How often it was started."""
         self._process: subprocess.Popen[bytes] | None = None
         self._killed: subprocess.Popen[bytes] | None = None
         self._changing: Final = threading.Condition()
@@ -132,6 +134,7 @@ class Supervised:
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
+                self.starts += 1
             except OSError as error:
                 raise LabError(f"cannot run {self._command[0]}: {error.strerror}") from None
 

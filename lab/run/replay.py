@@ -15,6 +15,7 @@ from eosin.lab.common.errors import LabError
 from eosin.lab.common.limits import WaitLimit
 from eosin.lab.faults.operations import FaultOperations
 from eosin.lab.operations import Operations
+from eosin.lab.run.judge import Pair
 from eosin.lab.run.recording import APP, RecordedRun, Step
 from eosin.lab.scenarios.scenario import App, Expectation, Scenario
 from eosin.lab.scenarios.steps import FIRES_S
@@ -47,6 +48,7 @@ def shrunk(run: RecordedRun, fails: Callable[[Scenario, str], bool]) -> tuple[st
 
 def _stage(run: RecordedRun, without: frozenset[str], eosin: BrokerApi, app: App, seed: int) -> Expectation:
     departures: list[str] = []
+    gone: list[Pair] = []
     for each in run.steps:
         if each.to == APP:
             _done_by(app, each)
@@ -54,11 +56,13 @@ def _stage(run: RecordedRun, without: frozenset[str], eosin: BrokerApi, app: App
         if each.does in _ABOUT_RULES and _rule_of(each) in without:
             continue
         try:
+            if each.does == "delete_topic" and each.args[0] in run.header.outputs:
+                gone += [(one.key, one.value) for one in eosin.topic(each.args[0]).records()]
             _repeat(run, eosin, each, departures)
         except LabError as refused:
             departures.append(f"{each.does}: {refused}")
     notes = tuple(f"it departs from the record: {each}" for each in dict.fromkeys(departures))
-    return Expectation(run.judged.forgiven, notes)
+    return Expectation(run.judged.forgiven, notes, tuple(gone))
 
 
 def _done_by(app: App, step: Step) -> None:

@@ -43,6 +43,8 @@ class Result(msgspec.Struct, frozen=True):
     last_lines: tuple[str, ...] = ()
     """The last words of the application."""
     use: WireUse = WireUse()
+    conduct: str = ""
+    """One of `wire_use.CONDUCTS`: the way in which the application went through it."""
     behaviour: str = ""
     """Of the broker, where it is not that of the first runs."""
     fences_per_minute: float = 0.0

@@ -17,7 +17,7 @@ from eosin.lab.run.reader import judge_reader
 from eosin.lab.run.recording import FILE, VERSION, Judged, RecordedApp, RecordedBroker, RecordedRun, RunHeader
 from eosin.lab.run.results import FAIL, NOT_EXERCISED, PASS, REFERENCE, SKIPPED, Result
 from eosin.lab.run.staged_app import AttachedApp, RunPlan, StagedApp
-from eosin.lab.run.wire_use import wire_use_of
+from eosin.lab.run.wire_use import conduct_of, wire_use_of
 from eosin.lab.scenarios.scenario import Expectation, NotExercised, NotPossible, Scenario
 from eosin.lab.verdict.findings import LOST, OPEN, STUCK, Verdict
 from eosin.runtime.clock import SystemClock
@@ -50,8 +50,9 @@ def run_one(
     snapshot = None
     if scenario is not None and scenario.is_aged:
         snapshot = asyncio.run(aged(plan.transactional_ids))
+    behaviour = scenario.behaviour if scenario is not None and scenario.behaviour else plan.behaviour
     with Broker(
-        topics=topics, seed=seed, snapshot=snapshot, settings=SETTINGS, behaviour=plan.behaviour, port=plan.port
+        topics=topics, seed=seed, snapshot=snapshot, settings=SETTINGS, behaviour=behaviour, port=plan.port
     ) as eosin:
         return run_at(eosin, plan, scenario, seed, folder, reference)
 
@@ -97,7 +98,7 @@ def run_at(
     if plan.is_reader:
         verdict = judge_reader(eosin, plan.input, group, app.said)
     else:
-        verdict = plan.judge.judge(eosin, plan.input, plan.outputs, group, reference)
+        verdict = plan.judge.judge(eosin, plan.input, plan.outputs, group, reference, expectation.gone)
     if group is None and not is_well:  # nobody has said what it has read
         verdict = msgspec.structs.replace(verdict, findings=tuple(e for e in verdict.findings if e.kind != LOST))
     kinds = _kinds(verdict, expectation, is_well=is_well, is_dead=app.is_dead)
@@ -119,6 +120,7 @@ def run_at(
         tuple(eosin.history.transcript()[-LINES:]) if kinds else (),
         app.last_lines if kinds else (),
         wire_use_of(events),
+        conduct_of(events, starts=app.starts, exits=len(app.exits)),
         fences_per_minute=round(60 * sum(each.code in FENCES for each in events) / seconds, 1) if seconds else 0.0,
     )
     if scenario is not None:
@@ -139,7 +141,7 @@ def _header(
         VERSION,
         scenario.name,
         seed,
-        plan.behaviour,
+        scenario.behaviour or plan.behaviour,
         SETTINGS,
         plan.input,
         plan.partitions,

@@ -72,6 +72,8 @@ class Scored(msgspec.Struct, frozen=True, omit_defaults=True):
     evidence: tuple[str, ...] = ()
     """The first lines about a failure."""
     cure: str = ""
+    conduct: str = ""
+    """One of `wire_use.CONDUCTS`."""
     exits: int = 0
     """The exits of the application that nobody had asked for."""
 
@@ -177,6 +179,7 @@ def _scored(result: Result, known: Mapping[str, Scenario]) -> Scored:
         _meaning(result, known.get(result.scenario)),
         tuple(result.evidence.splitlines()[:_EVIDENCE_LINES]) if is_failed else (),
         result.cure,
+        result.conduct,
         len(result.exits),
     )
 
@@ -208,6 +211,8 @@ def _failures(card: Scorecard) -> Iterable[str]:
 
 def _short(scored: Scored) -> str:
     kinds = f": {', '.join(scored.kinds)}" if scored.kinds else ""
+    if scored.verdict == PASS and scored.conduct:
+        kinds = f": {scored.conduct}"
     return f"{WORDS[scored.verdict]}{kinds}"
 
 

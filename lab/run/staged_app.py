@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from eosin.lab.behaviours import EOSIN
+from eosin.lab.behaviours import KAFKA
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import EosinAssertion, LabError
 from eosin.lab.common.limits import WAIT_S, WaitLimit
@@ -37,10 +37,10 @@ class RunPlan(msgspec.Struct, frozen=True):
     """The ones of the reference run."""
     group: str | None = None
     """None until the reference run has shown it."""
+    behaviour: str = KAFKA
+    """The behaviour of the brokers."""
     restarts: int = 5
     timeout_s: float = 60.0
-    behaviour: str = EOSIN
-    """Of the brokers."""
     id_text: str = "key"
     """The way to a record's id, as `--id` has it."""
     is_reader: bool = False
@@ -146,6 +146,10 @@ class StagedApp:
                 return False
         return False
 
+    def goes_on(self, seconds: float) -> None:
+        """Let it do what it does for so long, in real time."""
+        self._pausing.wait(seconds)
+
     def start_another(self) -> None:
         """Start a second instance, as a deployment does that has not ended the first."""
         self.start()
@@ -194,6 +198,11 @@ class StagedApp:
     def exits(self) -> tuple[Exit, ...]:
         """The exits that nobody has asked for."""
         return tuple(one for each in (*self._ended, *self._running) for one in each.exits)
+
+    @property
+    def starts(self) -> int:
+        """How often an instance was started, by whomever."""
+        return sum(each.starts for each in (*self._ended, *self._running))
 
     @property
     def last_lines(self) -> tuple[str, ...]:

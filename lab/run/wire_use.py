@@ -5,11 +5,19 @@ from typing import Final
 
 import msgspec
 
-from eosin.lab.history.occurrences import ASKED, Occurrence
+from eosin.lab.history.occurrences import ANSWERED, ASKED, Occurrence
+from eosin.lab.history.reading import requests_in
 from eosin.lab.history.requests import IN_A_SESSION, READ_COMMITTED, READ_UNCOMMITTED
 
 _FIRST_OF_TV2: Final = 5
 """The version of EndTxn that clients send under TV2 (KIP-890)."""
+WENT_ON: Final = "went on"
+ABORTED: Final = "aborted"
+REBUILT: Final = "rebuilt"
+EXITED: Final = "exited"
+CONDUCTS: Final = (WENT_ON, ABORTED, REBUILT, EXITED)
+"""The ways in which an application goes through an incident: the client alone, by an abort, by another producer in the
+same process, or in another process."""
 
 
 class WireUse(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -55,6 +63,21 @@ def wire_use_of(events: Iterable[Occurrence]) -> WireUse:
         tuple(name for name in isolations if any(each.startswith(name) for each in ways)),
         any(each.endswith(IN_A_SESSION) for each in ways),
     )
+
+
+def conduct_of(events: Iterable[Occurrence], *, starts: int, exits: int) -> str:
+    """One of `CONDUCTS`; `starts` and `exits` are those of the application's processes."""
+    if exits:
+        return EXITED
+    requests = requests_in(events)
+    producers = [
+        each
+        for each in requests
+        if each.api == "InitProducerId" and not each.detail and (each.fate, each.code) == (ANSWERED, "NONE")
+    ]
+    if len(producers) > starts:
+        return REBUILT
+    return ABORTED if any(each.api == "EndTxn" and each.detail.startswith("abort") for each in requests) else WENT_ON
 
 
 def merged(uses: Iterable[WireUse]) -> WireUse:

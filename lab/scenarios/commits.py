@@ -2,8 +2,23 @@
 
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.scenarios.scenario import App, Expectation, NotExercised
-from eosin.lab.scenarios.steps import deadline_passes, fired, on_api, on_end, on_write
+from eosin.lab.scenarios.steps import (
+    asked_since,
+    deadline_passes,
+    fired,
+    fires_for_a_while,
+    now,
+    on_api,
+    on_end,
+    on_write,
+)
 from eosin.lab.verdict.findings import LOST, OPEN, TORN
+
+_MARKERS_MS = 300
+_LATE_MARKERS_MS = 1500
+_GIVES_UP_S = 35
+"""Longer than the request timeout of clients, which is 30 s in most of them."""
+_SLICE_S = 0.1
 
 
 def lost_commit_response(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
@@ -11,16 +26,17 @@ def lost_commit_response(eosin: BrokerApi, app: App, seed: int) -> Expectation |
 
     Origin: Jepsen's report on Bufstream (2024), and the commit gap of KAFKA#22860.
 
-    Steps: The broker executes EndTxn(commit); its answer is lost with the connection.
+    Steps: The broker executes EndTxn(commit); its answer is lost with the connection, and for a second and a half so
+    are the answers to its repetitions.
 
     Healthy: It commits once more, is told NONE, and goes on with the next transaction; nothing is done again.
 
     Cure: Treat a commit without an answer as neither done nor failed: call commit again on the same producer, or build
-    new one and go on from the committed offsets.
+    another one and go on from the committed offsets.
     """
-    with on_end(eosin).lose("answer") as rule:
+    with on_end(eosin).always().lose("answer") as rule:
         app.feed()
-        fired(rule, "EndTxn")
+        fires_for_a_while(rule, app, "EndTxn")
     return None
 
 
@@ -29,24 +45,25 @@ def lost_commit_request(eosin: BrokerApi, app: App, seed: int) -> Expectation | 
 
     Origin: Jepsen's report on Bufstream (2024).
 
-    Steps: The connection is reset when EndTxn(commit) arrives, which is not executed.
+    Steps: For a second and a half the connection is reset whenever EndTxn(commit) arrives, which is not executed.
 
     Healthy: It sends the commit again; there is one commit.
 
     Cure: As for lost-commit-answer: an application cannot tell these two apart, and need not.
     """
-    with on_end(eosin).lose("request") as rule:
+    with on_end(eosin).always().lose("request") as rule:
         app.feed()
-        fired(rule, "EndTxn")
+        fires_for_a_while(rule, app, "EndTxn")
     return None
 
 
 def stalled_commit(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
-    """A commit is executed, and its answer does not come for seconds.
+    """A commit is executed, and its answer does not come until the client has given up.
 
     Origin: KAFKA#6066 and confluent-kafka-dotnet#1533.
 
-    Steps: The answer to EndTxn(commit) stalls, for three seconds or until the client asks again.
+    Steps: The answer to EndTxn(commit) stalls until the client asks again or builds another producer: as long as
+    its request timeout, 35 seconds at most.
 
     Healthy: It knows the outcome before it begins the next transaction.
 
@@ -56,9 +73,13 @@ def stalled_commit(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     with on_end(eosin).lose("answer", "stall") as rule:
         app.feed()
         fired(rule, "EndTxn")
-        app.commits(2, timeout=3)
+        place, waited_s = now(eosin), 0.0
+        while not asked_since(eosin, place, "EndTxn", "InitProducerId") and waited_s < _GIVES_UP_S:
+            app.goes_on(_SLICE_S)
+            waited_s += _SLICE_S
         rule.release()
-    return None
+    said = f"its client waits longer for an answer than {_GIVES_UP_S} s: the answer came before"
+    return Expectation(notes=(said,) if waited_s >= _GIVES_UP_S else ())
 
 
 def delayed_endtxn(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
@@ -67,7 +88,7 @@ def delayed_endtxn(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     Origin: Jepsen's report on Bufstream (2024); KIP-890 is the cure in the protocol.
 
     Steps: EndTxn(commit) takes a detour: its connection is reset, and it is executed behind the first write of the next
-    transaction.
+    transaction. Its repetitions are executed, and their answers lost for a second and a half.
 
     Healthy: Under TV2 it loses nothing, since each transaction has an epoch of its own. Under TV1 no application can
     help it: what is torn or lost there is in the report, and does not fail it.
@@ -76,8 +97,9 @@ def delayed_endtxn(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     before the next transaction, which makes the late commit one of an old epoch.
     """
     with on_end(eosin).detour({"api": "Produce", "topic": app.outputs[0]}) as rule:
-        app.feed(max(1, app.left // 2))
-        fired(rule, "EndTxn")
+        with on_end(eosin).always().lose("answer"):
+            app.feed(max(1, app.left // 2))
+            fires_for_a_while(rule, app, "EndTxn")
         app.commits(timeout=5)
         app.feed()
         app.catches_up(timeout=5)
@@ -135,16 +157,18 @@ def lost_init_response(eosin: BrokerApi, app: App, seed: int) -> Expectation | N
 
     Origin: KIP-360 and spring-kafka#1408.
 
-    Steps: The application is started again; the answer to its InitProducerId is lost two times.
+    Steps: The application is started again; the answers to its InitProducerId are lost for a second and a half, two at
+    least.
 
     Healthy: It asks again, and uses the newest identity.
 
     Cure: Retry init_transactions while its error is retriable; never keep a producer whose init has failed.
     """
-    with on_api(eosin, "InitProducerId").times(2).lose("answer") as rule:
+    with on_api(eosin, "InitProducerId").always().lose("answer") as rule:
         app.restart()
         app.feed()
         fired(rule, "InitProducerId", times=2)
+        fires_for_a_while(rule, app, "InitProducerId")
     return None
 
 
@@ -153,17 +177,20 @@ def concurrent_transactions(eosin: BrokerApi, app: App, seed: int) -> Expectatio
 
     Origin: kafkajs#296, librdkafka#3221 and confluent-kafka-python#967.
 
-    Steps: Each marker is written 300 ms after its commit; requests meanwhile are answered CONCURRENT_TRANSACTIONS.
+    Steps: Each marker is written 300 ms after its commit, one after 1500 ms; requests meanwhile are answered
+    CONCURRENT_TRANSACTIONS.
 
     Healthy: It begins the next transaction a little later, without dying.
 
     Cure: CONCURRENT_TRANSACTIONS is retriable: try again after a backoff.
     """
-    with (
-        eosin.faults.on(transactional_id=app.transactional_ids[-1]).at("marker").optional().always().delay(300) as rule
-    ):
-        app.feed(max(1, app.left // 2))
+    own = app.transactional_ids[-1]
+    with eosin.faults.on(transactional_id=own).at("marker").optional().delay(_LATE_MARKERS_MS) as rule:
+        app.feed(max(1, app.left // 3))
         fired(rule, "EndTxn")
+        app.feed(max(1, app.left // 2))
+        app.catches_up()
+    with eosin.faults.on(transactional_id=own).at("marker").optional().always().delay(_MARKERS_MS):
         app.feed()
         app.catches_up(timeout=20)
     return None
@@ -174,7 +201,8 @@ def coordinator_moves(eosin: BrokerApi, app: App, seed: int) -> Expectation | No
 
     Origin: aiokafka#1145 and aiokafka#1151.
 
-    Steps: Each API of a transaction is answered NOT_COORDINATOR once, and COORDINATOR_LOAD_IN_PROGRESS once.
+    Steps: Each API of a transaction is answered NOT_COORDINATOR once, and COORDINATOR_LOAD_IN_PROGRESS once; then the
+    new coordinator loads for a second and a half.
 
     Healthy: It finds the coordinator again, and repeats the request.
 
@@ -188,6 +216,8 @@ def coordinator_moves(eosin: BrokerApi, app: App, seed: int) -> Expectation | No
     app.feed(max(1, app.left // 2))
     fired(rules[-2], "EndTxn")
     app.commits(timeout=5)
-    app.feed()
+    with on_end(eosin).always().error("COORDINATOR_LOAD_IN_PROGRESS") as rule:
+        app.feed()
+        fires_for_a_while(rule, app, "EndTxn")
     app.catches_up(timeout=10)
     return None

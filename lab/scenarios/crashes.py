@@ -5,14 +5,18 @@ from contextlib import suppress
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import LabError
 from eosin.lab.scenarios.scenario import App, Expectation, NotExercised
-from eosin.lab.scenarios.steps import fired, on_write, portions
+from eosin.lab.scenarios.steps import DOWN_S, fired, on_end, on_write
 from eosin.runtime.chance import SeededChance
 
 _CUTS = 12
 _POINTS = ("appended", "durable", "prepared", "marker", "complete")
 _RESTARTS = 5
 _FULL_S = 2.0
-_NEVER = 1_000_000
+_FULL = ("KAFKA_STORAGE_ERROR", "NOT_ENOUGH_REPLICAS")
+"""Answers to a write on a full disk: the second one under TV2, when the coordinator cannot add its partition."""
+_CUT_BYTES = 32
+_CUTS_AT_ONCE = 4
+_MS = 1000
 
 
 def power_cut(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
@@ -20,8 +24,9 @@ def power_cut(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Origin: power cuts after which a producer is fenced, or a half of a transaction is there.
 
-    Steps: Twelve losses of power at points that the seed chooses: a batch appended, or durable, the outcome prepared,
-    one marker written, all written. The broker starts again each time.
+    Steps: Twelve losses of power, at least two at each of these points, in an order that the seed chooses: a batch
+    appended, or durable, the outcome prepared, one marker written, all written. The broker starts again each time, once
+    after more than a second.
 
     Healthy: It goes on after each start; nothing is lost and nothing is there twice.
 
@@ -30,11 +35,14 @@ def power_cut(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     chance = SeededChance(seed)
     cuts = 0
     size = max(1, app.left // _CUTS)
-    for _ in range(_CUTS):
-        point = _POINTS[chance.below(len(_POINTS))]
+    points = [*_POINTS, *_POINTS, *(_POINTS[chance.below(len(_POINTS))] for _ in range(_CUTS - 2 * len(_POINTS)))]
+    away_ms: dict[str, float] = {"marker": DOWN_S * _MS}
+    while points:
+        point = points.pop(chance.below(len(points)))
         match = {"topic": app.outputs[0]} if point in ("appended", "durable") else {}
         # A call that the loss of power hits has no answer.
-        with suppress(LabError), eosin.faults.on(**match).at(point).optional().crash("power") as rule:
+        draft = eosin.faults.on(**match).at(point).optional()
+        with suppress(LabError), draft.crash("power", restart_after_ms=away_ms.pop(point, 0)) as rule:
             app.feed(size)
             app.commits(timeout=1)
             cuts += rule.fired
@@ -48,13 +56,14 @@ def kill_between_markers(eosin: BrokerApi, app: App, seed: int) -> Expectation |
 
     Origin: redpanda#9571 and its family.
 
-    Steps: The broker is killed after the first marker of a transaction, and starts again.
+    Steps: The broker is killed after the first marker of a transaction, and starts again after more than a second.
 
     Healthy: All partitions end alike; it goes on.
 
     Cure: None is needed in an application that retries.
     """
-    with eosin.faults.on(transactional_id=app.transactional_ids[-1]).at("marker").optional().crash("kill") as rule:
+    draft = eosin.faults.on(transactional_id=app.transactional_ids[-1]).at("marker").optional()
+    with draft.crash("kill", restart_after_ms=DOWN_S * _MS) as rule:
         app.feed()
         fired(rule, "EndTxn")
     return None
@@ -65,13 +74,15 @@ def kill_after_prepare(eosin: BrokerApi, app: App, seed: int) -> Expectation | N
 
     Origin: the roll-forward of every coordinator.
 
-    Steps: The broker is killed when the outcome is durable and no marker is written, and starts again.
+    Steps: The broker is killed when the outcome is durable and no marker is written, and starts again after more than a
+    second.
 
     Healthy: The transaction is committed once, and visible after the start.
 
     Cure: None is needed in an application that commits again when it had no answer.
     """
-    with eosin.faults.on(transactional_id=app.transactional_ids[-1]).at("prepared").optional().crash("kill") as rule:
+    draft = eosin.faults.on(transactional_id=app.transactional_ids[-1]).at("prepared").optional()
+    with draft.crash("kill", restart_after_ms=DOWN_S * _MS) as rule:
         app.feed()
         fired(rule, "EndTxn")
     return None
@@ -82,14 +93,25 @@ def restart_loop(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Origin: rolling restarts.
 
-    Steps: Five restarts, clean ones and kills in turns, with a portion of the feed before each.
+    Steps: Five restarts with a portion of the feed before each: clean ones, and in turns with them kills, each at a
+    commit that is not executed any more; the broker is away for more than a second then.
 
     Healthy: It makes progress between them.
 
     Cure: Retry, without a limit on the number of attempts; limit the time instead.
     """
-    for number in portions(app, _RESTARTS):
-        eosin.restart(clean=number % 2 == 0)
+    size = max(1, app.left // _RESTARTS)
+    for number in range(_RESTARTS):
+        if number % 2 == 0:
+            app.feed(size)
+            eosin.restart()
+        else:
+            with on_end(eosin).hold() as rule:
+                app.feed(size)
+                fired(rule, "EndTxn")
+                eosin.crash(restart=False)
+                app.goes_on(DOWN_S)
+                eosin.start()
         app.commits(timeout=2)
     return None
 
@@ -110,8 +132,8 @@ def full_disk(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
         fired(rule, "Produce")
         eosin.disk.full()
         rule.release()
-    app.commits(_NEVER, timeout=_FULL_S)
-    refused = eosin.history.requests(code="KAFKA_STORAGE_ERROR")
+    app.goes_on(_FULL_S)
+    refused = any(eosin.history.requests(code=each) for each in _FULL)
     eosin.disk.free()
     if not refused:
         raise NotExercised("the application wrote nothing while the disk was full")
@@ -145,18 +167,22 @@ def half_response(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Origin: proxies and load balancers that end connections.
 
-    Steps: Six times the connection ends after some bytes of the answer to a write; how many, the seed says.
+    Steps: The connection ends after one byte of the answer to a write, then after two, and so on up to 32.
 
     Healthy: It connects again and repeats the write, which its idempotence makes harmless.
 
     Cure: Idempotent producers, which transactional ones are.
     """
-    chance = SeededChance(seed)
-    total = 0
-    for _ in portions(app, 6):
-        with on_write(eosin, app).close(bytes=1 + chance.below(39)) as rule:
-            app.commits(timeout=2)
-            total += rule.fired
-    if not total:
-        raise NotExercised("the application sent no Produce: it wrote nothing")
-    return None
+    size = max(1, app.left // (_CUT_BYTES // _CUTS_AT_ONCE))
+    cut = 0
+    for first in range(1, _CUT_BYTES, _CUTS_AT_ONCE):
+        rules = [on_write(eosin, app).close(bytes=first + each) for each in range(_CUTS_AT_ONCE)]
+        app.feed(size)
+        fired(rules[0], "Produce")
+        with suppress(NotExercised):
+            fired(rules[-1], "Produce")
+        cut += sum(each.fired for each in rules)
+        for each in rules:
+            each.remove()
+        app.catches_up()
+    return Expectation(notes=(f"{cut} answers ended early",))

@@ -1,10 +1,16 @@
 """Incidents with two instances of an application, or with one that has been taken for dead."""
 
 from eosin.lab.broker_api import BrokerApi
-from eosin.lab.scenarios.scenario import App, Expectation, NotExercised
-from eosin.lab.scenarios.steps import deadline_passes, fired, on_api, on_end, on_write
+from eosin.lab.history.occurrences import ANSWERED
+from eosin.lab.scenarios.scenario import OWN, App, Expectation, NotExercised, NotPossible
+from eosin.lab.scenarios.steps import asked_since, deadline_passes, fired, now, on_api, on_end, on_write
 
 _TURNS = 4
+_UNSTABLE_S = 3.0
+_STARTS_S = 10.0
+_SLICE_S = 0.1
+_NS_PER_S = 1_000_000_000
+_NO_MEMBER = "it is no member of its group: its client, or it itself, assigns partitions without one"
 
 
 def zombie_after_pause(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
@@ -39,21 +45,36 @@ def zombie_member(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Origin: KIP-447 and iceberg-kafka-connect#200.
 
-    Steps: TxnOffsetCommit is held while all members are removed from the group, and executed then.
+    Steps: TxnOffsetCommit is held while all members are removed from the group, and executed then. Once more, with a
+    process that is stopped meanwhile, and a second instance that does the records.
 
-    Healthy: It is refused (ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID), aborts, and the records are done again.
+    Healthy: It is refused (ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, or by its epoch), aborts, and the records are done
+    once.
 
     Cure: Send offsets with the metadata of the consumer's group, and on an error abort and go back to the committed
     offsets.
     """
+    _check_membership(eosin, app)
+    with on_api(eosin, "TxnOffsetCommit").hold() as rule:
+        app.feed(max(1, app.left // 2))
+        fired(rule, "TxnOffsetCommit")
+        eosin.group(app.group).kick()
+        rule.release()
+    app.catches_up()
+    place = now(eosin)
     with on_api(eosin, "TxnOffsetCommit").hold() as rule:
         app.feed()
         fired(rule, "TxnOffsetCommit")
-        if not eosin.group(app.group).members:
-            raise NotExercised("the application is no member of its group: it assigns partitions itself")
+        app.pause()
         eosin.group(app.group).kick()
+        app.start_another()
+        app.catches_up()
+        app.resume()
         rule.release()
-    return None
+        app.commits(timeout=1)
+    app.stop_first()
+    late = asked_since(eosin, place, "TxnOffsetCommit")[0]
+    return Expectation(notes=(f"late offsets were answered {late.code or 'not at all'}",))
 
 
 def two_of_one_id(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
@@ -67,16 +88,23 @@ def two_of_one_id(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Cure: An id for each instance that is stable and its own: the number of its pod, or of its partition.
     """
-    before = len(eosin.history.requests("InitProducerId"))
+    place = now(eosin)
+    own = set(app.transactional_ids)
     app.start_another()
+    _another_begins(eosin, app, place)
     for _ in range(_TURNS):
         app.feed(max(1, app.left // _TURNS))
         app.commits(timeout=2)
     app.feed()
     app.commits(timeout=1)
     app.stop_another()
-    inits = len(eosin.history.requests("InitProducerId")) - before
-    return Expectation(notes=(f"producers were initialized {inits} times meanwhile",))
+    inits = [each for each in asked_since(eosin, place, "InitProducerId") if each.transactional_id in own]
+    if not inits:
+        raise NotExercised("its instances have transactional ids of their own: nobody shares one")
+    begun, ended = inits[0].asked_ns, eosin.history.events()[-1].at_ns
+    each_minute = round(len(inits) * 60 * _NS_PER_S / max(1, ended - begun))
+    said = f"the transactional id was initialized {len(inits)} times meanwhile, {each_minute} times a minute"
+    return Expectation(notes=(said,))
 
 
 def rebalance_mid_transaction(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
@@ -84,17 +112,20 @@ def rebalance_mid_transaction(eosin: BrokerApi, app: App, seed: int) -> Expectat
 
     Origin: faust#517 and KIP-447.
 
-    Steps: A second instance starts; its group is emptied while a commit is held; the second ends.
+    Steps: A commit is held; a second instance starts, and the group is emptied; the commit is executed; the second
+    ends.
 
     Healthy: No record is lost, and none is done twice.
 
     Cure: Abort what is open when partitions are taken away, and begin each partition at its committed offset.
     """
-    app.start_another()
-    app.feed(max(1, app.left // 2))
+    _check_membership(eosin, app)
+    place = now(eosin)
     with on_end(eosin).hold() as rule:
         app.feed(max(1, app.left // 2))
         fired(rule, "EndTxn")
+        app.start_another()
+        _another_begins(eosin, app, place)
         eosin.group(app.group).kick()
         rule.release()
     app.feed()
@@ -108,25 +139,39 @@ def unstable_offsets(eosin: BrokerApi, app: App, seed: int) -> Expectation | Non
 
     Origin: KIP-447 and librdkafka#3265.
 
-    Steps: A commit is held for three seconds; meanwhile a second instance starts, and the group is emptied.
+    Steps: A commit is held for three seconds; meanwhile a second instance starts, and the group is emptied. Then the
+    application is killed and starts again, while for three seconds a foreign transaction holds offsets of its group,
+    which is aborted at last.
 
     Healthy: Whoever asks for the offsets waits (UNSTABLE_OFFSET_COMMIT), and starts at those that are committed.
 
     Cure: A client that asks for stable offsets (OffsetFetch v7): librdkafka since 1.6, Java since 2.5.
     """
     with on_end(eosin).hold() as rule:
-        app.feed()
+        app.feed(max(1, app.left // 2))
         fired(rule, "EndTxn")
         pending = [eosin.group(app.group).pending(app.input, each) for each in range(eosin.topic(app.input).partitions)]
         if all(each is None for each in pending):
             raise NotExercised("no offsets were pending: offsets are not in its transactions")
         app.start_another()
         eosin.group(app.group).kick()
-        app.commits(timeout=3)
+        app.goes_on(_UNSTABLE_S)
         rule.release()
     app.commits(timeout=2)
-    app.stop_another()
-    return None
+    app.stop_first()
+    app.catches_up()
+    other = eosin.successor(f"{OWN}-foreign")
+    for each in range(eosin.topic(app.input).partitions):
+        other.send_offsets(app.group, app.input, eosin.group(app.group).offset(app.input, each) or 0, partition=each)
+    place = now(eosin)
+    app.restart()
+    app.feed()
+    app.goes_on(_UNSTABLE_S)
+    other.abort()
+    refused = len(asked_since(eosin, place, "OffsetFetch", code="UNSTABLE_OFFSET_COMMIT"))
+    if not refused:
+        raise NotExercised("its client does not ask for stable offsets: it began at those that were there")
+    return Expectation(notes=(f"offsets that are not decided were asked for {refused} times",))
 
 
 def network_partition(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
@@ -134,17 +179,35 @@ def network_partition(eosin: BrokerApi, app: App, seed: int) -> Expectation | No
 
     Origin: every network.
 
-    Steps: From a write on nothing of the application arrives; its transaction is timed out; then all arrives.
+    Steps: At the answer to a write the network between clients and the broker is cut; the transaction is timed out; the
+    network heals.
 
     Healthy: As after transaction-timeout: what it had begun is aborted, and done again.
 
     Cure: As for transaction-timeout.
     """
-    held = ("EndTxn", "TxnOffsetCommit", "AddOffsetsToTxn", "AddPartitionsToTxn", "Fetch", "Heartbeat")
-    with on_write(eosin, app).at("handled").hold() as cut:
+    with on_write(eosin, app).at("handled").hold() as rule:
         app.feed()
-        fired(cut, "Produce")
-        with on_api(eosin, held).always().hold():
+        fired(rule, "Produce")
+        cut = eosin.network.partition()
+        try:
             if not deadline_passes(eosin, app):
                 raise NotExercised("no transaction was open at its write")
-    return None
+        finally:
+            eosin.network.heal()
+    return Expectation(notes=(f"{cut} connections were cut",))
+
+
+def _check_membership(eosin: BrokerApi, app: App) -> None:
+    if not eosin.group(app.group).members:
+        raise NotPossible(_NO_MEMBER)
+
+
+def _another_begins(eosin: BrokerApi, app: App, place: int) -> None:
+    """Wait until a second instance has a producer. Raises NotExercised."""
+    waited_s = 0.0
+    while not any(each.fate == ANSWERED for each in asked_since(eosin, place, "InitProducerId")):
+        if waited_s >= _STARTS_S:
+            raise NotExercised("the second instance did not begin to work")
+        app.goes_on(_SLICE_S)
+        waited_s += _SLICE_S

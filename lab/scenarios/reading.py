@@ -1,12 +1,14 @@
 """Incidents of the input: aborted data, open and hanging transactions of others, markers; and of the output topic."""
 
 from eosin.lab.broker_api import BrokerApi
+from eosin.lab.scenarios.foreign_client import abort_hanging, abort_in_every_compression
 from eosin.lab.scenarios.scenario import OWN, App, Expectation, NotExercised
-from eosin.lab.scenarios.steps import fired, on_write
-from eosin.lab.verdict.findings import LOST, STUCK
+from eosin.lab.scenarios.steps import asked_since, fired, fires_for_a_while, now, on_write
 
 _FOREIGN = f"{OWN}-foreign"
 _VALUE = '{"id": "of-an-aborted-transaction"}'
+_WAITS_S = 2.0
+_TAIL_S = 5.0
 
 
 def aborted_data(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
@@ -14,28 +16,26 @@ def aborted_data(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Origin: librdkafka#3020, platformatic/kafka#137 and redpanda#6630.
 
-    Steps: A foreign producer aborts transactions in every partition of the input, between portions of the feed.
+    Steps: Foreign producers abort transactions in every partition of the input, between portions of the feed: each time
+    one in every compression.
 
     Healthy: It never handles one of them.
 
     Cure: isolation.level=read_committed, which is not the default of every client.
     """
-    partitions = eosin.topic(app.input).partitions
+    partitions = range(eosin.topic(app.input).partitions)
+    names: tuple[str, ...] = ()
     for _ in range(3):
-        for partition in range(partitions):
-            eosin.produce(
-                app.input,
-                _VALUE,
-                key=f"aborted-{partition}",
-                partition=partition,
-                transactional_id=_FOREIGN,
-                commit=False,
-            )
-            eosin.transactions(_FOREIGN).abort()
+        for partition in partitions:
+            names = abort_in_every_compression(eosin, app.input, partition)
         app.feed(max(1, app.left // 3))
         app.commits(timeout=2)
     app.feed()
-    return None
+    app.catches_up()
+    last = [eosin.topic(app.input).aborted(each)[-1].first_offset for each in partitions]
+    if not any((eosin.group(app.group).offset(app.input, each) or 0) > last[each] for each in partitions):
+        raise NotExercised("it has read up to none of the aborted records")
+    return Expectation(notes=(f"in these compressions: {', '.join(names)}",))
 
 
 def lso_stuck(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
@@ -52,9 +52,13 @@ def lso_stuck(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     """
     eosin.produce(app.input, _VALUE, key="open", partition=0, transactional_id=_FOREIGN, commit=False)
     app.feed()
-    app.commits(1_000_000, timeout=2)
+    place = now(eosin)
+    app.goes_on(_WAITS_S)
     why = eosin.explain(f"{app.input}-0")
+    is_read = bool(asked_since(eosin, place, "Fetch"))
     eosin.transactions(_FOREIGN).abort()
+    if not is_read:
+        raise NotExercised("it did not read while the transaction was open")
     return Expectation(notes=(why,))
 
 
@@ -63,21 +67,30 @@ def hanging_transaction(eosin: BrokerApi, app: App, seed: int) -> Expectation | 
 
     Origin: KIP-890 and redpanda#17827.
 
-    Steps: After its transaction was aborted a producer writes on. This broker refuses the batch, as Kafka does since
-    KIP-890; one that takes it holds readers up until an operator aborts the transaction.
+    Steps: A foreign producer writes on to the input after it has aborted. A broker as of Kafka 2.5 takes the batch, and
+    holds readers of committed records up until an operator aborts the transaction after two seconds; since KIP-890
+    brokers refuse it.
 
-    Healthy: It reads on.
+    Healthy: It waits, and reads on after the operator's abort, without the late record.
 
     Cure: A broker that verifies transactions; before: `eosin transactions find-hanging`.
     """
     eosin.produce(app.input, _VALUE, key="late", partition=0, transactional_id=_FOREIGN, commit=False)
     late = eosin.zombie(_FOREIGN)
-    eosin.transactions(_FOREIGN).abort()
+    late.abort()
     answer = late.write(app.input, _VALUE, partition=0)
     app.feed()
-    if answer == "NONE":
-        raise NotExercised("the late batch was taken")
-    return Expectation(notes=(f"the late batch was answered {answer}",))
+    if answer != "NONE":
+        raise NotExercised(f"the late batch was refused: {answer}")
+    place = now(eosin)
+    app.goes_on(_WAITS_S)
+    why = eosin.explain(f"{app.input}-0")
+    is_read = bool(asked_since(eosin, place, "Fetch"))
+    if not abort_hanging(eosin, app.input, 0):
+        raise NotExercised("no transaction hung in the input")
+    if not is_read:
+        raise NotExercised("it did not read while the transaction hung")
+    return Expectation(notes=(why,))
 
 
 def control_tail(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
@@ -91,10 +104,19 @@ def control_tail(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Cure: Compare positions with end offsets, not offsets of records.
     """
+    app.feed(app.left - 1)
+    app.catches_up()
+    # The last record and the markers behind it come at once, so that no reader sees the one without the others.
+    app.pause()
     app.feed()
     for partition in range(eosin.topic(app.input).partitions):
         eosin.produce(app.input, _VALUE, key="tail", partition=partition, transactional_id=_FOREIGN, commit=False)
         eosin.transactions(_FOREIGN).abort()
+    place = now(eosin)
+    app.resume()
+    app.catches_up(timeout=_TAIL_S)
+    if not asked_since(eosin, place, "Fetch"):
+        raise NotExercised("it read nothing of the tail")
     return None
 
 
@@ -124,18 +146,24 @@ def topic_recreated(eosin: BrokerApi, app: App, seed: int) -> Expectation | None
 
     Origin: operators, and tests that clean up.
 
-    Steps: In the middle of the feed the output topic is deleted and created anew.
+    Steps: In the middle of the feed the output topic is deleted and created anew, while no transaction is open; for a
+    second and a half brokers do not know it (UNKNOWN_TOPIC_OR_PARTITION).
 
-    Healthy: It fails loudly, or goes on; there is never a half of a transaction. What was in the deleted topic is lost
-    whatever it does.
+    Healthy: It goes on: all that was not in the deleted topic is there once, and never a half of a transaction.
 
-    Cure: None.
+    Cure: Take UNKNOWN_TOPIC_OR_PARTITION for a reason to try again; what was in the topic has to be made again from its
+    input, by an operator who resets the offsets.
     """
     name = app.outputs[0]
     partitions = eosin.topic(name).partitions
     app.feed(max(1, app.left // 2))
     app.catches_up()
-    eosin.topic(name).delete()
-    eosin.topic(name).create(partitions)
-    app.feed()
-    return Expectation(forgiven=(LOST, STUCK))
+    gone = tuple((each.key, each.value) for each in eosin.topic(name).records())
+    if not gone:
+        raise NotExercised("it wrote nothing to the topic before it was deleted")
+    with on_write(eosin, app).always().error("UNKNOWN_TOPIC_OR_PARTITION") as rule:
+        eosin.topic(name).delete()
+        eosin.topic(name).create(partitions)
+        app.feed()
+        fires_for_a_while(rule, app, "Produce")
+    return Expectation(gone=gone, notes=(f"{len(gone)} records went with the topic",))

@@ -34,6 +34,8 @@ class Expectation(msgspec.Struct, frozen=True):
     """Kinds of findings that the incident brings about whatever the application does."""
     notes: tuple[str, ...] = ()
     """Sentences for the report."""
+    gone: tuple[tuple[bytes | None, bytes | None], ...] = ()
+    """Keys and values of the output that the incident has deleted: nobody expects them any more."""
 
 
 class App(Protocol):
@@ -68,6 +70,9 @@ class App(Protocol):
     def catches_up(self, *, timeout: float = 10.0) -> bool:
         """Wait until the input is consumed; False if it is not."""
 
+    def goes_on(self, seconds: float) -> None:
+        """Let it do what it does for so long, in real time."""
+
     def start_another(self) -> None:
         """Start a second instance, as a deployment does that has not ended the first."""
 
@@ -97,8 +102,10 @@ class Scenario(msgspec.Struct, frozen=True):
     name: str
     stage: Stage
     tags: tuple[str, ...] = ()
-    lacks: str = ""
-    """The part of the incident that this lab cannot stage yet, as a sentence; empty if there is none."""
+    planted: str = ""
+    """The bug of an application that the scenario is for: a name of `BUGS` in tests/support/lab_copier.py."""
+    behaviour: str = ""
+    """The behaviour that the broker has to have; empty for any."""
     is_aged: bool = False
     """True if the application's transactional ids begin at nearly the last epoch."""
 
@@ -120,15 +127,17 @@ class Scenario(msgspec.Struct, frozen=True):
     def page(self) -> str:
         """Its documentation, for a terminal."""
         lines = [f"{self.name}: {self.summary}", *(f"\n{head}: {text}" for head, text in self.parts.items())]
-        if self.lacks:
-            lines.append(f"\nNot yet: {self.lacks}")
+        if self.behaviour:
+            lines.append(f"\nBroker: behaviour {self.behaviour}, whatever is asked for.")
         lines.append(f"\nTags: {', '.join(self.tags)}" if self.tags else "")
         return "\n".join(lines).rstrip()
 
 
-def scenario_of(stage: Stage, *tags: str, name: str = "", lacks: str = "", is_aged: bool = False) -> Scenario:
+def scenario_of(
+    stage: Stage, *tags: str, name: str = "", planted: str = "", behaviour: str = "", is_aged: bool = False
+) -> Scenario:
     """The scenario of a function, which has that name with dashes unless another is given."""
-    return Scenario(name or stage.__name__.strip("_").replace("_", "-"), stage, tags, lacks, is_aged)
+    return Scenario(name or stage.__name__.strip("_").replace("_", "-"), stage, tags, planted, behaviour, is_aged)
 
 
 def check_stage(stage: object, where: str) -> None:

@@ -6,10 +6,15 @@ from typing import Any, Final
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import LabError
 from eosin.lab.faults.faces import FaultDraft, Rule
-from eosin.lab.scenarios.scenario import App, NotExercised
+from eosin.lab.history.occurrences import SeenRequest
+from eosin.lab.scenarios.scenario import OWN, App, NotExercised
 
 FIRES_S: Final = 5.0
 """Longest wait for a fault to fire."""
+LASTS_S: Final = 1.5
+"""A fault that an application may take for an outcome lasts so long, in real time."""
+DOWN_S: Final = 1.2
+"""A broker that has ended comes back after so long, in real time."""
 WHY: Final = {
     "AddOffsetsToTxn": "offsets are not in its transactions, or its client speaks TV2",
     "AddPartitionsToTxn": "it writes in no transaction, or its client speaks TV2",
@@ -51,6 +56,26 @@ def fired(rule: Rule, api: str, *, times: int = 1, timeout: float = FIRES_S) -> 
         if seen:
             raise NotExercised(f"the fault fired {seen} times and not {times}: there was no more {api}") from None
         raise NotExercised(f"the application sent no {api}: {WHY.get(api, 'it had no need to')}") from None
+
+
+def fires_for_a_while(rule: Rule, app: App, api: str) -> None:
+    """Wait until the rule has fired, and let it fire for `LASTS_S` more. Raises NotExercised."""
+    fired(rule, api)
+    app.goes_on(LASTS_S)
+
+
+def now(eosin: BrokerApi) -> int:
+    """The present place in the history, for `asked_since`."""
+    return eosin.history.span.last
+
+
+def asked_since(eosin: BrokerApi, place: int, *apis: str, **match: Any) -> list[SeenRequest]:
+    """The requests of the application that began after a place in the history."""
+    return [
+        each
+        for each in eosin.history.requests(None, api=apis, **match)
+        if each.number > place and (each.link is None or each.link.client_id != OWN)
+    ]
 
 
 def deadline_passes(eosin: BrokerApi, app: App) -> bool:

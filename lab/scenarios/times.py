@@ -2,9 +2,11 @@
 
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.scenarios.scenario import App, Expectation, NotExercised
-from eosin.lab.scenarios.steps import fired, on_api, on_write, portions
+from eosin.lab.scenarios.steps import asked_since, fired, now, on_api, on_end, on_write
 
 _STARTS = 3
+_SYNC_MS = 2000
+_SLOW_S = 4.0
 
 
 def idle_week(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
@@ -19,9 +21,21 @@ def idle_week(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     Cure: INVALID_PRODUCER_ID_MAPPING is no retriable error: abort, and rebuild the producer if that fails.
     """
     app.catches_up()
-    eosin.clock.advance(days=8)
+    ids = app.transactional_ids
+    forgotten = set(eosin.clock.advance(days=8).expired)
+    if forgotten.isdisjoint(ids):
+        raise NotExercised("its transactional id was in use all the week")
+    place = now(eosin)
     app.feed()
-    return None
+    app.commits()
+    met = [
+        *asked_since(eosin, place, code="INVALID_PRODUCER_ID_MAPPING"),
+        *asked_since(eosin, place, "InitProducerId"),
+    ]
+    if not met:
+        raise NotExercised("it used its transactional id no more after the week")
+    said = f"after the week {met[0].api} was answered {met[0].code or 'not at all'}"
+    return Expectation(notes=(said,))
 
 
 def idle_producer_state(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
@@ -29,7 +43,8 @@ def idle_producer_state(eosin: BrokerApi, app: App, seed: int) -> Expectation | 
 
     Origin: producer.id.expiration.ms.
 
-    Steps: Twenty-five hours pass at once, without traffic; then the rest of the feed comes.
+    Steps: Twenty-five hours pass at once, without traffic; then the rest of the feed comes, and the answer to the first
+    write is lost, so that the client repeats it.
 
     Healthy: It goes on; nothing is there twice.
 
@@ -37,7 +52,9 @@ def idle_producer_state(eosin: BrokerApi, app: App, seed: int) -> Expectation | 
     """
     app.catches_up()
     eosin.clock.advance(hours=25)
-    app.feed()
+    with on_write(eosin, app).lose("answer") as rule:
+        app.feed()
+        fired(rule, "Produce")
     return None
 
 
@@ -54,7 +71,11 @@ def clock_jump(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     """
     app.feed(max(1, app.left // 2))
     eosin.clock.jump_wall(600_000)
+    place = now(eosin)
     app.feed()
+    app.commits()
+    if not asked_since(eosin, place, "Produce", code="NONE"):
+        raise NotExercised("it wrote nothing after the jump")
     return None
 
 
@@ -63,17 +84,20 @@ def slow_broker(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Origin: overloaded machines, and disks of the cloud that have used up their credit.
 
-    Steps: Each sync takes half a second, and answers to writes leave in pieces of seven bytes.
+    Steps: For some seconds each sync takes two, and all the time answers to writes leave in pieces of seven bytes.
 
     Healthy: It is slower, and not wrong.
 
     Cure: Timeouts that are longer than the slowest sync.
     """
     with on_write(eosin, app).always().trickle(7, 20) as rule:
-        eosin.disk.slow("sync", 500)
-        app.feed(3)
+        with on_write(eosin, app).hold() as held:
+            app.feed(max(1, app.left // 2))
+            fired(held, "Produce")
+            eosin.disk.slow("sync", _SYNC_MS)
+            held.release()
         fired(rule, "Produce")
-        app.commits(timeout=10)
+        app.goes_on(_SLOW_S)
         eosin.disk.heal()
         app.feed()
         app.catches_up()
@@ -102,15 +126,16 @@ def metadata_timeouts(eosin: BrokerApi, app: App, seed: int) -> Expectation | No
 
     Origin: long fetches of metadata after which the transaction had timed out.
 
-    Steps: In the middle of a transaction the broker restarts; requests for metadata are held until the transaction is
-    timed out.
+    Steps: At a write in the middle of a transaction the broker restarts; requests for metadata are held until the
+    transaction is timed out.
 
     Healthy: It recovers: the transaction is aborted and done again.
 
     Cure: As for transaction-timeout.
     """
-    with on_api(eosin, "Metadata").always().hold() as rule:
+    with on_write(eosin, app).at("handled").hold() as written, on_api(eosin, "Metadata").always().hold() as rule:
         app.feed()
+        fired(written, "Produce")
         eosin.restart(clean=False)
         fired(rule, "Metadata")
         for each in app.transactional_ids:
@@ -127,8 +152,8 @@ def last_epoch(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
 
     Origin: KAFKA-18660, KAFKA-19367 and KAFKA-20090.
 
-    Steps: The transactional id begins at epoch 32764; three times a portion of the feed comes and the application is
-    started again, until the producer id is another.
+    Steps: The transactional id begins at epoch 32764; three times a portion of the feed comes, and the application is
+    killed at its commit and starts again, until the producer id is another.
 
     Healthy: It does not notice.
 
@@ -136,9 +161,14 @@ def last_epoch(eosin: BrokerApi, app: App, seed: int) -> Expectation | None:
     """
     transactional_id = app.transactional_ids[-1]
     before = eosin.transactions(transactional_id).producer_id
-    for _ in portions(app, _STARTS):
-        app.commits(timeout=5)
-        app.restart()
+    size = max(1, app.left // _STARTS)
+    for _ in range(_STARTS):
+        with on_end(eosin).hold() as rule:
+            app.feed(size)
+            fired(rule, "EndTxn")
+            app.restart()
+        app.commits()
+    app.feed()
     if not app.catches_up():
         return None
     if eosin.transactions(transactional_id).producer_id == before:

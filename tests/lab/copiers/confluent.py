@@ -1,136 +1,173 @@
-"""A transactional copier of confluent-kafka, as an application is written: `python confluent.py [BUG]`.
+"""The copier on confluent-kafka: `python confluent.py [BUG]` (tests/support/lab_copier.py)."""
 
-It reads `input` as a member of a group and writes each record to `output`, in transactions with its offsets. After an
-error it aborts, or builds a new producer, and reads on from the committed offsets. BUG plants one of the mistakes of
-`BUGS`, so that a test can see it found.
-"""
-
-import os
-import signal
 import sys
-import threading
-import time
-import uuid
+from pathlib import Path
+from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-BUGS = ("", "offsets-outside", "swallows", "same-producer", "uncommitted", "fresh-id")
-BUG = sys.argv[1] if len(sys.argv) > 1 else ""
-assert BUG in BUGS, f"BUG is one of {BUGS}"
-BOOTSTRAP = os.environ["KAFKA_BOOTSTRAP_SERVERS"]
-FAST = {
-    "bootstrap.servers": BOOTSTRAP,
-    "reconnect.backoff.ms": 10,
-    "reconnect.backoff.max.ms": 100,
-    "retry.backoff.ms": 20,
-    "enable.sparse.connections": False,
-    "log_level": 2,
-    "metadata.recovery.strategy": "none",
-}
-CALL_S = float(os.environ.get("COPIER_CALL_S", "3"))
-POLL_S = CALL_S / 30
-STUCK_AFTER_S = 4
-is_stopped = False
-alive_at = time.monotonic()
+sys.path.append(str(Path(__file__).parents[2] / "support"))
+
+from lab_copier import GROUP, Failed, Got, Offsets, main
+
+CALL_S = 3.0
+"""Of one call; a commit is called again."""
 
 
-def stop(*_: object) -> None:
-    global is_stopped
-    is_stopped = True
+def fast(bootstrap: str) -> dict[str, Any]:
+    """Settings of both."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "reconnect.backoff.ms": 10,
+        "reconnect.backoff.max.ms": 100,
+        "retry.backoff.ms": 20,
+        "socket.timeout.ms": 2000,
+        "enable.sparse.connections": False,
+        "log_level": 2,
+        "metadata.recovery.strategy": "none",
+    }
 
 
-def watch() -> None:
-    """End the process when it makes no progress: librdkafka can wait for ever (docs/clients.md)."""
-    while time.monotonic() < alive_at + STUCK_AFTER_S:
-        time.sleep(0.1)
-    print("copier: stuck", file=sys.stderr, flush=True)
-    os._exit(3)
+def failed(error: KafkaException) -> Failed:
+    """Why, and whether an abort is enough."""
+    cause = error.args[0]
+    needs_abort = isinstance(cause, KafkaError) and cause.txn_requires_abort()
+    return Failed(error, needs_abort=needs_abort)
 
 
-def new_producer() -> Producer:
-    transactional_id = f"copier-{uuid.uuid4()}" if BUG == "fresh-id" else "copier-1"
-    producer = Producer({**FAST, "transactional.id": transactional_id, "linger.ms": 0})
-    producer.init_transactions(CALL_S)
-    return producer
+class ConfluentConsumer:
+    """A member of the group."""
 
+    def __init__(self, bootstrap: str, isolation: str) -> None:
+        self.raw = Consumer(
+            {
+                **fast(bootstrap),
+                "group.id": GROUP,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": isolation,
+                "heartbeat.interval.ms": 200,
+                "fetch.wait.max.ms": 100,
+            }
+        )
+        self.raw.subscribe(["input"])
 
-def new_consumer() -> Consumer:
-    consumer = Consumer(
-        {
-            **FAST,
-            "group.id": "copiers",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_uncommitted" if BUG == "uncommitted" else "read_committed",
-            "heartbeat.interval.ms": 200,
-            "fetch.wait.max.ms": 100,
-        }
-    )
-    consumer.subscribe(["input"])
-    return consumer
-
-
-def copy(consumer: Consumer, producer: Producer) -> None:
-    """Copy some records in one transaction. Raises KafkaException."""
-    records = [each for each in consumer.consume(20, POLL_S) if not each.error()]
-    if not records:
-        return
-    producer.begin_transaction()
-    for each in records:
-        producer.produce("output", each.value(), key=each.key(), partition=each.partition())
-    ends = {(each.topic(), each.partition()): each.offset() + 1 for each in records}
-    offsets = [TopicPartition(*place, offset) for place, offset in ends.items()]
-    if BUG == "offsets-outside":
-        consumer.commit(offsets=offsets, asynchronous=False)
-    else:
-        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), CALL_S)
-    for _ in range(10):
+    def poll(self, most: int, seconds: float) -> list[Got]:
+        """Records that came."""
         try:
-            return producer.commit_transaction(CALL_S)
+            found = [each for each in self.raw.consume(most, seconds) if not each.error()]
         except KafkaException as error:
-            if not error.args[0].retriable():
-                raise
-    raise KafkaException("the outcome is unknown")
+            raise failed(error) from error
+        return [
+            Got(each.partition() or 0, each.offset() or 0, each.timestamp()[1], each.key(), each.value())
+            for each in found
+        ]
 
-
-def rewind(consumer: Consumer) -> None:
-    """Go back to the committed offsets. Raises KafkaException."""
-    for each in consumer.committed(consumer.assignment(), CALL_S):
-        consumer.seek(TopicPartition(each.topic, each.partition, max(each.offset, 0)))
-
-
-def recovered(error: KafkaException, consumer: Consumer, producer: Producer) -> Producer:
-    """The producer to go on with."""
-    print(f"copier: {error}", file=sys.stderr, flush=True)
-    if BUG == "swallows":
-        return producer
-    needs_another = not getattr(error.args[0], "txn_requires_abort", lambda: False)()
-    if not needs_another or BUG == "same-producer":
+    def commit(self, offsets: Offsets) -> None:
+        """Commit outside of any transaction."""
         try:
-            producer.abort_transaction(CALL_S)
-        except KafkaException as failed:
-            print(f"copier: {failed}", file=sys.stderr, flush=True)
-            needs_another = True
-    if needs_another and BUG != "same-producer":
-        producer = new_producer()
-    rewind(consumer)
-    return producer
-
-
-def main() -> None:
-    global alive_at
-    signal.signal(signal.SIGTERM, stop)
-    producer = new_producer()
-    consumer = new_consumer()
-    threading.Thread(target=watch, daemon=True).start()
-    while not is_stopped:
-        alive_at = time.monotonic()
-        try:
-            copy(consumer, producer)
+            self.raw.commit(offsets=places(offsets), asynchronous=False)
         except KafkaException as error:
-            producer = recovered(error, consumer, producer)
-    consumer.close()
+            raise failed(error) from error
+
+    def rewind(self) -> None:
+        """Go back to the committed offsets."""
+        try:
+            for each in self.raw.committed(self.raw.assignment(), CALL_S):
+                self.raw.seek(TopicPartition(each.topic, each.partition, max(each.offset, 0)))
+        except KafkaException as error:
+            raise failed(error) from error
+
+    def end(self, partition: int) -> int:
+        """The end offset."""
+        try:
+            return int(self.raw.get_watermark_offsets(TopicPartition("input", partition), CALL_S)[1])
+        except KafkaException as error:
+            raise failed(error) from error
+
+    def close(self) -> None:
+        """Leave the group."""
+        self.raw.close()
+
+
+class ConfluentProducer:
+    """A producer of librdkafka."""
+
+    def __init__(self, bootstrap: str, transactional_id: str | None, call_s: float) -> None:
+        self._bootstrap = bootstrap
+        self._call_s = call_s
+        idempotence = {} if transactional_id is None else {"transactional.id": transactional_id}
+        self.raw = Producer({**fast(bootstrap), **idempotence, "linger.ms": 0})
+
+    def init(self) -> None:
+        """Get an identity."""
+        self._call(self.raw.init_transactions, self._call_s)
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._call(self.raw.begin_transaction)
+
+    def send(self, record: Got) -> None:
+        """Write."""
+        self._call(self.raw.produce, "output", record.value, record.key, record.partition)
+
+    def send_offsets(self, offsets: Offsets, consumer: ConfluentConsumer, *, by_name: bool) -> None:
+        """Send offsets, with the group's metadata or those of somebody who is no member."""
+        member = Consumer({**fast(self._bootstrap), "group.id": GROUP}) if by_name else consumer.raw
+        self._call(
+            self.raw.send_offsets_to_transaction, places(offsets), member.consumer_group_metadata(), self._call_s
+        )
+
+    def commit(self) -> None:
+        """Commit; again while librdkafka says so, for as long as the call may take."""
+        tries = 10 if self._call_s > CALL_S else 1
+        for left in reversed(range(tries)):
+            try:
+                self.raw.commit_transaction(min(self._call_s, CALL_S))
+                return
+            except KafkaException as error:
+                if not left or not error.args[0].retriable():
+                    raise failed(error) from error
+
+    def flush(self) -> None:
+        """Wait for what was written."""
+        if self.raw.flush(self._call_s):
+            raise Failed(TimeoutError("records are not written"))
+
+    def abort(self) -> None:
+        """Abort."""
+        self._call(self.raw.abort_transaction, self._call_s)
+
+    def close(self) -> None:
+        """Let it go."""
+        self.raw.purge()
+
+    def _call(self, call: Any, *arguments: Any) -> None:
+        try:
+            call(*arguments)
+        except KafkaException as error:
+            raise failed(error) from error
+
+
+class Confluent:
+    """confluent-kafka at a broker."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+
+    def producer(self, transactional_id: str | None, call_s: float) -> ConfluentProducer:
+        """A new producer."""
+        return ConfluentProducer(self._bootstrap, transactional_id, call_s)
+
+    def consumer(self, *, reads_committed: bool) -> ConfluentConsumer:
+        """A new member."""
+        return ConfluentConsumer(self._bootstrap, "read_committed" if reads_committed else "read_uncommitted")
+
+
+def places(offsets: Offsets) -> list[TopicPartition]:
+    """Offsets as the client takes them."""
+    return [TopicPartition("input", partition, offset) for partition, offset in offsets.items()]
 
 
 if __name__ == "__main__":
-    main()
+    main(Confluent, sys.argv[1:])

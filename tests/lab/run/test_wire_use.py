@@ -2,7 +2,7 @@
 
 from eosin.lab.history.occurrences import ANSWERED, ASKED, CONNECTED, LinkSeen, Occurrence
 from eosin.lab.history.requests import facts_of
-from eosin.lab.run.wire_use import WireUse, merged, wire_use_of
+from eosin.lab.run.wire_use import ABORTED, EXITED, REBUILT, WENT_ON, WireUse, conduct_of, merged, wire_use_of
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.fetch import FetchRequest
 
@@ -46,3 +46,28 @@ def test_a_fetch_says_what_it_may_read_and_if_it_is_one_of_a_session() -> None:
     assert facts_of(ApiKey.FETCH, committed)[3] == "read_committed"
     in_session = FetchRequest(isolation_level=0, session_epoch=3)
     assert facts_of(ApiKey.FETCH, in_session)[3] == "read_uncommitted in a session"
+
+
+def answered(number: int, api: str, detail: str = "", code: str = "NONE") -> list[Occurrence]:
+    return [
+        asked(number, api, 4, detail),
+        Occurrence(number + 1, 0, 0, ANSWERED, number, JAVA, api, code=code),
+    ]
+
+
+def test_an_application_that_makes_more_producers_than_it_was_started_has_rebuilt_them() -> None:
+    one, refused = answered(1, "InitProducerId"), answered(3, "InitProducerId", code="CONCURRENT_TRANSACTIONS")
+    another = answered(5, "InitProducerId")
+    assert conduct_of([*one, *refused], starts=1, exits=0) == WENT_ON
+    assert conduct_of([*one, *refused, *another], starts=1, exits=0) == REBUILT
+    assert conduct_of([*one, *another], starts=2, exits=0) == WENT_ON
+    assert conduct_of([*one, *another], starts=2, exits=1) == EXITED
+
+
+def test_a_new_epoch_of_the_same_producer_is_an_abort() -> None:
+    events = [
+        *answered(1, "InitProducerId"),
+        *answered(3, "EndTxn", "abort epoch 0"),
+        *answered(5, "InitProducerId", "has 1 epoch 0"),
+    ]
+    assert conduct_of(events, starts=1, exits=0) == ABORTED

@@ -41,7 +41,7 @@ def test_a_scenario_is_printed_with_all_that_is_known_about_it(capsys: pytest.Ca
     assert main(["scenarios", "hanging-transaction"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("hanging-transaction: A batch comes after the end of its transaction")
-    assert "\nNot yet: without a preset" in printed
+    assert "\nBroker: behaviour kafka-2.5" in printed
     assert len(catalogue_text(SCENARIOS).splitlines()) == len(SCENARIOS)
 
 

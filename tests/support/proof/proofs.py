@@ -72,6 +72,7 @@ PROOFS: Final[Mapping[str, Proof]] = {
     "fuzz": Proof("mutated frames", ("make", "--no-print-directory", "fuzz", "FRAMES=1000000")),
     "hostile": _package("what hostile peers cost honest ones", "hostile"),
     "kafka-tools": _tests("Apache Kafka's tools on directories that Eosin wrote", "tests/kafka_tools"),
+    "lab-clients": _tests("copiers of every client through incidents of the lab", "tests/lab/run"),
     "misfortunes": _tests("kills, full disks, lost files, pauses and few descriptors at length", "tests/crash"),
     "model": _package("every order of two producers' requests, crashes and delays", "model_checker"),
     "model-replication": _package("every order of what happens to replicas", "model_checker.replication"),

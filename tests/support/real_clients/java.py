@@ -37,10 +37,11 @@ def jars(project: Path, release: str) -> Path:
     return toolchains.made(f"{project.name}-jars-{release}", [pom, release], fetch)
 
 
-def classes(project: Path, release: str, *, runs_on: int = 8) -> Path:
-    """A project's classes, compiled against a release, for the Java that it runs on. Raises `toolchains.NotHere`."""
+def classes(project: Path, release: str, *, runs_on: int = 8, jars_of: Path | None = None) -> Path:
+    """A project's classes, compiled against a release, for the Java that it runs on; `jars_of` is another project that
+    has the pom. Raises `toolchains.NotHere`."""
     javac = toolchains.tool("javac", f"the program of {project.name}")
-    sources, jars_ = sorted(project.glob("*.java")), jars(project, release)
+    sources, jars_ = sorted(project.glob("*.java")), jars(jars_of or project, release)
 
     def compile_to(folder: Path) -> None:
         lint = "-Xlint:all,-options,-deprecation,-path" + (",-processing,-classfile" if runs_on > 8 else "")
