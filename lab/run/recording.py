@@ -290,6 +290,11 @@ class RecordedApp:
         self._keep("catches_up", timeout)
         return self._app.catches_up(timeout=timeout)
 
+    def goes_on(self, seconds: float) -> None:
+        """Let it do what it does for so long, in real time."""
+        self._keep("goes_on", seconds)
+        self._app.goes_on(seconds)
+
     def start_another(self) -> None:
         """Start a second instance, as a deployment does that has not ended the first."""
         self._keep("start_another")
