@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -126,6 +126,12 @@ def parser() -> Parser:
         "--name", metavar="NAME", default="", help="the title of the card (what the client says it is)"
     )
     _add_of_run(run)
+    _add_catalogue(actions, run, certify)
+    return options
+
+
+def _add_catalogue(actions: Any, *runs: Parser) -> None:
+    """Add the action `scenarios`, and what it has in common with those that run them."""
     catalogue = actions.add_parser(
         "scenarios",
         help="print the catalogue, or one of it",
@@ -133,11 +139,10 @@ def parser() -> Parser:
         examples=["eosin lab scenarios", "eosin lab scenarios lost-commit-answer"],
     )
     catalogue.add_argument("name", nargs="?", metavar="NAME", help="print all about this one")
-    for each in (run, certify, catalogue):
+    for each in (*runs, catalogue):
         each.add_argument(
             "--scenario-file", metavar="FILE.py", help="add the functions of (eosin, app, seed) of a file"
         )
-    return options
 
 
 def _add_of_run(run: Parser) -> None:

@@ -111,7 +111,7 @@ class RunHeader(msgspec.Struct, frozen=True, tag_field="line", tag="run"):
     """For people: a replay takes the one that it is given."""
 
 
-class Step(msgspec.Struct, frozen=True, tag_field="line", tag="step"):
+class RecordedStep(msgspec.Struct, frozen=True, tag_field="line", tag="step"):
     """Something that the scenario did."""
 
     to: str
@@ -138,14 +138,14 @@ class Judged(msgspec.Struct, frozen=True, tag_field="line", tag="verdict"):
     evidence: str = ""
 
 
-Line = RunHeader | Step | Decisions | Judged
+Line = RunHeader | RecordedStep | Decisions | Judged
 
 
 class RecordedRun(msgspec.Struct, frozen=True):
     """One run as a file has it."""
 
     header: RunHeader
-    steps: tuple[Step, ...]
+    steps: tuple[RecordedStep, ...]
     decisions: dict[str, Decisions]
     """By rule."""
     judged: Judged
@@ -164,7 +164,7 @@ def run_in(path: Path) -> RecordedRun:
         raise LabError(f"cannot read {path}: {error.strerror}") from None
     header: RunHeader | None = None
     judged: Judged | None = None
-    steps: list[Step] = []
+    steps: list[RecordedStep] = []
     decisions: dict[str, Decisions] = {}
     for number, text in enumerate(lines, 1):
         try:
@@ -177,7 +177,7 @@ def run_in(path: Path) -> RecordedRun:
         match line:
             case RunHeader():
                 header = line
-            case Step():
+            case RecordedStep():
                 steps.append(line)
             case Decisions():
                 decisions[line.rule] = line
@@ -195,7 +195,7 @@ class RecordedBroker(BrokerApi):
 
     def __init__(self, broker: BrokerApi) -> None:
         self._broker: Final = broker
-        self.steps: Final[list[Step]] = []
+        self.steps: Final[list[RecordedStep]] = []
         self.decisions: Final[dict[str, Decisions]] = {}
 
     @property
@@ -214,13 +214,13 @@ class RecordedBroker(BrokerApi):
         if name == "wait_fired":
             return self._waited(operation, given)
         if name == "arm_function":
-            self.steps.append(Step(BROKER, name, given[:1]))
+            self.steps.append(RecordedStep(BROKER, name, given[:1]))
             return self._broker.call(operation, *args, **kwargs)
         if name in ("remove_fault", "clear_faults"):
             self.keep_decisions()
         if name == "advance_to":  # in a replay everything has another time
             name, given[0] = "advance", given[0] - self._broker.call(Operations.clock_state).now_ms
-        self.steps.append(Step(BROKER, name, given))
+        self.steps.append(RecordedStep(BROKER, name, given))
         if name == "arm_fault":
             rule_id: Any = self._broker.call(operation, *args, **kwargs)
             given[0] = {**given[0], "id": rule_id}
@@ -239,14 +239,14 @@ class RecordedBroker(BrokerApi):
         """A wait in slices; the one that was not in vain is a step."""
         fired: Any = self._broker.call(operation, *given)
         if fired >= given[1]:
-            self.steps.append(Step(BROKER, "wait_fired", given))
+            self.steps.append(RecordedStep(BROKER, "wait_fired", given))
         return fired  # type: ignore[no-any-return]
 
 
 class RecordedApp:
     """An application whose steps are written down."""
 
-    def __init__(self, app: App, steps: list[Step]) -> None:
+    def __init__(self, app: App, steps: list[RecordedStep]) -> None:
         self._app: Final = app
         self._steps: Final = steps
 
@@ -326,4 +326,4 @@ class RecordedApp:
         self._app.resume()
 
     def _keep(self, method: str, *args: Any) -> None:
-        self._steps.append(Step(APP, method, list(args)))
+        self._steps.append(RecordedStep(APP, method, list(args)))

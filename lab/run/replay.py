@@ -16,7 +16,7 @@ from eosin.lab.common.limits import WaitLimit
 from eosin.lab.faults.operations import FaultOperations
 from eosin.lab.operations import Operations
 from eosin.lab.run.judge import Pair
-from eosin.lab.run.recording import APP, RecordedRun, Step
+from eosin.lab.run.recording import APP, RecordedRun, RecordedStep
 from eosin.lab.scenarios.scenario import App, Expectation, Scenario
 from eosin.lab.scenarios.steps import FIRES_S
 
@@ -65,7 +65,7 @@ def _stage(run: RecordedRun, without: frozenset[str], eosin: BrokerApi, app: App
     return Expectation(run.judged.forgiven, notes, tuple(gone))
 
 
-def _done_by(app: App, step: Step) -> None:
+def _done_by(app: App, step: RecordedStep) -> None:
     """Have the application do a step."""
     if step.does == "catches_up":
         app.catches_up(timeout=step.args[0])
@@ -75,7 +75,7 @@ def _done_by(app: App, step: Step) -> None:
         getattr(app, step.does)(*step.args)
 
 
-def _repeat(run: RecordedRun, eosin: BrokerApi, step: Step, departures: list[str]) -> None:
+def _repeat(run: RecordedRun, eosin: BrokerApi, step: RecordedStep, departures: list[str]) -> None:
     """Have the broker do a step. Raises LabError."""
     operation = getattr(Operations, step.does, None)
     if operation is None:
@@ -114,7 +114,7 @@ def _as_decided(run: RecordedRun, rule: Mapping[str, Any], rule_id: str) -> dict
     return {**rule, "optional": True, "when": {"occurrences": decisions.occurrences if decisions else {}}}
 
 
-def _rule_of(step: Step) -> str:
+def _rule_of(step: RecordedStep) -> str:
     first = step.args[0]
     return str(first.get("id", "")) if isinstance(first, dict) else str(first)
 

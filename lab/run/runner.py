@@ -77,11 +77,7 @@ def run_at(
         is_well = app.catches_up(timeout=plan.timeout_s)
         if is_well and scenario is not None:
             try:
-                expectation = scenario.stage(recorded, RecordedApp(app, recorded.steps), seed) or expectation
-            except NotExercised as why:
-                excuse = str(why)
-            except LabError as why:
-                excuse = f"the lab could not stage it: {why}"
+                expectation, excuse = _staged(scenario, recorded, app, seed)
             except NotPossible as why:
                 return RunOutcome(_skipped(scenario, seed, str(why)), [], None)
         recorded.keep_decisions()
@@ -95,10 +91,7 @@ def run_at(
     finally:
         app.stop()
     group = plan.group or app.committing_group
-    if plan.is_reader:
-        verdict = judge_reader(eosin, plan.input, group, app.said)
-    else:
-        verdict = plan.judge.judge(eosin, plan.input, plan.outputs, group, reference, expectation.gone)
+    verdict = _judged(eosin, plan, app, reference, expectation)
     if group is None and not is_well:  # nobody has said what it has read
         verdict = msgspec.structs.replace(verdict, findings=tuple(e for e in verdict.findings if e.kind != LOST))
     kinds = _kinds(verdict, expectation, is_well=is_well, is_dead=app.is_dead)
@@ -124,14 +117,29 @@ def run_at(
         fences_per_minute=round(60 * sum(each.code in FENCES for each in events) / seconds, 1) if seconds else 0.0,
     )
     if scenario is not None:
-        record = RecordedRun(
-            _header(plan, scenario, seed, group, reference),
-            tuple(recorded.steps),
-            recorded.decisions,
-            Judged(title, kinds, expectation.forgiven, result.evidence),
-        )
-        record.write(folder / FILE)
+        header, judged = _header(plan, scenario, seed, group, reference), Judged(title, kinds, expectation.forgiven)
+        RecordedRun(header, tuple(recorded.steps), recorded.decisions, judged).write(folder / FILE)
     return RunOutcome(result, output_of(eosin, plan.outputs), group, _ids(app))
+
+
+def _judged(
+    eosin: BrokerApi, plan: RunPlan, app: StagedApp, reference: Sequence[Pair] | None, expectation: Expectation
+) -> Verdict:
+    """The verdict of the judge. Raises LabError."""
+    group = plan.group or app.committing_group
+    if plan.is_reader:
+        return judge_reader(eosin, plan.input, group, app.said)
+    return plan.judge.judge(eosin, plan.input, plan.outputs, group, reference, expectation.gone)
+
+
+def _staged(scenario: Scenario, eosin: RecordedBroker, app: StagedApp, seed: int) -> tuple[Expectation, str]:
+    """The expectation of a scenario, and the reason if it was not exercised. Raises NotPossible."""
+    try:
+        return scenario.stage(eosin, RecordedApp(app, eosin.steps), seed) or Expectation(), ""
+    except NotExercised as why:
+        return Expectation(), str(why)
+    except LabError as why:
+        return Expectation(), f"the lab could not stage it: {why}"
 
 
 def _header(

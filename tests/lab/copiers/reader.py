@@ -6,6 +6,7 @@ import sys
 
 from confluent_kafka import Consumer
 
+POLL_S = float(os.environ.get("COPIER_POLL_S", "0.1"))
 is_stopped = False
 
 
@@ -28,7 +29,7 @@ consumer = Consumer(
 )
 consumer.subscribe(["input"])
 while not is_stopped:
-    records = [each for each in consumer.consume(20, 0.1) if not each.error()]
+    records = [each for each in consumer.consume(20, POLL_S) if not each.error()]
     for record in records:
         print(record.value().decode(), flush=True)
     if records:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import HANG_S
 
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.clock.values import ClockState
@@ -19,8 +20,8 @@ from eosin.lab.run.recording import (
     RecordedApp,
     RecordedBroker,
     RecordedRun,
+    RecordedStep,
     RunHeader,
-    Step,
     run_in,
 )
 from eosin.lab.run.replay import replayed, rules_of, shrunk
@@ -101,7 +102,7 @@ def staged() -> tuple[RecordedBroker, RecordedRun]:
         broker.topic("output").records()
         broker.clock.advance_to(61_000)
         broker.crash(power=True)
-    recorded.catches_up(timeout=2)
+    recorded.catches_up(timeout=HANG_S)
     recorded.commits(2)
     broker.keep_decisions()
     return broker, RecordedRun(HEADER, tuple(broker.steps), broker.decisions, Judged("FAIL", ("lost",), ("stuck",)))
@@ -140,7 +141,7 @@ def test_a_replay_repeats_the_steps_and_fires_at_the_same_matches_of_each_client
     expectation = replayed(run).stage(broker, app, 7)  # type: ignore[arg-type]
     assert expectation is not None
     assert (expectation.forgiven, expectation.notes) == (("stuck",), ())
-    assert app.calls == [("feed", (5,)), ("catches_up", (2,)), ("commits", (2, 10.0))]
+    assert app.calls == [("feed", (5,)), ("catches_up", (HANG_S,)), ("commits", (2, 10.0))]
     (armed,) = [args[0] for name, args in broker.calls if name == "arm_fault"]
     assert armed["when"] == {"occurrences": {"inv": (3,)}}
     assert armed["optional"]
@@ -148,7 +149,7 @@ def test_a_replay_repeats_the_steps_and_fires_at_the_same_matches_of_each_client
 
 
 def test_a_replay_tells_where_it_departs_from_the_record() -> None:
-    steps = (Step(BROKER, "fly", []), Step(BROKER, "arm_function", [LOSE]))
+    steps = (RecordedStep(BROKER, "fly", []), RecordedStep(BROKER, "arm_function", [LOSE]))
     run = RecordedRun(HEADER, steps, {}, Judged("PASS"))
     expectation = replayed(run).stage(PretendedBroker(), PretendedApp(), 7)  # type: ignore[arg-type]
     assert expectation is not None
@@ -158,8 +159,8 @@ def test_a_replay_tells_where_it_departs_from_the_record() -> None:
 
 
 def test_a_failing_run_is_shrunk_to_the_rules_that_it_needs() -> None:
-    steps = tuple(Step(BROKER, "arm_fault", [{**LOSE, "id": each}]) for each in ("f1", "f2", "f3"))
-    run = RecordedRun(HEADER, (*steps, Step(BROKER, "remove_fault", ["f2"])), {}, Judged("FAIL"))
+    steps = tuple(RecordedStep(BROKER, "arm_fault", [{**LOSE, "id": each}]) for each in ("f1", "f2", "f3"))
+    run = RecordedRun(HEADER, (*steps, RecordedStep(BROKER, "remove_fault", ["f2"])), {}, Judged("FAIL"))
 
     def needs_f2(scenario: Scenario, _: str) -> bool:
         broker = PretendedBroker()
