@@ -23,7 +23,7 @@ _GROUPS: Final = {
     "run": {
         "serve": "run a broker",
         "testing": "run a throwaway broker for tests in any language",
-        "lab": "break a broker on purpose: by HTTP, or under an application (run, certify, scenarios)",
+        "lab": "break a broker on purpose: by HTTP, or under an application (run, replay, certify, scenarios)",
         "console": "show any cluster in a browser; --demo: a throwaway broker",
         "health": "tell by the exit code whether a broker answers",
         "format": "make an empty directory that of a broker of a quorum",

@@ -227,6 +227,16 @@ def test_clients_wait_for_the_port_that_the_engine_has_chosen(image: str) -> Non
             assert early.wait() == 0
 
 
+def test_clients_of_a_lab_wait_for_the_port_that_the_engine_has_chosen() -> None:
+    exposed = ["--expose", "9092", "--expose", "9644", "--publish-all"]
+    with running(*exposed, built("lab")) as container:
+        address, http = (f"localhost:{published(container, port)}" for port in (9092, 9644))
+        wait_until(lambda: status_of("GET", f"http://{http}/readyz") == 200, every_s=0.1)
+        with subprocess.Popen([sys.executable, str(ROOT / "docker" / "smoke.py"), address]) as early:
+            assert status_of("PUT", f"http://{http}/lab/v1/advertise", {"address": address}) == 200
+            assert early.wait() == 0
+
+
 def published(container: str, port: int) -> str:
     """The port of the host for one of the container."""
     return engine("port", container, f"{port}/tcp").stdout.splitlines()[0].rpartition(":")[2]

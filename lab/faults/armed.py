@@ -59,9 +59,9 @@ class ArmedRule:
     def __str__(self) -> str:
         return f"{self.id} ({self.text.match}: {self.action}, at {self.point})"
 
-    def fire(self, key: object) -> None:
+    def fire(self, key: object, client_id: str = "") -> None:
         """Count a firing, and wake who waits for it."""
-        self.counting.fire(key)
+        self.counting.fire(key, client_id)
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             if not each.done():

@@ -219,10 +219,11 @@ class ArmedRules:
             if rule.point != point or (fit := fits(rule.text.match, facts)) is None:
                 continue
             key = self._key(rule, facts)
-            wants = rule.counting.decide(rule.text.when, key, self._virtual.now_ms())
+            client_id = observed.context.client_id or ""
+            wants = rule.counting.decide(rule.text.when, key, self._virtual.now_ms(), client_id)
             if wants and found is None and rule.action.wants(rule):
                 found = Firing(self, rule, observed, fit)
-                rule.fire(key)
+                rule.fire(key, client_id)
                 self._report("fired", observed, rule.id)
         return found
 

@@ -80,4 +80,7 @@ class FaultOperations:
 def _state_of(rule: ArmedRule) -> RuleSeen:
     counting = rule.counting
     text = {name: value for name, value in msgspec.to_builtins(rule.text).items() if name != "id"}
-    return RuleSeen(rule.id, str(rule), rule.point, counting.matched, counting.fired, rule.held, rule.complaint, text)
+    occurrences = {client_id: tuple(each) for client_id, each in counting.occurrences.items()}
+    return RuleSeen(
+        rule.id, str(rule), rule.point, counting.matched, counting.fired, rule.held, rule.complaint, text, occurrences
+    )

@@ -85,11 +85,13 @@ class When(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     until_ms: int | None = msgspec.field(name="until", default=None)
     per: Literal["connection", "client_id", "transactional_id"] | None = None
     """Counts apart for each of them."""
+    occurrences: dict[str, tuple[int, ...]] | None = None
+    """The matches of each client id at which it fires, and no others, as a replay has them; "" is for no client."""
 
     @property
     def most(self) -> int | None:
         """Firings at most; None for any number."""
-        if self.times == ALWAYS:
+        if self.times == ALWAYS or self.occurrences is not None:
             return None
         if self.times is not None:
             return self.times
@@ -153,7 +155,7 @@ def match_in(text: Mapping[str, Any] | str | Match) -> Match:
 
 def when_in(text: Mapping[str, Any]) -> When:
     """The occurrences that somebody has written. Raises LabError."""
-    names = ("times", "nth", "after", "every", "probability", "from", "until", "per")
+    names = ("times", "nth", "after", "every", "probability", "from", "until", "per", "occurrences")
     for name in text:
         if name not in names:
             raise unknown("field of when", name, names)

@@ -20,3 +20,5 @@ class RuleSeen(msgspec.Struct, frozen=True):
     """A sentence if it should have fired, and has not."""
     rule: dict[str, Any]
     """As it was armed."""
+    occurrences: dict[str, tuple[int, ...]] = {}
+    """The matches of each client id at which it fired, counted from 1."""

@@ -14,7 +14,7 @@ import msgspec
 
 from eosin.lab.common.errors import EosinAssertion, LabError
 from eosin.lab.history.occurrences import Occurrence
-from eosin.lab.http import broker_paths, data_paths, fault_paths, judging_paths, node_paths
+from eosin.lab.http import broker_paths, data_paths, fault_paths, judging_paths, node_paths, scenario_paths
 from eosin.lab.http.endpoint import ControlPath
 from eosin.lab.http.failures import (
     BAD_REQUEST,
@@ -40,6 +40,7 @@ ENDPOINTS: Final = (
     *data_paths.ENDPOINTS,
     *judging_paths.ENDPOINTS,
     *node_paths.ENDPOINTS,
+    *scenario_paths.ENDPOINTS,
 )
 BATCH: Final = "/batch"
 DOCUMENT: Final = "/openapi.json"

@@ -11,6 +11,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from eosin.client.errors import ClientError
 from eosin.lab.async_api import AsyncBrokerApi
 from eosin.lab.broker import ThreadedBroker
+from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import RefusedError, unknown
 from eosin.lab.crash.instances import LabInstance
 from eosin.lab.crash.snapshot import Snapshot
@@ -64,6 +65,30 @@ class LoopHost(_Host):
             raise RefusedError(str(refused)) from None
 
 
+class BlockingHost(BrokerApi):
+    """The same broker for code in a thread that waits."""
+
+    def __init__(self, held: ThreadedBroker) -> None:
+        self._held: Final = held
+
+    @property
+    def bootstrap(self) -> str:
+        """HOST:PORT, for `bootstrap.servers`."""
+        return self._held.broker.bootstrap
+
+    def call(
+        self, operation: Callable[Concatenate[Operations, P], Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Have the broker do something, and wait for it. Raises LabError."""
+        try:
+            return self._held.thread.call(operation(self._held.broker.operations, *args, **kwargs))
+        except ClientError as refused:
+            raise RefusedError(str(refused)) from None
+
+    def close(self) -> None:
+        """Leave it to its owner."""
+
+
 class Lab:
     """One broker with its control API."""
 
@@ -74,6 +99,15 @@ class Lab:
         """By the ids that they were given."""
         self.instances: dict[str, LabInstance[Awaitable[str]]] = {}
         """Zombies and successors, likewise."""
+        self.is_in_scenario = False
+        """True while a scenario is run."""
+        self.reference: list[tuple[bytes | None, bytes | None]] | None = None
+        """The output of the last run without faults: keys and values."""
+
+    @property
+    def blocking(self) -> BrokerApi:
+        """The broker, for threads that wait for it."""
+        return BlockingHost(self.held)
 
     @property
     def is_up(self) -> bool:

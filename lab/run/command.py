@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -33,10 +33,15 @@ from eosin.runtime.clock import SystemClock
 from eosin.runtime.version import VERSION
 
 COMMAND: Final = "lab"
+RUN: Final = "run"
 CERTIFY: Final = "certify"
 CARD: Final = "scorecard"
 """The name of its files."""
+ALL: Final = "all"
+OF_READERS: Final = "tag:reading"
+"""Instead of all, for a consumer alone."""
 OK: Final = 0
+PORT: Final = 9092
 _LARGEST_SEED: Final = 2**31
 
 
@@ -78,7 +83,7 @@ def parser() -> Parser:
         ],
     )
     run.add_argument(
-        "--scenario", metavar="all|NAME,...|tag:TAG", default="all", help="what to go through (all: the catalogue)"
+        "--scenario", metavar="all|NAME,...|tag:TAG", default=ALL, help="what to go through (all: the catalogue)"
     )
     run.add_argument("--input", metavar="TOPIC[:PARTITIONS]", default="input", help="the topic that it reads (input)")
     run.add_argument("--output", metavar="TOPIC,...", default="output", help="the topics that it writes (output)")
@@ -100,17 +105,8 @@ def parser() -> Parser:
     run.add_argument("--out", metavar="DIR", help="write report.json, report.txt and what the application said here")
     run.add_argument("--jobs", type=int, metavar="N", default=1, help="scenarios at a time (1)")
     certify = _certify_parser(actions, run)
-    catalogue = actions.add_parser(
-        "scenarios",
-        help="print the catalogue, or one of it",
-        description="Print the catalogue of scenarios, or all about one of them.",
-        examples=["eosin lab scenarios", "eosin lab scenarios lost-commit-answer"],
-    )
-    catalogue.add_argument("name", nargs="?", metavar="NAME", help="print all about this one")
-    for each in (run, certify, catalogue):
-        each.add_argument(
-            "--scenario-file", metavar="FILE.py", help="add the functions of (eosin, app, seed) of a file"
-        )
+    _add_of_run(run)
+    _add_catalogue(actions, run, certify)
     return options
 
 
@@ -142,6 +138,43 @@ def _certify_parser(actions: "argparse._SubParsersAction[Parser]", run: Parser) 
     return certify
 
 
+def _add_catalogue(actions: Any, *runs: Parser) -> None:
+    """Add the action `scenarios`, and what it has in common with those that run them."""
+    catalogue = actions.add_parser(
+        "scenarios",
+        help="print the catalogue, or one of it",
+        description="Print the catalogue of scenarios, or all about one of them.",
+        examples=["eosin lab scenarios", "eosin lab scenarios lost-commit-answer"],
+    )
+    catalogue.add_argument("name", nargs="?", metavar="NAME", help="print all about this one")
+    for each in (*runs, catalogue):
+        each.add_argument(
+            "--scenario-file", metavar="FILE.py", help="add the functions of (eosin, app, seed) of a file"
+        )
+
+
+def _add_of_run(run: Parser) -> None:
+    """Add the options that `certify` does not have."""
+    run.add_argument(
+        "--behaviour",
+        choices=tuple(BEHAVIOURS),
+        default=KAFKA,
+        help=f"have brokers that behave like this one ({KAFKA})",
+    )
+    run.add_argument(
+        "--also", metavar="NAME,...", default="", help=f"run each scenario again at brokers like these, as {EOSIN}"
+    )
+    run.add_argument(
+        "--reader",
+        action="store_true",
+        help="the application is a consumer alone, which says the value of each record that it handles",
+    )
+    run.add_argument(
+        "--attach", action="store_true", help="run no command: wait for Enter, and for an application of yours"
+    )
+    run.add_argument("--port", type=int, metavar="N", default=PORT, help=f"of the brokers, with --attach ({PORT})")
+
+
 def catalogue_text(known: Sequence[Scenario], name: str | None = None) -> str:
     """The catalogue, or all about one scenario of it. Raises LabError."""
     if name is not None:
@@ -152,8 +185,10 @@ def catalogue_text(known: Sequence[Scenario], name: str | None = None) -> str:
 
 def _run(asked: argparse.Namespace, known: Sequence[Scenario], application: Sequence[str]) -> int:
     """Run the application. Raises LabError."""
-    scenarios = chosen(asked.scenario, known)
+    is_reader = getattr(asked, "reader", False)
+    scenarios = chosen(OF_READERS if is_reader and asked.scenario == ALL else asked.scenario, known)
     plan = _plan(asked, application)
+    also = _behaviours(asked.also) if getattr(asked, "also", "") else []
     seed = SystemChance().below(_LARGEST_SEED) if asked.seed is None else asked.seed
     with tempfile.TemporaryDirectory(prefix="eosin-lab-") as scratch:
         folder = Path(asked.out or scratch)
@@ -161,7 +196,7 @@ def _run(asked: argparse.Namespace, known: Sequence[Scenario], application: Sequ
         try:
             if asked.action == CERTIFY:
                 return _certify(plan, scenarios, seed, asked, folder)
-            report = _all_runs(plan, scenarios, seed, asked, folder)
+            report = _all_runs(plan, scenarios, seed, asked, folder, also)
             print(summary_of(report))
             if asked.out:
                 save(report, folder)
@@ -205,18 +240,33 @@ def _behaviours(text: str) -> list[str]:
 
 
 def _all_runs(
-    plan: RunPlan, scenarios: Sequence[Scenario], seed: int, asked: argparse.Namespace, folder: Path
+    plan: RunPlan,
+    scenarios: Sequence[Scenario],
+    seed: int,
+    asked: argparse.Namespace,
+    folder: Path,
+    also: Sequence[str] = (),
 ) -> Report:
+    """The reference run, and all scenarios; each once more at brokers that behave as `also` names. Raises LabError."""
     reference = run_one(plan, None, seed, folder / "reference")
     print(line_of(reference.result), flush=True)
     results: list[Result] = []
     if reference.result.verdict == PASS:
         plan = msgspec.structs.replace(plan, group=reference.group, transactional_ids=reference.transactional_ids)
-        work = [(each, seed + number) for each in scenarios for number in range(asked.repeat)]
+        others = [each for each in also if each != plan.behaviour]
+        work = [
+            (each, seed + number, behaviour)
+            for each in scenarios
+            for number in range(asked.repeat)
+            for behaviour in ("", *others)
+        ]
 
-        def one(item: tuple[Scenario, int]) -> RunOutcome:
-            scenario, its_seed = item
-            return run_one(plan, scenario, its_seed, folder / f"{scenario.name}-{its_seed}", reference.output)
+        def one(item: tuple[Scenario, int, str]) -> RunOutcome:
+            scenario, its_seed, other = item
+            own = msgspec.structs.replace(plan, behaviour=other) if other else plan
+            name = "-".join(filter(None, (scenario.name, str(its_seed), other)))
+            found = run_one(own, scenario, its_seed, folder / name, reference.output)
+            return found._replace(result=msgspec.structs.replace(found.result, behaviour=other))
 
         with ThreadPoolExecutor(asked.jobs, thread_name_prefix="eosin-lab-run") as pool:
             for outcome in pool.map(one, work):
@@ -226,8 +276,18 @@ def _all_runs(
 
 
 def _plan(asked: argparse.Namespace, application: Sequence[str]) -> RunPlan:
-    if not application:
+    is_attached = getattr(asked, "attach", False)
+    if is_attached and application:
+        raise LabError("--attach runs no command: leave out what is behind --, or --attach")
+    if is_attached and not 0 < asked.port < 65_536:
+        raise LabError(f"--port is 1 to 65535, not {asked.port}")
+    if is_attached and asked.jobs > 1:
+        raise LabError("--attach has one application, and so one scenario at a time: leave out --jobs")
+    if not is_attached and not application:
         raise LabError("name the application behind --: eosin lab run -- python my_app.py")
+    is_reader = getattr(asked, "reader", False)
+    if is_attached and is_reader:
+        raise LabError("--reader judges what a command says: leave out --attach")
     topic, colon, partitions = asked.input.partition(":")
     if colon and (not partitions.isdecimal() or int(partitions) < 1):
         raise LabError(f"--input is TOPIC[:PARTITIONS], not {asked.input!r}")
@@ -251,7 +311,19 @@ def _plan(asked: argparse.Namespace, application: Sequence[str]) -> RunPlan:
         group=asked.group,
         restarts=asked.restarts,
         timeout_s=asked.timeout,
+        behaviour=asked.behaviour if asked.action == RUN else KAFKA,
+        id_text=asked.id,
+        is_reader=is_reader,
+        port=asked.port if is_attached else 0,
+        attach=wait_for_enter if is_attached else None,
     )
+
+
+def wait_for_enter(bootstrap: str, run: str) -> None:
+    """Wait until somebody has started the application. Raises LabError at the end of standard input."""
+    print(f"{run}: the broker is {bootstrap}; start the application, or start it again, and press Enter", flush=True)
+    if not sys.stdin.readline():
+        raise LabError("standard input has ended: --attach waits for Enter before each run")
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ class Judge:
 
     def __init__(self, way: str, id_of: IdOf) -> None:
         """`way` is `multiset`, `ids`, `last-value`, or the line of a command. Raises LabError."""
-        self._way: Final = way
+        self.way: Final = way
         self._id_of: Final = id_of
         self._command: Final = () if way in (IDS, MULTISET, LAST_VALUE) else tuple(shlex.split(way))
         if not way.strip():
@@ -43,13 +43,13 @@ class Judge:
         """The verdict; `reference` is the output of the run without faults, None if this is that run; `gone` is what of
         it has been deleted since. Raises LabError."""
         facts = eosin.call(VerdictOperations.exactly_once_facts, [input], list(outputs), group)
-        if reference is None and self._way != IDS:
+        if reference is None and self.way != IDS:
             reference = output_of(eosin, outputs)
         if reference is not None and gone:
             reference = list((Counter(reference) - Counter(gone)).elements())
-        if self._way == IDS:
+        if self.way == IDS:
             return exactly_once(facts, Criteria(by=IDS, id_of=self._id_of, ordered=False))
-        by = LAST_VALUE if self._way == LAST_VALUE else MULTISET
+        by = LAST_VALUE if self.way == LAST_VALUE else MULTISET
         if not self._command:
             return _without_unread(exactly_once(facts, Criteria(by=by, reference=reference)))
         found = exactly_once(facts, Criteria(by=MULTISET, reference=output_of(eosin, outputs)))

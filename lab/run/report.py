@@ -15,10 +15,13 @@ _MOST_EXITS: Final = 3
 
 def line_of(result: Result) -> str:
     """A scenario with all that a person needs to know of it."""
-    lines = [f"{result.scenario:<26} {result.title} ({result.seconds:.1f} s, seed {result.seed})"]
+    at = f", {result.behaviour}" if result.behaviour else ""
+    lines = [f"{result.scenario:<26} {result.title} ({result.seconds:.1f} s, seed {result.seed}{at})"]
     if result.verdict in (NOT_EXERCISED, SKIPPED):
         lines.append(f"{_INDENT}{result.evidence}")
     lines += [f"{_INDENT}{each}" for each in result.notes]
+    if result.fences_per_minute:
+        lines.append(f"{_INDENT}producers were fenced {result.fences_per_minute:.0f} times a minute")
     if result.verdict == FAIL:
         lines += [f"{_INDENT}{each}" for each in result.evidence.splitlines()]
         lines += [f"{_INDENT}rule {each}" for each in result.rules]

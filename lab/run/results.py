@@ -47,6 +47,10 @@ class Result(msgspec.Struct, frozen=True):
     use: WireUse = WireUse()
     conduct: str = ""
     """One of `wire_use.CONDUCTS`: the way in which the application went through it."""
+    behaviour: str = ""
+    """Of the broker, where it is not that of the first runs."""
+    fences_per_minute: float = 0.0
+    """Answers that told a producer that another one has its id, by the length of the run."""
 
     @property
     def title(self) -> str:

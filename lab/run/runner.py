@@ -6,22 +6,28 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import msgspec
+
 from eosin.lab.broker import Broker
+from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import LabError
 from eosin.lab.ready_made import aged
 from eosin.lab.run.judge import Pair, output_of
+from eosin.lab.run.reader import judge_reader
+from eosin.lab.run.recording import FILE, VERSION, Judged, RecordedApp, RecordedBroker, RecordedRun, RunHeader
 from eosin.lab.run.results import FAIL, NOT_EXERCISED, PASS, REFERENCE, SKIPPED, Result
-from eosin.lab.run.staged_app import RunPlan, StagedApp
+from eosin.lab.run.staged_app import AttachedApp, RunPlan, StagedApp
 from eosin.lab.run.wire_use import conduct_of, wire_use_of
 from eosin.lab.scenarios.clients import rows_for
 from eosin.lab.scenarios.scenario import Expectation, NotExercised, NotPossible, Scenario
-from eosin.lab.verdict.findings import OPEN, STUCK, Verdict
+from eosin.lab.verdict.findings import LOST, OPEN, STUCK, Verdict
 from eosin.runtime.clock import SystemClock
 
 DIED: Final = "died"
 QUIET_MS: Final = 100
 SETTINGS: Final = {"log.retention.ms": "-1"}
 """Of the broker: after an idle week the output is there to be judged."""
+FENCES: Final = frozenset({"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
 LINES: Final = 30
 """Of the transcript in a report."""
 
@@ -40,64 +46,129 @@ def run_one(
 ) -> RunOutcome:
     """Take the application through a scenario, None for the reference run without faults. Raises LabError if it cannot
     be run at all."""
-    clock = SystemClock()
-    began_ms = clock.elapsed_ms()
     folder.mkdir(parents=True, exist_ok=True)
     topics = {plan.input: plan.partitions, **dict.fromkeys(plan.outputs, plan.partitions)}
     snapshot = None
     if scenario is not None and scenario.is_aged:
         snapshot = asyncio.run(aged(plan.transactional_ids))
     behaviour = scenario.behaviour if scenario is not None and scenario.behaviour else plan.behaviour
-    with Broker(topics=topics, seed=seed, snapshot=snapshot, settings=SETTINGS, behaviour=behaviour) as eosin:
-        app = StagedApp(eosin, plan, folder)
-        expectation, excuse = Expectation(), ""
-        try:
-            app.feed(len(plan.feed) // 2)
-            app.start()
-            is_well = app.catches_up(timeout=plan.timeout_s)
-            if is_well and scenario is not None:
-                try:
-                    expectation = scenario.stage(eosin, app, seed) or expectation
-                except NotExercised as why:
-                    excuse = str(why)
-                except LabError as why:
-                    excuse = f"the lab could not stage it: {why}"
-                except NotPossible as why:
-                    return RunOutcome(_skipped(scenario, seed, str(why)), [], None)
-            rules = tuple(f"{each.words}: fired {each.fired} times" for each in eosin.faults.rules())
-            eosin.faults.clear()
-            app.feed()
-            is_well = app.catches_up(timeout=plan.timeout_s) and is_well
-            with suppress(LabError):
-                eosin.settle(quiet_ms=QUIET_MS, timeout=1)
-            stuck = "" if is_well else _why_stuck(eosin, app)
-        finally:
-            app.stop()
-        group = plan.group or app.committing_group
-        verdict = plan.judge.judge(eosin, plan.input, plan.outputs, group, reference, expectation.gone)
-        kinds = _kinds(verdict, expectation, is_well=is_well, is_dead=app.is_dead)
-        events = eosin.history.events()
-        title = FAIL if kinds else NOT_EXERCISED if excuse else PASS
-        clients = tuple(dict.fromkeys(each.software for each in eosin.history.connections() if each.software))
-        result = Result(
-            REFERENCE if scenario is None else scenario.name,
-            title,
-            seed,
-            round((clock.elapsed_ms() - began_ms) / 1000, 2),
-            kinds,
-            "\n".join(filter(None, (stuck, str(verdict)))) if kinds else excuse or str(verdict),
-            expectation.notes,
-            app.exits,
-            rules,
-            clients,
-            "" if scenario is None or not kinds else scenario.parts.get("Cure", ""),
-            () if scenario is None or not kinds else rows_for(scenario.name, clients),
-            tuple(eosin.history.transcript()[-LINES:]) if kinds else (),
-            app.last_lines if kinds else (),
-            wire_use_of(events),
-            conduct_of(events, starts=app.starts, exits=len(app.exits)),
-        )
-        return RunOutcome(result, output_of(eosin, plan.outputs), group, _ids(app))
+    with Broker(
+        topics=topics, seed=seed, snapshot=snapshot, settings=SETTINGS, behaviour=behaviour, port=plan.port
+    ) as eosin:
+        return run_at(eosin, plan, scenario, seed, folder, reference)
+
+
+def run_at(
+    eosin: BrokerApi,
+    plan: RunPlan,
+    scenario: Scenario | None,
+    seed: int,
+    folder: Path,
+    reference: Sequence[Pair] | None = None,
+) -> RunOutcome:
+    """The same at a broker that is fresh. Raises LabError if it cannot be run at all."""
+    clock = SystemClock()
+    began_ms = clock.elapsed_ms()
+    app = StagedApp(eosin, plan, folder) if plan.command else AttachedApp(eosin, plan, folder)
+    expectation, excuse = Expectation(), ""
+    recorded = RecordedBroker(eosin)
+    try:
+        app.feed(len(plan.feed) // 2)
+        app.start()
+        is_well = app.catches_up(timeout=plan.timeout_s)
+        if is_well and scenario is not None:
+            try:
+                expectation, excuse = _staged(scenario, recorded, app, seed)
+            except NotPossible as why:
+                return RunOutcome(_skipped(scenario, seed, str(why)), [], None)
+        recorded.keep_decisions()
+        rules = tuple(f"{each.words}: fired {each.fired} times" for each in eosin.faults.rules())
+        eosin.faults.clear()
+        app.feed()
+        is_well = app.catches_up(timeout=plan.timeout_s) and is_well
+        with suppress(LabError):
+            eosin.settle(quiet_ms=QUIET_MS, timeout=1)
+        stuck = "" if is_well else _why_stuck(eosin, app)
+    finally:
+        app.stop()
+    group = plan.group or app.committing_group
+    verdict = _judged(eosin, plan, app, reference, expectation)
+    if group is None and not is_well:  # nobody has said what it has read
+        verdict = msgspec.structs.replace(verdict, findings=tuple(e for e in verdict.findings if e.kind != LOST))
+    kinds = _kinds(verdict, expectation, is_well=is_well, is_dead=app.is_dead)
+    title = FAIL if kinds else NOT_EXERCISED if excuse else PASS
+    seconds = (clock.elapsed_ms() - began_ms) / 1000
+    events = eosin.history.events()
+    clients = tuple(dict.fromkeys(each.software for each in eosin.history.connections() if each.software))
+    result = Result(
+        REFERENCE if scenario is None else scenario.name,
+        title,
+        seed,
+        round(seconds, 2),
+        kinds,
+        "\n".join(filter(None, (stuck, str(verdict)))) if kinds else excuse or str(verdict),
+        expectation.notes,
+        app.exits,
+        rules,
+        clients,
+        "" if scenario is None or not kinds else scenario.parts.get("Cure", ""),
+        () if scenario is None or not kinds else rows_for(scenario.name, clients),
+        tuple(eosin.history.transcript()[-LINES:]) if kinds else (),
+        app.last_lines if kinds else (),
+        wire_use_of(events),
+        conduct_of(events, starts=app.starts, exits=len(app.exits)),
+        fences_per_minute=round(60 * sum(each.code in FENCES for each in events) / seconds, 1) if seconds else 0.0,
+    )
+    if scenario is not None:
+        header, judged = _header(plan, scenario, seed, group, reference), Judged(title, kinds, expectation.forgiven)
+        RecordedRun(header, tuple(recorded.steps), recorded.decisions, judged).write(folder / FILE)
+    return RunOutcome(result, output_of(eosin, plan.outputs), group, _ids(app))
+
+
+def _judged(
+    eosin: BrokerApi, plan: RunPlan, app: StagedApp, reference: Sequence[Pair] | None, expectation: Expectation
+) -> Verdict:
+    """The verdict of the judge. Raises LabError."""
+    group = plan.group or app.committing_group
+    if plan.is_reader:
+        return judge_reader(eosin, plan.input, group, app.said)
+    return plan.judge.judge(eosin, plan.input, plan.outputs, group, reference, expectation.gone)
+
+
+def _staged(scenario: Scenario, eosin: RecordedBroker, app: StagedApp, seed: int) -> tuple[Expectation, str]:
+    """The expectation of a scenario, and the reason if it was not exercised. Raises NotPossible."""
+    try:
+        return scenario.stage(eosin, RecordedApp(app, eosin.steps), seed) or Expectation(), ""
+    except NotExercised as why:
+        return Expectation(), str(why)
+    except LabError as why:
+        return Expectation(), f"the lab could not stage it: {why}"
+
+
+def _header(
+    plan: RunPlan, scenario: Scenario, seed: int, group: str | None, reference: Sequence[Pair] | None
+) -> RunHeader:
+    return RunHeader(
+        VERSION,
+        scenario.name,
+        seed,
+        scenario.behaviour or plan.behaviour,
+        SETTINGS,
+        plan.input,
+        plan.partitions,
+        plan.outputs,
+        group,
+        plan.feed,
+        plan.judge.way,
+        plan.id_text,
+        plan.restarts,
+        plan.timeout_s,
+        plan.transactional_ids,
+        None if reference is None else list(reference),
+        scenario.is_aged,
+        plan.is_reader,
+        plan.command,
+    )
 
 
 def _kinds(verdict: Verdict, expectation: Expectation, *, is_well: bool, is_dead: bool) -> tuple[str, ...]:
@@ -115,11 +186,11 @@ def _kinds(verdict: Verdict, expectation: Expectation, *, is_well: bool, is_dead
 def _ids(app: StagedApp) -> tuple[str, ...]:
     try:
         return app.transactional_ids
-    except NotExercised:
+    except (NotExercised, NotPossible):
         return ()
 
 
-def _why_stuck(eosin: Broker, app: StagedApp) -> str:
+def _why_stuck(eosin: BrokerApi, app: StagedApp) -> str:
     """The reasons why the input is not consumed, or a transaction is open."""
     subjects = [each.transactional_id for each in eosin.open_transactions()]
     if app.committing_group is not None:

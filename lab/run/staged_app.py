@@ -16,11 +16,12 @@ from eosin.lab.common.limits import WAIT_S, WaitLimit
 from eosin.lab.run.feed import FedRecord, write
 from eosin.lab.run.judge import Judge
 from eosin.lab.run.process import Exit, Supervised
-from eosin.lab.scenarios.scenario import OWN, NotExercised
+from eosin.lab.scenarios.scenario import OWN, NotExercised, NotPossible
 
 T = TypeVar("T")
 _PAUSE_S: Final = 0.05
 _SLICE_S: Final = 0.5
+_NOT_OURS: Final = "which the lab cannot do to one that somebody else has started"
 
 
 class RunPlan(msgspec.Struct, frozen=True):
@@ -40,6 +41,14 @@ class RunPlan(msgspec.Struct, frozen=True):
     """The behaviour of the brokers."""
     restarts: int = 5
     timeout_s: float = 60.0
+    id_text: str = "key"
+    """The way to a record's id, as `--id` has it."""
+    is_reader: bool = False
+    """True for a consumer alone: it writes to no topic, and says what it has read."""
+    port: int = 0
+    """Of the brokers; 0 is a free one."""
+    attach: Callable[[str, str], None] | None = None
+    """Without a command: waits until somebody has started the application, given an address and a run's name."""
 
 
 class StagedApp:
@@ -67,7 +76,9 @@ class StagedApp:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Its output topics."""
+        """Its output topics. Raises NotPossible for a consumer alone."""
+        if self._plan.is_reader:
+            raise NotPossible("a consumer alone writes to no topic")
         return self._plan.outputs
 
     @property
@@ -86,6 +97,8 @@ class StagedApp:
             for each in self._eosin.history.requests("InitProducerId")
             if each.transactional_id and not each.transactional_id.startswith(OWN)
         )
+        if not found and self._plan.is_reader:
+            raise NotPossible("a consumer alone has no transactions")
         if not found:
             raise NotExercised("the application has no transactional id: its producers are not transactional")
         return tuple(found)
@@ -197,6 +210,12 @@ class StagedApp:
         return tuple(line for each in (*self._ended, *self._running) for line in each.last_lines())
 
     @property
+    def said(self) -> list[str]:
+        """All lines that its instances have said."""
+        logs = sorted(self._folder.glob("instance-*.log"))
+        return [line for each in logs for line in each.read_text(errors="replace").splitlines()]
+
+    @property
     def committing_group(self) -> str | None:
         """The group that has committed offsets of the input."""
         for api in ("TxnOffsetCommit", "OffsetCommit"):
@@ -220,9 +239,10 @@ class StagedApp:
         instance.stop()
 
     def _commits(self) -> int:
-        return self._retried(
-            lambda: len(self._eosin.history.requests("EndTxn", code="NONE", detail="commit*")), WaitLimit(WAIT_S)
-        )
+        """Transactions that are committed; of a consumer alone, its commits of offsets."""
+        api, detail = ("OffsetCommit", None) if self._plan.is_reader else ("EndTxn", "commit*")
+        match = {"code": "NONE", **({} if detail is None else {"detail": detail})}
+        return self._retried(lambda: len(self._eosin.history.requests(api, **match)), WaitLimit(WAIT_S))
 
     def _waited(self, condition: Callable[[], bool], timeout: float) -> bool:
         limit = WaitLimit(timeout)
@@ -268,3 +288,38 @@ class StagedApp:
 
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
+
+
+class AttachedApp(StagedApp):
+    """An application that somebody else starts and ends: in an IDE, in a container."""
+
+    def start(self) -> None:
+        """Wait until it was started."""
+        if self._plan.attach is not None:
+            self._plan.attach(self._eosin.bootstrap, self._folder.name)
+
+    def stop(self) -> None:
+        """Leave it to whoever has started it."""
+
+    def start_another(self) -> None:
+        """Raises NotPossible."""
+        raise NotPossible(f"it starts a second instance, {_NOT_OURS}")
+
+    def stop_first(self) -> None:
+        """Raises NotPossible."""
+        raise NotPossible(f"it ends an instance, {_NOT_OURS}")
+
+    def stop_another(self) -> None:
+        """Raises NotPossible."""
+        raise NotPossible(f"it ends an instance, {_NOT_OURS}")
+
+    def restart(self) -> None:
+        """Raises NotPossible."""
+        raise NotPossible(f"it kills the application, {_NOT_OURS}")
+
+    def pause(self) -> None:
+        """Raises NotPossible."""
+        raise NotPossible(f"it stops the process of the application, {_NOT_OURS}")
+
+    def resume(self) -> None:
+        """Harmless."""

@@ -32,12 +32,18 @@ if TYPE_CHECKING:
     from eosin.observe.http.host import HttpHost
 
 COMMAND: Final = "lab"
-OTHERS: Final[dict[str, str]] = dict.fromkeys(("run", "certify", "scenarios"), "eosin.lab.run.command")
+OTHERS: Final[dict[str, str]] = {
+    **dict.fromkeys(("run", "certify", "scenarios"), "eosin.lab.run.command"),
+    "replay": "eosin.lab.run.replay_command",
+}
 """Commands that follow `eosin lab`, by the module that has their `main`."""
 OK: Final = 0
 TOKEN: Final = "EOSIN_LAB_TOKEN"  # the variable's name
 ALLOWED_HOSTS: Final = "EOSIN_HTTP_ALLOWED_HOSTS"
 CONTROL: Final = "127.0.0.1:9644"
+ADVERTISED: Final = "advertised.listeners"
+OPEN: Final = "eosin.allow.open.listeners"
+EVERY_ADDRESS: Final = frozenset({"0.0.0.0", "[::]"})
 _STDIN: Final = 0
 
 
@@ -48,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
         return run(arguments)
     chosen = parser().parse_args(arguments)
     try:
-        options = options_in(chosen)
+        options = lab_options(chosen)
         control = _control_socket(chosen.control)
     except LabError as refused:
         return fail(COMMAND, str(refused))
@@ -67,7 +73,8 @@ def parser() -> Parser:
         prog="eosin lab",
         description="Run a broker for tests in any language, with scripted faults, a clock that jumps, crashes and a"
         " history, by HTTP (docs/lab.md). `eosin lab run` takes an application through incidents, and judges it;"
-        " `eosin lab certify` makes a scorecard of it; `eosin lab scenarios` lists them.",
+        " `eosin lab replay` repeats"
+        " a run; `eosin lab certify` makes a scorecard of it; `eosin lab scenarios` lists them.",
         examples=[
             "eosin lab --topics orders:3",
             "eosin lab run -- python my_app.py",
@@ -98,6 +105,18 @@ def parser() -> Parser:
         "--until-stdin-ends", action="store_true", help="end with the program at the other end of standard input"
     )
     return options
+
+
+def lab_options(chosen: argparse.Namespace) -> BrokerOptions:
+    """The options of the broker that were chosen. Raises LabError."""
+    host, _, port = chosen.listen.rpartition(":")
+    is_told = any(each.startswith(f"{ADVERTISED}=") for each in chosen.set)
+    if chosen.advertise_later and host in EVERY_ADDRESS and not is_told:
+        # Nobody is told this one: who comes before the PUT waits.
+        chosen.set = [*chosen.set, f"{ADVERTISED}=PLAINTEXT://localhost:{port}"]
+    if host in EVERY_ADDRESS and not any(each.startswith(f"{OPEN}=") for each in chosen.set):
+        chosen.set = [*chosen.set, f"{OPEN}=true"]  # it keeps nothing, and whoever tests has said so
+    return options_in(chosen)
 
 
 def _control_socket(text: str) -> socket.socket:

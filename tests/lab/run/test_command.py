@@ -29,6 +29,11 @@ RECORD = ReadRecord("output", 0, 3, 0, b"k", b'{"a": [{"b": 7}]}', (("id", b"h")
         (["--judge", " ", "--", "true"], "--judge is multiset"),
         (["--jobs", "0", "--", "true"], "--jobs is 1 or more"),
         (["--timeout", "0", "--", "true"], "--timeout above 0"),
+        (["--also", "redpanda", "--", "true"], 'no behaviour "redpanda"'),
+        (["--attach", "--", "true"], "--attach runs no command"),
+        (["--attach", "--jobs", "2"], "one scenario at a time"),
+        (["--attach", "--port", "0"], "--port is 1 to 65535"),
+        (["--attach", "--reader"], "--reader judges what a command says"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_a_sentence(

@@ -30,6 +30,15 @@ def request(url: str, method: str, body: Any = None, **headers: str) -> tuple[in
         return refused.code, json.load(refused)
 
 
+def test_a_lab_at_every_address_starts_without_one_that_clients_are_told_later() -> None:
+    chosen = command.parser().parse_args(["--listen", "0.0.0.0:9092", "--advertise-later"])
+    given = command.lab_options(chosen).settings
+    assert given == {"advertised.listeners": "PLAINTEXT://localhost:9092", "eosin.allow.open.listeners": "true"}
+    told = ["--set", "advertised.listeners=PLAINTEXT://broker:9092"]
+    chosen = command.parser().parse_args(["--listen", "0.0.0.0:9092", "--advertise-later", *told])
+    assert command.lab_options(chosen).settings["advertised.listeners"] == "PLAINTEXT://broker:9092"
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
