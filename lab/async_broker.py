@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, Type
 
 from eosin.client.errors import ClientError
 from eosin.lab.async_api import AsyncBrokerApi
-from eosin.lab.behaviours import EOSIN
+from eosin.lab.behaviours import DEFAULT_BEHAVIOUR
 from eosin.lab.broker import ThreadedBroker
 from eosin.lab.common.errors import LabError
 from eosin.lab.history.recording import PROTOCOL
@@ -39,7 +39,7 @@ class AsyncBroker(AsyncBrokerApi):
         clock: str = FLOWING,
         clock_at: int | None = None,
         record: str = PROTOCOL,
-        behaviour: str = EOSIN,
+        behaviour: str = DEFAULT_BEHAVIOUR,
         nodes: int = 1,
     ) -> None:
         """Check the options. Raises LabError."""

@@ -1,6 +1,7 @@
-"""`BEHAVIOURS`: the brokers that one of the lab can behave like, each as settings and a delay of markers.
+"""`BEHAVIOURS`: the brokers that one of the lab can behave like, each as settings, a delay of markers and its errors.
 
-Always true: `eosin` is the product with its own defaults; settings of a test are stronger than those here.
+Always true: a test meets a broker that is no kinder than Apache Kafka unless it asks for `eosin`, which is the product
+with its own defaults; settings of a test are stronger than those here.
 """
 
 from collections.abc import Mapping
@@ -9,6 +10,8 @@ from typing import Final
 
 EOSIN: Final = "eosin"
 KAFKA: Final = "kafka"
+KAFKA_2_5: Final = "kafka-2.5"
+DEFAULT_BEHAVIOUR: Final = KAFKA
 _STRICT: Final = {
     "transaction.timeout.recovery": "kafka",
     "eosin.concurrent.transactions.wait.ms": "0",
@@ -18,7 +21,7 @@ BEHAVIOURS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         KAFKA: {**_STRICT, "eosin.transaction.version": "2"},
         "kafka-3.9": {**_STRICT, "eosin.transaction.version": "1"},
-        "kafka-2.5": {
+        KAFKA_2_5: {
             **_STRICT,
             "eosin.transaction.version": "0",
             "transaction.partition.verification.enable": "false",
@@ -35,3 +38,8 @@ meets CONCURRENT_TRANSACTIONS, as with Apache Kafka."""
 def markers_after_ms(behaviour: str) -> int:
     """The delay of markers in real time."""
     return 0 if behaviour == EOSIN else MARKERS_AFTER_MS
+
+
+def is_before_producer_fenced(behaviour: str) -> bool:
+    """True for a broker that says INVALID_PRODUCER_EPOCH where later ones say PRODUCER_FENCED (KIP-588)."""
+    return behaviour == KAFKA_2_5

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from eosin.client.errors import ClientError
-from eosin.lab.behaviours import EOSIN
+from eosin.lab.behaviours import DEFAULT_BEHAVIOUR
 from eosin.lab.broker_api import BrokerApi, closed
 from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ConnectionInWork
@@ -212,7 +212,7 @@ class Broker(BrokerApi):
         clock: str = FLOWING,
         clock_at: int | None = None,
         record: str = PROTOCOL,
-        behaviour: str = EOSIN,
+        behaviour: str = DEFAULT_BEHAVIOUR,
         nodes: int = 1,
     ) -> None:
         """`topics` are names, or the number of partitions by name; `settings` are the broker's own, by Kafka's names.
@@ -221,8 +221,8 @@ class Broker(BrokerApi):
         `snapshot`, which may be the name of a ready-made one. With `strict_clients`, `close` raises LabError for a
         client that waits for a response. Its `clock` is `flowing` or `frozen`, and begins at `clock_at`, in ms since
         the epoch: now or later. `record` is how much of a history is kept: `off`, `protocol`, or `full` with the values
-        of records. `behaviour` is the broker that it behaves like: `eosin`, `kafka`, `kafka-3.9` or `kafka-2.5`. Raises
-        LabError."""
+        of records. `behaviour` is the broker that it behaves like: `kafka`, `kafka-3.9`, `kafka-2.5`, or `eosin`, which
+        is kinder. Raises LabError."""
         self._held: Final = ThreadedBroker(
             options_of(
                 topics=topics,

@@ -54,7 +54,7 @@ class ClockOperations:
             before, ended = inside.log_starts(), list[tuple[str, str]]()
             inside.on_outcome = lambda transactional_id, outcome: ended.append((transactional_id, outcome))
             try:
-                with _lab_errors():
+                with _lab_errors(), inside.marker_delay.skipped():
                     called = await advance(inside.clock, by_ms, sessions=sessions, idle=inside.quiet.idle)
             finally:
                 inside.on_outcome = None

@@ -14,7 +14,7 @@ from typing import Final
 
 from eosin.cli.common.arguments import Parser, fail
 from eosin.lab import control
-from eosin.lab.behaviours import BEHAVIOURS, EOSIN
+from eosin.lab.behaviours import BEHAVIOURS, DEFAULT_BEHAVIOUR
 from eosin.lab.broker import ThreadedBroker
 from eosin.lab.common.errors import LabError
 from eosin.lab.history.recording import LEVELS, OFF
@@ -92,7 +92,10 @@ def add_broker_options(options: Parser) -> None:
         help="lying when told to (lab), or where files go",
     )
     options.add_argument(
-        "--behaviour", choices=tuple(BEHAVIOURS), default=EOSIN, help="behave like this broker (eosin)"
+        "--behaviour",
+        choices=tuple(BEHAVIOURS),
+        default=DEFAULT_BEHAVIOUR,
+        help=f"behave like this broker ({DEFAULT_BEHAVIOUR})",
     )
     options.add_argument(
         "--nodes", type=int, metavar="N", default=1, help="show clients so many nodes, at ports one after the other (1)"

@@ -14,6 +14,7 @@ from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.lab.clock.lab_clock import LabClock
 from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ConnectionInWork
+from eosin.lab.crash.lab_markers import MarkerDelay
 from eosin.lab.history.decisions import record_decisions
 from eosin.lab.history.recording import Recording
 from eosin.lab.inside_facts import InsideFacts
@@ -54,6 +55,8 @@ class Inside:
         """The broker's."""
         self.recording: Final = recording
         """The history of the broker, if one is kept."""
+        self.marker_delay = MarkerDelay(0)
+        """The time for which markers are kept on purpose."""
         self.on_outcome: Callable[[str, str], None] | None = None
         """Called with an id and the outcome of its transaction, or `expired`."""
         self._ended: defaultdict[str, deque[str]] = (

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, Self
 
 import msgspec
 
-from eosin.lab.behaviours import markers_after_ms
+from eosin.lab.behaviours import is_before_producer_fenced, markers_after_ms
 from eosin.lab.clock.lab_clock import ClockError, LabClock
 from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ConnectionInWork
 from eosin.lab.crash.endpoints import LabEndpoints, Ports
-from eosin.lab.crash.lab_markers import LabMarkers
+from eosin.lab.crash.lab_markers import LabMarkers, MarkerDelay
 from eosin.lab.disk.lab_disk import LabDisk
 from eosin.lab.disk.lab_flusher import LabFlusher
 from eosin.lab.disk.lying_files import Stopped
@@ -32,7 +32,7 @@ from eosin.lab.network.lab_network import LabNetwork, NetworkHooks
 from eosin.lab.nodes.lab_nodes import LabNodes
 from eosin.lab.operations import Operations
 from eosin.lab.options import FROZEN, FSYNC, LAB, LAB_DIR, MEMORY, BrokerOptions, text_of
-from eosin.network.request_hooks import RequestHooks
+from eosin.network.request_hooks import HookChain, RequestHooks
 from eosin.node.node import Given, Node
 from eosin.node.running import RunningNode
 from eosin.runtime.chance import SystemChance
@@ -159,6 +159,7 @@ class LabBroker:
         options, disk = self._options, self._disk
         config = options.config()
         self._endpoints = LabEndpoints(config, self._ports, self.nodes.closed_listeners())
+        delay = MarkerDelay(markers_after_ms(options.behaviour))
         given: Given = {
             "endpoints": self._endpoints,
             "first_topics": options.first_topics,
@@ -170,7 +171,7 @@ class LabBroker:
                 self.nodes.markers(targets),
                 points=self._points,
                 find_id=self._find_id,
-                after_ms=markers_after_ms(options.behaviour),
+                delay=delay,
             ),
         }
         if disk is not None:
@@ -193,6 +194,7 @@ class LabBroker:
         self.nodes.begin_life(node, self._endpoints)
         self.bootstrap = self.bootstrap or ",".join(node.addresses[: options.nodes])
         self._inside = Inside(node, self._clock, self._recording, self._inside)
+        self._inside.marker_delay = delay
         if self._operations is None or self._client is None:
             self._client = InsideClient(node)
             self._operations = Operations(self._client, self._inside, life=self)
@@ -205,6 +207,10 @@ class LabBroker:
 
     def _hooks(self) -> RequestHooks:
         hooks: RequestHooks = NetworkHooks(self.network, FaultHooks(self.rules))
+        if is_before_producer_fenced(self._options.behaviour):
+            from eosin.lab.earlier_errors import EarlierErrors
+
+            hooks = HookChain((hooks, EarlierErrors()))
         if self._recording is not None:
             hooks = recorder = RecordingHooks(self._recording, hooks, nodes=self.nodes.by_listener)
             self.rules.on_event = recorder.fired
@@ -327,6 +333,7 @@ class LabBroker:
         """Stop it in order; `start` starts it again. Raises LabError."""
         self._check_up()
         self._check_keeps()
+        await self._rest()  # the markers that are kept back on purpose
         self._ports.is_kept = True
         await self._end()
         self._node = None
@@ -386,10 +393,11 @@ class LabBroker:
 
     async def _rest(self) -> None:
         assert self._inside is not None
-        for _ in range(_TURNS):
-            await asyncio.sleep(0)
-            if not self._inside.has_markers_to_write():
-                return
+        with self._inside.marker_delay.skipped():
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
+                if not self._inside.has_markers_to_write():
+                    return
 
     def _new_disk(self) -> LabDisk:
         seed = self._options.seed

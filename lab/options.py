@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from eosin.lab.behaviours import BEHAVIOURS, EOSIN
+from eosin.lab.behaviours import BEHAVIOURS, DEFAULT_BEHAVIOUR
 from eosin.lab.common.errors import LabError, unknown
 from eosin.lab.history.recording import LEVELS, PROTOCOL
 from eosin.lab.nodes.table import MOST_NODES, listener_names
@@ -75,7 +75,7 @@ class BrokerOptions(msgspec.Struct, frozen=True):
     """The time of its clock at the beginning, in ms since the epoch; None is now."""
     record: str = PROTOCOL
     """The level of the history that is kept: one of `LEVELS`."""
-    behaviour: str = EOSIN
+    behaviour: str = DEFAULT_BEHAVIOUR
     """One of `BEHAVIOURS`."""
     nodes: int = 1
     """The number of nodes in front of it."""
@@ -146,7 +146,7 @@ def options_of(
     clock: str = FLOWING,
     clock_at: int | None = None,
     record: str = PROTOCOL,
-    behaviour: str = EOSIN,
+    behaviour: str = DEFAULT_BEHAVIOUR,
     nodes: int = 1,
 ) -> BrokerOptions:
     """The checked options. Raises LabError."""

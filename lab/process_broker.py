@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from eosin.lab import control
-from eosin.lab.behaviours import EOSIN
+from eosin.lab.behaviours import DEFAULT_BEHAVIOUR
 from eosin.lab.broker_api import BrokerApi, closed
 from eosin.lab.common.errors import LabError
 from eosin.lab.history.recording import PROTOCOL
@@ -54,7 +54,7 @@ class ProcessBroker(BrokerApi):
         clock: str = FLOWING,
         clock_at: int | None = None,
         record: str = PROTOCOL,
-        behaviour: str = EOSIN,
+        behaviour: str = DEFAULT_BEHAVIOUR,
         nodes: int = 1,
     ) -> None:
         """The options are those of `Broker`. Raises LabError."""

@@ -16,6 +16,7 @@ from eosin.client.producer import Producer
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.transactions.log.encoder import encode_records
 from eosin.coordinator.transactions.rules.state import NO_PARTITIONS, TransactionState, Txn
+from eosin.lab.behaviours import EOSIN
 from eosin.lab.common.errors import unknown
 from eosin.lab.disk.points import PREPARED, Moment
 from eosin.lab.lab_broker import LabBroker
@@ -60,7 +61,7 @@ async def ready_made(name: str) -> "Snapshot":
 
 async def aged(transactional_ids: Iterable[str]) -> "Snapshot":
     """A broker at which these transactional ids have used up nearly all epochs of their producer ids."""
-    broker = await LabBroker.start(options_of())
+    broker = await LabBroker.start(options_of(behaviour=EOSIN))
     try:
         for each in transactional_ids:
             await Producer(broker.operations.client, each).init()
@@ -72,7 +73,11 @@ async def aged(transactional_ids: Iterable[str]) -> "Snapshot":
 
 async def _made(*steps: Recipe, holds_markers: bool = False, **settings: str) -> "Snapshot":
     """All that the disk has after these steps, each of them in a life of its own."""
-    options = options_of(topics={TOPIC: 1}, settings={name.replace("_", "."): each for name, each in settings.items()})
+    options = options_of(
+        topics={TOPIC: 1},
+        settings={name.replace("_", "."): each for name, each in settings.items()},
+        behaviour=EOSIN,
+    )
     snapshot = None
     for step in steps:
         broker = await LabBroker.start(options, snapshot=snapshot, points=_HoldMarkers() if holds_markers else None)

@@ -5,7 +5,8 @@ in the order of the coordinator's list.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from eosin.coordinator.transactions.ports import MarkersForPartitions, MarkerTarget, MarkerTargets
@@ -19,15 +20,50 @@ FindId = Callable[[int], str | None]
 """The transactional id of a producer id."""
 
 
+class MarkerDelay:
+    """The time for which markers are kept before they set out, but while the broker's clock jumps."""
+
+    def __init__(self, after_ms: float) -> None:
+        """`after_ms` is real time."""
+        self._after_ms: Final = after_ms
+        self._is_skipped = False
+        self._waiting: Final[set[asyncio.Future[None]]] = set()
+
+    async def passed(self) -> None:
+        """Wait until markers may set out."""
+        if not self._after_ms or self._is_skipped:
+            return
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(self._after_ms / 1000, _set, future)
+        self._waiting.add(future)
+        try:
+            await future
+        finally:
+            timer.cancel()
+            self._waiting.discard(future)
+
+    @contextmanager
+    def skipped(self) -> Iterator[None]:
+        """Let all markers set out at once: a jump takes no real time."""
+        self._is_skipped = True
+        for each in self._waiting:
+            _set(each)
+        try:
+            yield
+        finally:
+            self._is_skipped = False
+
+
 class LabMarkers:
     """`MarkerTargets` around a broker's own."""
 
-    def __init__(self, targets: MarkerTargets, points: Points, find_id: FindId, after_ms: float = 0) -> None:
-        """Markers set out after `after_ms` of real time."""
+    def __init__(self, targets: MarkerTargets, points: Points, find_id: FindId, delay: MarkerDelay) -> None:
+        """Markers set out after `delay`."""
         self._targets: Final = targets
         self._points: Final = points
         self._find_id: Final = find_id
-        self._after_ms: Final = after_ms
+        self._delay: Final = delay
         self._wrapped: Final[dict[MarkerTarget, MarkerTarget]] = {}
 
     def target(self, partition: TopicPartition) -> MarkerTarget | ErrorCode:
@@ -36,25 +72,24 @@ class LabMarkers:
         if isinstance(found, ErrorCode):
             return found
         if found not in self._wrapped:
-            self._wrapped[found] = _HeldTarget(found, self._points, self._find_id, self._after_ms)
+            self._wrapped[found] = _HeldTarget(found, self._points, self._find_id, self._delay)
         return self._wrapped[found]
 
 
 class _HeldTarget:
     """`MarkerTarget` with points."""
 
-    def __init__(self, target: MarkerTarget, points: Points, find_id: FindId, after_ms: float) -> None:
+    def __init__(self, target: MarkerTarget, points: Points, find_id: FindId, delay: MarkerDelay) -> None:
         self._target: Final = target
         self._points: Final = points
         self._find_id: Final = find_id
-        self._after_ms: Final = after_ms
+        self._delay: Final = delay
         self._begun: Final[dict[Marker, None]] = {}
         """Markers whose transaction has passed `prepared`, and has partitions left."""
 
     async def write_markers(self, markers: Sequence[MarkersForPartitions]) -> Answers:
         """Write each marker to each of its partitions, past the points."""
-        if self._after_ms:
-            await asyncio.sleep(self._after_ms / 1000)
+        await self._delay.passed()
         points = self._points
         if not (self._begun or points.watches(PREPARED) or points.watches(MARKER) or points.watches(COMPLETE)):
             return await self._target.write_markers(markers)
@@ -94,3 +129,8 @@ class _HeldTarget:
         )
         if waits is not None:
             await waits
+
+
+def _set(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)

@@ -196,7 +196,7 @@ def test_a_report_that_fails_leaves_the_run_alone() -> None:
 
 def test_an_outside_broker_is_asked_what_any_broker_tells(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(LAB_FEATURES)
-    with Broker() as outside:
+    with Broker(behaviour="eosin") as outside:  # whose commit returns when its markers are written
         outside.topic("outside").create()
         asked = ("--eosin-bootstrap", outside.bootstrap, "--eosin-save", "saved")
         result = pytester.runpytest_subprocess("-rs", *BARE, *asked, timeout=HANG_S)

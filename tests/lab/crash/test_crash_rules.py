@@ -19,7 +19,7 @@ CRASHED = "crashed in the middle of this call"
 def test_a_crash_at_a_point_of_a_decided_transaction_ends_in_its_outcome(
     point: str, how: Literal["kill", "power"]
 ) -> None:
-    with Broker(topics={"orders": 2}, seed=2) as broker:
+    with Broker(topics={"orders": 2}, seed=2, behaviour="eosin") as broker:  # whose response waits for markers
         broker.produce("orders", "a", partition=0, transactional_id=ID, commit=False)
         zombie = broker.zombie(ID)
         assert zombie.write("orders", "b", partition=1) == "NONE"
@@ -63,6 +63,7 @@ def test_markers_that_a_rule_holds_are_written_when_it_lets_go() -> None:
         broker.produce("orders", "a", transactional_id=ID, commit=False)
         rule = broker.faults.on(transactional_id=ID).at("prepared").hold()
         assert broker.zombie(ID).commit() == "NONE"
+        rule.wait_fired()
         assert broker.transactions(ID).state == "PrepareCommit"
         rule.release()
         assert broker.topic("orders").values() == [b"a"]

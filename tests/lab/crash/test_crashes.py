@@ -26,7 +26,8 @@ class Scripted(Broker):
 
     def __init__(self, *, topics: dict[str, int], seed: int = 1, settings: dict[str, str] | None = None) -> None:
         self.points = ScriptedPoints()
-        options = options_of(topics=topics, seed=seed, settings=settings or {})
+        # Its response to the end of a transaction waits for the markers, so that a crash there is one in the call.
+        options = options_of(topics=topics, seed=seed, settings=settings or {}, behaviour="eosin")
         self._held = ThreadedBroker(options, points=self.points).start()  # type: ignore[misc]
 
     def crash_at(self, point: str, *, nth: int = 1, power: bool = False, topic: str | None = None) -> None:

@@ -316,7 +316,7 @@ async def test_the_history_goes_on_when_a_broker_crashes_and_starts_again() -> N
             await producer.send(TopicPartition("out", 0), named("a"))
         await broker.crash()
         await broker.produce("out", "b", transactional_id="t")
+        await broker.assert_committed("out", ["b"])
         assert [each.what for each in await broker.history.events()].count("start") == 2
         decided = [each.detail.split()[0] for each in await broker.history.of("t") if each.what == "complete"]
         assert decided[-1] == "commit"
-        await broker.assert_committed("out", ["b"])
