@@ -1,13 +1,16 @@
 """The command line: what cannot be started is one sentence and exit code 2, without a traceback."""
 
+import asyncio
 import os
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from eosin.cli import serve
 from eosin.cli.__main__ import COMMANDS, main
 from eosin.cli.serve import configured, ready_line
 from eosin.runtime.version import VERSION
@@ -149,3 +152,24 @@ def test_the_ready_line_tells_where_and_how() -> None:
         == f"eosin {VERSION} ready on 127.0.0.1:9092 in 0.21 s (data /var/lib/eosin, durability fsync)"
     )
     assert ready_line(BrokerConfig(eosin_durability="memory"), ["a:1"], 1).endswith("(data none, durability memory)")
+
+
+def test_a_broker_keeps_one_heap_before_its_first_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    start = threading.Thread.start
+
+    def noted(thread: threading.Thread) -> None:
+        done.append("thread")
+        start(thread)
+
+    async def served(broker: object) -> int:
+        await asyncio.to_thread(done.append, "served")
+        return 0
+
+    for changes_this_process in ("setup_logging", "keep_files_private", "raise_file_limit"):
+        monkeypatch.setattr(serve, changes_this_process, lambda **_: None)
+    monkeypatch.setattr(serve, "keep_one_heap", lambda: done.append("one heap"))
+    monkeypatch.setattr(serve, "_serve", served)
+    monkeypatch.setattr(threading.Thread, "start", noted)
+    assert main(["serve", "--durability", "memory"]) == 0
+    assert done[:3] == ["one heap", "thread", "served"]  # another thread ends these
