@@ -27,15 +27,25 @@ class BudgetSpent(Exception):
 class Budget:
     """The work of one step, or of one thread."""
 
-    __slots__ = ("_rest", "_until_rest", "left")
+    __slots__ = ("_rest", "_until_rest", "left", "parts")
 
     def __init__(self, work: int = UNBOUNDED, rest: Callable[[], None] | None = None) -> None:
         """`rest` is called after about each millisecond of work: by a thread that lets others have the interpreter, and
         ends by an exception when nobody wants its result any more."""
         self.left = work
         """May be set, for the next of several steps."""
+        self.parts = UNBOUNDED
+        """Number of compressed members and blocks that are left. May be set, for whoever reads a batch only if it has
+        few."""
         self._rest = rest
         self._until_rest = WORK_BEFORE_REST
+
+    def begin_part(self, work: int) -> None:
+        """As `spend`, for one more member or block."""
+        self.parts -= 1
+        if self.parts < 0:
+            raise BudgetSpent
+        self.spend(work)
 
     def spend(self, work: int) -> None:
         """Use up `work`. Raises BudgetSpent before anything is done that is not covered."""

@@ -149,7 +149,7 @@ def _decompress_gzip(data: memoryview, limit: int, budget: Budget) -> bytes:
     position, end, room = 0, len(data), limit
     piece_bytes = _GZIP_PIECE_BYTES
     while True:
-        budget.spend(MEMBER_WORK)
+        budget.begin_part(MEMBER_WORK)
         inflate = zlib.decompressobj(_GZIP_WINDOW_BITS)
         while not inflate.eof:
             if position == end:
@@ -196,7 +196,7 @@ def _decompress_snappy(data: memoryview, limit: int, budget: Budget) -> bytes:
     joined: list[bytes] = []
     position, end, room = len(_XERIAL_HEADER), len(data), limit
     while position < end:
-        budget.spend(BLOCK_WORK)
+        budget.begin_part(BLOCK_WORK)
         start = position + 4
         position = start + int.from_bytes(data[position:start], "big")
         if start > end or position > end:

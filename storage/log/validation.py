@@ -59,6 +59,9 @@ QUICK_WORK: Final = 8_000_000
 _QUICK_WORK_AT_LEAST: Final = 1_000_000
 _QUICK_WORK_PER_BYTE: Final = 100
 """So that who sends little costs the event loop little, whatever it inflates to."""
+QUICK_PARTS: Final = 500
+"""Compressed members or blocks of one batch that the event loop reads, in a millisecond or two. Producers write blocks
+of 32 KiB; a batch of many small ones is for a thread, and what was read of it before that is known is done twice."""
 _QUICK_COMPRESSED_BYTES: Final = (0, 64 * 1024, 256 * 1024, 256 * 1024, 256 * 1024)
 """Bytes that are compressed anew in some milliseconds, by codec, at a quick level."""
 _QUICK_GZIP_LEVEL: Final = 6
@@ -132,7 +135,7 @@ def validate_quickly(
         allowed = given
     if header.records_count * RECORD_WORK > allowed:
         return None
-    budget.left = allowed
+    budget.left, budget.parts = allowed, QUICK_PARTS
     limit = MAX_DECOMPRESSED_BYTES if size <= _SMALL_BYTES else most_inflated(size)
     recompressed = UNBOUNDED if config.compression_type == _PRODUCER else _quick_recompression(config, header)
     try:

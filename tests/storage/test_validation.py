@@ -4,11 +4,13 @@ import struct
 from typing import Any
 
 import pytest
+from hostile_batches import many_blocks
 from hypothesis import given
 from hypothesis import strategies as st
 from record_strategies import Drawn, built, codecs, mutated
 
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.records import compression
 from eosin.protocol.records.batch import (
     LOG_APPEND_TIME,
     NewRecord,
@@ -18,11 +20,12 @@ from eosin.protocol.records.batch import (
     read_header,
     verify_crc,
 )
+from eosin.protocol.records.budget import Budget
 from eosin.protocol.records.compression import Compression
 from eosin.protocol.records.header import seal, set_timestamps_in_place
 from eosin.storage.log import validation
 from eosin.storage.log.config import LogConfig
-from eosin.storage.log.validation import ValidBatch, validate_client_batch
+from eosin.storage.log.validation import QUICK_PARTS, QUICK_WORK, ValidBatch, validate_client_batch, validate_quickly
 from eosin.storage.results.log_results import Refused
 
 NOW = 1_700_000_000_000
@@ -308,3 +311,30 @@ def test_the_size_is_checked_again_after_another_codec() -> None:
     assert refused(batch, config).error is ErrorCode.MESSAGE_TOO_LARGE
     config = LogConfig(compression_type="uncompressed", segment_bytes=1000)
     assert refused(batch, config).error is ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+# --- what the event loop checks itself
+
+
+def quickly(batch: bytes | bytearray) -> object:
+    """The result in the event loop; None if a thread has to check the batch."""
+    return validate_quickly(batch, LogConfig(max_message_bytes=16 << 20), NOW, read_header(batch), Budget(QUICK_WORK))
+
+
+def test_of_a_batch_of_many_small_blocks_few_are_read_before_a_thread_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[memoryview] = []
+    decompress = compression._decompress_raw_snappy
+
+    def noted(block: memoryview, room: int, limit: int) -> bytes:
+        read.append(block)
+        return decompress(block, room, limit)
+
+    monkeypatch.setattr(compression, "_decompress_raw_snappy", noted)
+    assert quickly(many_blocks(100_000)) is None
+    assert len(read) == QUICK_PARTS
+    assert isinstance(quickly(many_blocks(QUICK_PARTS - 1)), ValidBatch)
+
+
+def test_the_event_loop_checks_a_large_batch_of_blocks_as_producers_write_them() -> None:
+    batch = build_batch(records(100, size=20_000), timestamp=NOW, compression=Compression.SNAPPY)
+    assert isinstance(quickly(batch), ValidBatch)
