@@ -79,7 +79,7 @@ class Judge:
 
 
 def _without(wanted: Sequence[T], gone: Sequence[T]) -> list[T]:
-    """What is wanted, but for what has been deleted, each as often as it was there."""
+    """The wanted ones, but for those that have been deleted, each as often as it was there."""
     return list((Counter(wanted) - Counter(gone)).elements())
 
 
