@@ -21,6 +21,7 @@ from eosin.lab.behaviours import BEHAVIOURS, EOSIN, KAFKA
 from eosin.lab.common.errors import LabError, unknown
 from eosin.lab.run.feed import FEED, feed_in, made_feed
 from eosin.lab.run.judge import Judge, id_named
+from eosin.lab.run.process import ended_by_signals
 from eosin.lab.run.report import line_of, save, summary_of
 from eosin.lab.run.results import PASS, Report, Result
 from eosin.lab.run.runner import RunOutcome, run_one
@@ -190,7 +191,7 @@ def _run(asked: argparse.Namespace, known: Sequence[Scenario], application: Sequ
     plan = _plan(asked, application)
     also = _behaviours(asked.also) if getattr(asked, "also", "") else []
     seed = SystemChance().below(_LARGEST_SEED) if asked.seed is None else asked.seed
-    with tempfile.TemporaryDirectory(prefix="eosin-lab-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="eosin-lab-") as scratch, ended_by_signals(Path(scratch)):
         folder = Path(asked.out or scratch)
         logging.disable(logging.CRITICAL)  # the broker complains of what is done to it on purpose
         try:

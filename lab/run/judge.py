@@ -6,7 +6,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import LabError
@@ -17,6 +17,7 @@ from eosin.lab.verdict.operations import VerdictOperations
 
 Pair = tuple[bytes | None, bytes | None]
 """The key and the value of a record of an output."""
+T = TypeVar("T")
 COMMAND_S: Final = 60.0
 
 
@@ -38,7 +39,7 @@ class Judge:
         outputs: Sequence[str],
         group: str | None,
         reference: Sequence[Pair] | None,
-        gone: Sequence[Pair] = (),
+        gone: Sequence[ReadRecord] = (),
     ) -> Verdict:
         """The verdict; `reference` is the output of the run without faults, None if this is that run; `gone` is what of
         it has been deleted since. Raises LabError."""
@@ -46,9 +47,10 @@ class Judge:
         if reference is None and self.way != IDS:
             reference = output_of(eosin, outputs)
         if reference is not None and gone:
-            reference = list((Counter(reference) - Counter(gone)).elements())
+            reference = _without(reference, [(each.key, each.value) for each in gone])
         if self.way == IDS:
-            return exactly_once(facts, Criteria(by=IDS, id_of=self._id_of, ordered=False))
+            expected = partial(_without, gone=[self._id_of(each) for each in gone]) if gone else None
+            return exactly_once(facts, Criteria(by=IDS, id_of=self._id_of, expected=expected, ordered=False))
         by = LAST_VALUE if self.way == LAST_VALUE else MULTISET
         if not self._command:
             return _without_unread(exactly_once(facts, Criteria(by=by, reference=reference)))
@@ -74,6 +76,11 @@ class Judge:
         if done.returncode == 0:
             return None
         return tuple((done.stdout + done.stderr).splitlines()) or (f"it exits with {done.returncode}",)
+
+
+def _without(wanted: Sequence[T], gone: Sequence[T]) -> list[T]:
+    """The wanted ones, but for those that have been deleted, each as often as it was there."""
+    return list((Counter(wanted) - Counter(gone)).elements())
 
 
 def _without_unread(verdict: Verdict) -> Verdict:

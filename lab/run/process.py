@@ -1,16 +1,19 @@
 """`Supervised`: an application in a process of its own, started again when it exits, as a supervisor does.
 
-Always true: all that it has started ends with `stop`, by its process group; what it says goes to a file, of which the
+Always true: all that it has started ends with `stop`, by its process group, and with this process, whatever ends that:
+a guard beside it waits for the end of a pipe that this process alone holds. What it says goes to a file, of which the
 last lines are kept for each exit.
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 import msgspec
@@ -24,6 +27,18 @@ TERM_S: Final = 10.0
 """Time that it has after SIGTERM before SIGKILL."""
 _BACKOFF_S: Final = 0.2
 _TAIL_BYTES: Final = 16_384
+_GUARD: Final = """
+trap '' HUP INT TERM
+read -r _
+kill -s CONT -- "-$1"; kill -s TERM -- "-$1"
+left=$2
+while [ "$left" -gt 0 ] && kill -s 0 -- "-$1"; do sleep 0.1; left=$((left - 1)); done
+kill -s KILL -- "-$1"
+"""
+"""Of a process group, and the tenths of a second that it has after SIGTERM. A shell starts in a millisecond."""
+_GUARD_TENTHS: Final = 5
+"""Few: with the lab its broker is gone, so an application has nothing to finish."""
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 VARIABLES: Final = (
     "KAFKA_BOOTSTRAP_SERVERS",
     "BOOTSTRAP_SERVERS",
@@ -64,6 +79,7 @@ class Supervised:
         self.starts = 0
         """The number of its starts."""
         self._process: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
         self._killed: subprocess.Popen[bytes] | None = None
         self._changing: Final = threading.Condition()
         self._is_wanted = False
@@ -112,6 +128,7 @@ class Supervised:
         process.wait()
         if self._thread is not None:
             self._thread.join()
+        self._dismiss()
 
     def last_lines(self) -> tuple[str, ...]:
         """The last lines that it has said."""
@@ -124,6 +141,7 @@ class Supervised:
         return tuple(each if len(each) <= LINE_CHARS else f"{each[:LINE_CHARS]}..." for each in lines[-LAST_LINES:])
 
     def _launch(self) -> None:
+        self._dismiss()
         with self._log.open("ab") as log:
             try:
                 self._process = subprocess.Popen(
@@ -137,6 +155,22 @@ class Supervised:
                 self.starts += 1
             except OSError as error:
                 raise LabError(f"cannot run {self._command[0]}: {error.strerror}") from None
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", _GUARD, "eosin-lab-guard", str(self._process.pid), str(_GUARD_TENTHS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def _dismiss(self) -> None:
+        """End the guard before its pipe: its process group may be another's by now."""
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.kill()
+            guard.wait()
+            assert guard.stdin is not None
+            guard.stdin.close()
 
     def _signal(self, number: signal.Signals) -> None:
         process = self._process
@@ -155,7 +189,29 @@ class Supervised:
                 if process is not self._killed:
                     self.exits.append(Exit(status, self.last_lines()))
                 if self.is_dead:
+                    self._signal(signal.SIGKILL)  # also those that it has left behind
+                    self._dismiss()
                     return
                 if self._changing.wait_for(lambda: not self._is_wanted, _BACKOFF_S):
                     return
                 self._launch()
+
+
+@contextmanager
+def ended_by_signals(scratch: Path) -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end this process at once, and its scratch files: a run in a thread would finish first.
+    The guards end its applications."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        shutil.rmtree(scratch, ignore_errors=True)
+        os._exit(128 + number)
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        wanted = [each for each in _ENDING if signal.getsignal(each) is not signal.SIG_IGN]  # as nohup has it
+        before = {each: signal.signal(each, end) for each in wanted}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

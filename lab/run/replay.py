@@ -13,9 +13,9 @@ import msgspec
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import LabError
 from eosin.lab.common.limits import WaitLimit
+from eosin.lab.common.values import ReadRecord
 from eosin.lab.faults.operations import FaultOperations
 from eosin.lab.operations import Operations
-from eosin.lab.run.judge import Pair
 from eosin.lab.run.recording import APP, RecordedRun, RecordedStep
 from eosin.lab.scenarios.scenario import App, Expectation, Scenario
 from eosin.lab.scenarios.steps import FIRES_S
@@ -48,7 +48,7 @@ def shrunk(run: RecordedRun, fails: Callable[[Scenario, str], bool]) -> tuple[st
 
 def _stage(run: RecordedRun, without: frozenset[str], eosin: BrokerApi, app: App, seed: int) -> Expectation:
     departures: list[str] = []
-    gone: list[Pair] = []
+    gone: list[ReadRecord] = []
     for each in run.steps:
         if each.to == APP:
             _done_by(app, each)
@@ -57,7 +57,7 @@ def _stage(run: RecordedRun, without: frozenset[str], eosin: BrokerApi, app: App
             continue
         try:
             if each.does == "delete_topic" and each.args[0] in run.header.outputs:
-                gone += [(one.key, one.value) for one in eosin.topic(each.args[0]).records()]
+                gone += eosin.topic(each.args[0]).records()
             _repeat(run, eosin, each, departures)
         except LabError as refused:
             departures.append(f"{each.does}: {refused}")

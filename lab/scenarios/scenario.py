@@ -12,6 +12,7 @@ import msgspec
 
 from eosin.lab.broker_api import BrokerApi
 from eosin.lab.common.errors import LabError
+from eosin.lab.common.values import ReadRecord
 from eosin.lab.scenarios.clients import EXPECTED
 
 PARTS: Final = ("Origin", "Steps", "Healthy", "Cure")
@@ -35,8 +36,8 @@ class Expectation(msgspec.Struct, frozen=True):
     """Kinds of findings that the incident brings about whatever the application does."""
     notes: tuple[str, ...] = ()
     """Sentences for the report."""
-    gone: tuple[tuple[bytes | None, bytes | None], ...] = ()
-    """Keys and values of the output that the incident has deleted: nobody expects them any more."""
+    gone: tuple[ReadRecord, ...] = ()
+    """Records of the output that the incident has deleted: nobody expects them any more."""
 
 
 class App(Protocol):

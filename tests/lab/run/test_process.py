@@ -1,6 +1,12 @@
 """The words of an application, as a report has them."""
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from eosin.lab.run.process import LAST_LINES, LINE_CHARS, Supervised
 
@@ -12,3 +18,36 @@ def test_the_last_lines_are_few_and_short_whatever_an_application_says(tmp_path:
     assert len(lines) == LAST_LINES
     assert lines[-2] == "line 99"
     assert lines[-1] == "x" * LINE_CHARS + "..."
+
+
+HELD = "exec 3>$FIFO; echo up >&3; sleep 1000"
+"""An application, and a child of it, that hold a pipe for as long as one of them lives."""
+LAB = """
+import sys
+from pathlib import Path
+from eosin.lab.run.process import Supervised, ended_by_signals
+with ended_by_signals(Path(sys.argv[2])):
+    Supervised(["sh", "-c", sys.argv[1]], "127.0.0.1:9092", Path(sys.argv[2], "log"), restarts=0).start()
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["SIGKILL", "SIGTERM"])
+def test_an_application_ends_with_the_lab_whatever_ends_the_lab(tmp_path: Path, number: signal.Signals) -> None:
+    fifo = tmp_path / "held"
+    os.mkfifo(fifo)
+    (tmp_path / "scratch").mkdir()
+    lab = subprocess.Popen(
+        [sys.executable, "-c", LAB, HELD, str(tmp_path / "scratch")],
+        env={**os.environ, "FIFO": str(fifo)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    with lab, fifo.open("rb") as held:
+        assert held.readline() == b"up\n"
+        lab.send_signal(number)
+        assert lab.wait() == (-number if number == signal.SIGKILL else 128 + number)
+        assert held.read() == b"", "it has let go of the pipe"
+    assert (tmp_path / "scratch").exists() == (number == signal.SIGKILL)
