@@ -7,7 +7,7 @@ life to the next. What it has written to a disk of the lab goes when it closes.
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, Self
 
@@ -25,6 +25,8 @@ from eosin.lab.disk.lying_files import Stopped
 from eosin.lab.disk.points import COMPLETE, DISK, INNER_POINTS, MARKER, PREPARED, Moment, Points
 from eosin.lab.faults.armed_rules import ArmedRules, FaultHooks
 from eosin.lab.history.hooks import RecordingHooks
+from eosin.lab.history.occurrences import CRASH
+from eosin.lab.history.occurrences import MARKER as MARKER_WRITTEN
 from eosin.lab.history.recording import OFF, Recording
 from eosin.lab.inside import Inside
 from eosin.lab.inside_client import InsideClient
@@ -35,8 +37,10 @@ from eosin.lab.options import FROZEN, FSYNC, LAB, LAB_DIR, MEMORY, BrokerOptions
 from eosin.network.request_hooks import HookChain, RequestHooks
 from eosin.node.node import Given, Node
 from eosin.node.running import RunningNode
+from eosin.protocol.names import TopicPartition
 from eosin.runtime.chance import SystemChance
 from eosin.settings.start_error import StartError
+from eosin.storage.results.log_results import Marker
 
 if TYPE_CHECKING:
     from eosin.lab.crash.snapshot import Snapshot
@@ -172,6 +176,7 @@ class LabBroker:
                 points=self._points,
                 find_id=self._find_id,
                 delay=delay,
+                written=None if self._recording is None else self._marker_written,
             ),
         }
         if disk is not None:
@@ -251,6 +256,15 @@ class LabBroker:
         """The transactional id of a producer; in a start as the life before knew it."""
         return None if self._inside is None else self._inside.find_id(producer_id)
 
+    def _marker_written(self, marker: Marker, partitions: Sequence[TopicPartition]) -> None:
+        assert self._recording is not None, "it records"
+        self._recording.record(
+            MARKER_WRITTEN,
+            transactional_id=self._find_id(marker.producer_id),
+            partitions=partitions,
+            detail=f"{'commit' if marker.commit else 'abort'} epoch {marker.producer_epoch}",
+        )
+
     # From life to life ----------------------------------------------------------------------------------------------
 
     async def crash(self, *, power: bool, restart: bool, settings: dict[str, str] | None = None) -> None:
@@ -293,6 +307,8 @@ class LabBroker:
         from eosin.lab.crash.burial import hang_up
 
         self.is_up = False
+        if self._recording is not None and snapshot is None:
+            self._recording.record(CRASH, detail="the power is lost" if power else "")
         self._ports.is_kept = True
         transports: list[asyncio.Transport] = []
         if self._node is not None:
