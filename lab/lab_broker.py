@@ -8,6 +8,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Collection, Coroutine, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, Self
 
@@ -19,6 +20,7 @@ from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ConnectionInWork
 from eosin.lab.crash.endpoints import LabEndpoints, Ports
 from eosin.lab.crash.lab_markers import LabMarkers, MarkerDelay
+from eosin.lab.disk.lab_directory import new_cluster_id, prepare_directory, prepare_disk
 from eosin.lab.disk.lab_disk import LabDisk
 from eosin.lab.disk.lab_flusher import LabFlusher
 from eosin.lab.disk.lying_files import Stopped
@@ -180,15 +182,16 @@ class LabBroker:
             ),
         }
         if disk is not None:
+            prepare_disk(disk, LAB_DIR, config)
             disk.on_stop = self._stopped_by_disk
             given["disk"] = disk
             if options.durability == FSYNC:
                 given["flusher"] = LabFlusher(self._points, disk.sync_ms)
             disk.watch = partial(_reach_disk, self._points)
         elif options.data_dir is not None:
-            from eosin.lab.disk.lab_directory import prepare_directory
-
             prepare_directory(options.data_dir, config)
+        elif config.eosin_cluster_id is None:
+            config = replace(config, eosin_cluster_id=new_cluster_id())
         self.is_up = True
         try:
             node = await Node(config, self.nodes.part_at, **given).start()
