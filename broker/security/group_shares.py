@@ -93,7 +93,7 @@ class GroupShares:
             group_id = next(iter(share.groups), None)
             if group_id is not None:
                 del share.groups[group_id]
-                if self._size_with_members(group_id) is not None:
+                if self._with_members(group_id) is not None:
                     share.groups[group_id] = None  # behind the others
                     self._move_to_end(principal, share)
             if not share.groups:
@@ -123,24 +123,21 @@ class GroupShares:
 
         def count(group_id: str) -> None:
             nonlocal held
-            size = self._size_with_members(group_id)
-            if size is None:
+            group = self._with_members(group_id)
+            if group is None:
                 share.groups.pop(group_id, None)
             else:
-                held += size
+                held += _size(group) if isinstance(group, Group) else _size_of_consumer_group(group)
 
         await in_turns(list(share.groups), count, self._clock)
         share.held_bytes = held
 
-    def _size_with_members(self, group_id: str) -> int | None:
-        """Bytes that a group of any kind takes; None if it has no members."""
-        found = self._groups.describe(group_id)
-        if isinstance(found, Group):
-            return _size(found) if found.members else None
-        consumer_group = self._groups.describe_consumer(group_id)
-        if isinstance(consumer_group, ErrorCode) or not consumer_group.members:
-            return None
-        return _size_of_consumer_group(consumer_group)
+    def _with_members(self, group_id: str) -> Group | ConsumerGroup | None:
+        """A group of any kind; None if it has no members."""
+        found: Group | ConsumerGroup | ErrorCode = self._groups.describe(group_id)
+        if isinstance(found, ErrorCode):
+            found = self._groups.describe_consumer(group_id)
+        return None if isinstance(found, ErrorCode) or not found.members else found
 
 
 PARTITION_BYTES: Final = 200

@@ -328,7 +328,7 @@ async def test_an_unserved_version_of_api_versions_is_answered_as_version_0(capl
     correlation_id, answer = decode_response(ApiKey.API_VERSIONS, 0, frame)
     assert correlation_id == 77
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [(18, 0, 4)]
+    assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == [(18, 0, 5)]
     peer.send(BEAT, 4, *beats(1))
     assert numbers(peer.answers()) == [1]
     assert not caplog.records

@@ -90,8 +90,11 @@ class Groups:
     def __init__(self) -> None:
         self.live: dict[str, Group] = {}
 
-    def describe(self, group_id: str) -> Group | None:
-        return self.live.get(group_id)
+    def describe(self, group_id: str) -> Group | ErrorCode:
+        return self.live.get(group_id, ErrorCode.GROUP_ID_NOT_FOUND)
+
+    def describe_consumer(self, group_id: str) -> ErrorCode:
+        return ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_users_without_groups_are_forgotten_however_many_come() -> None:
