@@ -225,6 +225,11 @@ docs: setup  ## write the pages that come from the code
 	PYTHONPATH=tests/support $(BIN)/python tests/support/rights_page.py
 	PYTHONPATH=tests/support $(BIN)/python tests/support/incidents_page.py
 	PYTHONPATH=tests/support $(BIN)/python tests/support/lab_clients_page.py
+	PYTHONPATH=tests/support $(BIN)/python tests/support/lab_differences_page.py
+
+lab-differences: setup  ## ask a lab that behaves like Apache Kafka what Kafka may fail of the wire suite, and write docs/lab/differences.md
+	PYTHONPATH=tests/support $(BIN)/python tests/support/lab_differences.py
+	PYTHONPATH=tests/support $(BIN)/python tests/support/lab_differences_page.py
 
 console-pictures: setup  ## draw the pictures of docs/console.md (needs Chromium)
 	mkdir -p docs/images

@@ -339,6 +339,10 @@ class AsyncLabTransactions:
         """Abort what is open and fence the producer, as an operator does."""
         await self._broker.call(Operations.abort_transaction, self.transactional_id)
 
+    async def expire(self) -> None:
+        """Jump to the deadline of the open transaction: it times out, and all else happens that is due until then."""
+        await self._broker.call(Operations.expire_transaction, self.transactional_id)
+
 
 class AsyncLabGroup:
     """One consumer group."""

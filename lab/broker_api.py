@@ -347,6 +347,10 @@ class LabTransactions:
         """Abort what is open and fence the producer, as an operator does."""
         self._broker.call(Operations.abort_transaction, self.transactional_id)
 
+    def expire(self) -> None:
+        """Jump to the deadline of the open transaction: it times out, and all else happens that is due until then."""
+        self._broker.call(Operations.expire_transaction, self.transactional_id)
+
 
 class LabGroup:
     """One consumer group."""

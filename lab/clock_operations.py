@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from eosin.lab.clock.lab_clock import ClockError, LabClock
 from eosin.lab.clock.values import Advanced, ClockState, DeletedRecords, Due
 from eosin.lab.common.errors import LabError
+from eosin.lab.history.occurrences import ADVANCE
 from eosin.protocol.names import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class ClockOperations:
         if self._jumping is None:
             self._jumping = asyncio.Lock()
         async with self._jumping:
+            if inside.recording is not None:
+                inside.recording.record(ADVANCE, detail=f"{by_ms:g} ms")
             before, ended = inside.log_starts(), list[tuple[str, str]]()
             inside.on_outcome = lambda transactional_id, outcome: ended.append((transactional_id, outcome))
             try:

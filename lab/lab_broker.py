@@ -7,7 +7,8 @@ life to the next. What it has written to a disk of the lab goes when it closes.
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, Self
 
@@ -19,12 +20,15 @@ from eosin.lab.common.errors import LabError
 from eosin.lab.common.values import ConnectionInWork
 from eosin.lab.crash.endpoints import LabEndpoints, Ports
 from eosin.lab.crash.lab_markers import LabMarkers, MarkerDelay
+from eosin.lab.disk.lab_directory import new_cluster_id, prepare_directory, prepare_disk
 from eosin.lab.disk.lab_disk import LabDisk
 from eosin.lab.disk.lab_flusher import LabFlusher
 from eosin.lab.disk.lying_files import Stopped
 from eosin.lab.disk.points import COMPLETE, DISK, INNER_POINTS, MARKER, PREPARED, Moment, Points
 from eosin.lab.faults.armed_rules import ArmedRules, FaultHooks
 from eosin.lab.history.hooks import RecordingHooks
+from eosin.lab.history.occurrences import CRASH
+from eosin.lab.history.occurrences import MARKER as MARKER_WRITTEN
 from eosin.lab.history.recording import OFF, Recording
 from eosin.lab.inside import Inside
 from eosin.lab.inside_client import InsideClient
@@ -35,8 +39,10 @@ from eosin.lab.options import FROZEN, FSYNC, LAB, LAB_DIR, MEMORY, BrokerOptions
 from eosin.network.request_hooks import HookChain, RequestHooks
 from eosin.node.node import Given, Node
 from eosin.node.running import RunningNode
+from eosin.protocol.names import TopicPartition
 from eosin.runtime.chance import SystemChance
 from eosin.settings.start_error import StartError
+from eosin.storage.results.log_results import Marker
 
 if TYPE_CHECKING:
     from eosin.lab.crash.snapshot import Snapshot
@@ -172,18 +178,20 @@ class LabBroker:
                 points=self._points,
                 find_id=self._find_id,
                 delay=delay,
+                written=None if self._recording is None else self._marker_written,
             ),
         }
         if disk is not None:
+            prepare_disk(disk, LAB_DIR, config)
             disk.on_stop = self._stopped_by_disk
             given["disk"] = disk
             if options.durability == FSYNC:
                 given["flusher"] = LabFlusher(self._points, disk.sync_ms)
             disk.watch = partial(_reach_disk, self._points)
         elif options.data_dir is not None:
-            from eosin.lab.disk.lab_directory import prepare_directory
-
             prepare_directory(options.data_dir, config)
+        elif config.eosin_cluster_id is None:
+            config = replace(config, eosin_cluster_id=new_cluster_id())
         self.is_up = True
         try:
             node = await Node(config, self.nodes.part_at, **given).start()
@@ -251,6 +259,15 @@ class LabBroker:
         """The transactional id of a producer; in a start as the life before knew it."""
         return None if self._inside is None else self._inside.find_id(producer_id)
 
+    def _marker_written(self, marker: Marker, partitions: Sequence[TopicPartition]) -> None:
+        assert self._recording is not None, "it records"
+        self._recording.record(
+            MARKER_WRITTEN,
+            transactional_id=self._find_id(marker.producer_id),
+            partitions=partitions,
+            detail=f"{'commit' if marker.commit else 'abort'} epoch {marker.producer_epoch}",
+        )
+
     # From life to life ----------------------------------------------------------------------------------------------
 
     async def crash(self, *, power: bool, restart: bool, settings: dict[str, str] | None = None) -> None:
@@ -293,6 +310,8 @@ class LabBroker:
         from eosin.lab.crash.burial import hang_up
 
         self.is_up = False
+        if self._recording is not None and snapshot is None:
+            self._recording.record(CRASH, detail="the power is lost" if power else "")
         self._ports.is_kept = True
         transports: list[asyncio.Transport] = []
         if self._node is not None:

@@ -340,6 +340,15 @@ class Operations(
         await TransactionAdmin(self._client).force_terminate(transactional_id)
         await self._markers_written()
 
+    async def expire_transaction(self, transactional_id: str) -> None:
+        """Jump to the deadline of the transaction that is open under the id: it times out."""
+        seen = await self.transaction(transactional_id)
+        if seen is None:
+            raise unknown("transactional id", transactional_id, await self.transactional_ids())
+        if seen.deadline is None:
+            raise LabError(f"{transactional_id} has no open transaction with a deadline")
+        await self.advance_to(seen.deadline, False)
+
     async def open_transactions(self) -> list[TransactionSeen]:
         """All transactions that are open, by id."""
         await self._markers_written()

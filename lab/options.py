@@ -38,6 +38,7 @@ READY_MADE: Final = (
     "prepared-abort",
     "hanging",
     "expired-id",
+    "big-group",
     "aborted-tail",
 )
 """Names of ready-made snapshots (docs/testing-applications.md)."""

@@ -35,6 +35,15 @@ OPTIONS: Final = (
     "nodes",
 )
 """Names that the marker `eosin` takes."""
+_INI: Final = {
+    "behaviour": "the behaviour of brokers: kafka (the default), kafka-3.9, kafka-2.5 or eosin",
+    "seed": "the seed of brokers, a whole number",
+    "durability": "memory, os or fsync (the default)",
+    "disk": "lab (the default) or memory",
+    "clock": "flowing (the default) or frozen",
+    "record": "off, protocol (the default) or full",
+}
+"""Options that pytest's configuration may choose for every broker, `eosin_NAME`, and what they are."""
 THREAD: Final = "thread"
 PROCESS: Final = "process"
 LONGEST_NAME: Final = 180
@@ -59,10 +68,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--eosin-bootstrap", metavar="HOST:PORT", help="test against this broker; what it cannot tell is skipped"
     )
+    group.addoption("--eosin-behaviour", metavar="NAME", help="the behaviour of brokers whose mark names none")
+    group.addoption("--eosin-seed", metavar="N", help="the seed of brokers whose mark names none: repeats a run")
     group.addoption("--eosin-save", metavar="DIR", help="keep the history of the brokers of failed tests here, as JSON")
     parser.addini("eosin_mode", "where brokers of eosin run: thread or process", default=THREAD)
     parser.addini("eosin_settings", "settings of every broker, NAME=VALUE, one a line", type="linelist", default=[])
-    parser.addini("eosin_durability", "memory, os or fsync (the default)", default="")
+    for name, about in _INI.items():
+        parser.addini(f"eosin_{name}", about, default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -262,7 +274,7 @@ def _broker(config: pytest.Config, options: dict[str, Any]) -> "BrokerApi":
         return outside
     settings = dict(each.partition("=")[::2] for each in config.getini("eosin_settings"))
     chosen = {
-        "durability": config.getini("eosin_durability") or None,
+        **_of_all(config),
         **options,
         "settings": {**settings, **options.get("settings", {})},
     }
@@ -276,6 +288,21 @@ def _broker(config: pytest.Config, options: dict[str, Any]) -> "BrokerApi":
     from eosin.lab.broker import Broker
 
     return Broker(**chosen)
+
+
+def _of_all(config: pytest.Config) -> dict[str, Any]:
+    """The options of every broker, of the command line and else of the configuration. Raises LabError."""
+    from eosin.lab.common.errors import LabError
+
+    on_command_line = {name: config.getoption(f"--eosin-{name}") for name in ("behaviour", "seed")}
+    found: dict[str, Any] = {name: on_command_line.get(name) or config.getini(f"eosin_{name}") for name in _INI}
+    found = {name: text for name, text in found.items() if text}
+    if "seed" in found:
+        try:
+            found["seed"] = int(found["seed"])
+        except ValueError:
+            raise LabError(f"--eosin-seed, or ini eosin_seed, is a whole number, not {found['seed']!r}") from None
+    return found
 
 
 def _unique(request: pytest.FixtureRequest, prefix: str) -> str:

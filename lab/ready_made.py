@@ -1,6 +1,7 @@
 """Ready-made snapshots: states that take an application days, or bad luck, to get into.
 
-Each has the topic `orders` with one partition, and the transactional id `tx` unless its name says otherwise. A name is
+Each has the topic `orders` with one partition, and the transactional id `tx` unless its name says otherwise, as
+`big-group` does with many partitions and a group. A name is
 made once in a process, by a broker of its own; what cannot be done over Kafka's protocol is written into its logs.
 """
 
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from eosin.client.groups import GroupAdmin
 from eosin.client.produce import produce
 from eosin.client.producer import Producer
 from eosin.coordinator.hashing import partition_for
@@ -30,6 +32,11 @@ if TYPE_CHECKING:
 
 TOPIC: Final = "orders"
 ID: Final = "tx"
+GROUP: Final = "big"
+BIG: Final = 100
+"""The partitions of the topic, in each of which `big-group` has committed."""
+_COMMITS: Final = 50
+"""The times that it did."""
 LAST_EPOCHS: Final = 32764
 """The epoch before that of the transaction that `open-at-last-epoch` has open."""
 _TRANSACTION_VERSION: Final = 2
@@ -71,10 +78,10 @@ async def aged(transactional_ids: Iterable[str]) -> "Snapshot":
         await broker.close()
 
 
-async def _made(*steps: Recipe, holds_markers: bool = False, **settings: str) -> "Snapshot":
+async def _made(*steps: Recipe, partitions: int = 1, holds_markers: bool = False, **settings: str) -> "Snapshot":
     """All that the disk has after these steps, each of them in a life of its own."""
     options = options_of(
-        topics={TOPIC: 1},
+        topics={TOPIC: partitions},
         settings={name.replace("_", "."): each for name, each in settings.items()},
         behaviour=EOSIN,
     )
@@ -164,14 +171,28 @@ async def _hang(broker: LabBroker) -> None:
     await produce(client, place, batch, transactional_id=ID, at_most=_TV1_PRODUCE)
 
 
-_MARKERS_LATER: Final = {"eosin_end_txn_marker_wait_ms": "0"}
+async def _commit_often(broker: LabBroker) -> None:
+    """Two records in each partition, of which the group has committed the first one as read, again and again."""
+    operations, groups = broker.operations, GroupAdmin(broker.operations.client)
+    for partition in range(BIG):
+        await operations.produce(TOPIC, ["read", "next"], None, {}, None, partition, None, True)
+    offsets = {TopicPartition(TOPIC, partition): 1 for partition in range(BIG)}
+    for _ in range(_COMMITS):
+        await groups.commit(GROUP, offsets)
+
+
 _RECIPES: Final[dict[str, Callable[[], Awaitable["Snapshot"]]]] = {
     "open-transaction": partial(_made, _leave_open),
     "open-at-last-epoch": partial(_made, _write_and_age, partial(_write, value="open", commit=False)),
-    "prepared-commit": partial(_made, partial(_prepare, commit=True), holds_markers=True, **_MARKERS_LATER),
-    "prepared-abort": partial(_made, partial(_prepare, commit=False), holds_markers=True, **_MARKERS_LATER),
+    "prepared-commit": partial(
+        _made, partial(_prepare, commit=True), holds_markers=True, eosin_end_txn_marker_wait_ms="0"
+    ),
+    "prepared-abort": partial(
+        _made, partial(_prepare, commit=False), holds_markers=True, eosin_end_txn_marker_wait_ms="0"
+    ),
     "hanging": partial(_made, _hang, transaction_partition_verification_enable="false"),
     "expired-id": partial(_made, _expire),
+    "big-group": partial(_made, _commit_often, partitions=BIG),
     "aborted-tail": partial(_made, _abort_at_the_end),
 }
 _MADE: Final[dict[str, "Snapshot"]] = {}

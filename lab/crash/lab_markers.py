@@ -18,6 +18,8 @@ from eosin.storage.results.log_results import Marker
 Answers = Mapping[tuple[int, TopicPartition], ErrorCode]
 FindId = Callable[[int], str | None]
 """The transactional id of a producer id."""
+Written = Callable[[Marker, Sequence[TopicPartition]], None]
+"""Called with a marker and the partitions that have it now."""
 
 
 class MarkerDelay:
@@ -58,12 +60,20 @@ class MarkerDelay:
 class LabMarkers:
     """`MarkerTargets` around a broker's own."""
 
-    def __init__(self, targets: MarkerTargets, points: Points, find_id: FindId, delay: MarkerDelay) -> None:
+    def __init__(
+        self,
+        targets: MarkerTargets,
+        points: Points,
+        find_id: FindId,
+        delay: MarkerDelay,
+        written: Written | None = None,
+    ) -> None:
         """Markers set out after `delay`."""
         self._targets: Final = targets
         self._points: Final = points
         self._find_id: Final = find_id
         self._delay: Final = delay
+        self._written: Final = written
         self._wrapped: Final[dict[MarkerTarget, MarkerTarget]] = {}
 
     def target(self, partition: TopicPartition) -> MarkerTarget | ErrorCode:
@@ -72,15 +82,23 @@ class LabMarkers:
         if isinstance(found, ErrorCode):
             return found
         if found not in self._wrapped:
-            self._wrapped[found] = _HeldTarget(found, self._points, self._find_id, self._delay)
+            self._wrapped[found] = _HeldTarget(found, self._points, self._find_id, self._delay, self._written)
         return self._wrapped[found]
 
 
 class _HeldTarget:
     """`MarkerTarget` with points."""
 
-    def __init__(self, target: MarkerTarget, points: Points, find_id: FindId, delay: MarkerDelay) -> None:
+    def __init__(
+        self,
+        target: MarkerTarget,
+        points: Points,
+        find_id: FindId,
+        delay: MarkerDelay,
+        written: Written | None,
+    ) -> None:
         self._target: Final = target
+        self._written: Final = written
         self._points: Final = points
         self._find_id: Final = find_id
         self._delay: Final = delay
@@ -92,7 +110,7 @@ class _HeldTarget:
         await self._delay.passed()
         points = self._points
         if not (self._begun or points.watches(PREPARED) or points.watches(MARKER) or points.watches(COMPLETE)):
-            return await self._target.write_markers(markers)
+            return await self._reach(markers)
         answers: dict[tuple[int, TopicPartition], ErrorCode] = {}
         for each in markers:
             answers.update(await self._write(each))
@@ -105,12 +123,22 @@ class _HeldTarget:
             await self._pass(PREPARED, marker, None)
         answers: dict[tuple[int, TopicPartition], ErrorCode] = {}
         for partition in markers.partitions:
-            answers.update(await self._target.write_markers((MarkersForPartitions(marker, (partition,)),)))
+            answers.update(await self._reach((MarkersForPartitions(marker, (partition,)),)))
             if answers.get((marker.producer_id, partition)) is ErrorCode.NONE:
                 await self._pass(MARKER, marker, partition)
         if all(code is ErrorCode.NONE for code in answers.values()):
             self._begun.pop(marker, None)
             await self._pass(COMPLETE, marker, None)
+        return answers
+
+    async def _reach(self, markers: Sequence[MarkersForPartitions]) -> Answers:
+        answers = await self._target.write_markers(markers)
+        if self._written is not None:
+            for each in markers:
+                marker = each.marker
+                done = [at for at in each.partitions if answers.get((marker.producer_id, at)) is ErrorCode.NONE]
+                if done:
+                    self._written(marker, done)
         return answers
 
     async def _pass(self, point: str, marker: Marker, partition: TopicPartition | None) -> None:

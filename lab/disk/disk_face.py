@@ -40,7 +40,8 @@ class LabDiskFace(Generic[Nothing, Number]):
         return done
 
     def slow(self, call: str, ms: float, jitter: float = 0) -> Nothing:
-        """Have each call (`sync`) take `ms`, and up to `jitter` more, of real time."""
+        """Have each call of a kind that `fail` knows take `ms`, and up to `jitter` more, of real time. During any but a
+        sync the whole broker waits."""
         done: Nothing = self._call(DiskOperations.disk_slow, call, ms, jitter)
         return done
 

@@ -20,8 +20,6 @@ FAILING: Final = {
 """The calls that can fail, by the word for them."""
 ERRORS: Final = ("EIO", "ENOSPC", "EDQUOT", "EROFS", "EACCES", "EMFILE", "ENFILE")
 """The errors that they can fail with."""
-SLOW: Final = ("sync",)
-"""The calls that can be slow."""
 
 
 class HasDisk(Protocol):
@@ -79,11 +77,12 @@ class DiskOperations:
     async def disk_slow(self, call: str, ms: float, jitter: float) -> None:
         """Have each call of a kind take so long, and up to `jitter` ms longer."""
         disk = self._its.disk
-        if call not in SLOW:
-            raise unknown("call of a disk that can be slow", call, SLOW)
+        if call not in FAILING:
+            raise unknown("call of a disk that can be slow", call, FAILING)
         if ms < 0 or jitter < 0:
             raise LabError(f"ms and jitter are 0 or more, not {ms} and {jitter}")
-        disk.slowness_ms = ms, jitter
+        for each in FAILING[call]:
+            disk.slowness_ms[each] = ms, jitter
 
     async def disk_stop_at(self, call: int) -> None:
         """Let `call - 1` more calls succeed: the broker crashes half-way through the next."""
@@ -99,7 +98,7 @@ class DiskOperations:
         """No faults any more."""
         disk = self._its.disk
         disk.faults.clear()
-        disk.slowness_ms = 0.0, 0.0
+        disk.slowness_ms.clear()
         disk.stop_at = None
         await self.disk_free()
 

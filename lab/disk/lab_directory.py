@@ -1,8 +1,10 @@
-"""Data directories of brokers for tests on a real disk: marked, so that `serve` and the lab each refuse the other's."""
+"""Data directories of brokers for tests, of a cluster `lab-...`. Those on a real disk are marked, so that `serve` and
+the lab each refuse the other's."""
 
 from pathlib import Path
 
 from eosin.lab.common.errors import LabError
+from eosin.lab.disk.lab_disk import LabDisk
 from eosin.protocol.names import uuid_text
 from eosin.runtime.chance import SystemChance
 from eosin.settings.broker import BrokerConfig
@@ -13,6 +15,11 @@ from eosin.storage.disk.meta_properties import (
     as_lab_directory,
     is_lab_directory,
 )
+
+
+def new_cluster_id() -> str:
+    """A cluster id by which everybody sees that its broker is one for tests."""
+    return f"lab-{uuid_text(SystemChance().uuid())}"
 
 
 def prepare_directory(path: str, config: BrokerConfig) -> None:
@@ -29,13 +36,23 @@ def prepare_directory(path: str, config: BrokerConfig) -> None:
             return
         if any(directory.iterdir()):
             raise LabError(f"{path} is not empty, and no data directory of a broker for tests: name a new one")
-        chance = SystemChance()
-        made = MetaProperties(
-            cluster_id=config.eosin_cluster_id or uuid_text(chance.uuid()),
-            node_id=config.node_id,
-            directory_id=uuid_text(chance.uuid()),
-            kind=DirectoryKind.STANDALONE,
-        )
-        properties.write_bytes(as_lab_directory(made.encode()))
+        properties.write_bytes(as_lab_directory(_new_properties(config)))
     except OSError as error:
         raise LabError(f"cannot use {error.filename or path}: {error.strerror}") from None
+
+
+def prepare_disk(disk: LabDisk, path: str, config: BrokerConfig) -> None:
+    """Make the data directory on a disk of the lab, unless it is there."""
+    properties = f"{path}/{FILE_NAME}"
+    if disk.size(properties) is None:
+        disk.make_directory(path)
+        disk.put(properties, _new_properties(config))
+
+
+def _new_properties(config: BrokerConfig) -> bytes:
+    return MetaProperties(
+        cluster_id=config.eosin_cluster_id or new_cluster_id(),
+        node_id=config.node_id,
+        directory_id=uuid_text(SystemChance().uuid()),
+        kind=DirectoryKind.STANDALONE,
+    ).encode()

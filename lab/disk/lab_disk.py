@@ -11,7 +11,9 @@ from typing import Final, Self
 from eosin.lab.disk.faults import Fault
 from eosin.lab.disk.lying_disk import LyingDisk
 from eosin.lab.disk.lying_files import LyingDirectory, Stopped
+from eosin.runtime.clock import pause
 
+SYNC: Final = "sync"
 Watch = Callable[[str, str], None]
 """Told of a call and its path before it happens. May raise OSError, or `Stopped` after `stop`."""
 
@@ -37,8 +39,10 @@ class LabDisk(LyingDisk):
         self.made = 0
         """Their number."""
         self.watch: Watch | None = None
-        self.slowness_ms = 0.0, 0.0
-        """The time that a sync takes, and how much longer at most."""
+        self.slowness_ms: dict[str, tuple[float, float]] = {}
+        """The time that calls take, and how much longer at most, by call: those that are not here take none."""
+        self.wait: Callable[[float], None] = pause
+        """Lets so many ms of real time pass: whoever calls the disk waits for it."""
         self.loses_unsynced = False
         """True if the next loss of power takes all that was not synced."""
 
@@ -50,12 +54,16 @@ class LabDisk(LyingDisk):
         self.counts[call, path] += 1
         if self.watch is not None:
             self.watch(call, path)
+        if call in self.slowness_ms and call != SYNC:  # which the flusher waits for without anybody else
+            self.wait(self.lasts_ms(call))
         return self.stop_at is not None and self.made > self.stop_at
 
     def meets(self, call: str, path: str) -> None:
         """Raises OSError if a call meets a fault."""
         if call == "read" and self.watch is not None:
             self.watch(call, path)
+        if call == "read" and call in self.slowness_ms:
+            self.wait(self.lasts_ms(call))
         if self.faults:
             super().meets(call, path)
 
@@ -70,8 +78,12 @@ class LabDisk(LyingDisk):
         return None
 
     def sync_ms(self) -> float:
-        """The time that the next sync takes."""
-        least, more = self.slowness_ms
+        """The time that the next sync of a flusher takes."""
+        return self.lasts_ms(SYNC) if self.slowness_ms else 0.0
+
+    def lasts_ms(self, call: str) -> float:
+        """The time that the next such call takes."""
+        least, more = self.slowness_ms.get(call, (0.0, 0.0))
         return least if not more else least + more * (random if self.luck is None else self.luck).random()
 
     def stop_after(self, calls: int) -> None:

@@ -15,6 +15,9 @@ LOST: Final = "lost"
 EXECUTED: Final = "executed"
 FIRED: Final = "fired"
 START: Final = "start"
+CRASH: Final = "crash"
+ADVANCE: Final = "advance"
+MARKER: Final = "marker"
 CONNECTED: Final = "connected"
 CLOSED: Final = "closed"
 ENDS: Final = frozenset({ANSWERED, LOST})
@@ -22,7 +25,8 @@ ENDS: Final = frozenset({ANSWERED, LOST})
 KINDS: Final = (
     *(ASKED, ANSWERED, "held", "released", LOST, "refused", EXECUTED, FIRED),
     *(CONNECTED, CLOSED),
-    *(START, "timeout", "fenced", "operator", "prepared", "marker", "complete", "expired"),
+    *(START, CRASH, ADVANCE),
+    *("timeout", "fenced", "operator", "prepared", MARKER, "complete", "expired"),
     "rebalance",
 )
 """The words for what has happened."""

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from eosin.lab.common.errors import LabError, unknown
+from eosin.lab.common.errors import unknown
 from eosin.lab.common.values import StoredBatch, TransactionSeen, TransactionStep
 from eosin.lab.http.endpoint import UP, ControlPath
 from eosin.lab.http.failures import REFUSED
@@ -108,10 +108,8 @@ async def abort(lab: Lab, transaction: str) -> CarriedOut:
 
 async def expire(lab: Lab, transaction: str) -> TransactionNow:
     """Jump to the deadline of the open transaction: it times out."""
-    seen = await _used(lab, transaction)
-    if seen.deadline is None:
-        raise LabError(f"{transaction} has no open transaction with a deadline")
-    await lab.broker.call(Operations.advance_to, seen.deadline, False)
+    await _used(lab, transaction)
+    await lab.broker.call(Operations.expire_transaction, transaction)
     return TransactionNow.of(await _used(lab, transaction), await lab.broker.call(Operations.outcomes, transaction))
 
 

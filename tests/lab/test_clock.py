@@ -116,3 +116,17 @@ def test_the_same_calls_reach_another_process() -> None:
         }
         with pytest.raises(LabError, match="never goes back"):
             broker.clock.advance(ms=-1)
+
+
+async def test_a_transaction_expires_on_demand_with_a_jump_to_its_deadline() -> None:
+    async with AsyncBroker(topics=["orders"]) as broker:
+        await broker.produce("orders", "late", transactional_id="t", commit=False)
+        transactions = broker.transactions("t")
+        deadline = await transactions.deadline
+        assert deadline is not None
+        await transactions.expire()
+        assert (await transactions.outcomes, await broker.clock.now_ms() >= deadline) == (["timeout"], True)
+        with pytest.raises(LabError, match="t has no open transaction with a deadline"):
+            await transactions.expire()
+        with pytest.raises(LabError, match='there is no transactional id "tt"'):
+            await broker.transactions("tt").expire()

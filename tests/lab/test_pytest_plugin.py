@@ -9,7 +9,8 @@ import pytest
 from waiting import HANG_S
 
 from eosin.lab.broker import Broker
-from eosin.lab.pytest_plugin import _brokers_of, _report_of
+from eosin.lab.common.errors import LabError
+from eosin.lab.pytest_plugin import _brokers_of, _of_all, _report_of
 from eosin.lab.report import MOST, report_of
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -137,14 +138,14 @@ def test_workers_have_brokers_of_their_own_and_both_modes_pass_the_same_tests(py
 
 def test_a_failure_tells_of_its_brokers(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(FAILING)
-    result = pytester.runpytest_subprocess(*BARE, "--eosin-save", "saved", timeout=HANG_S)
+    result = pytester.runpytest_subprocess(*BARE, "--eosin-save", "saved", "--eosin-seed", "7", timeout=HANG_S)
     result.assert_outcomes(failed=2, errors=2)
     result.stdout.fnmatch_lines(
         [
             '*Error: there is no option of a broker "topcs"; did you mean topics?*',
             "*LabError: unknown setting 'log.segment.byte'; did you mean log.segment.bytes?*",
             "*- Eosin -*",
-            "broker 127.0.0.1:*, seed *",
+            "broker 127.0.0.1:*, seed 7",
             "  open transactions:",
             "    invoicing-1 has a transaction open since *",
             "  connections: none",
@@ -167,6 +168,32 @@ def test_a_failure_tells_of_its_brokers(pytester: pytest.Pytester) -> None:
     told = result.stdout.str()
     assert told.count("- Eosin -") == 1
     assert "lab_thread.py" not in told, "the traceback ends at the line of the test"
+
+
+class Configured:
+    """As much of pytest's configuration as chooses options."""
+
+    def __init__(self, *, line: dict[str, str], ini: dict[str, str]) -> None:
+        self._line, self._ini = line, ini
+
+    def getoption(self, name: str) -> str | None:
+        return self._line.get(name)
+
+    def getini(self, name: str) -> str:
+        return self._ini.get(name, "")
+
+
+def test_the_command_line_chooses_before_the_configuration() -> None:
+    ini = {"eosin_behaviour": "kafka-3.9", "eosin_seed": "7", "eosin_clock": "frozen"}
+    config = Configured(line={"--eosin-behaviour": "eosin"}, ini=ini)
+    assert _of_all(config) == {"behaviour": "eosin", "seed": 7, "clock": "frozen"}  # type: ignore[arg-type]
+    assert _of_all(Configured(line={}, ini={})) == {}  # type: ignore[arg-type]
+
+
+def test_a_seed_that_is_no_number_is_refused_in_a_sentence() -> None:
+    config = Configured(line={"--eosin-seed": "x"}, ini={})
+    with pytest.raises(LabError, match="--eosin-seed, or ini eosin_seed, is a whole number, not 'x'"):
+        _of_all(config)  # type: ignore[arg-type]
 
 
 def test_a_report_of_many_brokers_is_short() -> None:

@@ -1,5 +1,6 @@
 """Snapshots: a broker goes on from one, a fork leaves the original alone, and files keep one for later."""
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 from waiting import HANG_S
 
+from eosin.client.client import Client
 from eosin.lab.async_broker import AsyncBroker
 from eosin.lab.broker import Broker
 from eosin.lab.broker_api import BrokerApi
@@ -93,6 +95,28 @@ def test_a_ready_made_snapshot_is_what_its_name_says(name: str) -> None:
             assert transactions.epoch == 32765
         if name == "aborted-tail":
             assert topic.batches()[-1].marker == "abort"
+
+
+def test_a_big_group_has_one_record_left_in_each_of_its_partitions() -> None:
+    with Broker(snapshot="big-group") as broker:
+        group = broker.group("big")
+        assert (group.state, group.offset("orders", 99), group.lag()) == ("Empty", 1, 100)
+
+
+def test_the_cluster_of_a_broker_for_tests_says_so_in_its_id(tmp_path: Path) -> None:
+    with Broker() as one, Broker(disk="memory") as two, Broker(disk=tmp_path / "data") as three:
+        ids = [asyncio.run(_cluster_id(each.bootstrap)) for each in (one, two, three)]
+        assert len(set(ids)) == 3
+        assert all(each.startswith("lab-") for each in ids)
+        one.restart()
+        assert asyncio.run(_cluster_id(one.bootstrap)) == ids[0]
+    with Broker(settings={"eosin.cluster.id": "mine"}) as chosen:
+        assert asyncio.run(_cluster_id(chosen.bootstrap)) == "mine"
+
+
+async def _cluster_id(bootstrap: str) -> str:
+    async with Client(bootstrap) as client:
+        return (await client.fetch_metadata()).cluster_id or ""
 
 
 def test_what_is_no_snapshot_is_refused_in_a_sentence(tmp_path: Path) -> None:

@@ -79,6 +79,12 @@ def test_a_slow_sync_delays_the_answer_and_nothing_else(broker: Broker) -> None:
     assert broker.topic("orders").values(partition=0) == [b"before", b"slow"]
 
 
+def test_a_slow_append_delays_the_broker_and_loses_nothing(broker: Broker) -> None:
+    broker.disk.slow("append", 1)
+    broker.produce("orders", "slow", partition=0)
+    assert broker.topic("orders").values(partition=0) == [b"before", b"slow"]
+
+
 @pytest.mark.parametrize("call", range(1, 6))
 def test_a_broker_that_stops_at_a_call_of_the_disk_comes_back(broker: Broker, call: int) -> None:
     broker.disk.stop_at(call)
@@ -105,6 +111,6 @@ def test_what_a_disk_cannot_do_is_said_with_what_it_can(broker: Broker) -> None:
     with pytest.raises(LabError, match=r'no error of a disk "EOI"; did you mean EIO\?'):
         broker.disk.fail("sync", error="EOI")
     with pytest.raises(LabError, match="can be slow"):
-        broker.disk.slow("read", 5)
+        broker.disk.slow("reed", 5)
     with pytest.raises(LabError, match="1 or more"):
         broker.disk.stop_at(0)

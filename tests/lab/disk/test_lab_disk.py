@@ -63,3 +63,16 @@ def test_luck_is_that_of_the_seed_unless_all_is_to_be_lost() -> None:
     found = [lost(seed, all_of_it=False) for seed in range(20)]
     assert found == [lost(seed, all_of_it=False) for seed in range(20)]
     assert len(set(found)) > 2
+
+
+def test_every_kind_of_call_can_be_slow_and_a_sync_of_a_flusher_is_waited_for_elsewhere() -> None:
+    made, waited = disk(), list[float]()
+    made.wait = waited.append
+    made.slowness_ms = {"append": (5, 0), "read": (7, 0), "create": (3, 0), "sync": (9, 0)}
+    file = made.open(f"{DATA}/orders-0/0.log", create=True)
+    file.append([b"bytes"])
+    file.sync()
+    made.read_whole(f"{DATA}/orders-0/0.log")
+    assert waited == [3, 5, 7]
+    assert made.sync_ms() == 9
+    assert made.killed().slowness_ms == made.slowness_ms

@@ -179,7 +179,10 @@ async def test_the_history_has_the_requests_of_a_client_and_the_decisions_in_the
         assert broker.history.order(sent, end) == -1
         await broker.wait_until_consumed("copier", "in")
         decided = [each.what for each in await broker.history.of("copier-1") if each.request == 0]
-        assert decided[-2:] == ["prepared", "complete"]
+        assert (decided[-1], set(decided[decided.index("prepared") : -1])) == ("complete", {"prepared", "marker"})
+        markers = [each for each in await broker.history.of("copier-1") if each.what == "marker"]
+        assert "out-0" in {str(partition) for each in markers for partition in each.partitions}
+        assert {each.detail.split()[0] for each in markers} == {"commit"}
         assert {each.client_id for each in await broker.history.connections()} == {"copier-1"}
         await broker.assert_requests(["InitProducerId", {"api": "Produce", "topic": "out"}, "EndTxn"])
         with pytest.raises(EosinAssertion) as failed:
@@ -317,6 +320,15 @@ async def test_the_history_goes_on_when_a_broker_crashes_and_starts_again() -> N
         await broker.crash()
         await broker.produce("out", "b", transactional_id="t")
         await broker.assert_committed("out", ["b"])
-        assert [each.what for each in await broker.history.events()].count("start") == 2
+        await broker.crash(power=True)
+        await broker.clock.advance(minutes=1)
+        events = await broker.history.events()
+        lives = [(each.what, each.detail) for each in events if each.what in ("start", "crash", "advance")]
+        assert lives == [
+            *(("start", ""), ("crash", "")),
+            *(("start", ""), ("crash", "the power is lost")),
+            *(("start", ""), ("advance", "60000 ms")),
+        ]
+        assert any(line.endswith("advance 60000 ms") for line in await broker.history.transcript())
         decided = [each.detail.split()[0] for each in await broker.history.of("t") if each.what == "complete"]
         assert decided[-1] == "commit"
