@@ -32,7 +32,7 @@ SCRIPTS: Final = {
     "kafka-storage.sh": "kafka.tools.StorageTool",
     "kafka-server-start.sh": "kafka.Kafka",
     "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
-    "kafka-configs.sh": "kafka.admin.ConfigCommand",
+    "kafka-configs.sh": "org.apache.kafka.tools.ConfigCommand",
     "kafka-features.sh": "org.apache.kafka.tools.FeatureCommand",
     "kafka-metadata-quorum.sh": "org.apache.kafka.tools.MetadataQuorumCommand",
     "kafka-reassign-partitions.sh": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
