@@ -232,14 +232,18 @@ def _bootstrap_of(disk: Disk, controller: str, *, node_id: int, cluster_id: str)
     has never written anything."""
     file = f"{controller}/{bootstrap.FILE_NAME}"
     properties = f"{controller}/{META_PROPERTIES}"
+    log = f"{controller}/{KRAFT_METADATA}"
     if disk.size(properties) is None or disk.size(file) is None:
+        if disk.size(f"{log}/{bootstrap.FIRST_CHECKPOINT}") is not None:
+            raise CannotAdopt(
+                f"{controller} was formatted by Apache Kafka 4.4 or later: format and start it with 4.3, and upgrade it"
+            )
         raise CannotAdopt(f"{controller} is no directory of a controller that kafka-storage has formatted")
     found = MetaProperties.decode(disk.read_whole(properties))
     if found.cluster_id != cluster_id:
         raise CannotAdopt(f"the controller in {controller} belongs to cluster {found.cluster_id}, not {cluster_id}")
     if found.node_id == node_id:
         raise CannotAdopt(f"the controller in {controller} is node {node_id}, too: give it another node.id")
-    log = f"{controller}/{KRAFT_METADATA}"
     names = disk.list(log) if disk.is_directory(log) else []
     if any(name.endswith(".log") for name in names):
         raise CannotAdopt(f"the controller in {controller} was started: only one that never was takes topics over")

@@ -661,3 +661,10 @@ def test_only_a_data_directory_can_be_checked(tmp_path: Path, disk: LyingDisk) -
         lock(disk, FOLDER)
     assert exported(disk, tmp_path).name == "data"
     assert TOPIC_ID
+
+
+async def test_the_end_of_a_topics_offsets_may_be_in_any_partition() -> None:
+    made = await Stopped().begin()
+    for partition in range(5):
+        made.record(TopicPartition("__consumer_offsets", partition), OffsetCommitKey("", "orders", -1), None, version=3)
+    assert found(await made.stop(), ERROR) == []

@@ -200,8 +200,13 @@ def _static_voters(place: Place) -> None:
     (place.log / bootstrap.FIRST_CHECKPOINT).unlink()
 
 
+def _formatted_by_4_4(place: Place) -> None:
+    (place.controller / bootstrap.FILE_NAME).unlink()
+
+
 def _unformatted(place: Place) -> None:
     (place.controller / bootstrap.FILE_NAME).unlink()
+    (place.log / bootstrap.FIRST_CHECKPOINT).unlink()
 
 
 def _torn(place: Place) -> None:
@@ -237,6 +242,7 @@ def _damaged(place: Place) -> None:
         (_started, "was started: only one that never was takes topics over"),
         (_three_voters, "is not the only voter: format it with --standalone, and add others later"),
         (_static_voters, "is not the only voter: format it with --standalone, and add others later"),
+        (_formatted_by_4_4, "formatted by Apache Kafka 4.4 or later: format and start it with 4.3, and upgrade it"),
         (_unformatted, "is no directory of a controller that kafka-storage has formatted"),
         (_torn, "cannot be read: it is no whole snapshot"),
         (_anothers, "another broker's topics are in the quorum already"),
