@@ -44,9 +44,10 @@ SAME = (
 PATCHED = (
     "tests/storage/test_validation.py::test_a_count_beyond_the_limit_is_refused_without_a_walk",
     "tests/storage/test_validation.py::test_a_decompression_bomb_is_too_large",
+    "tests/storage/test_validation.py::test_of_a_batch_of_many_small_blocks_few_are_read_before_a_thread_gets_it",
     "tests/coordinator/test_transaction_coordinator.py::test_a_listing_of_many_ids_goes_on_in_turns_with_everybody_else",
 )
-"""Tests that put a smaller limit in the place of a constant: a compiled module has the constant in its code."""
+"""Tests that put something in the place of a constant or a function: a compiled module has both in its code."""
 ONCE = pytest.mark.xdist_group("sources")
 """In one process, with the other rules about sources, so that each file is parsed once."""
 
