@@ -49,7 +49,11 @@ def asked(cases: Collection[str] = ()) -> dict[str, str]:
         for marks, *options in (("differs and not restarts", "-n", "2"), ("differs and restarts", "-p", "no:xdist")):
             report = Path(folder, "report.xml")
             command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", marks, *options]
-            command += [f"--junitxml={report}", *([f"tests/{each}" for each in cases] or ["tests/wire"])]
+            command += [
+                f"--junitxml={report}",
+                f"--basetemp={Path(folder, 'cases')}",
+                *([f"tests/{each}" for each in cases] or ["tests/wire"]),
+            ]
             done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
             if done.returncode not in (_ALL_PASSED, _NONE_FOUND):
                 raise RuntimeError(f"the cases could not be run:\n{done.stdout[-4000:]}{done.stderr[-2000:]}")
