@@ -136,23 +136,13 @@ class OffsetRequests:
             return self._check_absent(committer, api_version=api_version, transactional=transactional)
         if shard.consumer.is_going(group_id):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        partitions = (each.partition for each in offsets)
-        if transactional:
-            return commits.transactional_commit(
-                group,
-                member_id=committer.member_id,
-                instance_id=committer.instance_id,
-                member_epoch=committer.generation_id,
-                partitions=partitions,
-                topics=shard.consumer.topics,
-                api_version=api_version,
-            )
-        return commits.commit(
+        check = commits.transactional_commit if transactional else commits.commit
+        return check(
             group,
             member_id=committer.member_id,
             instance_id=committer.instance_id,
             member_epoch=committer.generation_id,
-            partitions=partitions,
+            partitions=(each.partition for each in offsets),
             topics=shard.consumer.topics,
             api_version=api_version,
         )

@@ -12,6 +12,8 @@ FAIL: Final = "FAIL"
 NOT_EXERCISED: Final = "NOT EXERCISED"
 SKIPPED: Final = "SKIPPED"
 REFERENCE: Final = "reference"
+DIED: Final = "died"
+"""A kind of failure, beside those that a judge finds."""
 
 ALL_PASS: Final = 0
 SOME_FAILED: Final = 1

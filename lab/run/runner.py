@@ -15,7 +15,7 @@ from eosin.lab.ready_made import aged
 from eosin.lab.run.judge import Pair, output_of
 from eosin.lab.run.reader import judge_reader
 from eosin.lab.run.recording import FILE, VERSION, Judged, RecordedApp, RecordedBroker, RecordedRun, RunHeader
-from eosin.lab.run.results import FAIL, NOT_EXERCISED, PASS, REFERENCE, SKIPPED, Result
+from eosin.lab.run.results import DIED, FAIL, NOT_EXERCISED, PASS, REFERENCE, SKIPPED, Result
 from eosin.lab.run.staged_app import AttachedApp, RunPlan, StagedApp
 from eosin.lab.run.wire_use import conduct_of, wire_use_of
 from eosin.lab.scenarios.clients import rows_for
@@ -23,7 +23,6 @@ from eosin.lab.scenarios.scenario import Expectation, NotExercised, NotPossible,
 from eosin.lab.verdict.findings import LOST, OPEN, STUCK, Verdict
 from eosin.runtime.clock import SystemClock
 
-DIED: Final = "died"
 QUIET_MS: Final = 100
 SETTINGS: Final = {"log.retention.ms": "-1"}
 """Of the broker: after an idle week the output is there to be judged."""
@@ -92,7 +91,7 @@ def run_at(
     finally:
         app.stop()
     group = plan.group or app.committing_group
-    verdict = _judged(eosin, plan, app, reference, expectation)
+    verdict = _judged(eosin, plan, app, group, reference, expectation)
     if group is None and not is_well:  # nobody has said what it has read
         verdict = msgspec.structs.replace(verdict, findings=tuple(e for e in verdict.findings if e.kind != LOST))
     kinds = _kinds(verdict, expectation, is_well=is_well, is_dead=app.is_dead)
@@ -126,10 +125,14 @@ def run_at(
 
 
 def _judged(
-    eosin: BrokerApi, plan: RunPlan, app: StagedApp, reference: Sequence[Pair] | None, expectation: Expectation
+    eosin: BrokerApi,
+    plan: RunPlan,
+    app: StagedApp,
+    group: str | None,
+    reference: Sequence[Pair] | None,
+    expectation: Expectation,
 ) -> Verdict:
     """The verdict of the judge. Raises LabError."""
-    group = plan.group or app.committing_group
     if plan.is_reader:
         return judge_reader(eosin, plan.input, group, app.said)
     return plan.judge.judge(eosin, plan.input, plan.outputs, group, reference, expectation.gone)

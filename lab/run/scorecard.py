@@ -9,6 +9,7 @@ import msgspec
 from eosin.lab.run.results import (
     ALL_PASS,
     COULD_NOT_RUN,
+    DIED,
     FAIL,
     NOT_EXERCISED,
     PASS,
@@ -42,7 +43,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     OUT_OF_ORDER: "records are in another order than those of the input",
     OPEN: "a transaction is left open, which holds up its readers",
     STUCK: "it did not go on after the incident",
-    "died": "it exited more often than a supervisor puts up with",
+    DIED: "it exited more often than a supervisor puts up with",
 }
 """The kinds of failures, in words."""
 WORDS: Final[Mapping[str, str]] = {
@@ -140,13 +141,13 @@ def page_of(card: Scorecard) -> str:
     parts = [
         f"# Scorecard: {card.name}",
         f"{card.date}, Eosin {card.eosin}, seed {card.seed}.{seen}",
-        _table(
+        table(
             ("behaviour", *WORDS.values()),
             [(each.behaviour, *(str(_often(each)[verdict]) for verdict in WORDS)) for each in card.scores],
         ),
         *_failures(card),
         "## Scenarios",
-        _table(
+        table(
             ("scenario", *(each.behaviour for each in card.scores), "in words"),
             [
                 (f"`{each[0].scenario}`", *map(_short, each), " / ".join(dict.fromkeys(one.meaning for one in each)))
@@ -155,7 +156,7 @@ def page_of(card: Scorecard) -> str:
         ),
         "## On the wire",
         f"It used: {card.use}.",
-        _table(
+        table(
             ("API", "versions"),
             [(name, ", ".join(map(str, versions))) for name, versions in card.use.apis.items()],
         ),
@@ -227,6 +228,7 @@ def _counts(score: Score) -> str:
     return ", ".join(f"{often[verdict]} {word}" for verdict, word in WORDS.items() if often[verdict])
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(each.replace('|', chr(92) + '|') for each in line)} |" for line in lines)

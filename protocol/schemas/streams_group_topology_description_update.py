@@ -6,31 +6,8 @@ Flexible from the start.
 from __future__ import annotations
 
 from eosin.protocol.keys import ApiKey
-from eosin.protocol.types import ApiSchema, Int8, Int16, Int32, Message
-
-
-class TopologyDescriptionNode(Message):
-    name: str = ""
-    node_type: Int8 = 0
-    source_topics: tuple[str, ...] = ()
-    sink_topic: str | None = None
-    stores: tuple[str, ...] = ()
-    successors: tuple[str, ...] = ()
-
-
-class TopologyDescriptionSubtopology(Message):
-    subtopology_id: str = ""
-    nodes: tuple[TopologyDescriptionNode, ...] = ()
-
-
-class TopologyDescriptionGlobalStore(Message):
-    source: TopologyDescriptionNode = TopologyDescriptionNode()
-    processor: TopologyDescriptionNode = TopologyDescriptionNode()
-
-
-class TopologyDescription(Message):
-    subtopologies: tuple[TopologyDescriptionSubtopology, ...] = ()
-    global_stores: tuple[TopologyDescriptionGlobalStore, ...] = ()
+from eosin.protocol.schemas.streams_group_describe import TopologyDescription
+from eosin.protocol.types import ApiSchema, Int16, Int32, Message
 
 
 class StreamsGroupTopologyDescriptionUpdateRequest(Message):

@@ -9,7 +9,7 @@ import msgspec
 from lab_copiers import COPIERS
 
 from eosin.lab.run.results import FAIL, NOT_EXERCISED, PASS, SKIPPED
-from eosin.lab.run.scorecard import Scorecard, Scored, by_scenario
+from eosin.lab.run.scorecard import Scorecard, Scored, by_scenario, table
 from eosin.lab.scenarios.catalogue import SCENARIOS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -56,7 +56,7 @@ def page() -> str:
     parts = [
         _INTRODUCTION,
         "## Clients\n",
-        _table(
+        table(
             ("client", "its broker saw", "date", "transactions", "reads", "fetch sessions"),
             (
                 (
@@ -72,7 +72,7 @@ def page() -> str:
         ),
         "\n## Incidents\n",
         _LEGEND,
-        _table(("incident", *found), _rows(found)),
+        table(("incident", *found), _rows(found)),
         *_reasons(found),
     ]
     return "\n".join(parts) + "\n"
@@ -124,12 +124,6 @@ def _of_note(card: Scorecard) -> Iterator[Scored]:
     """Of each scenario the first result that is no pass."""
     for results in by_scenario(card):
         yield from [each for each in results if each.verdict != PASS][:1]
-
-
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    columns = list(head)
-    lines = [columns, ["---"] * len(columns), *map(list, rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 if __name__ == "__main__":

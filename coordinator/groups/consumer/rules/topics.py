@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Protocol
 
-from eosin.coordinator.groups.consumer.assignors.assignment import TopicIdPartition
 from eosin.protocol.names import Uuid
 
 
@@ -42,8 +41,3 @@ def metadata_hash(names: Iterable[str], topics: Topics) -> int:
 def topic_ids(names: Iterable[str], topics: Topics) -> frozenset[Uuid]:
     """The ids of those that exist."""
     return frozenset(topics[name].topic_id for name in names if name in topics)
-
-
-def partition_of(topic: SubscribedTopic, partition: int) -> TopicIdPartition:
-    """A partition of a topic, by its id."""
-    return TopicIdPartition(topic.topic_id, partition)
