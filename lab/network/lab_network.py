@@ -146,11 +146,32 @@ class LabNetwork:
         """True while everything passes as it is."""
         return not self._cuts and not self._latency_ms and not self._jitter_ms and self._bytes_per_ms is None
 
+    def passes(self, link: "ClientLink") -> bool:
+        """True while a request of the connection arrives as it is sent: nothing holds it up, nor one before it."""
+        way = self._links.get(link)
+        return self.is_plain and (way is None or way.last is None)
+
     async def arrive(self, link: "ClientLink", size_bytes: int) -> None:
-        """Wait until a request of this size has arrived. Raises CloseConnection if it never does."""
+        """Wait until a request of this size has arrived, which it does behind those that were sent before it. Raises
+        CloseConnection if it never does."""
         way = self._links.get(link)
         if way is None:
             return
+        before, way.last = way.last, asyncio.get_running_loop().create_future()
+        last = way.last
+        try:
+            await self._travel(way, link, size_bytes)
+            if before is not None:
+                await asyncio.shield(before)
+        finally:
+            last.set_result(None)
+            if way.last is last:
+                way.last = None
+        if way.is_over:
+            raise CloseConnection
+
+    async def _travel(self, way: "_Way", link: "ClientLink", size_bytes: int) -> None:
+        """Wait for as long as a request is under way by itself."""
         cut = next((each for each in self._cuts if each.match.fits(link)), None)
         if cut is not None and cut.refuse and not way.is_cut:
             link.close(RST)
@@ -179,6 +200,11 @@ class _Way:
         self._waits: set[asyncio.Future[None]] = set()
         self.in_until_ms = 0.0
         """The time at which the last request has arrived, by the event loop's clock."""
+        self.last: asyncio.Future[None] | None = None
+        """The arrival of the last request; None if all have arrived. A timer alone keeps no order: two for one time
+        fire as they like, and one that is late is overtaken."""
+        self.is_over = False
+        """True if the client has gone."""
         self._out_until_ms = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -212,6 +238,7 @@ class _Way:
 
     def end(self) -> None:
         """The client has gone: what waits never arrives."""
+        self.is_over = True
         if self._timer is not None:
             self._timer.cancel()
         for each in (self._healed, *self._waits):
@@ -274,7 +301,7 @@ class NetworkHooks(RequestHooks):
 
     async def begun(self, observed: ObservedRequest) -> RequestVerdict | None:
         """A request arrives, late or never."""
-        if not self._network.is_plain:
+        if not self._network.passes(observed.link):
             await self._network.arrive(observed.link, observed.size_bytes)
         return await self._inner.begun(observed)
 
