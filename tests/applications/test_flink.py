@@ -15,7 +15,7 @@ COPIED_BY_THEN = 20
 PAUSE_MS = 15
 
 
-@pytest.mark.parametrize("naming", [pytest.param(flink.INCREMENTING, marks=pytest.mark.full), flink.POOLING])
+@pytest.mark.parametrize("naming", [pytest.param(flink.INCREMENTING, marks=pytest.mark.long), flink.POOLING])
 def test_records_are_copied_once_though_the_job_is_killed(
     bootstrap: str, scenario: Scenario, tmp_path: Path, naming: str
 ) -> None:

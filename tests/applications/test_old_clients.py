@@ -20,7 +20,9 @@ GO_SOURCES = java.SOURCES.parent / "old-go"
 SIZES = (10, 6)
 
 
-@pytest.mark.parametrize("release", [OLDEST, "1.1.1", "2.0.1"])
+@pytest.mark.parametrize(
+    "release", [OLDEST, *(pytest.param(each, marks=pytest.mark.long) for each in ("1.1.1", "2.0.1"))]
+)
 def test_an_old_java_client_commits_each_record_once_though_it_aborts_each_transaction_before(
     release: str, bootstrap: str, scenario: Scenario
 ) -> None:

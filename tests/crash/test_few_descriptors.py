@@ -134,7 +134,7 @@ async def _read(address: str, wanted: set[bytes]) -> list[bytes]:
     [
         (64, "fsync", "uvloop", 60),
         (120, "os", "asyncio", 120),
-        pytest.param(256, "fsync", "asyncio", 250, marks=pytest.mark.full),
+        pytest.param(256, "fsync", "asyncio", 250, marks=pytest.mark.long),
     ],
 )
 def test_with_few_descriptors_no_partition_goes_offline_and_no_committed_record_is_lost(
