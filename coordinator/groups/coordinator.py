@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from typing import Final
 from uuid import UUID
@@ -500,12 +501,11 @@ class GroupCoordinator:
         self._expiry = self._clock.call_later(interval_ms, self._expire, periodic=True)
 
     def _expire(self) -> None:
-        self._expire_next(list(self._shards))
+        self._expire_some(chain.from_iterable(shard.expire() for shard in self._shards))
 
-    def _expire_next(self, shards: list[Shard]) -> None:
-        """One shard per turn of the loop, so that many groups do not hold up everybody else."""
-        if not shards:
-            self._schedule_expiry()
+    def _expire_some(self, steps: Iterator[None]) -> None:
+        """One step per turn of the loop, so that many groups and offsets do not hold up everybody else."""
+        for _ in steps:
+            self._expiry = self._clock.call_later(0, partial(self._expire_some, steps))
             return
-        shards.pop(0).expire()
-        self._expiry = self._clock.call_later(0, lambda: self._expire_next(shards))
+        self._schedule_expiry()

@@ -1,6 +1,6 @@
 """Finds the offsets and groups that have outlived their retention (groups.md 11). Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.coordinator.groups.rules.offset_store import NO_EXPIRY, CommittedOffset, OffsetStore
@@ -8,12 +8,17 @@ from eosin.coordinator.groups.rules.subscription import CONSUMER_PROTOCOL, subsc
 from eosin.protocol.names import TopicPartition
 
 
-def expired_offsets(group: Group, offsets: OffsetStore, *, now_ms: int, retention_ms: int) -> list[TopicPartition]:
-    """The partitions whose committed offset has expired. One that an open transaction is about to replace has not."""
+def expired_offsets(
+    group: Group, offsets: OffsetStore, partitions: Iterable[TopicPartition], *, now_ms: int, retention_ms: int
+) -> list[TopicPartition]:
+    """Those of `partitions` whose committed offset has expired. One that an open transaction is about to replace has
+    not."""
     retention_start = _retention_start(group)
+    committed = offsets.committed(group.group_id)
     expired = []
-    for partition, value in offsets.committed(group.group_id).items():
-        if offsets.is_pending(group.group_id, partition):
+    for partition in partitions:
+        value = committed.get(partition)
+        if value is None or offsets.is_pending(group.group_id, partition):
             continue
         if value.expire_timestamp_ms != NO_EXPIRY:
             if now_ms >= value.expire_timestamp_ms:

@@ -140,6 +140,10 @@ class OffsetStore:
         """True if an open transaction holds an offset for the partition."""
         return partition in self._holders.get(group_id, {})
 
+    def has_pending(self, group_id: str) -> bool:
+        """True if open transactions hold offsets of the group."""
+        return group_id in self._holders
+
     def pending(self, group_id: str) -> Iterator[TopicPartition]:
         """The partitions for which open transactions hold offsets."""
         return iter(self._holders.get(group_id, {}))
