@@ -7,15 +7,16 @@ is Kafka's, SECURITY_DISABLED, which consoles take for "no ACLs here".
 There may be 100,000 entries: many are looked at in turns with everybody else's work, and encoded in a thread.
 """
 
+import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final, cast
 
 from eosin.broker.services import Services
 from eosin.model.acls import Acl
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import written
+from eosin.network.many_items import dropped
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_acls import (
@@ -24,8 +25,7 @@ from eosin.protocol.schemas.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from eosin.protocol.types import Message
-from eosin.protocol.wire.codec import EncodedBody
+from eosin.protocol.wire.codec import EncodedBody, encode_body
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import in_turns
 from eosin.security.access import Access, on_the_cluster
@@ -35,19 +35,23 @@ FEW: Final = 1000
 """Up to so many entries take a few milliseconds."""
 
 
-async def handle(request: DescribeAclsRequest, context: RequestContext, services: Services) -> Message | EncodedBody:
+async def handle(
+    request: DescribeAclsRequest, context: RequestContext, services: Services
+) -> DescribeAclsResponse | EncodedBody:
     if services.acls is None:
         return _failed(DISABLED)
     wanted = filter_of(request, context.api_version)
     if isinstance(wanted, Outcome):
         return _failed(wanted)
     found = await services.acls.found(wanted)
-    return await written(
-        ApiKey.DESCRIBE_ACLS,
-        DescribeAclsResponse(error_message=GOOD.message, resources=await _by_pattern(found, services.clock)),
-        len(found),
-        context,
-    )
+    made: list[Any] = [
+        DescribeAclsResponse(error_message=GOOD.message, resources=await _by_pattern(found, services.clock))
+    ]
+    if len(found) <= FEW:
+        return cast(DescribeAclsResponse, made.pop())
+    body = EncodedBody(await asyncio.to_thread(encode_body, ApiKey.DESCRIBE_ACLS, context.api_version, made[0]))
+    await dropped(made)
+    return body
 
 
 async def _by_pattern(acls: Sequence[Acl], clock: Clock) -> tuple[DescribeAclsResource, ...]:

@@ -7,6 +7,7 @@ import pytest
 from guarded_broker import ADMIN, guarded_broker
 from waiting import until
 
+from eosin.broker.handlers import describe_acls
 from eosin.broker.handlers.registry import BY_KEY
 from eosin.model.resources import Operation
 from eosin.network import many_items
@@ -52,11 +53,14 @@ async def test_nobody_holds_a_response_when_it_is_let_go_of(name: str, monkeypat
                 holders.append(sys.getrefcount(inner[-1]))
 
     monkeypatch.setattr(many_items, "dropped", noted)
+    monkeypatch.setattr(describe_acls, "dropped", noted)
+    monkeypatch.setattr(describe_acls, "FEW", 1)
     monkeypatch.setattr(many_items, "ITEMS_PER_STEP", -1)
     key, request = REQUESTS[name]
     async with guarded_broker() as broker:
         await broker.create_topics("orders")
-        await broker.grant("User:mallory", Operation.DESCRIBE, "orders")
+        for name in ("orders", "own"):
+            await broker.grant("User:mallory", Operation.DESCRIBE, name)
         peer = broker.peer("User:mallory" if key is ApiKey.METADATA else ADMIN)
         peer.send(key, BY_KEY[key].versions[-1], request)
         await until(lambda: bool(holders))
