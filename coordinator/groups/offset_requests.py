@@ -5,6 +5,7 @@ that point of the log. The transaction coordinator is asked before, and its answ
 step as the append: a transaction may have ended while the first answer was on its way.
 """
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -16,9 +17,10 @@ from eosin.coordinator.groups.rules import checks
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
-from eosin.coordinator.groups.rules.subscription import CONSUMER_PROTOCOL, subscribed_topics
+from eosin.coordinator.groups.rules.subscription import CONSUMER_PROTOCOL
 from eosin.coordinator.groups.rules.write_errors import of_offsets
 from eosin.coordinator.groups.shard import Shard, Shards
+from eosin.coordinator.groups.subscriptions import KnownSubscription
 from eosin.coordinator.ports import Requester
 from eosin.coordinator.transactions.ports import TransactionVerifier
 from eosin.protocol.errors import ErrorCode
@@ -404,22 +406,23 @@ class OffsetRequests:
 
         Of very many some are deleted after the others, each time from a group that still is as it must be (groups.md
         14): an error that came in between is that of the partitions which are left."""
-        error, answers = await self._delete(group_id, partitions[:DELETED_PER_TURN])
+        error, answers = await self._delete(group_id, partitions[:DELETED_PER_TURN], KnownSubscription())
         if error or len(partitions) <= DELETED_PER_TURN:
             return error, answers
         all_answers = [*answers]
         for first in range(DELETED_PER_TURN, len(partitions), DELETED_PER_TURN):
             await next_turn()
             some = partitions[first : first + DELETED_PER_TURN]
-            error, answers = await self._delete(group_id, some)
+            error, answers = await self._delete(group_id, some, KnownSubscription())
             if error.retriable:
                 return error, []  # whoever asks again gets to the end: what is gone already is deleted with success
             all_answers += [error] * len(some) if error else answers
         return ErrorCode.NONE, all_answers
 
     async def _delete(
-        self, group_id: str, partitions: Sequence[TopicPartition]
+        self, group_id: str, partitions: Sequence[TopicPartition], known: KnownSubscription, *, tries_left: int = 2
     ) -> tuple[ErrorCode, Sequence[ErrorCode]]:
+        """Delete some. Of a group that changes again and again while its subscription is read, nothing goes."""
         shard = self._shards.of_group(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
         if isinstance(shard, ErrorCode):
             return shard, []
@@ -432,7 +435,14 @@ class OffsetRequests:
             return ErrorCode.GROUP_ID_NOT_FOUND, []
         if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL:
             return ErrorCode.NON_EMPTY_GROUP, []
-        return await self._delete_unsubscribed(shard, group_id, partitions, _subscription_errors(group, partitions))
+        if known.lacks(group) and tries_left:
+            read = shard.subscriptions.read(group, partitions)
+            await asyncio.wait((read,))
+            known.learn(group, read)
+            return await self._delete(group_id, partitions, known, tries_left=tries_left - 1)
+        topics = known.topics(group)
+        answers = [_SUBSCRIBED if topics is None or each.topic in topics else ErrorCode.NONE for each in partitions]
+        return await self._delete_unsubscribed(shard, group_id, partitions, answers)
 
     async def _delete_unsubscribed(
         self, shard: Shard, group_id: str, partitions: Sequence[TopicPartition], answers: Sequence[ErrorCode]
@@ -486,11 +496,6 @@ class _Transaction:
             return True
         known, transaction = self._first
         return known is shard and shard.commits.offsets.transaction_of(self._producer_id) is transaction
-
-
-def _subscription_errors(group: Group, partitions: Sequence[TopicPartition]) -> list[ErrorCode]:
-    topics = subscribed_topics(group)
-    return [_SUBSCRIBED if topics is None or each.topic in topics else ErrorCode.NONE for each in partitions]
 
 
 def _unstable(partition: TopicPartition) -> FetchedOffset:
