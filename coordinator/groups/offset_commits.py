@@ -71,7 +71,9 @@ class Commits:
 
     def partitions(self, group_id: str) -> dict[TopicPartition, None]:
         """Every partition of which the log may hold an offset of the group, each once, in a stable order."""
-        return dict.fromkeys((*self.offsets.partitions(group_id), *self._being_written.get(group_id, ())))
+        partitions = self.offsets.partitions(group_id)
+        partitions.update(dict.fromkeys(self._being_written.get(group_id, ())))
+        return partitions
 
     def group_ids(self) -> dict[str, None]:
         """Every group that `holds` something."""

@@ -356,7 +356,9 @@ class OffsetRequests:
         wanted = partitions
         if wanted is None:
             held = store.partitions(group_id) if require_stable else store.committed(group_id)
-            wanted = [each for each in held if not shard.deletions.dooms(group_id, each)]
+            wanted = list(held)
+            if shard.deletions.are_under_way:
+                wanted = [each for each in wanted if not shard.deletions.dooms(group_id, each)]
 
         def fetched(partition: TopicPartition) -> FetchedOffset:
             if require_stable and store.is_pending(group_id, partition):

@@ -163,7 +163,9 @@ class OffsetStore:
 
     def partitions(self, group_id: str) -> dict[TopicPartition, None]:
         """Every partition for which the group has a committed or a pending value, each once, in a stable order."""
-        return dict.fromkeys((*self.committed(group_id), *self.pending(group_id)))
+        partitions = dict.fromkeys(self.committed(group_id))
+        partitions.update(dict.fromkeys(self.pending(group_id)))
+        return partitions
 
     def is_empty(self, group_id: str) -> bool:
         """True if the group has neither committed nor pending offsets."""
