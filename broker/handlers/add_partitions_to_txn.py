@@ -10,12 +10,13 @@ the request otherwise, repeated for each partition.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from eosin.broker.requests.timeout_errors import error_sent
 from eosin.broker.services import Services
+from eosin.coordinator.transactions.prepared_partitions import prepared
 from eosin.model.resources import CLUSTER_NAME, Operation, ResourceType
 from eosin.network.api import Api, RequestContext
 from eosin.network.many_items import ITEMS_PER_TURN, by_topic, connection_held, pieces
@@ -76,9 +77,8 @@ async def _handle_many(
             await next_turn()
         error = ErrorCode.OPERATION_NOT_ATTEMPTED
         if not at_fault:
-            error = (
-                await _added_for_client(list(partitions), request, context, services) if partitions else ErrorCode.NONE
-            )
+            joining = await prepared(partitions, services.clock)
+            error = await _added_for_client(joining, request, context, services) if joining else ErrorCode.NONE
         results: list[AddPartitionsToTxnPartitionResult] = []
         for piece in pieces(topics, "partitions"):
             for topic in piece:
@@ -90,7 +90,7 @@ async def _handle_many(
 
 
 async def _added_for_client(
-    partitions: Sequence[TopicPartition],
+    partitions: Collection[TopicPartition],
     request: AddPartitionsToTxnRequest,
     context: RequestContext,
     services: Services,

@@ -9,13 +9,14 @@ There may be 100,000 entries: many are looked at in turns with everybody else's 
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final, cast
 
 from eosin.broker.services import Services
 from eosin.model.acls import Acl
 from eosin.model.cluster import Outcome
 from eosin.model.resources import Operation
 from eosin.network.api import Api, RequestContext
+from eosin.network.many_items import dropped
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.describe_acls import (
@@ -43,11 +44,14 @@ async def handle(
     if isinstance(wanted, Outcome):
         return _failed(wanted)
     found = await services.acls.found(wanted)
-    described = await _by_pattern(found, services.clock)
-    response = DescribeAclsResponse(error_message=GOOD.message, resources=described)
+    made: list[Any] = [
+        DescribeAclsResponse(error_message=GOOD.message, resources=await _by_pattern(found, services.clock))
+    ]
     if len(found) <= FEW:
-        return response
-    return EncodedBody(await asyncio.to_thread(encode_body, ApiKey.DESCRIBE_ACLS, context.api_version, response))
+        return cast(DescribeAclsResponse, made.pop())
+    body = EncodedBody(await asyncio.to_thread(encode_body, ApiKey.DESCRIBE_ACLS, context.api_version, made[0]))
+    await dropped(made)
+    return body
 
 
 async def _by_pattern(acls: Sequence[Acl], clock: Clock) -> tuple[DescribeAclsResource, ...]:

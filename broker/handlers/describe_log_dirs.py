@@ -53,13 +53,18 @@ async def handle(request: DescribeLogDirsRequest, context: RequestContext, servi
     logs = services.partitions.hosted_logs()
     await in_turns(logs, add, services.clock)
     made = (DescribeLogDirsTopic(name, tuple(partitions)) for name, partitions in topics.items())
-    result = DescribeLogDirsResult(
-        log_dir=log_dir(services.config),
-        topics=tuple(await list_in_turns(made, services.clock)),
-        total_bytes=room.total,
-        usable_bytes=room.free,
+    results = [
+        DescribeLogDirsResult(
+            log_dir=log_dir(services.config),
+            topics=tuple(await list_in_turns(made, services.clock)),
+            total_bytes=room.total,
+            usable_bytes=room.free,
+        )
+    ]
+    topics.clear()
+    return await written(
+        ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsResponse(results=(results.pop(),)), len(logs), context
     )
-    return await written(ApiKey.DESCRIBE_LOG_DIRS, DescribeLogDirsResponse(results=(result,)), len(logs), context)
 
 
 def log_dir(config: "BrokerConfig") -> str:

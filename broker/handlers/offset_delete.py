@@ -6,13 +6,14 @@ deleted with success; a partition that does not exist is 3.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Final
 
 from eosin.broker.requests.group_topics import partition_count
 from eosin.broker.services import Services
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import made_for_each, made_for_nested
+from eosin.network.many_items import ITEMS_PER_TURN, connection_held, made_for_each, made_for_nested
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -38,17 +39,18 @@ async def handle(request: OffsetDeleteRequest, context: RequestContext, services
     is_open = await made_for_each(allowed, len(named), context, services)
     pairs = list(zip(named, is_open, strict=True))
     count = sum(len(topic.partitions) for topic in named)
-    known: dict[TopicPartition, None] = {}
-    await made_for_each(_find(pairs, known, services), count, context, services)
+    known: dict[TopicPartition, ErrorCode] = {}
+    await made_for_each(_find(pairs, known, services), len(named) + count, context, services)
     partitions = list(known)
-    error, answers = await services.groups.offsets.delete(request.group_id, partitions)
+    with connection_held(context) if len(partitions) > ITEMS_PER_TURN else nullcontext():
+        error, answers = await services.groups.offsets.delete(request.group_id, partitions)
     if error is not ErrorCode.NONE:
         return refuse(request, context, error)
-    errors = dict(zip(partitions, answers, strict=True))
+    await made_for_each(_note(known, partitions, answers), len(partitions), context, services)
     topics = await made_for_nested(
         pairs,
         lambda pair: pair[0].partitions,
-        lambda pair, each: _partition_response(pair, each.partition_index, errors),
+        lambda pair, each: _partition_response(pair, each.partition_index, known),
         lambda pair, made: OffsetDeleteResponseTopic(pair[0].name, made),
         context,
         services,
@@ -56,14 +58,24 @@ async def handle(request: OffsetDeleteRequest, context: RequestContext, services
     return OffsetDeleteResponse(topics=tuple(topics))
 
 
-def _find(pairs: Sequence[_MayRead], known: dict[TopicPartition, None], services: Services) -> Iterator[None]:
+def _find(pairs: Sequence[_MayRead], known: dict[TopicPartition, ErrorCode], services: Services) -> Iterator[None]:
     """Put the partitions that exist and may be read into `known`, one after the other."""
     for topic, may_read in pairs:
         count = partition_count(services, topic.name) if may_read else 0
+        yield None
         for each in topic.partitions:
             if 0 <= each.partition_index < count:
-                known[TopicPartition(topic.name, each.partition_index)] = None
+                known[TopicPartition(topic.name, each.partition_index)] = ErrorCode.NONE
             yield None
+
+
+def _note(
+    known: dict[TopicPartition, ErrorCode], partitions: Sequence[TopicPartition], answers: Sequence[ErrorCode]
+) -> Iterator[None]:
+    """Put the answer to each partition into `known`, one after the other."""
+    for partition, answer in zip(partitions, answers, strict=True):
+        known[partition] = answer
+        yield None
 
 
 def _partition_response(

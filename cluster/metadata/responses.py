@@ -7,9 +7,10 @@ true: an answer tells of nothing that was gone when its request came; and what i
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from eosin.model.cluster import Cluster, ClusterListener, Topic
+from eosin.network.many_items import dropped
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.metadata import MetadataResponse, MetadataResponseTopic
 from eosin.protocol.wire.codec import EncodedBody, encode_body
@@ -85,8 +86,10 @@ class MetadataResponses(ClusterListener):
                 topics.append(topic)
 
         await in_turns(steps(), add, self._clock)
-        message = respond(topics)
-        body = EncodedBody(await asyncio.to_thread(encode_body, ApiKey.METADATA, kind.api_version, message))
+        made: list[Any] = [respond(topics)]
+        topics.clear()
+        body = EncodedBody(await asyncio.to_thread(encode_body, ApiKey.METADATA, kind.api_version, made[0]))
+        await dropped(made)
         if version == self._cluster.metadata_version and brokers == self._cluster.brokers(kind.listener):
             self._keep(kind, _Kept(version, body))
         return body

@@ -13,8 +13,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -135,6 +136,7 @@ class GroupCoordinator:
         """Answer waiting requests with NOT_COORDINATOR, and stop every timer."""
         if self._expiry is not None:
             self._expiry.cancel()
+            self._expiry = None
         self._shards.close()
         loads = list(self._loads)
         for task in loads:
@@ -500,12 +502,16 @@ class GroupCoordinator:
         self._expiry = self._clock.call_later(interval_ms, self._expire, periodic=True)
 
     def _expire(self) -> None:
-        self._expire_next(list(self._shards))
+        self._expire_some(chain.from_iterable(shard.expire() for shard in self._shards))
 
-    def _expire_next(self, shards: list[Shard]) -> None:
-        """One shard per turn of the loop, so that many groups do not hold up everybody else."""
-        if not shards:
-            self._schedule_expiry()
+    def _expire_some(self, steps: "Iterator[asyncio.Future[Any] | None]") -> None:
+        """One step per turn of the loop, so that many groups and offsets do not hold up everybody else."""
+        if self._expiry is None:
+            return  # it was stopped
+        for waited in steps:
+            if waited is None:
+                self._expiry = self._clock.call_later(0, partial(self._expire_some, steps))
+            else:
+                waited.add_done_callback(lambda _: self._expire_some(steps))
             return
-        shards.pop(0).expire()
-        self._expiry = self._clock.call_later(0, lambda: self._expire_next(shards))
+        self._schedule_expiry()

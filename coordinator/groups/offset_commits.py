@@ -60,9 +60,20 @@ class Commits:
         """True if the group has offsets of any kind: committed, pending or being written."""
         return group_id in self._being_written or not self.offsets.is_empty(group_id)
 
+    def holds_only(self, group_id: str, count: int) -> bool:
+        """True if the group has so many committed offsets, and none that is pending or being written."""
+        offsets = self.offsets
+        return (
+            len(offsets.committed(group_id)) == count
+            and not offsets.has_pending(group_id)
+            and group_id not in self._being_written
+        )
+
     def partitions(self, group_id: str) -> dict[TopicPartition, None]:
         """Every partition of which the log may hold an offset of the group, each once, in a stable order."""
-        return dict.fromkeys((*self.offsets.partitions(group_id), *self._being_written.get(group_id, ())))
+        partitions = self.offsets.partitions(group_id)
+        partitions.update(dict.fromkeys(self._being_written.get(group_id, ())))
+        return partitions
 
     def group_ids(self) -> dict[str, None]:
         """Every group that `holds` something."""

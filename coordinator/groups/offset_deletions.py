@@ -86,6 +86,11 @@ class OffsetDeletions:
             if held:
                 self._commits.delete(held, self._settled)
 
+    @property
+    def are_under_way(self) -> bool:
+        """True if offsets of topics, or of an interrupted deletion, are going."""
+        return bool(self._doomed)
+
     def dooms(self, group_id: str, partition: TopicPartition) -> bool:
         """True if what is committed for the partition is about to go."""
         return bool(self._doomed) and any(gone.dooms(Key(group_id, partition)) for gone in self._doomed)

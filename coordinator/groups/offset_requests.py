@@ -5,6 +5,7 @@ that point of the log. The transaction coordinator is asked before, and its answ
 step as the append: a transaction may have ended while the first answer was on its way.
 """
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -16,9 +17,10 @@ from eosin.coordinator.groups.rules import checks
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.group import Group, GroupState
 from eosin.coordinator.groups.rules.offset_store import OffsetToCommit
-from eosin.coordinator.groups.rules.subscription import CONSUMER_PROTOCOL, subscribed_topics
+from eosin.coordinator.groups.rules.subscription import CONSUMER_PROTOCOL
 from eosin.coordinator.groups.rules.write_errors import of_offsets
 from eosin.coordinator.groups.shard import Shard, Shards
+from eosin.coordinator.groups.subscriptions import KnownSubscription
 from eosin.coordinator.ports import Requester
 from eosin.coordinator.transactions.ports import TransactionVerifier
 from eosin.protocol.errors import ErrorCode
@@ -34,6 +36,8 @@ FETCHED_PER_TURN: Final = 1000
 _SUBSCRIBED: Final = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
 COMMITTED_PER_TURN: Final = 500
 """Offsets that one batch commits, and one turn of the event loop makes: each takes twelve microseconds."""
+DELETED_PER_TURN: Final = 500
+"""Offsets that one batch deletes, and one turn of the event loop finds."""
 _PATIENCE_MS: Final = 500
 _PAUSE_MS: Final = 10
 """Old clients fail on CONCURRENT_TRANSACTIONS, so theirs is retried here first, for that long and that often."""
@@ -352,7 +356,9 @@ class OffsetRequests:
         wanted = partitions
         if wanted is None:
             held = store.partitions(group_id) if require_stable else store.committed(group_id)
-            wanted = [each for each in held if not shard.deletions.dooms(group_id, each)]
+            wanted = list(held)
+            if shard.deletions.are_under_way:
+                wanted = [each for each in wanted if not shard.deletions.dooms(group_id, each)]
 
         def fetched(partition: TopicPartition) -> FetchedOffset:
             if require_stable and store.is_pending(group_id, partition):
@@ -398,7 +404,27 @@ class OffsetRequests:
     async def delete(
         self, group_id: str, partitions: Sequence[TopicPartition]
     ) -> tuple[ErrorCode, Sequence[ErrorCode]]:
-        """OffsetDelete: the group's error, or one answer per partition once the tombstones are durable."""
+        """OffsetDelete: the group's error, or one answer per partition once the tombstones are durable.
+
+        Of very many some are deleted after the others, each time from a group that still is as it must be (groups.md
+        14): an error that came in between is that of the partitions which are left."""
+        error, answers = await self._delete(group_id, partitions[:DELETED_PER_TURN], KnownSubscription())
+        if error or len(partitions) <= DELETED_PER_TURN:
+            return error, answers
+        all_answers = [*answers]
+        for first in range(DELETED_PER_TURN, len(partitions), DELETED_PER_TURN):
+            await next_turn()
+            some = partitions[first : first + DELETED_PER_TURN]
+            error, answers = await self._delete(group_id, some, KnownSubscription())
+            if error.retriable:
+                return error, []  # whoever asks again gets to the end: what is gone already is deleted with success
+            all_answers += [error] * len(some) if error else answers
+        return ErrorCode.NONE, all_answers
+
+    async def _delete(
+        self, group_id: str, partitions: Sequence[TopicPartition], known: KnownSubscription, *, tries_left: int = 2
+    ) -> tuple[ErrorCode, Sequence[ErrorCode]]:
+        """Delete some. Of a group that changes again and again while its subscription is read, nothing goes."""
         shard = self._shards.of_group(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
         if isinstance(shard, ErrorCode):
             return shard, []
@@ -406,22 +432,29 @@ class OffsetRequests:
         if group is None and (consumer_group := shard.consumer.durable(group_id)) is not None:
             subscribed = consumer_group.subscribed_names()
             answers = [_SUBSCRIBED if each.topic in subscribed else ErrorCode.NONE for each in partitions]
-            return await self._delete(shard, group_id, partitions, answers)
+            return await self._delete_unsubscribed(shard, group_id, partitions, answers)
         if group is None or group.state is GroupState.DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND, []
         if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL:
             return ErrorCode.NON_EMPTY_GROUP, []
-        return await self._delete(shard, group_id, partitions, _subscription_errors(group, partitions))
+        if known.lacks(group) and tries_left:
+            read = shard.subscriptions.read(group, partitions)
+            await asyncio.wait((read,))
+            known.learn(group, read)
+            return await self._delete(group_id, partitions, known, tries_left=tries_left - 1)
+        topics = known.topics(group)
+        answers = [_SUBSCRIBED if topics is None or each.topic in topics else ErrorCode.NONE for each in partitions]
+        return await self._delete_unsubscribed(shard, group_id, partitions, answers)
 
-    async def _delete(
+    async def _delete_unsubscribed(
         self, shard: Shard, group_id: str, partitions: Sequence[TopicPartition], answers: Sequence[ErrorCode]
     ) -> tuple[ErrorCode, Sequence[ErrorCode]]:
         """Delete the offsets of the partitions that have no error among the `answers`."""
-        held = shard.commits.partitions(group_id)
-        doomed = [each for each, answer in zip(partitions, answers, strict=True) if not answer and each in held]
+        named = dict.fromkeys(each for each, answer in zip(partitions, answers, strict=True) if not answer)
+        doomed = [key for each in named if shard.commits.has(key := Key(group_id, each))]
         if doomed:
             write = PendingWrite()
-            shard.commits.delete([Key(group_id, each) for each in dict.fromkeys(doomed)], write)
+            shard.commits.delete(doomed, write)
             error = await self._outcome(write)
             if error is not ErrorCode.NONE:
                 return error, []
@@ -465,11 +498,6 @@ class _Transaction:
             return True
         known, transaction = self._first
         return known is shard and shard.commits.offsets.transaction_of(self._producer_id) is transaction
-
-
-def _subscription_errors(group: Group, partitions: Sequence[TopicPartition]) -> list[ErrorCode]:
-    topics = subscribed_topics(group)
-    return [_SUBSCRIBED if topics is None or each.topic in topics else ErrorCode.NONE for each in partitions]
 
 
 def _unstable(partition: TopicPartition) -> FetchedOffset:

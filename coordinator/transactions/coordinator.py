@@ -7,7 +7,7 @@ is still ours; otherwise the client is told to wait or to look for another coord
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -293,12 +293,13 @@ class TransactionCoordinator:
         *,
         producer_id: int,
         producer_epoch: int,
-        partitions: Sequence[TopicPartition],
+        partitions: Collection[TopicPartition],
         who: Requester | None = None,
     ) -> PendingRequest:
         """Add partitions to the producer's transaction, starting one if none is open; NONE once that is durable
         (transactions.md 4.1)."""
-        return self._request(transactional_id, AddPartitions(producer_id, producer_epoch, frozenset(partitions)), who)
+        added = partitions if isinstance(partitions, frozenset) else frozenset(partitions)
+        return self._request(transactional_id, AddPartitions(producer_id, producer_epoch, added), who)
 
     def end(
         self,

@@ -48,9 +48,9 @@ from eosin.coordinator.transactions.rules.events import (
     TransactionAppended,
     TransactionAppendFailed,
 )
+from eosin.coordinator.transactions.rules.many_partitions import ordered
 from eosin.coordinator.transactions.rules.state import NO_EPOCH, TransactionState, Txn
 from eosin.protocol.errors import ErrorCode
-from eosin.protocol.names import in_order
 from eosin.runtime.backoff import backoff_ms
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
@@ -316,5 +316,5 @@ class TransactionEffectRunner:
         if not self._owner.owns(partition):
             return  # its next owner writes them
         marker = marker_of(txn, coordinator_epoch=partition.epoch)
-        job = MarkerJob(txn.transactional_id, marker, in_order(txn.partitions), coordinator_partition=partition.index)
+        job = MarkerJob(txn.transactional_id, marker, ordered(txn.partitions), coordinator_partition=partition.index)
         self._markers.send(job)

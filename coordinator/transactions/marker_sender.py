@@ -9,7 +9,7 @@ Nothing assumes that a partition is local: each attempt asks for the partition's
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from eosin.coordinator.transactions.ports import MarkersForPartitions, MarkerTarget, MarkerTargets, TransactionObserver
@@ -74,7 +74,7 @@ class MarkerJob:
         self,
         transactional_id: str,
         marker: Marker,
-        partitions: Sequence[TopicPartition],
+        partitions: Iterable[TopicPartition],
         *,
         coordinator_partition: int,
     ) -> None:

@@ -1,10 +1,12 @@
 """The rows of the console's tables: what a page shows of a transaction, a partition, a group, an end, and the broker.
 Values only, and pure; their JSON is what the stream sends (docs/console.md)."""
 
+from itertools import islice
 from typing import Final
 
 import msgspec
 
+from eosin.coordinator.transactions.rules.many_partitions import ordered
 from eosin.coordinator.transactions.rules.state import STATE_NAMES, TransactionState, Txn
 from eosin.observe.explain.sentences import why
 from eosin.observe.recorder.events import NO_TIME, EventKind, Notable, TransactionSummary, identity_of
@@ -122,7 +124,7 @@ class EndRow(msgspec.Struct, frozen=True, omit_defaults=True):
 def transaction_row(txn: Txn, track: Track | None) -> TransactionRow:
     """A row of the transaction that is open or was last, and of who has the id."""
     is_open = txn.state is _ONGOING or txn.is_preparing
-    names = sorted(map(str, txn.partitions))[:NAMED_PARTITIONS] if txn.partitions else []
+    names = map(str, islice(ordered(txn.partitions), NAMED_PARTITIONS)) if txn.partitions else ()
     who = None if track is None else (track.opened_by if is_open else None) or track.owner
     past = () if track is None else track.past
     notable = () if track is None else track.notable

@@ -4,10 +4,12 @@ Names of attributes follow OpenTelemetry's semantic conventions for messaging an
 where they have one; `eosin.*` are ours. No record's content is ever in a span.
 """
 
+from itertools import islice
 from typing import Final
 
 import msgspec
 
+from eosin.coordinator.transactions.rules.many_partitions import ordered
 from eosin.observe.explain.sentences import why
 from eosin.observe.recorder.events import (
     NO_TIME,
@@ -66,15 +68,15 @@ def facts_of(traced: Traced, cluster_id: str) -> SpanFacts:
 def _transaction(ended: TracedTransaction, cluster_id: str) -> SpanFacts:
     txn = ended.prepared
     name = txn.transactional_id
-    partitions = sorted(str(each) for each in txn.partitions)
+    partitions = islice(ordered(txn.partitions), MOST_PARTITIONS)
     attributes: Attributes = {
         "messaging.system": "kafka",
         "eosin.transactional_id": name,
         "eosin.producer_id": txn.producer_id,
         "eosin.producer_epoch": ended.producer_epoch,
         "eosin.outcome": ended.outcome,
-        "eosin.partitions": tuple(partitions[:MOST_PARTITIONS]),
-        "eosin.partition_count": len(partitions),
+        "eosin.partitions": tuple(map(str, partitions)),
+        "eosin.partition_count": len(txn.partitions),
         "eosin.transaction_timeout_ms": txn.timeout_ms,
         "eosin.transaction_version": txn.client_transaction_version,
         **_client(identity_of(ended.opened_by)),

@@ -12,6 +12,9 @@ from eosin.broker.handlers.registry import BY_KEY
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.offset_store import CommittedOffset, OffsetStore
 from eosin.coordinator.groups.shard import Shard
+from eosin.coordinator.transactions.entries import TransactionEntry
+from eosin.coordinator.transactions.rules.many_partitions import grouped
+from eosin.coordinator.transactions.rules.state import TransactionState, Txn
 from eosin.model.quota_table import USER, QuotaKey
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.names import TopicPartition
@@ -20,6 +23,7 @@ from eosin.protocol.schemas.delete_topics import DeleteTopicsRequest, DeleteTopi
 from eosin.protocol.schemas.describe_client_quotas import DescribeClientQuotasRequest
 from eosin.protocol.schemas.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from eosin.protocol.schemas.describe_producers import DescribeProducersRequest, TopicRequest
+from eosin.protocol.schemas.describe_transactions import DescribeTransactionsRequest
 from eosin.protocol.schemas.list_groups import ListGroupsRequest
 from eosin.protocol.types import Message
 from eosin.storage.producers.entry import ProducerEntry
@@ -74,6 +78,13 @@ def hold_quotas(broker: GuardedBroker) -> None:
         broker.server.services.cluster.quotas.put(((USER, f"u-{number}"),), QuotaKey.REQUEST_PERCENTAGE, 1.0)
 
 
+def hold_transaction(broker: GuardedBroker) -> None:
+    transactions = broker.server.services.transactions
+    partitions = grouped(TopicPartition(f"name-{number}", 0) for number in range(MANY))
+    txn = Txn("held", 1, producer_epoch=0, state=TransactionState.ONGOING, start_ms=1, partitions=partitions)
+    transactions._entries["held"] = TransactionEntry(txn, next(iter(transactions._owned.values())))
+
+
 ASKED: dict[str, tuple[Callable[[GuardedBroker], None], ApiKey, Message]] = {
     "the configs of some topics, with all that is known of them": (
         lambda broker: None,
@@ -87,6 +98,11 @@ ASKED: dict[str, tuple[Callable[[GuardedBroker], None], ApiKey, Message]] = {
     ),
     "all groups": (hold_groups, ApiKey.LIST_GROUPS, ListGroupsRequest()),
     "all quotas": (hold_quotas, ApiKey.DESCRIBE_CLIENT_QUOTAS, DescribeClientQuotasRequest()),
+    "a transaction of many topics": (
+        hold_transaction,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        DescribeTransactionsRequest(("held",)),
+    ),
     "a group with many offsets goes": (hold_offsets, ApiKey.DELETE_GROUPS, DeleteGroupsRequest(("held",))),
     "a topic goes of which many offsets are committed": (
         hold_offsets,

@@ -83,10 +83,14 @@ class OffsetStore:
         Finds nothing when the marker is a repetition, which is harmless.
         """
         for group_id, pending in self._pending.pop(producer_id, {}).items():
+            self._release(producer_id, group_id, pending)
+            if not commit:
+                continue
+            committed = self._committed.setdefault(group_id, {})
             for partition, value in pending.items():
-                self._forget_holder(producer_id, group_id, partition)
-                if commit and self._is_newer(group_id, partition, value):
-                    self.put(group_id, partition, value)
+                current = committed.get(partition)
+                if current is None or value.record_offset > current.record_offset:
+                    committed[partition] = value
 
     def held_by(self, producer_id: int) -> dict[str, int]:
         """Of how many partitions a producer's transaction holds offsets, by group."""
@@ -140,6 +144,10 @@ class OffsetStore:
         """True if an open transaction holds an offset for the partition."""
         return partition in self._holders.get(group_id, {})
 
+    def has_pending(self, group_id: str) -> bool:
+        """True if open transactions hold offsets of the group."""
+        return group_id in self._holders
+
     def pending(self, group_id: str) -> Iterator[TopicPartition]:
         """The partitions for which open transactions hold offsets."""
         return iter(self._holders.get(group_id, {}))
@@ -155,7 +163,9 @@ class OffsetStore:
 
     def partitions(self, group_id: str) -> dict[TopicPartition, None]:
         """Every partition for which the group has a committed or a pending value, each once, in a stable order."""
-        return dict.fromkeys((*self.committed(group_id), *self.pending(group_id)))
+        partitions = dict.fromkeys(self.committed(group_id))
+        partitions.update(dict.fromkeys(self.pending(group_id)))
+        return partitions
 
     def is_empty(self, group_id: str) -> bool:
         """True if the group has neither committed nor pending offsets."""
@@ -169,9 +179,21 @@ class OffsetStore:
         """Producer ids with pending offsets."""
         return iter(self._pending)
 
-    def _is_newer(self, group_id: str, partition: TopicPartition, value: CommittedOffset) -> bool:
-        current = self.get(group_id, partition)
-        return current is None or value.record_offset > current.record_offset
+    def _release(self, producer_id: int, group_id: str, pending: _Offsets) -> None:
+        """A producer holds none of its offsets of a group any more. There may be 100,000, in one step of the event
+        loop."""
+        holders = self._holders[group_id]
+        if len(holders) == len(pending) == sum(map(len, holders.values())):  # nobody else holds any
+            del self._holders[group_id]
+            return
+        for partition in pending:
+            of_partition = holders[partition]
+            if len(of_partition) == 1:
+                del holders[partition]
+            else:
+                del of_partition[producer_id]
+        if not holders:
+            del self._holders[group_id]
 
     def _forget_holder(self, producer_id: int, group_id: str, partition: TopicPartition) -> None:
         partitions = self._holders[group_id]

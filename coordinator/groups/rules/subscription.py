@@ -1,6 +1,9 @@
 """Topics that a group's members are subscribed to, read from what they said when they joined (groups.md 3). Pure."""
 
+from collections.abc import Callable
 from typing import Final
+
+from msgspec.structs import replace
 
 from eosin.coordinator.groups.rules.group import Group
 from eosin.protocol.records.internal import decode_value
@@ -9,6 +12,13 @@ from eosin.protocol.types import DecodeError
 
 CONSUMER_PROTOCOL: Final = "consumer"
 """The protocol type of groups whose metadata can be read."""
+
+
+def metadata_bytes(group: Group) -> int:
+    """Size of what `subscribed_topics` reads."""
+    if not group.members or group.protocol_type != CONSUMER_PROTOCOL or group.protocol_name is None:
+        return 0
+    return sum(len(member.metadata(group.protocol_name)) for member in group.members.values())
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
@@ -24,3 +34,16 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
         except DecodeError:
             return None
     return frozenset(topics)
+
+
+def subscribed_among(group: Group, wanted: frozenset[str], rest: Callable[[], None]) -> frozenset[str] | None:
+    """Those of `wanted` that are `subscribed_topics`, of which there may be very many: they are let go of member by
+    member. `rest` is called after each."""
+    topics: frozenset[str] = frozenset()
+    for member_id, member in group.members.items():
+        of_one = subscribed_topics(replace(group, members={member_id: member}))
+        if of_one is None:
+            return None
+        topics |= wanted & of_one
+        rest()
+    return topics

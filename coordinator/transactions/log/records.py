@@ -10,6 +10,7 @@ served.
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from eosin.coordinator.transactions.rules.many_partitions import MANY, grouped
 from eosin.coordinator.transactions.rules.state import (
     FENCING_EPOCH,
     NO_PARTITIONS,
@@ -122,5 +123,7 @@ def _txn(transactional_id: str, value: TransactionLogValue) -> Txn:
 
 
 def _partitions(topics: Iterable[PartitionsSchema]) -> frozenset[TopicPartition]:
-    partitions = frozenset(TopicPartition(each.topic, index) for each in topics for index in each.partition_ids)
-    return partitions or NO_PARTITIONS
+    named = dict.fromkeys(TopicPartition(each.topic, index) for each in topics for index in each.partition_ids)
+    if len(named) > MANY:
+        return grouped(named)
+    return frozenset(named) or NO_PARTITIONS

@@ -47,7 +47,9 @@ from eosin.coordinator.transactions.rules.events import (
     TransactionLoaded,
 )
 from eosin.coordinator.transactions.rules.init_producer_id import introduce, time_out
+from eosin.coordinator.transactions.rules.many_partitions import joined
 from eosin.coordinator.transactions.rules.state import (
+    NO_PARTITIONS,
     Decision,
     Pending,
     TransactionState,
@@ -148,12 +150,12 @@ def _add_partitions(txn: Txn, event: AddPartitions, now_ms: int) -> Decision:
     if txn.state is TransactionState.ONGOING:
         if event.partitions <= txn.partitions:
             return txn, (TransactionReply(ErrorCode.NONE),)
-        after = msgspec.structs.replace(txn, partitions=txn.partitions | event.partitions, updated_ms=now_ms)
+        after = msgspec.structs.replace(txn, partitions=joined(txn.partitions, event.partitions), updated_ms=now_ms)
     else:
         after = msgspec.structs.replace(
             txn,
             state=TransactionState.ONGOING,
-            partitions=event.partitions,
+            partitions=joined(NO_PARTITIONS, event.partitions),
             start_ms=now_ms,
             updated_ms=now_ms,
             timed_out=None,  # its epoch is over: the producer that begins here has a newer one

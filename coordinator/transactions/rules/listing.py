@@ -6,8 +6,9 @@ from typing import Final
 
 import msgspec
 
+from eosin.coordinator.transactions.rules.many_partitions import ordered
 from eosin.coordinator.transactions.rules.state import STATE_NAMES, TransactionState, Txn
-from eosin.protocol.names import TopicPartition, in_order
+from eosin.protocol.names import TopicPartition
 
 _STATES_BY_NAME: Final[dict[str, TransactionState | None]] = {name: state for state, name in STATE_NAMES.items()}
 _STATES_BY_NAME["PrepareEpochFence"] = None  # a state of Apache Kafka's that nothing is ever in here
@@ -25,7 +26,7 @@ class TransactionDescription:
     producer_id: int
     producer_epoch: int
     partitions: tuple[TopicPartition, ...]
-    """In order of topic and number; those of the open transaction only."""
+    """Those of the open transaction only, topic by topic; in order of name and number, unless there are very many."""
 
 
 class ListingEntry(msgspec.Struct, frozen=True, gc=False):
@@ -53,7 +54,7 @@ def describe(txn: Txn) -> TransactionDescription:
         start_ms=txn.start_ms,
         producer_id=txn.producer_id,
         producer_epoch=txn.producer_epoch,
-        partitions=tuple(in_order(txn.partitions)),
+        partitions=tuple(ordered(txn.partitions)),
     )
 
 

@@ -41,6 +41,11 @@ from eosin.protocol.schemas.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from eosin.protocol.schemas.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from eosin.protocol.schemas.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -173,6 +178,13 @@ CASES: dict[str, tuple[ApiKey, int | None, Callable[[], Message]]] = {
         lambda: OffsetCommitRequest(
             group_id="g",
             topics=(OffsetCommitRequestTopic(name="orders", partitions=(OffsetCommitRequestPartition(0, 1),) * COUNT),),
+        ),
+    ),
+    "offset delete": (
+        ApiKey.OFFSET_DELETE,
+        None,
+        lambda: OffsetDeleteRequest(
+            "g", tuple(OffsetDeleteRequestTopic(name, (OffsetDeleteRequestPartition(0),)) for name in names())
         ),
     ),
     "offset fetch": (

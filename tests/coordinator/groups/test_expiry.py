@@ -24,7 +24,8 @@ def store(*partitions: TopicPartition, committed_at: int = 0, expires_at: int = 
 
 
 def expired(group: Group, offsets: OffsetStore, now_ms: int) -> list[TopicPartition]:
-    return expired_offsets(group, offsets, now_ms=now_ms, retention_ms=RETENTION)
+    partitions = list(offsets.committed("g"))
+    return expired_offsets(group, offsets, partitions, now_ms=now_ms, retention_ms=RETENTION)
 
 
 def test_an_empty_groups_offsets_expire_from_the_time_it_became_empty() -> None:

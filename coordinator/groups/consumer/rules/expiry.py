@@ -1,20 +1,24 @@
 """Finds the offsets of a consumer group that have outlived their retention (consumer-groups.md 10.5). Pure."""
 
+from collections.abc import Iterable
+
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.rules.offset_store import NO_EXPIRY, OffsetStore
 from eosin.protocol.names import TopicPartition
 
 
 def expired_of_consumer_group(
-    group: ConsumerGroup, offsets: OffsetStore, *, now_ms: int, retention_ms: int
+    group: ConsumerGroup, offsets: OffsetStore, partitions: Iterable[TopicPartition], *, now_ms: int, retention_ms: int
 ) -> list[TopicPartition]:
-    """The partitions of topics to which the group is not subscribed whose offset was committed long ago. A group
-    without members keeps its offsets for the retention since its last member left, as a classic one does."""
+    """Those of `partitions` to whose topics the group is not subscribed and whose offset was committed long ago. A
+    group without members keeps its offsets for the retention since its last member left, as a classic one does."""
     empty_since_ms = -1 if group.members else group.state_timestamp_ms
     subscribed = group.subscribed_names()
+    committed = offsets.committed(group.group_id)
     expired = []
-    for partition, value in offsets.committed(group.group_id).items():
-        if partition.topic in subscribed or offsets.is_pending(group.group_id, partition):
+    for partition in partitions:
+        value = committed.get(partition)
+        if value is None or partition.topic in subscribed or offsets.is_pending(group.group_id, partition):
             continue
         ends_ms = value.expire_timestamp_ms
         if ends_ms == NO_EXPIRY:
