@@ -23,6 +23,7 @@ from eosin.coordinator.groups.consumer.ports import ClusterTopics, MayDescribe, 
 from eosin.coordinator.groups.consumer.rules import validation
 from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat, HeartbeatResult, MembersLeft
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
+from eosin.coordinator.groups.consumer.rules.targets import CHARS_PER_MEMBER
 from eosin.coordinator.groups.log.writer import PendingWrite
 from eosin.coordinator.groups.offset_requests import OffsetRequests
 from eosin.coordinator.groups.ports import GroupObserver
@@ -381,10 +382,11 @@ class GroupCoordinator:
         if isinstance(shard, ErrorCode) or group_id not in shard.consumer:
             return self.leave(group_id, members)
         errors: list[ErrorCode] = []
-        for first in range(0, len(members), MOST_REMOVED) or range(1):
+        most = max(1, MOST_REMOVED // (1 + len(group_id) // CHARS_PER_MEMBER))
+        for first in range(0, len(members), most) or range(1):
             if first:
                 await next_turn()
-            part = tuple(members[first : first + MOST_REMOVED])
+            part = tuple(members[first : first + most])
             happened = shard.consumer.happen(group_id, MembersLeft(part))
             error = await happened.written.wait()
             if error is not ErrorCode.NONE:

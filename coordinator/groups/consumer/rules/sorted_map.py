@@ -55,9 +55,13 @@ class SortedMap(Mapping[_K, _V]):
     def put(self, key: _K, value: _V) -> "SortedMap[_K, _V]":
         """The map with an entry that is new, or in the place of the one of the same key."""
         place = bisect_right(self._bounds, key)
-        chunk = self._chunks[place].copy()
+        before = self._chunks[place]
+        chunk = before.copy()
         chunk[key] = value
-        return self._with({place: chunk})
+        if len(chunk) > MOST:
+            return self._with({place: chunk})
+        chunks = (*self._chunks[:place], chunk, *self._chunks[place + 1 :])
+        return SortedMap(chunks, self._bounds, self._count + len(chunk) - len(before))
 
     def without(self, key: _K) -> "SortedMap[_K, _V]":
         """The map without an entry; the same if it has none."""

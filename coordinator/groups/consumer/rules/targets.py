@@ -33,6 +33,8 @@ MOST_AT_ONCE: Final = 500
 for the records of the members whose target has changed."""
 PART: Final = 100
 """Members and partitions in one part of a target that was computed beside the decisions: their records are a batch."""
+CHARS_PER_MEMBER: Final = 200
+"""Each record of a member has the name of the group: one of 32 KiB weighs as much as many members."""
 
 
 def compute_target(decision: ConsumerDecision) -> None:
@@ -43,7 +45,7 @@ def compute_target(decision: ConsumerDecision) -> None:
     ):
         return
     counts = partition_counts(group, decision.topics)
-    if len(group.members) + sum(counts.values()) > decision.most_at_once:
+    if len(group.members) * weight_of(group) + sum(counts.values()) > decision.most_at_once:
         decision.wants_target = True
         return
     target = finished(target_in_steps(group, decision.topics, decision.config.assignors))
@@ -57,6 +59,11 @@ def is_due(group: ConsumerGroup, *, interval_ms: int, now_ms: int) -> bool:
     since = group.assignment_timestamp_ms
     # A time in the future is that of a clock which was put back since: to wait for it could take for ever.
     return not (since and interval_ms and since <= now_ms < since + interval_ms)
+
+
+def weight_of(group: ConsumerGroup) -> int:
+    """Number of members that one counts as where records of members are put into a batch."""
+    return 1 + len(group.group_id) // CHARS_PER_MEMBER
 
 
 def partition_counts(group: ConsumerGroup, topics: Topics) -> dict[Uuid, int]:
@@ -82,16 +89,16 @@ def target_in_steps(group: ConsumerGroup, topics: Topics, configured: tuple[str,
     return {member.member_id: target.get(member.member_id, NO_PARTITIONS) for member in members}
 
 
-def in_parts(group: ConsumerGroup, target: Target) -> Iterator[TargetsComputed]:
+def in_parts(group: ConsumerGroup, target: Target, *, size: int = PART) -> Iterator[TargetsComputed]:
     """A target that was computed of `group`, in parts whose records are quickly written."""
     part: dict[str, Partitions] = {}
-    room = PART
+    room, weight = size, weight_of(group)
     for name, partitions in target.items():
         part[name] = partitions
-        room -= 1 + len(partitions)
+        room -= weight + len(partitions)
         if room <= 0:
             yield TargetsComputed(group.epoch, part, group.members, is_last=False)
-            part, room = {}, PART
+            part, room = {}, size
     yield TargetsComputed(group.epoch, part, group.members, is_last=True)
 
 
