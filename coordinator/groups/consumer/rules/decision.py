@@ -32,6 +32,7 @@ class ConsumerDecision:
     """The group as it becomes, the records and the timers so far."""
 
     __slots__ = (
+        "before",
         "config",
         "group",
         "hash_of",
@@ -56,6 +57,7 @@ class ConsumerDecision:
         is_computing: bool = False,
     ) -> None:
         """The parameters are those of `decide`."""
+        self.before = group
         self.group = group
         self.now_ms = now_ms
         self.config = config
@@ -139,8 +141,9 @@ class ConsumerDecision:
         )
         self.write(GroupRecord(Kind.GROUP, value=GroupEpoch(epoch, found)))
 
-    def store_target_epoch(self, epoch: int, timestamp_ms: int) -> None:
-        """The target is that of this group epoch."""
+    def store_target_epoch(self, timestamp_ms: int, *, epoch: int | None = None) -> None:
+        """The target is that of a group epoch, by default the present one."""
+        epoch = self.group.epoch if epoch is None else epoch
         self.group = replace(self.group, assignment_epoch=epoch, assignment_timestamp_ms=timestamp_ms)
         self.write(GroupRecord(Kind.TARGET_EPOCH, value=TargetEpoch(epoch, timestamp_ms)))
 

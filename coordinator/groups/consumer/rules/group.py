@@ -93,6 +93,10 @@ class ConsumerMember(msgspec.Struct, frozen=True, gc=False):
         yield from self.assigned
         yield from self.pending
 
+    def is_reconciled(self, assignment_epoch: int) -> bool:
+        """True if the member has come to its target."""
+        return self.state is ConsumerMemberState.STABLE and self.epoch == assignment_epoch
+
 
 class ResolvedRegex(msgspec.Struct, frozen=True, gc=False):
     """The topics that match a regular expression."""

@@ -185,7 +185,7 @@ def _begin_epoch(
         decision.bump()
     elif not decision.group.is_stored:
         decision.store_group(decision.group.epoch)
-        decision.store_target_epoch(decision.group.epoch, 0)
+        decision.store_target_epoch(0)
 
 
 # The member's partitions

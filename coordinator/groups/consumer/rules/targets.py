@@ -113,7 +113,7 @@ def computed(decision: ConsumerDecision, event: TargetsComputed) -> None:
             changed[member_id] = target
     decision.put_targets(changed)
     if event.is_last and event.epoch > before.assignment_epoch:
-        decision.store_target_epoch(event.epoch, decision.now_ms)
+        decision.store_target_epoch(decision.now_ms, epoch=event.epoch)
 
 
 def _successor(group: ConsumerGroup, gone: ConsumerMember | None, event: TargetsComputed) -> str | None:

@@ -163,10 +163,7 @@ def state_of(group: ConsumerGroup) -> ConsumerGroupState:
         return ConsumerGroupState.EMPTY
     if group.epoch > group.assignment_epoch:
         return ConsumerGroupState.ASSIGNING
-    are_there = [
-        (each.state, each.epoch) == (ConsumerMemberState.STABLE, group.assignment_epoch)
-        for each in group.members.values()
-    ]
+    are_there = [each.is_reconciled(group.assignment_epoch) for each in group.members.values()]
     return ConsumerGroupState.STABLE if all(are_there) else ConsumerGroupState.RECONCILING
 
 
