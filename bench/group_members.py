@@ -16,6 +16,8 @@ from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConf
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import SystemClock
 
+LONG_MS: Final = 1_800_000
+"""Sessions that no busy machine ends."""
 GROUP_ID: Final = "group"
 NOTHING: Final[Partitions] = frozenset()
 
@@ -81,7 +83,7 @@ class Members:
     def __init__(self, count: int, cluster: Cluster) -> None:
         self.members = [Member(f"{number * 2_654_435_761 % 2**64:020}-{number}") for number in range(count)]
         self._cluster = cluster
-        self._config = GroupConfig()
+        self.session_timeout(LONG_MS)
         self.logs = FakeOffsetsLogs()
         self.groups = self._coordinator()
 

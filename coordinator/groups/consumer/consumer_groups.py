@@ -227,9 +227,12 @@ class ConsumerGroups:
         held.in_flight += 1
         now_ms = self._clock.now_ms()
         outcome: list[ErrorCode] = []
+        is_in_log = False
 
         def settled(error: ErrorCode, base_offset: int) -> None:
             outcome.append(error)
+            if is_in_log and error is not ErrorCode.NONE:
+                self._is_lost(group_id, held)
             self._settled(group_id, held, decided.group, error)
             written(error and of_consumer_group(error), base_offset)
 
@@ -239,15 +242,20 @@ class ConsumerGroups:
             if not is_new:
                 held.current = before
             return None
+        is_in_log = True
         return held
+
+    def _is_lost(self, group_id: str, held: _HeldGroup) -> None:
+        """What the group has decided since it was durable did not happen: a look at its topics, parts of a target."""
+        held.seen_version = -1
+        self._computations.cancel(group_id)
 
     def _settled(self, group_id: str, held: _HeldGroup, group: ConsumerGroup, error: ErrorCode) -> None:
         held.in_flight -= 1
         if error is ErrorCode.NONE:
             held.durable, held.replaced = group, None
         elif held.durable is not None:
-            held.current, held.seen_version = held.durable, -1
-            self._computations.cancel(group_id)
+            held.current = held.durable
         elif not held.in_flight and self._held.get(group_id) is held:
             self._forget(group_id)
             if held.replaced is not None:

@@ -119,12 +119,15 @@ class MemberTimers:
         """Let those run out that are due, as many as fit into a turn."""
         self._next = None
         self._is_looking = True
-        is_done = self._run_out(self._clock.elapsed_ms() + TURN_MS)
-        self._is_looking = False
-        if is_done:
-            self._look_later()
-        else:
-            self._next = self._clock.call_soon(self._look)
+        is_done = False
+        try:
+            is_done = self._run_out(self._clock.elapsed_ms() + TURN_MS)
+        finally:  # whatever has happened, the others are looked at
+            self._is_looking = False
+            if is_done:
+                self._look_later()
+            else:
+                self._next = self._clock.call_soon(self._look)
 
     def _run_out(self, end_ms: int) -> bool:
         """The same; False if time was up before."""

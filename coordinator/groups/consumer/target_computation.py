@@ -2,12 +2,13 @@
 
 A target of 10,000 members takes a tenth of a second, and as long again to write. So it takes many turns of the event
 loop, on the group as it was when it began. Always true: at most one target of a group is being computed; its parts are
-kept in their order, none after one that the log did not take.
+kept in their order, none after one that the log did not take. One that has failed is not computed again for a while,
+since every heartbeat asks for it.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Final
 
 from eosin.coordinator.groups.consumer.rules.events import TargetsComputed
@@ -17,6 +18,8 @@ from eosin.coordinator.groups.consumer.rules.topics import Topics
 from eosin.runtime.clock import Clock
 from eosin.runtime.turns import next_turn, outcome_in_turns
 
+RETRY_MS: Final = 1_000
+"""After a target that could not be computed, or written."""
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
 
 
@@ -30,15 +33,12 @@ class TargetComputations:
         self._running: dict[str, asyncio.Task[None]] = {}
 
     def runs(self, group_id: str) -> bool:
-        """True while a target of the group is being computed, or written."""
+        """True while a target of the group is being computed, or written, or has just failed."""
         return group_id in self._running
 
     def begin(self, group: ConsumerGroup, topics: Topics, assignors: tuple[str, ...]) -> None:
         """Compute the target of a group as it is now."""
-        group_id = group.group_id
-        task = asyncio.get_running_loop().create_task(self._compute(group, topics, assignors))
-        self._running[group_id] = task
-        task.add_done_callback(lambda _: self._forget(group_id, task))
+        self._start(group.group_id, self._compute(group, topics, assignors))
 
     def cancel(self, group_id: str) -> None:
         """The group is no longer the one that it was: keep nothing more of its target."""
@@ -51,18 +51,24 @@ class TargetComputations:
         for group_id in list(self._running):
             self.cancel(group_id)
 
-    def _forget(self, group_id: str, task: "asyncio.Task[None]") -> None:
+    def _start(self, group_id: str, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._running[group_id] = task
+        task.add_done_callback(lambda _: self._ended(group_id, task))
+
+    def _ended(self, group_id: str, task: "asyncio.Task[None]") -> None:
         if self._running.get(group_id) is task:
             del self._running[group_id]
         if not task.cancelled() and (error := task.exception()) is not None:
             _LOG.error("the target of the group %.256r could not be computed", group_id, exc_info=error)
+            self._start(group_id, self._clock.sleep(RETRY_MS))
 
     async def _compute(self, group: ConsumerGroup, topics: Topics, assignors: tuple[str, ...]) -> None:
         subscribed = {name: topics[name] for name in group.subscribed_names() if name in topics}
         target = await outcome_in_turns(target_in_steps(group, subscribed, assignors), self._clock)
         for part in in_parts(group, target):
             await next_turn()
-            if part.is_last:
-                del self._running[group.group_id]  # with it the next target may be due
             if not self._keep(group.group_id, part):
+                await self._clock.sleep(RETRY_MS)
                 return
+        self._running.pop(group.group_id, None)  # the next one may be due

@@ -85,7 +85,7 @@ def target_in_steps(group: ConsumerGroup, topics: Topics, configured: tuple[str,
             ids = subscriptions[subscription] = topic_ids(group.names_of(member), topics)
         members.append(SubscribedMember(member.member_id, ids, member.instance_id, member.rack_id))
         yield
-    target = yield from assign(members, counts, group.targets)
+    target = yield from assign(members, counts, dict(group.targets.entries()))
     return {member.member_id: target.get(member.member_id, NO_PARTITIONS) for member in members}
 
 

@@ -12,9 +12,12 @@ from consumer_group import topic
 from group_fakes import Broker, turns
 from manual_clock import ManualClock, PausingClock
 
+from eosin.coordinator.groups.consumer.assignors.assignment import Steps
+from eosin.coordinator.groups.consumer.rules import targets
 from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat, HeartbeatResult
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState
 from eosin.coordinator.groups.consumer.rules.targets import MOST_AT_ONCE
+from eosin.coordinator.groups.consumer.target_computation import RETRY_MS
 from eosin.coordinator.groups.coordinator import MOST_REMOVED
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConfig
 from eosin.coordinator.groups.rules.events import LeavingMember
@@ -137,19 +140,42 @@ async def test_joins_of_many_members_share_few_targets_and_all_partitions_find_a
     assert largest < 64 * 1024, "a batch that grows with the group will be too large for a log"
 
 
-async def test_a_target_that_the_log_refuses_is_computed_again_at_a_later_heartbeat() -> None:
+async def test_a_target_that_the_log_refuses_is_computed_again_when_a_second_has_passed() -> None:
     crowd = await Crowd(MANY).joined()
     await crowd.target_counts()
-    await crowd.heartbeat("m00000")
     await crowd.heartbeat("new")
     crowd.broker.log.refuse = ErrorCode.NOT_ENOUGH_REPLICAS
-    await turns()
-    before = crowd.group
+    timers = crowd.broker.clock.pending
+    await crowd.until(lambda: crowd.broker.clock.pending > timers)
     crowd.broker.log.refuse = None
-    await turns()
-    assert before.assignment_epoch < before.epoch
+    before = crowd.group
     await crowd.heartbeat("m00001")
+    await turns()
+    assert crowd.group.assignment_epoch == before.assignment_epoch < before.epoch
+    crowd.broker.clock.advance(RETRY_MS)
+    await turns()
     await crowd.target_counts()
+
+
+async def test_a_target_that_cannot_be_computed_is_told_once_a_second_and_others_go_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    crowd = await Crowd(MANY).joined()
+    await crowd.target_counts()
+    with monkeypatch.context() as broken:
+        broken.setitem(targets.ASSIGNORS, "uniform", _breaks)
+        for name in ("new", "m00000", "m00001"):
+            assert (await crowd.heartbeat(name)).error is NONE
+            await turns()
+    assert len(caplog.records) == 1
+    crowd.broker.clock.advance(RETRY_MS)
+    await turns()
+    await crowd.target_counts()
+
+
+def _breaks(*_: object) -> Steps:
+    yield
+    raise ZeroDivisionError("a mistake in an assignor")
 
 
 async def test_nothing_more_is_kept_of_a_target_whose_first_parts_the_log_has_lost() -> None:
