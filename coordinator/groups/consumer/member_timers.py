@@ -60,7 +60,7 @@ class MemberTimers:
         self._next: Timer | None = None
         self._until_ms = 0.0
         """The time of the next look."""
-        self._is_looking = False
+        self._is_checking = False
 
     def __contains__(self, key: TimerKey) -> bool:
         return key in self._running
@@ -80,8 +80,8 @@ class MemberTimers:
                 return
             running.queued_ms = due_ms
         self._enqueue(due_ms, key)
-        if not self._is_looking and (self._next is None or due_ms < self._until_ms):
-            self._look_later()
+        if not self._is_checking and (self._next is None or due_ms < self._until_ms):
+            self._schedule()
 
     def cancel(self, key: TimerKey) -> None:
         """Stop a timer; it may not be running."""
@@ -105,7 +105,7 @@ class MemberTimers:
         running = self._running.get(entry[2])
         return running is not None and running.queued_ms == entry[0]
 
-    def _look_later(self) -> None:
+    def _schedule(self) -> None:
         """Look when the first one of the queue is due."""
         if self._next is not None:
             self._next.cancel()
@@ -113,21 +113,21 @@ class MemberTimers:
         if self._queue:
             self._until_ms = self._queue[0][0]
             left_ms = self._until_ms - self._clock.running_ms()
-            self._next = self._clock.start_deadline(left_ms, self._look)
+            self._next = self._clock.start_deadline(left_ms, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Let those run out that are due, as many as fit into a turn."""
         self._next = None
-        self._is_looking = True
+        self._is_checking = True
         is_done = False
         try:
             is_done = self._run_out(self._clock.elapsed_ms() + TURN_MS)
         finally:  # whatever has happened, the others are looked at
-            self._is_looking = False
+            self._is_checking = False
             if is_done:
-                self._look_later()
+                self._schedule()
             else:
-                self._next = self._clock.call_soon(self._look)
+                self._next = self._clock.call_soon(self._check)
 
     def _run_out(self, end_ms: int) -> bool:
         """The same; False if time was up before."""

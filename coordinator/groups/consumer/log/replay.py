@@ -24,10 +24,10 @@ from eosin.coordinator.groups.consumer.rules.group import (
     with_member,
 )
 from eosin.coordinator.groups.consumer.rules.records import GroupEpoch, GroupRecord, Kind, TargetEpoch, Value
-from eosin.coordinator.groups.consumer.rules.sorted_map import SortedMap
 from eosin.coordinator.steps import InSteps, finished
 from eosin.protocol.records.scan import KeyValue
 from eosin.protocol.types import DecodeError
+from eosin.runtime.sorted_map import SortedMap
 
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
 
@@ -125,7 +125,7 @@ def _group(group_id: str, found: _Found) -> InSteps[tuple[ConsumerGroup | None, 
             case Kind.TARGET | Kind.CURRENT if (Kind.MEMBER, name) not in values:
                 dropped.append(GroupRecord(kind, name))
         yield
-    return replace(group, targets=SortedMap.of(targets), regexes=regexes), dropped
+    return replace(group, targets=SortedMap(targets), regexes=regexes), dropped
 
 
 def _with_current(

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from eosin.coordinator.groups.consumer.rules.sorted_map import SortedMap
+from eosin.runtime.sorted_map import EMPTY, SortedMap
 
 Names = tuple[str, ...]
 """The names that a member is subscribed to, sorted."""
@@ -17,7 +17,7 @@ NOWHERE: Final = -3
 """In place of the epoch of a member that is not STABLE; no member has it."""
 
 
-class Counted(NamedTuple):
+class CountedMember(NamedTuple):
     """One member, as far as it is counted."""
 
     topics: Names = ()
@@ -28,16 +28,16 @@ class Counted(NamedTuple):
     """Its epoch if it is STABLE."""
 
 
-NOBODY: Final = Counted()
+NOBODY: Final = CountedMember()
 """A member that is not there."""
 
 
 class MemberCounts(msgspec.Struct, frozen=True, gc=False):
     """The counts of one group."""
 
-    lists: SortedMap[Names, tuple[Names, int]] = msgspec.field(default_factory=SortedMap)
+    lists: SortedMap[Names, tuple[Names, int]] = EMPTY
     """Each list of names that members are subscribed to, as the one object that they share, and their number."""
-    listed: SortedMap[str, int] = msgspec.field(default_factory=SortedMap)
+    listed: SortedMap[str, int] = EMPTY
     """The number of those lists that have a name."""
     names: frozenset[str] = frozenset()
     """The names in any of the lists: the same object as long as they are the same."""
@@ -45,7 +45,7 @@ class MemberCounts(msgspec.Struct, frozen=True, gc=False):
     """Members that are subscribed to each regular expression: there are few."""
     votes: Mapping[str, int] = msgspec.field(default_factory=dict)
     """Members that vote for each assignor."""
-    stable: SortedMap[int, int] = msgspec.field(default_factory=SortedMap)
+    stable: SortedMap[int, int] = EMPTY
     """Members that are STABLE, by their epoch."""
 
     def shared(self, topics: Names) -> Names:
@@ -53,12 +53,16 @@ class MemberCounts(msgspec.Struct, frozen=True, gc=False):
         return self.lists.get(topics, (topics, 0))[0]
 
 
-def counted(counts: MemberCounts, before: Counted, after: Counted) -> MemberCounts:
+NO_COUNTS: Final = MemberCounts()
+"""Of a group without members."""
+
+
+def counted(counts: MemberCounts, before: CountedMember, after: CountedMember) -> MemberCounts:
     """The counts after a member has become another."""
     if before == after:
         return counts
     lists, listed, names = counts.lists, counts.listed, counts.names
-    if before.topics != after.topics:
+    if before.topics is not after.topics and before.topics != after.topics:
         for topics, change in ((after.topics, 1), (before.topics, -1)):
             size = len(listed)
             lists, listed = _with_list(lists, listed, topics, change)

@@ -17,9 +17,16 @@ import msgspec
 from msgspec.structs import replace
 
 from eosin.coordinator.groups.consumer.assignors.assignment import Partitions, TopicIdPartition
-from eosin.coordinator.groups.consumer.rules.counts import NOBODY, NOWHERE, Counted, MemberCounts, counted
-from eosin.coordinator.groups.consumer.rules.sorted_map import SortedMap
+from eosin.coordinator.groups.consumer.rules.counts import (
+    NO_COUNTS,
+    NOBODY,
+    NOWHERE,
+    CountedMember,
+    MemberCounts,
+    counted,
+)
 from eosin.coordinator.groups.rules.group import Protocols
+from eosin.runtime.sorted_map import EMPTY, SortedMap
 
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
@@ -117,13 +124,13 @@ class ConsumerGroup(msgspec.Struct, frozen=True, gc=False):
     assignment_epoch: int = INITIAL_EPOCH
     assignment_timestamp_ms: int = 0
     """The time when the target was computed; 0 if the next one waits for nothing."""
-    members: SortedMap[str, ConsumerMember] = msgspec.field(default_factory=SortedMap)
-    targets: SortedMap[str, Partitions] = msgspec.field(default_factory=SortedMap)
-    instances: SortedMap[str, str] = msgspec.field(default_factory=SortedMap)
+    members: SortedMap[str, ConsumerMember] = EMPTY
+    targets: SortedMap[str, Partitions] = EMPTY
+    instances: SortedMap[str, str] = EMPTY
     """The member that holds the name of each static member."""
-    owners: SortedMap[TopicIdPartition, str] = msgspec.field(default_factory=SortedMap)
+    owners: SortedMap[TopicIdPartition, str] = EMPTY
     """The member that has each partition, or has to revoke it."""
-    counts: MemberCounts = msgspec.field(default_factory=MemberCounts)
+    counts: MemberCounts = NO_COUNTS
     regexes: Mapping[str, ResolvedRegex] = msgspec.field(default_factory=dict)
     has_partition_metadata: bool = False
     """True if the log has a record of kind 4, which is to be deleted."""
@@ -213,11 +220,11 @@ def _only_its_own(
     return tuple(each for each in member.owned() if owners.get(each) == member.member_id)
 
 
-def _as_counted(member: ConsumerMember | None) -> Counted:
+def _as_counted(member: ConsumerMember | None) -> CountedMember:
     if member is None:
         return NOBODY
     is_stable = member.state is ConsumerMemberState.STABLE
-    return Counted(member.topics, member.regex, vote_of(member), member.epoch if is_stable else NOWHERE)
+    return CountedMember(member.topics, member.regex, vote_of(member), member.epoch if is_stable else NOWHERE)
 
 
 def vote_of(member: ConsumerMember) -> str:

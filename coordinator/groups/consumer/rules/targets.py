@@ -85,7 +85,7 @@ def target_in_steps(group: ConsumerGroup, topics: Topics, configured: tuple[str,
             ids = subscriptions[subscription] = topic_ids(group.names_of(member), topics)
         members.append(SubscribedMember(member.member_id, ids, member.instance_id, member.rack_id))
         yield
-    target = yield from assign(members, counts, dict(group.targets.entries()))
+    target = yield from assign(members, counts, dict(group.targets.items()))
     return {member.member_id: target.get(member.member_id, NO_PARTITIONS) for member in members}
 
 
@@ -104,15 +104,17 @@ def in_parts(group: ConsumerGroup, target: Target, *, size: int = PART) -> Itera
 
 def computed(decision: ConsumerDecision, event: TargetsComputed) -> None:
     """Keep a part of a target: of the members that are still there, and of those that have replaced a static one. The
-    target counts when its last part is kept."""
+    target counts when its last part is kept. One that is not newer than the present one is of no use any more."""
     before = decision.group
+    if event.epoch <= before.assignment_epoch:
+        return
     changed: dict[str, Partitions] = {}
     for name, target in event.targets.items():
         member_id = name if name in before.members else _successor(before, event.members.get(name), event)
         if member_id is not None and before.targets.get(member_id) != target:
             changed[member_id] = target
     decision.put_targets(changed)
-    if event.is_last and event.epoch > before.assignment_epoch:
+    if event.is_last:
         decision.store_target_epoch(decision.now_ms, epoch=event.epoch)
 
 
