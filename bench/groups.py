@@ -61,7 +61,7 @@ def _row(name: str, value: float, unit: str, budget: float | None = None) -> Row
 
 
 class _Work:
-    """What was done within it, in CPU time of this thread: the machine may have others to serve."""
+    """Measures what is done within it, in CPU time of this thread: the machine may have others to serve."""
 
     def __init__(self) -> None:
         self.steps = Steps()

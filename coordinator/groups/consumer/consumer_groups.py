@@ -246,7 +246,7 @@ class ConsumerGroups:
         return held
 
     def _is_lost(self, group_id: str, held: _HeldGroup) -> None:
-        """What the group has decided since it was durable did not happen: a look at its topics, parts of a target."""
+        """Forget what the group has decided since it was durable: a look at its topics, parts of a target."""
         held.seen_version = -1
         self._computations.cancel(group_id)
 

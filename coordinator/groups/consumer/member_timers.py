@@ -2,7 +2,7 @@
 
 10,000 members send 2,000 heartbeats a second, and each begins a session anew; after a pause of the broker all of them
 may end at once. So one deadline runs, that of the timer that was to end first, and a session that begins anew is only
-looked at when its first end would have come. Always true: a timer runs out once, after its time and after the sockets
+checked when its first end would have come. Always true: a timer runs out once, after its time and after the sockets
 were read since (`RunningTime`); those that run out together do so in turns with everybody else, and one that begins
 anew before its turn does not run out.
 """
@@ -43,7 +43,7 @@ class _Running:
         self.epoch = epoch
         """The member's, when the timer was started."""
         self.queued_ms = due_ms
-        """When it is looked at: not after it is due."""
+        """The time of the next check of it: not after it is due."""
 
 
 class MemberTimers:
@@ -55,11 +55,11 @@ class MemberTimers:
         self._fired = fired
         self._running: dict[TimerKey, _Running] = {}
         self._queue: list[tuple[float, int, TimerKey]] = []
-        """When each timer is looked at; entries of timers that are gone or were queued again stay in it."""
+        """The times of checks; entries of timers that are gone or were queued again stay in it."""
         self._order = count()
         self._next: Timer | None = None
         self._until_ms = 0.0
-        """The time of the next look."""
+        """The time of the next check."""
         self._is_checking = False
 
     def __contains__(self, key: TimerKey) -> bool:
@@ -106,7 +106,7 @@ class MemberTimers:
         return running is not None and running.queued_ms == entry[0]
 
     def _schedule(self) -> None:
-        """Look when the first one of the queue is due."""
+        """Check when the first one of the queue is due."""
         if self._next is not None:
             self._next.cancel()
             self._next = None

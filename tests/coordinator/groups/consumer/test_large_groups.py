@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
@@ -11,6 +11,7 @@ import pytest
 from consumer_group import topic
 from group_fakes import Broker, turns
 from manual_clock import ManualClock, PausingClock
+from waiting import until
 
 from eosin.coordinator.groups.consumer.assignors.assignment import Steps
 from eosin.coordinator.groups.consumer.rules import targets
@@ -67,20 +68,12 @@ class Crowd:
         assert isinstance(group, ConsumerGroup), group
         return group
 
-    async def until(self, is_so: Callable[[], bool]) -> None:
-        """Let the loop turn until something is so."""
-        for _ in range(10_000):
-            if is_so():
-                return
-            await asyncio.sleep(0)
-        raise AssertionError("it never is")
-
     async def target_counts(self) -> None:
         """Somebody sends heartbeats until the target of the present group epoch counts."""
         while self.group.epoch != self.group.assignment_epoch:
             await self.heartbeat("m00000")
             epoch = self.group.assignment_epoch
-            await self.until(lambda: self.group.assignment_epoch > epoch)  # noqa: B023
+            await until(lambda: self.group.assignment_epoch > epoch, every_s=0)  # noqa: B023
 
 
 @contextmanager
@@ -146,7 +139,7 @@ async def test_a_target_that_the_log_refuses_is_computed_again_when_a_second_has
     await crowd.heartbeat("new")
     crowd.broker.log.refuse = ErrorCode.NOT_ENOUGH_REPLICAS
     timers = crowd.broker.clock.pending
-    await crowd.until(lambda: crowd.broker.clock.pending > timers)
+    await until(lambda: crowd.broker.clock.pending > timers, every_s=0)
     crowd.broker.log.refuse = None
     before = crowd.group
     await crowd.heartbeat("m00001")
@@ -184,7 +177,7 @@ async def test_nothing_more_is_kept_of_a_target_whose_first_parts_the_log_has_lo
     crowd.broker.log.held = True
     joining = asyncio.ensure_future(crowd.heartbeat("new"))
     written = len(crowd.broker.log.written)
-    await crowd.until(lambda: len(crowd.broker.log.written) > written + 1)
+    await until(lambda: len(crowd.broker.log.written) > written + 1, every_s=0)
     await crowd.broker.log.fail()
     assert (await joining).error is ErrorCode.NOT_COORDINATOR
     crowd.broker.log.failed = crowd.broker.log.held = False
@@ -224,7 +217,7 @@ async def test_a_group_of_many_members_is_there_after_a_restart_and_its_sessions
     crowd.broker.clock.advance(44_000)
     await crowd.heartbeat("m00000")
     crowd.broker.clock.advance(1_000)
-    await crowd.until(lambda: len(crowd.group.members) == 1)
+    await until(lambda: len(crowd.group.members) == 1, every_s=0)
 
 
 async def test_a_heartbeat_right_after_a_restart_begins_the_session() -> None:
@@ -247,7 +240,7 @@ async def test_nobody_who_was_in_time_is_expelled_when_all_sessions_end_at_once(
     for number in range(100):
         await crowd.heartbeat(f"m{number:05}")
     await clock.run(10_000)
-    await crowd.until(lambda: len(crowd.group.members) == 100)
+    await until(lambda: len(crowd.group.members) == 100, every_s=0)
 
 
 @pytest.mark.parametrize("comes_late", [False, True])
