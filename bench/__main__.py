@@ -23,6 +23,7 @@ NAMES = (
     "footprint",
     "testing",
     "growth",
+    "groups",
     "recovery",
     "compaction",
     "state_log",

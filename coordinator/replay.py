@@ -14,6 +14,8 @@ _LOG: Final = logging.getLogger("eosin.coordinator")
 
 BATCHES_PER_TURN: Final = 200
 """Steps between two turns of the event loop: well below a millisecond."""
+RECORDS_PER_STEP: Final = 8
+"""A batch of so many records counts as one step more."""
 
 COMMIT_PATIENCE_MS: Final = 10_000
 """A load that waits so long for its log to be committed says so."""
@@ -49,8 +51,8 @@ async def replay(log: CoordinatorLog, apply: Callable[[memoryview, Head], None],
     for run in log.runs(from_offset):
         for head in sound_batches(run):
             apply(run, head)
-            left -= 1
-            if not left:
+            left -= 1 + head[-1] // RECORDS_PER_STEP
+            if left <= 0:
                 left = BATCHES_PER_TURN
                 await next_turn()
     return log.log_end_offset

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -69,6 +69,20 @@ async def in_turns(items: Iterable[_T], do: Callable[[_T], None], clock: Clock, 
         if left <= 0 or clock.elapsed_ms() >= until_ms:
             await next_turn()
             left, until_ms = per_turn, clock.elapsed_ms() + TURN_MS
+
+
+async def outcome_in_turns(steps: Generator[None, None, _T], clock: Clock) -> _T:
+    """The outcome of a computation in short steps; the event loop turns every few milliseconds."""
+    until_ms = clock.elapsed_ms() + TURN_MS
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            outcome: _T = end.value
+            return outcome
+        if clock.elapsed_ms() >= until_ms:
+            await next_turn()
+            until_ms = clock.elapsed_ms() + TURN_MS
 
 
 class TurnQueue:

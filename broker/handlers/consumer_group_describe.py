@@ -2,7 +2,8 @@
 
 Each group by itself in the order asked; v1 tells which members use the classic protocol. A group of another kind, or
 none, is 69: admin clients ask DescribeGroups for it then. So they do on 35, which every group has while `group.version`
-is at level 0 (`eosin.broker.unserved_groups`). A topic without the right to describe it hides its group with 29.
+is at level 0 (`eosin.broker.unserved_groups`). A topic without the right to describe it hides its group with 29. A
+group that is named again and again is described once, as it is when its turn comes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,11 +14,12 @@ from eosin.broker.unserved_groups import GroupProtocol, refused_groups
 from eosin.coordinator.groups.consumer.assignors.assignment import TopicIdPartition
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMember
 from eosin.coordinator.groups.consumer.rules.targets import assignor_of
+from eosin.coordinator.steps import InSteps
 from eosin.model.cluster import Topic
 from eosin.model.features import GROUP_VERSION
 from eosin.model.resources import Operation, ResourceType
 from eosin.network.api import Api, RequestContext
-from eosin.network.many_items import made_for_each
+from eosin.network.many_items import made_for_each, once, weight_of, written
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.keys import ApiKey
 from eosin.protocol.schemas.consumer_group_describe import (
@@ -28,62 +30,99 @@ from eosin.protocol.schemas.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
+from eosin.protocol.types import Message
+from eosin.protocol.wire.codec import EncodedBody
 from eosin.security.access import Access, on_each, silently
 from eosin.security.authorized_operations import NOT_ASKED
 
+ITEMS_PER_MEMBER: Final = 4
+"""Of a description: the member, its lists of partitions, and its names."""
 CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
 
 
 async def handle(
     request: ConsumerGroupDescribeRequest, context: RequestContext, services: Services
-) -> ConsumerGroupDescribeResponse:
+) -> Message | EncodedBody:
     may = context.session.may
     is_served = services.cluster.features.level(GROUP_VERSION) > 0
+    names = await once(request.group_ids)
+    made: list[DescribedGroup] = []
 
-    def refused(group_id: str, error: ErrorCode, text: str | None) -> DescribedGroup:
+    def refused(group_id: str, error: ErrorCode, text: str | None) -> InSteps[DescribedGroup]:
+        yield
         if not may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
             return _refusal(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         if is_served:
-            return _described(group_id, request.include_authorized_operations, context, services)
+            return (yield from _described(group_id, request.include_authorized_operations, context, services))
         return _refusal(group_id, error, text)
 
-    groups = refused_groups(request.group_ids, GroupProtocol.CONSUMER, refused)
-    count = len(request.group_ids)
-    return ConsumerGroupDescribeResponse(groups=tuple(await made_for_each(groups, count, context, services)))
+    def work() -> Iterator[None]:
+        for steps in refused_groups(names, GroupProtocol.CONSUMER, refused):
+            made.append((yield from steps))
+
+    size = weight_of(names) + (sum(_size(name, services) for name in names) if is_served else 0)
+    await made_for_each(work(), size, context, services)
+    responses = [ConsumerGroupDescribeResponse(groups=tuple(made))]
+    made.clear()
+    return await written(ApiKey.CONSUMER_GROUP_DESCRIBE, responses.pop(), size, context)
 
 
-def _described(group_id: str, tells_operations: bool, context: RequestContext, services: Services) -> DescribedGroup:
+def _size(group_id: str, services: Services) -> int:
+    """About how many items the description of a group has."""
+    group = services.groups.describe_consumer(group_id)
+    return 0 if isinstance(group, ErrorCode) else ITEMS_PER_MEMBER * len(group.members) + 2 * len(group.owners)
+
+
+def _described(
+    group_id: str, tells_operations: bool, context: RequestContext, services: Services
+) -> InSteps[DescribedGroup]:
+    """Describe a group as it is now, a member in each step."""
     group = services.groups.describe_consumer(group_id)
     if isinstance(group, ErrorCode):
         text = f"Group {group_id} is not a consumer group." if group is ErrorCode.GROUP_ID_NOT_FOUND else None
         return _refusal(group_id, group, text)
-    topics = _Topics(group, services)
+    topics = yield from _topics(group, services)
     session = context.session
-    if not all(session.may(Operation.DESCRIBE, ResourceType.TOPIC, name, quiet=True) for name in topics.shown()):
-        text = "The group has described topic(s) that the client is not authorized to describe."
-        return _refusal(group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, text)
+    for name in topics.shown():
+        yield
+        if not session.may(Operation.DESCRIBE, ResourceType.TOPIC, name, quiet=True):
+            text = "The group has described topic(s) that the client is not authorized to describe."
+            return _refusal(group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, text)
     operations = session.operations(ResourceType.GROUP, group_id) if tells_operations else NOT_ASKED
     configured = services.config.group_consumer_assignors
+    members: list[Member] = []
+    for member in group.members.values():
+        members.append(_member(group, member, topics))
+        yield
     return DescribedGroup(
         group_id=group_id,
         group_state=group.state.value,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=assignor_of(group, configured),
-        members=tuple(_member(group, member, topics) for member in group.members.values()),
+        members=tuple(members),
         authorized_operations=operations,
     )
+
+
+def _topics(group: ConsumerGroup, services: Services) -> "InSteps[_Topics]":
+    ids: set[bytes] = set()
+    for target in group.targets.values():
+        ids.update(place.topic_id for place in target)
+        yield
+    for place in group.owners:
+        ids.add(place.topic_id)
+        yield
+    found = {topic_id: services.cluster.topic_by_id(topic_id) for topic_id in ids}
+    return _Topics({topic_id: topic for topic_id, topic in found.items() if topic is not None})
 
 
 class _Topics:
     """The topics that members of a group have or are to have, by id. Those that are gone are left out."""
 
-    def __init__(self, group: ConsumerGroup, services: Services) -> None:
-        targets = (place.topic_id for target in group.targets.values() for place in target)
-        ids = {*targets, *(place.topic_id for place in group.owners)}
-        found = {topic_id: services.cluster.topic_by_id(topic_id) for topic_id in ids}
-        self._known: Mapping[bytes, Topic] = {topic_id: topic for topic_id, topic in found.items() if topic is not None}
+    def __init__(self, known: Mapping[bytes, Topic]) -> None:
+        self._known = known
 
     def shown(self) -> Iterator[str]:
         """The names of all of them."""

@@ -24,6 +24,7 @@ from eosin.coordinator.groups.consumer.ports import ClusterTopics, MayDescribe, 
 from eosin.coordinator.groups.consumer.rules import validation
 from eosin.coordinator.groups.consumer.rules.events import ConsumerHeartbeat, HeartbeatResult, MembersLeft
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
+from eosin.coordinator.groups.consumer.rules.targets import CHARS_PER_MEMBER
 from eosin.coordinator.groups.log.writer import PendingWrite
 from eosin.coordinator.groups.offset_requests import OffsetRequests
 from eosin.coordinator.groups.ports import GroupObserver
@@ -41,9 +42,13 @@ from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition, uuid_text
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock, Timer
+from eosin.runtime.turns import next_turn
 from eosin.storage.results.log_results import Marker
 
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
+
+MOST_REMOVED: Final = 100
+"""Members of a consumer group that one decision removes: some milliseconds, and a batch that every log takes."""
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
@@ -373,14 +378,24 @@ class GroupCoordinator:
         return HeartbeatResult(ErrorCode.GROUP_ID_NOT_FOUND, text)
 
     async def remove_members(self, group_id: str, members: Sequence[LeavingMember]) -> LeaveResult:
-        """LeaveGroup of a group of any kind; waits until it is durable that members of a consumer group are gone."""
+        """LeaveGroup of a group of any kind; waits until it is durable that members of a consumer group are gone. Very
+        many go in parts, each with an epoch of its own."""
         shard = self._shards.of_group(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
         if isinstance(shard, ErrorCode) or group_id not in shard.consumer:
             return self.leave(group_id, members)
-        happened = shard.consumer.happen(group_id, MembersLeft(tuple(members)))
-        error = await happened.written.wait()
-        assert isinstance(happened.answer, LeaveResult)
-        return happened.answer if error is ErrorCode.NONE else LeaveResult(error)
+        errors: list[ErrorCode] = []
+        most = max(1, MOST_REMOVED // (1 + len(group_id) // CHARS_PER_MEMBER))
+        for first in range(0, len(members), most) or range(1):
+            if first:
+                await next_turn()
+            part = tuple(members[first : first + most])
+            happened = shard.consumer.happen(group_id, MembersLeft(part))
+            error = await happened.written.wait()
+            if error is not ErrorCode.NONE:
+                return LeaveResult(error)
+            assert isinstance(happened.answer, LeaveResult)
+            errors += happened.answer.members
+        return LeaveResult(ErrorCode.NONE, tuple(errors))
 
     def describe_consumer(self, group_id: str) -> ConsumerGroup | ErrorCode:
         """ConsumerGroupDescribe: the group as it is durable; GROUP_ID_NOT_FOUND when there is none of this kind."""

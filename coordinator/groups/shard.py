@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from eosin.coordinator.groups.consumer.consumer_groups import ConsumerGroups
 from eosin.coordinator.groups.consumer.log.records import KIND_KEYS, encoded
-from eosin.coordinator.groups.consumer.log.replay import Replayed, replayed
+from eosin.coordinator.groups.consumer.log.replay import Replayed, replayed, replayed_in_steps
 from eosin.coordinator.groups.consumer.ports import ClusterTopics, NoTopics
 from eosin.coordinator.groups.consumer.rules.expiry import expired_of_consumer_group
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState
@@ -40,6 +40,7 @@ from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import CorruptRecords, NewRecord
 from eosin.protocol.types import DecodeError
 from eosin.runtime.clock import Clock
+from eosin.runtime.turns import outcome_in_turns
 
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
 
@@ -146,8 +147,7 @@ class Shard:
         loader = Loader(self.commits.offsets, KIND_KEYS)
         try:
             await until_committed(self.log, self._clock, name=f"__consumer_offsets-{self.partition}")
-            await loader.load(self.log)
-            consumer_groups = replayed(loader.of_other_kinds.values())
+            consumer_groups = await self._read(loader)
         except (CorruptRecords, DecodeError, OSError):
             _LOG.exception("__consumer_offsets-%d could not be read: its groups are unavailable", self.partition)
             if self.state is ShardState.LOADING:
@@ -160,9 +160,8 @@ class Shard:
         self.runner.groups.update(loader.groups)
         self.state = ShardState.ACTIVE
         self.consumer.broken = frozenset(consumer_groups.broken)
-        self.consumer.load(
-            [consumer_groups.groups[name] for name in consumer_groups.groups if name not in loader.groups]
-        )
+        loaded = [group for name, group in consumer_groups.groups.items() if name not in loader.groups]
+        self.consumer.load(loaded)
         if left_over:
             self.consumer.write(left_over, PendingWrite())
         for group in loader.groups.values():
@@ -171,6 +170,19 @@ class Shard:
         self.deletions.resume(loader.doomed)
         if self._deleted_topics:
             self.forget_topics(self._deleted_topics)
+
+    async def _read(self, loader: Loader) -> Replayed:
+        """Read the log, and return its consumer groups. These may have many members, so they are put together before
+        the last look at the log, in turns; and once more if there was anything of them in it."""
+        count, found = -1, Replayed({}, {}, {}, {})
+
+        async def put_together() -> None:
+            nonlocal count, found
+            count, records = loader.count_of_other_kinds, list(loader.of_other_kinds.values())
+            found = await outcome_in_turns(replayed_in_steps(records), self._clock)
+
+        await loader.load(self.log, put_together)
+        return found if count == loader.count_of_other_kinds else replayed(loader.of_other_kinds.values())
 
     def _settle_names(self, loader: Loader, consumer_groups: Replayed) -> list[NewRecord]:
         """Leave each name to one kind of group: the one whose record is the last (consumer-groups.md 12.3). Returns the

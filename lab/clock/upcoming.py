@@ -14,6 +14,7 @@ TRANSACTION_TIMEOUT: Final = "the timeout"
 _WORDS: Final = {
     "Deadlines._wake": "the timeout of a transaction",
     "Deadlines._arm": "a look at the timeouts of transactions",
+    "MemberTimers._check": "a look at the sessions of members of consumer groups",
     "RepeatedWork._round": "the expiry of transactional ids",
     "GroupCoordinator._expire": "the expiry of committed offsets",
     "TransactionCoordinator._deadline_passed": "the timeout of a transaction",

@@ -9,8 +9,8 @@ from eosin.cluster.quorum.rules.image import (
     RegisteredBroker,
     TopicImage,
 )
-from eosin.cluster.quorum.rules.sorted_map import SortedMap
 from eosin.protocol.names import TopicPartition, Uuid
+from eosin.runtime.sorted_map import SortedMap
 
 ORDERS_ID: Uuid = b"o" * 16
 

@@ -16,9 +16,12 @@ from eosin.coordinator.groups.consumer.rules.events import (
     HeartbeatResult,
     MemberTimerFired,
     StartMemberTimer,
+    TargetsComputed,
 )
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMember
+from eosin.coordinator.groups.consumer.rules.targets import MOST_AT_ONCE, in_parts, target_in_steps
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig
+from eosin.coordinator.steps import finished
 from eosin.protocol.records.scan import KeyValue
 
 AT_ONCE: Final = ConsumerGroupConfig(assignment_interval_ms=0)
@@ -39,7 +42,11 @@ def topic(name: str, partitions: int, *, life: int = 0) -> NamedTopic:
 class RuledGroup:
     """The group `g`, the log of its records, and the timers that run."""
 
-    def __init__(self, config: ConsumerGroupConfig = AT_ONCE, **topics: int) -> None:
+    def __init__(
+        self, config: ConsumerGroupConfig = AT_ONCE, *, most_at_once: int = MOST_AT_ONCE, **topics: int
+    ) -> None:
+        """A target of more than `most_at_once` members and partitions is computed beside the decisions: it is in
+        `parts` then, of which a test keeps one after the other."""
         self.config = config
         self.topics = {name: topic(name, partitions) for name, partitions in topics.items()}
         self.group = ConsumerGroup("g")
@@ -51,6 +58,8 @@ class RuledGroup:
         self.timers: dict[ConsumerTimer, int] = {}
         """The epoch with which each was started."""
         self.topics_changed = False
+        self.most_at_once = most_at_once
+        self.parts: list[TargetsComputed] = []
         self._offset = 0
 
     def happen(self, event: ConsumerEvent) -> Decided:
@@ -62,6 +71,8 @@ class RuledGroup:
             config=self.config,
             topics=self.topics,
             topics_changed=self.topics_changed,
+            is_computing=bool(self.parts),
+            most_at_once=self.most_at_once,
         )
         self.group = decided.group
         self.kinds = [f"{each.kind.value}{'' if each.value is not None else '+'}" for each in decided.records]
@@ -76,7 +87,19 @@ class RuledGroup:
                     self.timers[effect.timer] = effect.epoch
                 case CancelMemberTimer():
                     self.timers.pop(effect.timer, None)
+        if decided.wants_target:
+            target = finished(target_in_steps(self.group, self.topics, self.config.assignors))
+            self.parts = list(in_parts(self.group, target, size=1))
         return decided
+
+    def keep_part(self) -> None:
+        """Keep the next part of the target that was computed beside the decisions."""
+        self.happen(self.parts.pop(0))
+
+    def keep_target(self) -> None:
+        """Keep all of it."""
+        while self.parts:
+            self.keep_part()
 
     def heartbeat(self, member_id: str, epoch: int, **fields: Any) -> HeartbeatResult:
         """A heartbeat with these fields of the request; `owned` may be numbers of partitions of the first topic."""

@@ -9,9 +9,11 @@ from typing import Any
 from manual_clock import ManualClock
 from waiting import settled
 
+from eosin.coordinator.groups.consumer.ports import ClusterTopics
 from eosin.coordinator.groups.coordinator import GroupCoordinator, GroupListing
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.effects import JoinResult, SyncResult
+from eosin.coordinator.groups.shard import NO_TOPICS
 from eosin.coordinator.replay import BATCHES_PER_TURN
 from eosin.coordinator.transactions.entries import PendingRequest
 from eosin.coordinator.transactions.rules.effects import TransactionReply
@@ -180,8 +182,10 @@ class Broker:
         log: FakeOffsetsLog | None = None,
         clock: ManualClock | None = None,
         confirms_responses: bool = False,
+        topics: ClusterTopics = NO_TOPICS,
     ) -> None:
         self.confirms_responses = confirms_responses
+        self.topics = topics
         self.clock = clock or ManualClock()
         self.logs = FakeOffsetsLogs()
         if log is not None:
@@ -202,6 +206,7 @@ class Broker:
             chance=CountingChance(),
             config=self.config,
             confirms_responses=self.confirms_responses,
+            topics=self.topics,
         )
 
     async def started(self) -> "Broker":

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from eosin.cluster.quorum.rules.sorted_map import SortedMap
 from eosin.model.features import METADATA_VERSION
 from eosin.protocol.names import ZERO_UUID, TopicPartition, Uuid
 from eosin.protocol.schemas.records.metadata import (
@@ -18,6 +17,7 @@ from eosin.protocol.schemas.records.metadata import (
     RegisterControllerRecord,
     UserScramCredentialRecord,
 )
+from eosin.runtime.sorted_map import SortedMap
 
 NO_LEADER: Final = -1
 NO_OFFSET: Final = -1

@@ -25,11 +25,11 @@ from eosin.cluster.quorum.rules.image import (
     ScramKey,
     TopicImage,
 )
-from eosin.cluster.quorum.rules.sorted_map import Editor, SortedMap
 from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.names import TopicPartition, Uuid
 from eosin.protocol.schemas.records import metadata as records
 from eosin.protocol.types import Message
+from eosin.runtime.sorted_map import Editor, SortedMap
 
 Steps = Generator[None, None, "ImageDelta"]
 """Work in small steps, so that an event loop can do something else in between; returns what it has made."""

@@ -3,14 +3,14 @@
 A decision counts for the next one at once, and for those who only read when its records are durable; an answer waits
 for that, too. So a group is two values: the one that requests are decided by, and the durable one. Always true: records
 are in the log in the order of the decisions; what the log refuses was never decided; when the log fails, a group is
-again what is durable.
+again what is durable. The two values share what has not changed, and no step takes longer the more members there are.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from eosin.coordinator.groups.consumer.log.records import encoded
+from eosin.coordinator.groups.consumer.member_timers import MemberTimers, TimerKey
 from eosin.coordinator.groups.consumer.ports import ClusterTopics, MayDescribe
 from eosin.coordinator.groups.consumer.regex_search import RegexSearch, problem_of
 from eosin.coordinator.groups.consumer.rules import regexes
@@ -19,16 +19,17 @@ from eosin.coordinator.groups.consumer.rules.events import (
     CancelMemberTimer,
     ConsumerEvent,
     ConsumerHeartbeat,
-    ConsumerTimer,
     ConsumerTimerKind,
     HeartbeatResult,
     MemberTimerFired,
     RegexesResolved,
     StartMemberTimer,
+    TargetsComputed,
     TimerEffect,
 )
-from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMemberState
-from eosin.coordinator.groups.consumer.rules.topics import Topics
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMember, ConsumerMemberState
+from eosin.coordinator.groups.consumer.rules.topics import TopicHashes, Topics
+from eosin.coordinator.groups.consumer.target_computation import TargetComputations
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConfig
@@ -37,7 +38,11 @@ from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.write_errors import of_consumer_group
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord
-from eosin.runtime.clock import Clock, Timer
+from eosin.runtime.clock import Clock
+from eosin.runtime.turns import TurnQueue
+
+SESSIONS_PER_TURN: Final = 1000
+"""Members of groups that were loaded, whose sessions begin in one turn of the event loop: some milliseconds."""
 
 
 class _HeldGroup:
@@ -86,12 +91,13 @@ class ConsumerGroups:
         """Members are waited for on `session_clock`. `restore` takes a classic group back whose place was not taken."""
         self._writer = writer
         self._clock = clock
-        self._session_clock = session_clock
         self._config = config
         self._topics = topics
         self._restore = restore
         self._held: dict[str, _HeldGroup] = {}
-        self._timers: dict[tuple[str, ConsumerTimer], Timer] = {}
+        self._hashes = TopicHashes()
+        self._timers = MemberTimers(session_clock, self._fired)
+        self._computations = TargetComputations(clock=clock, keep=self._target_computed)
         self._search = RegexSearch(topics=topics, clock=clock, found=self._regexes_found)
         self.broken: frozenset[str] = frozenset()
         """Groups with records that cannot be read: they are not served."""
@@ -134,22 +140,34 @@ class ConsumerGroups:
         rebalance timeout (consumer-groups.md 12.5)."""
         for group in groups:
             self._held[group.group_id] = _HeldGroup(group, group)
+        if groups:
+            TurnQueue(self._clock, steps_per_turn=SESSIONS_PER_TURN).add(self._sessions_begin(groups))
+
+    def _sessions_begin(self, groups: Sequence[ConsumerGroup]) -> Iterator[None]:
+        """Begin the session of a member in each step. One that has sent a heartbeat since has its own."""
+        for group in groups:
             config = self.config_of(group.group_id)
-            for member in group.members.values():
-                session = ConsumerTimer(ConsumerTimerKind.SESSION, member.member_id)
-                timeout_ms = config.session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
-                self._start(group.group_id, StartMemberTimer(session, timeout_ms, member.epoch))
-                if member.state is ConsumerMemberState.UNREVOKED_PARTITIONS and member.classic is None:
-                    rebalance = ConsumerTimer(ConsumerTimerKind.REBALANCE, member.member_id)
-                    effect = StartMemberTimer(rebalance, member.rebalance_timeout_ms, member.epoch)
-                    self._start(group.group_id, effect)
+            for member_id in group.members:
+                held = self._held.get(group.group_id)
+                member = None if held is None else held.current.members.get(member_id)
+                if member is not None:
+                    classic = member.classic
+                    timeout_ms = config.session_timeout_ms if classic is None else classic.session_timeout_ms
+                    self._begin(group.group_id, ConsumerTimerKind.SESSION, member, timeout_ms)
+                    if member.state is ConsumerMemberState.UNREVOKED_PARTITIONS and classic is None:
+                        self._begin(group.group_id, ConsumerTimerKind.REBALANCE, member, member.rebalance_timeout_ms)
+                yield
+
+    def _begin(self, group_id: str, kind: ConsumerTimerKind, member: ConsumerMember, delay_ms: int) -> None:
+        key = TimerKey(group_id, kind, member.member_id)
+        if key not in self._timers:
+            self._timers.start(key, delay_ms, epoch=member.epoch)
 
     def close(self) -> None:
         """Stop every timer. Nothing is answered any more but by the writer, which ends first."""
         self._search.close()
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+        self._computations.close()
+        self._timers.close()
         self._held.clear()
 
     # Events
@@ -159,15 +177,18 @@ class ConsumerGroups:
         has its name."""
         held = self._held.get(group_id)
         before = ConsumerGroup(group_id) if held is None else held.current
-        version = self._topics.metadata_version
+        version, topics = self._topics.metadata_version, self._topics.topics
         is_heartbeat = isinstance(event, ConsumerHeartbeat)
+        config = self.config_of(group_id)
         decided = decide(
             before,
             event,
             now_ms=self._clock.now_ms(),
-            config=self.config_of(group_id),
-            topics=self._topics.topics,
+            config=config,
+            topics=topics,
             topics_changed=is_heartbeat and (held is None or held.seen_version != version),
+            hash_of=lambda names: self._hashes.of(names, topics, version),
+            is_computing=self._computations.runs(group_id),
         )
         written = PendingWrite()
         if isinstance(decided.answer, HeartbeatResult) and decided.answer.error is not ErrorCode.NONE:
@@ -185,6 +206,8 @@ class ConsumerGroups:
         if is_heartbeat:
             held.seen_version = version
         self._apply(group_id, decided.timers)
+        if decided.wants_target:
+            self._computations.begin(held.current, topics, config.assignors)
         return Happened(decided.answer, written)
 
     def _write(
@@ -204,9 +227,12 @@ class ConsumerGroups:
         held.in_flight += 1
         now_ms = self._clock.now_ms()
         outcome: list[ErrorCode] = []
+        is_in_log = False
 
         def settled(error: ErrorCode, base_offset: int) -> None:
             outcome.append(error)
+            if is_in_log and error is not ErrorCode.NONE:
+                self._is_lost(group_id, held)
             self._settled(group_id, held, decided.group, error)
             written(error and of_consumer_group(error), base_offset)
 
@@ -216,7 +242,13 @@ class ConsumerGroups:
             if not is_new:
                 held.current = before
             return None
+        is_in_log = True
         return held
+
+    def _is_lost(self, group_id: str, held: _HeldGroup) -> None:
+        """Forget what the group has decided since it was durable: a look at its topics, parts of a target."""
+        held.seen_version = -1
+        self._computations.cancel(group_id)
 
     def _settled(self, group_id: str, held: _HeldGroup, group: ConsumerGroup, error: ErrorCode) -> None:
         held.in_flight -= 1
@@ -225,7 +257,7 @@ class ConsumerGroups:
         elif held.durable is not None:
             held.current = held.durable
         elif not held.in_flight and self._held.get(group_id) is held:
-            del self._held[group_id]
+            self._forget(group_id)
             if held.replaced is not None:
                 self._restore(held.replaced)
 
@@ -268,12 +300,21 @@ class ConsumerGroups:
         if group_id in self._held and not self.is_going(group_id):
             self.happen(group_id, event)
 
+    # Targets
+
+    def _target_computed(self, group_id: str, event: TargetsComputed) -> bool:
+        held = self._held.get(group_id)
+        return held is not None and not held.is_going and not self.happen(group_id, event).is_refused
+
     # The end of a group
 
     def remove(self, group_id: str) -> ConsumerGroup:
         """Forget an empty group whose name another kind takes."""
-        held = self._held.pop(group_id)
-        return held.current
+        return self._forget(group_id).current
+
+    def _forget(self, group_id: str) -> _HeldGroup:
+        self._computations.cancel(group_id)
+        return self._held.pop(group_id)
 
     def begin_end(self, group_id: str) -> ConsumerGroup:
         """The group is being deleted: nobody is to join it."""
@@ -285,7 +326,7 @@ class ConsumerGroups:
         """Its tombstones are durable, or they are not and the group lives on."""
         held = self._held.get(group_id)
         if held is not None and error is ErrorCode.NONE:
-            del self._held[group_id]
+            self._forget(group_id)
         elif held is not None:
             held.is_going = False
 
@@ -299,23 +340,12 @@ class ConsumerGroups:
     def _apply(self, group_id: str, effects: Sequence[TimerEffect]) -> None:
         for effect in effects:
             match effect:
-                case StartMemberTimer():
-                    self._start(group_id, effect)
-                case CancelMemberTimer():
-                    running = self._timers.pop((group_id, effect.timer), None)
-                    if running is not None:
-                        running.cancel()
+                case StartMemberTimer(timer, delay_ms, epoch):
+                    self._timers.start(TimerKey(group_id, *timer), delay_ms, epoch=epoch)
+                case CancelMemberTimer(timer):
+                    self._timers.cancel(TimerKey(group_id, *timer))
 
-    def _start(self, group_id: str, effect: StartMemberTimer) -> None:
-        key = (group_id, effect.timer)
-        running = self._timers.get(key)
-        if running is not None:
-            running.cancel()
-        fired = partial(self._fired, key, effect.epoch)
-        self._timers[key] = self._session_clock.start_deadline(effect.delay_ms, fired)
-
-    def _fired(self, key: tuple[str, ConsumerTimer], epoch: int) -> None:
-        del self._timers[key]
-        group_id, timer = key
-        if group_id in self._held and self.happen(group_id, MemberTimerFired(timer, epoch)).is_refused:
-            self._start(group_id, StartMemberTimer(timer, self.config_of(group_id).heartbeat_interval_ms, epoch))
+    def _fired(self, key: TimerKey, epoch: int) -> None:
+        group_id = key.group_id
+        if group_id in self._held and self.happen(group_id, MemberTimerFired(key.timer, epoch)).is_refused:
+            self._timers.start(key, self.config_of(group_id).heartbeat_interval_ms, epoch=epoch)

@@ -11,7 +11,7 @@ all that is in the log, also what was appended meanwhile: nothing can come betwe
 """
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from typing import Final
 
 from eosin.coordinator.groups.log.records import NO_GROUP_KEY, GroupWritten, OffsetWritten, ended_topic, read
@@ -58,11 +58,16 @@ class Loader:
         self._other_kinds = other_kinds
         self.of_other_kinds: dict[bytes, KeyValue] = {}
         """The last record of each key of these kinds."""
+        self.count_of_other_kinds = 0
+        """Number of such records so far."""
 
-    async def load(self, log: CoordinatorLog) -> None:
-        """Read the whole log. Raises CorruptRecords, DecodeError or OSError when it cannot be read."""
+    async def load(self, log: CoordinatorLog, ahead: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Read the whole log. Meanwhile `ahead` may take its time with what has been read. Raises CorruptRecords,
+        DecodeError or OSError when it cannot be read."""
         end = await replay(log, self.apply)
         await exhaust(self._decode_ahead())
+        if ahead is not None:
+            await ahead()
         await replay(log, self.apply, from_offset=end)
         self.finish()
 
@@ -86,6 +91,7 @@ class Loader:
                 self._groups[key] = record
             elif kind in self._other_kinds:
                 self.of_other_kinds[key] = record
+                self.count_of_other_kinds += 1
             elif read(record) is None:
                 self._unknown[kind] = self._unknown.get(kind, 0) + 1
 

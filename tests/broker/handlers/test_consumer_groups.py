@@ -1,6 +1,7 @@
 """Consumer groups of KIP-848 behind their handlers: joined, described, deleted, and one name for groups of all kinds
 (consumer-groups.md 1, 10 and 11)."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -385,3 +386,16 @@ async def test_an_empty_regular_expression_ends_the_subscription_to_it() -> None
     assert (await groups.heartbeat(epoch=2, subscribed_topic_regex="")).assignment.topic_partitions == ()
     told = await groups.describe()
     assert (told.group_epoch, told.members[0].subscribed_topic_regex) == (3, "")
+
+
+async def test_a_group_of_many_members_is_described_once_and_others_are_served_meanwhile() -> None:
+    groups = await Groups.started()
+    for number in range(300):
+        await groups.heartbeat(f"m{number}")
+    request = ConsumerGroupDescribeRequest(("g", "g", "none"))
+    describing = asyncio.ensure_future(groups.broker.call(consumer_group_describe.API, request, 1))
+    await asyncio.sleep(0)
+    assert (await groups.heartbeat("new")).error_code == NONE
+    assert not describing.done()
+    told, none = (await describing).groups
+    assert (len(told.members), none.error_code) == (300, NOT_FOUND)

@@ -11,9 +11,9 @@ from cluster_images import broker, delta, image, partition, topic
 from manual_clock import ManualClock
 
 from eosin.cluster.quorum.rules.image import LOST_DIRECTORY, NO_LEADER, PartitionRegistration, TopicImage
-from eosin.cluster.quorum.rules.sorted_map import SortedMap
 from eosin.cluster.replication.leaderless import MAX_REPORTED, PATIENCE_MS, LeaderlessPartitions
 from eosin.protocol.names import TopicPartition, Uuid
+from eosin.runtime.sorted_map import SortedMap
 
 pytestmark = pytest.mark.virtual
 

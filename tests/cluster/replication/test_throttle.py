@@ -6,10 +6,10 @@ import pytest
 from cluster_images import delta, image, partition, topic
 
 from eosin.cluster.quorum.rules.image import ClusterImage
-from eosin.cluster.quorum.rules.sorted_map import SortedMap
 from eosin.cluster.replication.throttle import FollowerThrottle, LeaderThrottle, partitions_of
 from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.names import TopicPartition
+from eosin.runtime.sorted_map import SortedMap
 
 HERE = 2
 ORDERS = TopicPartition("orders", 0)

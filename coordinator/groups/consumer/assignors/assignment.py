@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from eosin.coordinator.steps import InSteps
 from eosin.protocol.names import TopicIdPartition, Uuid
 
-__all__ = ["Assign", "Partitions", "SubscribedMember", "Target", "TopicIdPartition"]
+__all__ = ["Assign", "AssignInSteps", "Partitions", "Steps", "SubscribedMember", "Target", "TopicIdPartition"]
 
 Partitions = frozenset[TopicIdPartition]
 """The partitions of one member."""
@@ -28,3 +29,7 @@ Assign = Callable[[Sequence[SubscribedMember], Mapping[Uuid, int], Target], Targ
 """An assignor: the target of members, in any order, over topics and their numbers of partitions, which follows a
 previous target. Deterministic, and never in an error: each partition of a topic with a subscriber has one owner, which
 is subscribed to its topic."""
+
+Steps = InSteps[Target]
+AssignInSteps = Callable[[Sequence[SubscribedMember], Mapping[Uuid, int], Target], Steps]
+"""An assignor in steps."""

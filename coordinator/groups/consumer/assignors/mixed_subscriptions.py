@@ -5,11 +5,13 @@ partitions move within topics while an owner has two more than a subscriber. The
 it: no owner of a topic's partition has two partitions more than a subscriber of that topic.
 """
 
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
 from eosin.coordinator.groups.consumer.assignors.assignment import Target
-from eosin.coordinator.groups.consumer.assignors.ownership import NOBODY, Ownership
+from eosin.coordinator.groups.consumer.assignors.ownership import NOBODY, PER_STEP, Ownership
+from eosin.coordinator.steps import InSteps
 from eosin.protocol.names import TopicIdPartition, Uuid
 
 MOST_ROUNDS: Final = 16
@@ -17,24 +19,28 @@ MOST_ROUNDS: Final = 16
 Members whose topics form a long chain would need a round for each link; Apache Kafka ends here, too."""
 
 
-def distribute(ownership: Ownership, previous: Target) -> None:
-    """Give every partition to a subscriber of its topic."""
+def distribute(ownership: Ownership, previous: Target) -> Iterator[None]:
+    """Give every partition to a subscriber of its topic, in steps."""
     loads = _Loads(ownership)
     for number in range(len(ownership.members)):
         for each in ownership.still_wanted(number, previous):
             ownership.give(each, number)
             loads.add(number, 1)
+        yield
     for topic_id in loads.hardest_first():
-        _give_away(topic_id, ownership, loads)
+        yield from _give_away(topic_id, ownership, loads)
     shared = [topic_id for topic_id in loads.hardest_first() if loads.subscriber_counts[topic_id] > 1]
     for _ in range(MOST_ROUNDS):
-        moved = [_even_out(topic_id, ownership, loads, previous) for topic_id in shared]
-        if not any(moved):
+        moved = False
+        for topic_id in shared:
+            moved = (yield from _even_out(topic_id, ownership, loads, previous)) or moved
+        if not moved:
             break
 
 
-def _give_away(topic_id: Uuid, ownership: Ownership, loads: "_Loads") -> None:
+def _give_away(topic_id: Uuid, ownership: Ownership, loads: "_Loads") -> Iterator[None]:
     """Give what is free of a topic to its least loaded subscribers."""
+    yield
     owners = ownership.owners[topic_id]
     if NOBODY not in owners:
         return
@@ -43,11 +49,14 @@ def _give_away(topic_id: Uuid, ownership: Ownership, loads: "_Loads") -> None:
         if owner == NOBODY:
             owners[partition] = subscribers.least_loaded
             loads.add(owners[partition], 1)
+        if not partition % PER_STEP:
+            yield
 
 
-def _even_out(topic_id: Uuid, ownership: Ownership, loads: "_Loads", previous: Target) -> bool:
+def _even_out(topic_id: Uuid, ownership: Ownership, loads: "_Loads", previous: Target) -> InSteps[bool]:
     """Move partitions of a topic from its most loaded owner to its least loaded subscriber while that makes them more
     even; return False if none moved."""
+    yield
     owners = ownership.owners[topic_id]
     most = max((loads.of[owner] for owner in owners), default=0)
     subscribers = _Subscribers(topic_id, loads)
@@ -59,9 +68,11 @@ def _even_out(topic_id: Uuid, ownership: Ownership, loads: "_Loads", previous: T
     for owner, partitions in held.items():  # from the end: what it has not had before goes first
         had = previous.get(ownership.members[owner].member_id, ())
         partitions.sort(key=lambda each: (TopicIdPartition(topic_id, each) not in had, each))
+        yield
     fullest = [(-loads.of[owner], owner) for owner in held]
     heapify(fullest)
     while fullest:
+        yield
         load, giver = heappop(fullest)
         if -load != loads.of[giver]:
             continue  # it has been pushed again since

@@ -7,11 +7,13 @@ result whatever order its members come in. Always true: only a subscriber of a t
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from eosin.coordinator.groups.consumer.assignors.assignment import Partitions, SubscribedMember, Target
+from eosin.coordinator.groups.consumer.assignors.assignment import Partitions, Steps, SubscribedMember, Target
 from eosin.protocol.names import TopicIdPartition, Uuid
 
 NOBODY: Final = -1
 """In place of an owner's number."""
+PER_STEP: Final = 1000
+"""Partitions that one step of an assignor may look at: each takes a part of a microsecond."""
 _NOTHING: Final[Partitions] = frozenset()
 
 
@@ -66,15 +68,18 @@ class Ownership:
                 if owner == NOBODY:
                     yield TopicIdPartition(topic_id, partition)
 
-    def target(self, previous: Target) -> Target:
-        """The partitions of every member; a set that is as before is the same object."""
+    def target(self, previous: Target) -> Steps:
+        """Make the partitions of every member; a set that is as before is the same object."""
         lists: list[list[TopicIdPartition]] = [[] for _ in self.members]
         for topic_id, owners in self.owners.items():
             for partition, owner in enumerate(owners):
                 lists[owner].append(TopicIdPartition(topic_id, partition))
+                if not partition % PER_STEP:
+                    yield
         made: dict[str, Partitions] = {}
         for member, partitions in zip(self.members, lists, strict=True):
             before = previous.get(member.member_id)
             now = frozenset(partitions) if partitions else _NOTHING
             made[member.member_id] = before if before == now else now
+            yield
         return made

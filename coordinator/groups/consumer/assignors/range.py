@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Final
 
-from eosin.coordinator.groups.consumer.assignors.assignment import SubscribedMember, Target
+from eosin.coordinator.groups.consumer.assignors.assignment import Steps, SubscribedMember, Target
 from eosin.coordinator.groups.consumer.assignors.ownership import Ownership
+from eosin.coordinator.steps import finished
 from eosin.protocol.names import Uuid
 
 NAME: Final = "range"
@@ -18,7 +19,13 @@ NAME: Final = "range"
 
 def assign(members: Sequence[SubscribedMember], topics: Mapping[Uuid, int], previous: Target) -> Target:
     """The target, which `previous` only saves from being made again where it is equal (`Assign`)."""
+    return finished(assign_in_steps(members, topics, previous))
+
+
+def assign_in_steps(members: Sequence[SubscribedMember], topics: Mapping[Uuid, int], previous: Target) -> Steps:
+    """The same (`AssignInSteps`)."""
     ownership = Ownership(members, topics)
+    yield
     subscribers: dict[frozenset[Uuid], list[int]] = {}
     for number, member in enumerate(ownership.members):
         subscribers.setdefault(ownership.subscriptions[member.topics], []).append(number)
@@ -28,7 +35,8 @@ def assign(members: Sequence[SubscribedMember], topics: Mapping[Uuid, int], prev
         if subscriptions not in rows:
             rows[subscriptions] = sorted(chain.from_iterable(subscribers[each] for each in subscriptions))
         owners[:] = _in_rows(len(owners), rows[subscriptions])
-    return ownership.target(previous)
+        yield
+    return (yield from ownership.target(previous))
 
 
 def _in_rows(partitions: int, members: Sequence[int]) -> list[int]:

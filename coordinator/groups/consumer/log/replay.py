@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from eosin.coordinator.groups.consumer.assignors.assignment import TopicIdPartition
+from eosin.coordinator.groups.consumer.assignors.assignment import Partitions, TopicIdPartition
 from eosin.coordinator.groups.consumer.log.records import read_key, read_value
 from eosin.coordinator.groups.consumer.rules.group import (
     INITIAL_EPOCH,
@@ -21,10 +21,13 @@ from eosin.coordinator.groups.consumer.rules.group import (
     ConsumerMember,
     ConsumerMemberState,
     ResolvedRegex,
+    with_member,
 )
 from eosin.coordinator.groups.consumer.rules.records import GroupEpoch, GroupRecord, Kind, TargetEpoch, Value
+from eosin.coordinator.steps import InSteps, finished
 from eosin.protocol.records.scan import KeyValue
 from eosin.protocol.types import DecodeError
+from eosin.runtime.sorted_map import SortedMap
 
 _LOG: Final = logging.getLogger("eosin.coordinator.groups")
 
@@ -53,9 +56,15 @@ class _Found:
 
 def replayed(records: Iterable[KeyValue]) -> Replayed:
     """The groups; `records` are the last one of each key, tombstones may be among them."""
+    return finished(replayed_in_steps(records))
+
+
+def replayed_in_steps(records: Iterable[KeyValue]) -> InSteps[Replayed]:
+    """The same: a record, or a member, in each step."""
     found: defaultdict[str, _Found] = defaultdict(_Found)
     broken: dict[str, int] = {}
     for record in records:
+        yield
         if record.value is None:
             continue
         key = read_key(bytes(record.key or b""))
@@ -75,7 +84,7 @@ def replayed(records: Iterable[KeyValue]) -> Replayed:
         del found[group_id]
     groups, left_over = {}, {}
     for group_id, each in found.items():
-        group, dropped = _group(group_id, each)
+        group, dropped = yield from _group(group_id, each)
         if group is not None:
             groups[group_id] = group
         if dropped:
@@ -84,8 +93,8 @@ def replayed(records: Iterable[KeyValue]) -> Replayed:
     return Replayed(groups, offsets, left_over, broken)
 
 
-def _group(group_id: str, found: _Found) -> tuple[ConsumerGroup | None, list[GroupRecord]]:
-    """The group, and the tombstones of what belongs to no member of it."""
+def _group(group_id: str, found: _Found) -> InSteps[tuple[ConsumerGroup | None, list[GroupRecord]]]:
+    """Put together the group, and the tombstones of what belongs to no member of it."""
     values = found.values
     own, target_epoch = values.get((Kind.GROUP, "")), values.get((Kind.TARGET_EPOCH, ""))
     if own is None and not any(kind is Kind.MEMBER for kind, _ in values):
@@ -98,16 +107,15 @@ def _group(group_id: str, found: _Found) -> tuple[ConsumerGroup | None, list[Gro
     else:
         group = replace(group, assignment_epoch=min(INITIAL_EPOCH, group.epoch))
     group = replace(group, epoch=max(group.epoch, group.assignment_epoch))
-    dropped = []
-    members: dict[str, ConsumerMember] = {}
-    owners: dict[TopicIdPartition, str] = {}
-    regexes, targets = {}, {}
+    dropped: list[GroupRecord] = []
+    regexes: dict[str, ResolvedRegex] = {}
+    targets: dict[str, Partitions] = {}
     for (kind, name), value in values.items():
         match kind:
             case Kind.MEMBER:
                 assert isinstance(value, ConsumerMember)
-                members[name] = _with_current(value, values.get((Kind.CURRENT, name)), owners)
-                owners.update(dict.fromkeys(members[name].owned(), name))
+                member = replace(value, topics=group.counts.shared(value.topics))
+                group = with_member(group, _with_current(member, values.get((Kind.CURRENT, name)), group.owners))
             case Kind.REGEX:
                 assert isinstance(value, ResolvedRegex)
                 regexes[name] = value
@@ -116,9 +124,8 @@ def _group(group_id: str, found: _Found) -> tuple[ConsumerGroup | None, list[Gro
                 targets[name] = value
             case Kind.TARGET | Kind.CURRENT if (Kind.MEMBER, name) not in values:
                 dropped.append(GroupRecord(kind, name))
-    instances = {each.instance_id: name for name, each in members.items() if each.instance_id is not None}
-    group = replace(group, members=members, owners=owners, instances=instances, targets=targets, regexes=regexes)
-    return group, dropped
+        yield
+    return replace(group, targets=SortedMap(targets), regexes=regexes), dropped
 
 
 def _with_current(

@@ -7,7 +7,7 @@ they count together or not at all. A refusal changes nothing, and its member's s
 from collections.abc import Sequence
 from typing import NamedTuple, assert_never
 
-from eosin.coordinator.groups.consumer.rules import leaving, regexes
+from eosin.coordinator.groups.consumer.rules import leaving, regexes, targets
 from eosin.coordinator.groups.consumer.rules.decision import ConsumerDecision
 from eosin.coordinator.groups.consumer.rules.events import (
     ConsumerEvent,
@@ -16,12 +16,13 @@ from eosin.coordinator.groups.consumer.rules.events import (
     MembersLeft,
     MemberTimerFired,
     RegexesResolved,
+    TargetsComputed,
     TimerEffect,
 )
 from eosin.coordinator.groups.consumer.rules.group import JOIN_EPOCH, ConsumerGroup
 from eosin.coordinator.groups.consumer.rules.heartbeat import RefusedHeartbeat, heartbeat
 from eosin.coordinator.groups.consumer.rules.records import GroupRecord
-from eosin.coordinator.groups.consumer.rules.topics import Topics
+from eosin.coordinator.groups.consumer.rules.topics import HashOf, Topics
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig
 from eosin.coordinator.groups.rules.effects import LeaveResult
 
@@ -34,6 +35,8 @@ class Decided(NamedTuple):
     timers: Sequence[TimerEffect] = ()
     answer: HeartbeatResult | LeaveResult | None = None
     """None where nobody waits for one."""
+    wants_target: bool = False
+    """True if the target of the group is to be computed, step by step, which takes longer than a decision may."""
 
 
 def decide(
@@ -44,9 +47,22 @@ def decide(
     config: ConsumerGroupConfig,
     topics: Topics,
     topics_changed: bool = False,
+    hash_of: HashOf | None = None,
+    is_computing: bool = False,
+    most_at_once: int = targets.MOST_AT_ONCE,
 ) -> Decided:
-    """The group that follows. `topics_changed`: topics may have, since the group's last look at them."""
-    decision = ConsumerDecision(group, now_ms=now_ms, config=config, topics=topics)
+    """The group that follows. `topics_changed`: topics may have, since the group's last look at them. `hash_of` is that
+    of `topics`, for who remembers it. `is_computing`: a target of the group is being computed; `most_at_once`: of so
+    many members and partitions it is computed in the decision."""
+    decision = ConsumerDecision(
+        group,
+        now_ms=now_ms,
+        config=config,
+        topics=topics,
+        most_at_once=most_at_once,
+        hash_of=hash_of,
+        is_computing=is_computing,
+    )
     answer: HeartbeatResult | LeaveResult | None = None
     match event:
         case ConsumerHeartbeat():
@@ -63,6 +79,8 @@ def decide(
             leaving.timer_fired(decision, event)
         case RegexesResolved():
             regexes.resolved(decision, event)
+        case TargetsComputed():
+            targets.computed(decision, event)
         case _:
             assert_never(event)
-    return Decided(decision.group, tuple(decision.records), tuple(decision.timers), answer)
+    return Decided(decision.group, tuple(decision.records), tuple(decision.timers), answer, decision.wants_target)

@@ -1,6 +1,9 @@
 """`ConsumerDecision`: one decision in the making. Each of its steps changes the group and asks for the record that says
 so, in one: so memory is what a replay of the log gives."""
 
+from collections.abc import Mapping
+from functools import partial
+
 from msgspec.structs import replace
 
 from eosin.coordinator.groups.consumer.assignors.assignment import Partitions
@@ -19,7 +22,7 @@ from eosin.coordinator.groups.consumer.rules.group import (
     without_member,
 )
 from eosin.coordinator.groups.consumer.rules.records import GroupEpoch, GroupRecord, Kind, TargetEpoch
-from eosin.coordinator.groups.consumer.rules.topics import Topics, metadata_hash
+from eosin.coordinator.groups.consumer.rules.topics import HashOf, Topics, metadata_hash
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig
 
 MAX_EPOCH = 2_147_483_647
@@ -28,14 +31,42 @@ MAX_EPOCH = 2_147_483_647
 class ConsumerDecision:
     """The group as it becomes, the records and the timers so far."""
 
-    __slots__ = ("before", "config", "group", "now_ms", "records", "timers", "topics")
+    __slots__ = (
+        "before",
+        "config",
+        "group",
+        "hash_of",
+        "is_computing",
+        "most_at_once",
+        "now_ms",
+        "records",
+        "timers",
+        "topics",
+        "wants_target",
+    )
 
-    def __init__(self, group: ConsumerGroup, *, now_ms: int, config: ConsumerGroupConfig, topics: Topics) -> None:
+    def __init__(
+        self,
+        group: ConsumerGroup,
+        *,
+        now_ms: int,
+        config: ConsumerGroupConfig,
+        topics: Topics,
+        most_at_once: int,
+        hash_of: HashOf | None = None,
+        is_computing: bool = False,
+    ) -> None:
+        """The parameters are those of `decide`."""
         self.before = group
         self.group = group
         self.now_ms = now_ms
         self.config = config
         self.topics = topics
+        self.hash_of: HashOf = hash_of or partial(metadata_hash, topics=topics)
+        self.most_at_once = most_at_once
+        self.is_computing = is_computing
+        self.wants_target = False
+        """True if a target is due that takes longer to compute than a decision may."""
         self.records: list[GroupRecord] = []
         self.timers: list[TimerEffect] = []
 
@@ -55,10 +86,11 @@ class ConsumerDecision:
         self.group = with_member(self.group, member)
         self.write(GroupRecord(Kind.CURRENT, member.member_id, member))
 
-    def put_target(self, member_id: str, target: Partitions) -> None:
-        """Change the target of a member."""
-        self.group = replace(self.group, targets={**self.group.targets, member_id: target})
-        self.write(GroupRecord(Kind.TARGET, member_id, target))
+    def put_targets(self, targets: Mapping[str, Partitions]) -> None:
+        """Change the targets of some members."""
+        self.group = replace(self.group, targets=self.group.targets.changed(targets))
+        for member_id, target in targets.items():
+            self.write(GroupRecord(Kind.TARGET, member_id, target))
 
     def remove_members(self, member_ids: list[str]) -> None:
         """Remove members, and the regular expressions that only they were subscribed to."""
@@ -78,7 +110,7 @@ class ConsumerDecision:
         """Forget the topics of regular expressions that no member is subscribed to."""
         if not self.group.regexes:
             return
-        used = {member.regex for member in self.group.members.values()}
+        used = self.group.counts.regexes
         for regex in [each for each in self.group.regexes if each not in used]:
             self.group = replace(
                 self.group, regexes={name: value for name, value in self.group.regexes.items() if name != regex}
@@ -96,7 +128,7 @@ class ConsumerDecision:
 
     def store_group(self, epoch: int) -> None:
         """Write the group's own record, with the topics as they are now."""
-        found = metadata_hash(self.group.subscribed_names(), self.topics)
+        found = self.hash_of(self.group.subscribed_names())
         if self.group.has_partition_metadata:
             self.write(GroupRecord(Kind.PARTITION_METADATA))
         self.group = replace(
@@ -109,9 +141,9 @@ class ConsumerDecision:
         )
         self.write(GroupRecord(Kind.GROUP, value=GroupEpoch(epoch, found)))
 
-    def store_target_epoch(self, timestamp_ms: int) -> None:
-        """The target is that of the group epoch."""
-        epoch = self.group.epoch
+    def store_target_epoch(self, timestamp_ms: int, *, epoch: int | None = None) -> None:
+        """The target is that of a group epoch, by default the present one."""
+        epoch = self.group.epoch if epoch is None else epoch
         self.group = replace(self.group, assignment_epoch=epoch, assignment_timestamp_ms=timestamp_ms)
         self.write(GroupRecord(Kind.TARGET_EPOCH, value=TargetEpoch(epoch, timestamp_ms)))
 

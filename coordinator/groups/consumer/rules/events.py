@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from eosin.coordinator.groups.consumer.assignors.assignment import Partitions
-from eosin.coordinator.groups.consumer.rules.group import ResolvedRegex
+from eosin.coordinator.groups.consumer.rules.group import ConsumerMember, ResolvedRegex
 from eosin.coordinator.groups.rules.events import LeavingMember
 from eosin.protocol.errors import ErrorCode
 
@@ -81,7 +81,19 @@ class RegexesResolved(msgspec.Struct, frozen=True, gc=False):
     resolved: Mapping[str, ResolvedRegex]
 
 
-ConsumerEvent = ConsumerHeartbeat | MembersLeft | MemberTimerFired | RegexesResolved
+class TargetsComputed(msgspec.Struct, frozen=True, gc=False):
+    """A part of a target that was computed beside the decisions. The parts come one after the other, as long as the log
+    takes them."""
+
+    epoch: int
+    """The group epoch that it was computed at."""
+    targets: Mapping[str, Partitions]
+    members: Mapping[str, ConsumerMember]
+    """The members of the group as they were then."""
+    is_last: bool
+
+
+ConsumerEvent = ConsumerHeartbeat | MembersLeft | MemberTimerFired | RegexesResolved | TargetsComputed
 
 
 class StartMemberTimer(msgspec.Struct, frozen=True, gc=False):

@@ -1,12 +1,12 @@
 """`ConsumerGroup` and `ConsumerMember`: a consumer group of KIP-848 as a value (consumer-groups.md).
 
-A group is never changed, only replaced. Three epochs lead from a wish to partitions: the group epoch grows with each
-change of members, subscriptions and topics; the assignment epoch is the group epoch that the target was computed at;
-a member's epoch is that of the target that it has come to.
+A group is never changed, only replaced, and shares with the next one what has not changed. Three epochs lead from a
+wish to partitions: the group epoch grows with each change of members, subscriptions and topics; the assignment epoch is
+the group epoch that the target was computed at; a member's epoch is that of the target that it has come to.
 
 Always true: a partition is owned, assigned or pending revocation, by at most one member; member epoch <= assignment
 epoch <= group epoch; the assignment epoch of a partition <= its member's epoch; a member has partitions to revoke if
-and only if it is in UNREVOKED_PARTITIONS.
+and only if it is in UNREVOKED_PARTITIONS; instances, owners and counts are what the members say.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,16 @@ import msgspec
 from msgspec.structs import replace
 
 from eosin.coordinator.groups.consumer.assignors.assignment import Partitions, TopicIdPartition
+from eosin.coordinator.groups.consumer.rules.counts import (
+    NO_COUNTS,
+    NOBODY,
+    NOWHERE,
+    CountedMember,
+    MemberCounts,
+    counted,
+)
 from eosin.coordinator.groups.rules.group import Protocols
+from eosin.runtime.sorted_map import EMPTY, SortedMap
 
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
@@ -115,12 +124,13 @@ class ConsumerGroup(msgspec.Struct, frozen=True, gc=False):
     assignment_epoch: int = INITIAL_EPOCH
     assignment_timestamp_ms: int = 0
     """The time when the target was computed; 0 if the next one waits for nothing."""
-    members: Mapping[str, ConsumerMember] = msgspec.field(default_factory=dict)
-    targets: Mapping[str, Partitions] = msgspec.field(default_factory=dict)
-    instances: Mapping[str, str] = msgspec.field(default_factory=dict)
+    members: SortedMap[str, ConsumerMember] = EMPTY
+    targets: SortedMap[str, Partitions] = EMPTY
+    instances: SortedMap[str, str] = EMPTY
     """The member that holds the name of each static member."""
-    owners: Mapping[TopicIdPartition, str] = msgspec.field(default_factory=dict)
+    owners: SortedMap[TopicIdPartition, str] = EMPTY
     """The member that has each partition, or has to revoke it."""
+    counts: MemberCounts = NO_COUNTS
     regexes: Mapping[str, ResolvedRegex] = msgspec.field(default_factory=dict)
     has_partition_metadata: bool = False
     """True if the log has a record of kind 4, which is to be deleted."""
@@ -136,7 +146,7 @@ class ConsumerGroup(msgspec.Struct, frozen=True, gc=False):
             return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
             return ConsumerGroupState.ASSIGNING
-        if all(member.is_reconciled(self.assignment_epoch) for member in self.members.values()):
+        if self.counts.stable.get(self.assignment_epoch) == len(self.members):
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
 
@@ -156,50 +166,67 @@ class ConsumerGroup(msgspec.Struct, frozen=True, gc=False):
 
     def subscribed_names(self) -> frozenset[str]:
         """The names of the topics that any member is subscribed to."""
-        plain = {member.topics for member in self.members.values()}
-        regexes = {member.regex for member in self.members.values() if member.regex}
-        names: set[str] = set()
-        for topics in plain:
-            names.update(topics)
-        for regex in regexes & self.regexes.keys():
-            names.update(self.regexes[regex].topics)
-        return frozenset(names)
+        names = self.counts.names
+        found = [self.regexes[regex].topics for regex in self.counts.regexes if regex in self.regexes]
+        return names.union(*found) if found else names
 
 
 def with_member(group: ConsumerGroup, member: ConsumerMember) -> ConsumerGroup:
     """The group with a member that is new, or in the place of what it was."""
-    before = group.members.get(member.member_id)
+    member_id = member.member_id
+    before = group.members.get(member_id)
     instances, owners = group.instances, group.owners
     if (before.instance_id if before else None) != member.instance_id:
-        instances = {name: holder for name, holder in instances.items() if holder != member.member_id}
+        instances = _without_holder(instances, before)
         if member.instance_id is not None:
-            instances[member.instance_id] = member.member_id
+            instances = instances.put(member.instance_id, member_id)
     if before is None or before.assigned is not member.assigned or before.pending is not member.pending:
-        owners = dict(owners)
-        _disown(owners, before)
-        owners.update(dict.fromkeys(member.owned(), member.member_id))
-    members = {**group.members, member.member_id: member}
-    return replace(group, members=members, instances=instances, owners=owners)
+        owners = owners.changed(dict.fromkeys(member.owned(), member_id), _only_its_own(owners, before))
+    return replace(
+        group,
+        members=group.members.put(member_id, member),
+        instances=instances,
+        owners=owners,
+        counts=counted(group.counts, _as_counted(before), _as_counted(member)),
+    )
 
 
 def without_member(group: ConsumerGroup, member_id: str) -> ConsumerGroup:
     """The group without a member and without its target. What it had is nobody's."""
     before = group.members[member_id]
-    members = dict(group.members)
-    del members[member_id]
-    targets = group.targets
-    if member_id in targets:
-        targets = {name: target for name, target in targets.items() if name != member_id}
-    instances = group.instances
-    if before.instance_id is not None and instances.get(before.instance_id) == member_id:
-        instances = {name: holder for name, holder in instances.items() if holder != member_id}
-    owners = dict(group.owners)
-    _disown(owners, before)
-    return replace(group, members=members, targets=targets, instances=instances, owners=owners)
+    return replace(
+        group,
+        members=group.members.without(member_id),
+        targets=group.targets.without(member_id),
+        instances=_without_holder(group.instances, before),
+        owners=group.owners.changed({}, _only_its_own(group.owners, before)),
+        counts=counted(group.counts, _as_counted(before), NOBODY),
+    )
 
 
-def _disown(owners: dict[TopicIdPartition, str], member: ConsumerMember | None) -> None:
-    """Take away what a member has, and only that: another may have got it since (KAFKA-16147)."""
-    for partition in member.owned() if member else ():
-        if owners.get(partition) == member.member_id:  # type: ignore[union-attr]
-            del owners[partition]
+def _without_holder(instances: SortedMap[str, str], member: ConsumerMember | None) -> SortedMap[str, str]:
+    """Take the name of a static member away from the member that holds it, and from no other."""
+    if member is None or member.instance_id is None or instances.get(member.instance_id) != member.member_id:
+        return instances
+    return instances.without(member.instance_id)
+
+
+def _only_its_own(
+    owners: SortedMap[TopicIdPartition, str], member: ConsumerMember | None
+) -> tuple[TopicIdPartition, ...]:
+    """The partitions that a member has, and only those: another may have got one since (KAFKA-16147)."""
+    if member is None:
+        return ()
+    return tuple(each for each in member.owned() if owners.get(each) == member.member_id)
+
+
+def _as_counted(member: ConsumerMember | None) -> CountedMember:
+    if member is None:
+        return NOBODY
+    is_stable = member.state is ConsumerMemberState.STABLE
+    return CountedMember(member.topics, member.regex, vote_of(member), member.epoch if is_stable else NOWHERE)
+
+
+def vote_of(member: ConsumerMember) -> str:
+    """The assignor that a member votes for; empty for none, which is all that a classic one has."""
+    return "" if member.classic is not None else member.assignor or ""

@@ -14,7 +14,7 @@ from eosin.coordinator.groups.consumer.rules.group import (
 )
 from eosin.coordinator.groups.consumer.rules.reconciliation import reconciled
 from eosin.coordinator.groups.consumer.rules.targets import compute_target
-from eosin.coordinator.groups.consumer.rules.topics import metadata_hash, topic_ids
+from eosin.coordinator.groups.consumer.rules.topics import topic_ids
 from eosin.protocol.errors import ErrorCode
 
 
@@ -42,8 +42,8 @@ def heartbeat(decision: ConsumerDecision, request: ConsumerHeartbeat, *, topics_
         if replaced is not None:
             member = _replace_static(decision, replaced, member)
     before = member
-    updated = _updated(member, request)
-    if updated != member or member.member_id not in decision.group.members:
+    updated = _updated(group, member, request)
+    if updated is not member or member.member_id not in decision.group.members:
         decision.put_member(updated)
     _begin_epoch(decision, before, updated, topics_changed=topics_changed)
     compute_target(decision)
@@ -138,20 +138,21 @@ def _replace_static(decision: ConsumerDecision, replaced: ConsumerMember, succes
         pending={},
     )
     decision.put_member(member)
-    decision.put_target(member.member_id, target)
+    decision.put_targets({member.member_id: target})
     decision.put_current(member)
     return member
 
 
-def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
-    """The member as the request describes it."""
-    return replace(
+def _updated(group: ConsumerGroup, member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
+    """The member as the request describes it; the same object if nothing has changed."""
+    topics = member.topics if request.topics is None else tuple(sorted(set(request.topics)))
+    updated = replace(
         member,
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,
         rack_id=member.rack_id if request.rack_id is None else request.rack_id,
         client_id=request.client_id,
         client_host=request.client_host,
-        topics=member.topics if request.topics is None else tuple(sorted(set(request.topics))),
+        topics=topics if topics == member.topics else group.counts.shared(topics),
         regex=member.regex if request.regex is None else request.regex,
         rebalance_timeout_ms=(
             member.rebalance_timeout_ms if request.rebalance_timeout_ms == -1 else request.rebalance_timeout_ms
@@ -159,6 +160,7 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMemb
         assignor=member.assignor if request.assignor is None else request.assignor,
         classic=None,
     )
+    return member if updated == member else updated
 
 
 # The group epoch
@@ -176,7 +178,7 @@ def _begin_epoch(
         changed = changed or updated.regex in decision.group.regexes or (gone and not updated.regex)
     if not changed and topics_changed:
         names = decision.group.subscribed_names()
-        changed = metadata_hash(names, decision.topics) != decision.group.metadata_hash
+        changed = decision.hash_of(names) != decision.group.metadata_hash
     if changed:
         if decision.group.epoch >= MAX_EPOCH:
             raise RefusedHeartbeat(ErrorCode.UNKNOWN_SERVER_ERROR, "The group has used up its epochs: delete it.")
@@ -193,7 +195,9 @@ def _reconcile(
     decision: ConsumerDecision, member: ConsumerMember, owned: Partitions | None, *, changed: bool
 ) -> ConsumerMember:
     group = decision.group
-    if member.state is ConsumerMemberState.STABLE and member.epoch == group.assignment_epoch and not changed:
+    # Until the next target counts, a member may have partitions of topics that it is not subscribed to any more.
+    is_settled = member.epoch == group.assignment_epoch == group.epoch
+    if member.state is ConsumerMemberState.STABLE and is_settled and not changed:
         return member
     after = reconciled(
         member,

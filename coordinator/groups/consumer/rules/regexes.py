@@ -5,7 +5,6 @@ from typing import Final
 from eosin.coordinator.groups.consumer.rules.decision import ConsumerDecision
 from eosin.coordinator.groups.consumer.rules.events import RegexesResolved
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
-from eosin.coordinator.groups.consumer.rules.topics import metadata_hash
 
 PAUSE_MS: Final = 10_000
 """Between two searches of a group."""
@@ -14,8 +13,10 @@ PAUSE_MS: Final = 10_000
 def due(group: ConsumerGroup, *, now_ms: int, topics_changed: bool, refresh_ms: int) -> frozenset[str]:
     """The regular expressions whose topics are to be looked for: all of the group, if one has none yet, if topics may
     have come since the last search (`topics_changed`), or if this was long ago."""
+    if not group.counts.regexes:
+        return frozenset()
     used = used_by(group)
-    if not used or not used <= group.regexes.keys():
+    if not used <= group.regexes.keys():
         return used
     since = now_ms - min(group.regexes[each].timestamp_ms for each in used)
     if 0 <= since < PAUSE_MS:
@@ -25,12 +26,12 @@ def due(group: ConsumerGroup, *, now_ms: int, topics_changed: bool, refresh_ms: 
 
 def used_by(group: ConsumerGroup) -> frozenset[str]:
     """The regular expressions that members are subscribed to."""
-    return frozenset(member.regex for member in group.members.values() if member.regex)
+    return frozenset(group.counts.regexes)
 
 
 def resolved(decision: ConsumerDecision, event: RegexesResolved) -> None:
     """Keep what was found. Another set of topics begins another group epoch."""
-    used = used_by(decision.group)
+    used = decision.group.counts.regexes
     changed = False
     for regex, found in event.resolved.items():
         if regex not in used:
@@ -39,5 +40,5 @@ def resolved(decision: ConsumerDecision, event: RegexesResolved) -> None:
         changed = changed or before is None or before.topics != found.topics
         decision.put_regex(regex, found)
     names = decision.group.subscribed_names()
-    if changed or metadata_hash(names, decision.topics) != decision.group.metadata_hash:
+    if changed or decision.hash_of(names) != decision.group.metadata_hash:
         decision.bump()

@@ -1,67 +1,133 @@
 """The target of a group: when the next one is computed, by which assignor, and what of it is new
-(consumer-groups.md 6)."""
+(consumer-groups.md 6).
 
-from collections.abc import Mapping
+The target of a small group is a part of the decision that asks for it. That of a large one takes longer than others may
+wait, so it is computed beside the decisions, from the group as it was, and comes back in parts (`TargetsComputed`).
+Meanwhile members may have come and gone: the group epoch tells, and the next target is due at once.
+"""
+
+from collections.abc import Iterator, Mapping
 from typing import Final
-
-from msgspec.structs import replace
 
 from eosin.coordinator.groups.consumer.assignors import range as by_range
 from eosin.coordinator.groups.consumer.assignors import uniform
-from eosin.coordinator.groups.consumer.assignors.assignment import Assign, SubscribedMember
+from eosin.coordinator.groups.consumer.assignors.assignment import (
+    AssignInSteps,
+    Partitions,
+    Steps,
+    SubscribedMember,
+    Target,
+)
 from eosin.coordinator.groups.consumer.rules.decision import ConsumerDecision
+from eosin.coordinator.groups.consumer.rules.events import TargetsComputed
 from eosin.coordinator.groups.consumer.rules.group import NO_PARTITIONS, ConsumerGroup, ConsumerMember
-from eosin.coordinator.groups.consumer.rules.records import GroupRecord, Kind
-from eosin.coordinator.groups.consumer.rules.topics import topic_ids
+from eosin.coordinator.groups.consumer.rules.topics import Topics, topic_ids
 from eosin.coordinator.groups.rules.config import RANGE, UNIFORM
+from eosin.coordinator.steps import finished
+from eosin.protocol.names import Uuid
 
-ASSIGNORS: Final[Mapping[str, Assign]] = {UNIFORM: uniform.assign, RANGE: by_range.assign}
+ASSIGNORS: Final[Mapping[str, AssignInSteps]] = {UNIFORM: uniform.assign_in_steps, RANGE: by_range.assign_in_steps}
+
+MOST_AT_ONCE: Final = 500
+"""Members and partitions of a group whose target is computed with a decision: it takes some milliseconds, most of them
+for the records of the members whose target has changed."""
+PART: Final = 100
+"""Members and partitions in one part of a target that was computed beside the decisions: their records are a batch."""
+CHARS_PER_MEMBER: Final = 200
+"""Each record of a member has the name of the group: one of 32 KiB weighs as much as many members."""
 
 
 def compute_target(decision: ConsumerDecision) -> None:
-    """Bring the target to the group epoch, if it is behind and its time has come."""
-    group, interval_ms = decision.group, decision.config.assignment_interval_ms
-    if group.epoch <= group.assignment_epoch:
+    """Bring the target to the group epoch if it is behind and its time has come, or ask for it if that takes long."""
+    group = decision.group
+    if decision.is_computing or not is_due(
+        group, interval_ms=decision.config.assignment_interval_ms, now_ms=decision.now_ms
+    ):
         return
+    counts = partition_counts(group, decision.topics)
+    if len(group.members) * weight_of(group) + sum(counts.values()) > decision.most_at_once:
+        decision.wants_target = True
+        return
+    target = finished(target_in_steps(group, decision.topics, decision.config.assignors))
+    computed(decision, TargetsComputed(group.epoch, target, group.members, is_last=True))
+
+
+def is_due(group: ConsumerGroup, *, interval_ms: int, now_ms: int) -> bool:
+    """True if the target is behind the group epoch, and may be computed now."""
+    if group.epoch <= group.assignment_epoch:
+        return False
     since = group.assignment_timestamp_ms
     # A time in the future is that of a clock which was put back since: to wait for it could take for ever.
-    if since and interval_ms and since <= decision.now_ms < since + interval_ms:
+    return not (since and interval_ms and since <= now_ms < since + interval_ms)
+
+
+def weight_of(group: ConsumerGroup) -> int:
+    """Number of members that one counts as where records of members are put into a batch."""
+    return 1 + len(group.group_id) // CHARS_PER_MEMBER
+
+
+def partition_counts(group: ConsumerGroup, topics: Topics) -> dict[Uuid, int]:
+    """The numbers of partitions of the topics that the members are subscribed to."""
+    known = (topics.get(name) for name in group.subscribed_names())
+    return {topic.topic_id: topic.partitions for topic in known if topic is not None}
+
+
+def target_in_steps(group: ConsumerGroup, topics: Topics, configured: tuple[str, ...]) -> Steps:
+    """Compute the target of a group, each of its members in it, in steps of at most about a millisecond."""
+    assign = ASSIGNORS[assignor_of(group, configured)]
+    counts = partition_counts(group, topics)
+    subscriptions: dict[tuple[tuple[str, ...], str], frozenset[Uuid]] = {}
+    members: list[SubscribedMember] = []
+    for member in group.members.values():
+        subscription = member.topics, member.regex
+        ids = subscriptions.get(subscription)
+        if ids is None:
+            ids = subscriptions[subscription] = topic_ids(group.names_of(member), topics)
+        members.append(SubscribedMember(member.member_id, ids, member.instance_id, member.rack_id))
+        yield
+    target = yield from assign(members, counts, dict(group.targets.items()))
+    return {member.member_id: target.get(member.member_id, NO_PARTITIONS) for member in members}
+
+
+def in_parts(group: ConsumerGroup, target: Target, *, size: int = PART) -> Iterator[TargetsComputed]:
+    """A target that was computed of `group`, in parts whose records are quickly written."""
+    part: dict[str, Partitions] = {}
+    room, weight = size, weight_of(group)
+    for name, partitions in target.items():
+        part[name] = partitions
+        room -= weight + len(partitions)
+        if room <= 0:
+            yield TargetsComputed(group.epoch, part, group.members, is_last=False)
+            part, room = {}, size
+    yield TargetsComputed(group.epoch, part, group.members, is_last=True)
+
+
+def computed(decision: ConsumerDecision, event: TargetsComputed) -> None:
+    """Keep a part of a target: of the members that are still there, and of those that have replaced a static one. The
+    target counts when its last part is kept. One that is not newer than the present one is of no use any more."""
+    before = decision.group
+    if event.epoch <= before.assignment_epoch:
         return
-    assign = ASSIGNORS[assignor_of(group, decision.config.assignors)]
-    members = [
-        SubscribedMember(
-            member.member_id,
-            topic_ids(group.names_of(member), decision.topics),
-            member.instance_id,
-            member.rack_id,
-        )
-        for member in group.members.values()
-    ]
-    counts = {
-        topic.topic_id: topic.partitions
-        for topic in map(decision.topics.get, group.subscribed_names())
-        if topic is not None
-    }
-    computed = assign(members, counts, group.targets)
-    targets = {name: computed.get(name, NO_PARTITIONS) for name in group.members}
-    for name, target in targets.items():
-        if group.target(name) != target or name not in group.targets:
-            decision.write(GroupRecord(Kind.TARGET, name, target))
-    decision.group = replace(group, targets=targets)
-    decision.store_target_epoch(decision.now_ms)
+    changed: dict[str, Partitions] = {}
+    for name, target in event.targets.items():
+        member_id = name if name in before.members else _successor(before, event.members.get(name), event)
+        if member_id is not None and before.targets.get(member_id) != target:
+            changed[member_id] = target
+    decision.put_targets(changed)
+    if event.is_last:
+        decision.store_target_epoch(decision.now_ms, epoch=event.epoch)
+
+
+def _successor(group: ConsumerGroup, gone: ConsumerMember | None, event: TargetsComputed) -> str | None:
+    """The member that has replaced a static one since a target was computed; None if there is none."""
+    holder = None if gone is None or gone.instance_id is None else group.holder(gone.instance_id)
+    return None if holder is None or holder.member_id in event.members else holder.member_id
 
 
 def assignor_of(group: ConsumerGroup, configured: tuple[str, ...]) -> str:
     """The assignor that most members vote for, of several the first by name; without a vote the first of the
     settings."""
-    votes: dict[str, int] = {}
-    for member in group.members.values():
-        if (vote := _vote(member)) in ASSIGNORS:
-            votes[vote] = votes.get(vote, 0) + 1
+    votes = {name: count for name, count in group.counts.votes.items() if name in ASSIGNORS}
     if votes:
         return min(votes, key=lambda name: (-votes[name], name))
     return next((name for name in configured if name in ASSIGNORS), UNIFORM)
-
-
-def _vote(member: ConsumerMember) -> str:
-    return "" if member.classic is not None else member.assignor or ""

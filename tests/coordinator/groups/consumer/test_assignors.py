@@ -17,6 +17,7 @@ from eosin.coordinator.groups.consumer.assignors.assignment import (
     SubscribedMember,
     Target,
 )
+from eosin.coordinator.steps import InSteps
 from eosin.protocol.names import TopicIdPartition, Uuid
 
 Group = tuple[Sequence[SubscribedMember], Mapping[Uuid, int], Target]
@@ -276,9 +277,10 @@ def test_a_long_chain_of_topics_ends_after_the_bounded_number_of_rounds(monkeypa
     rounds = Counter[Uuid]()
     evened_out = mixed_subscriptions._even_out
 
-    def counted(topic_id: Uuid, *rest: object) -> bool:
+    def counted(topic_id: Uuid, *rest: object) -> InSteps[bool]:
         rounds[topic_id] += 1
-        return bool(evened_out(topic_id, *rest)) or True  # type: ignore[arg-type]
+        yield from evened_out(topic_id, *rest)  # type: ignore[arg-type]
+        return True
 
     monkeypatch.setattr(mixed_subscriptions, "_even_out", counted)
     uniform.assign([member("a", 0, 1), member("b", 0)], {IDS[0]: 3, IDS[1]: 3}, {})

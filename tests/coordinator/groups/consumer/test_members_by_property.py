@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from eosin.coordinator.groups.consumer.assignors.assignment import TopicIdPartition
 from eosin.coordinator.groups.consumer.rules.events import ConsumerTimer, ConsumerTimerKind
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState, ConsumerMemberState
+from eosin.coordinator.groups.consumer.rules.targets import MOST_AT_ONCE
 from eosin.protocol.errors import ErrorCode
 
 NAMES = ("a", "b", "c", "d")
@@ -45,14 +46,15 @@ ACTIONS = st.one_of(
     st.tuples(st.sampled_from(("take up", "leave", "restart", "session", "rebalance")), st.sampled_from(NAMES)),
     st.tuples(st.just("topic"), st.sampled_from(("t", "u")), st.integers(0, 4)),
     st.tuples(st.just("reload")),
+    st.tuples(st.just("part")),
 )
 
 
 class World:
     """A group and its clients. Always true: what `check` says."""
 
-    def __init__(self) -> None:
-        self.group = RuledGroup(t=3, u=2)
+    def __init__(self, *, most_at_once: int) -> None:
+        self.group = RuledGroup(most_at_once=most_at_once, t=3, u=2)
         self.clients = {name: Client() for name in NAMES}
         self.lives = 0
 
@@ -65,6 +67,9 @@ class World:
                 self.change_topic(*rest)
             case "reload":
                 self.reload()
+            case "part":
+                if self.group.parts:
+                    self.group.keep_part()
             case "session" | "rebalance":
                 self.fire(ConsumerTimerKind(kind), *rest)
             case "take up":
@@ -112,6 +117,7 @@ class World:
     def reload(self) -> None:
         self.group.group = self.group.replayed() or ConsumerGroup("g")
         self.group.topics_changed = True
+        self.group.parts.clear()
         self.group.timers = {
             ConsumerTimer(ConsumerTimerKind.SESSION, name): member.epoch
             for name, member in self.group.group.members.items()
@@ -129,6 +135,8 @@ class World:
                 assert epoch <= member.epoch
                 owners[place] = name
         assert owners == dict(group.owners)
+        assert group.subscribed_names() == {name for member in group.members.values() for name in member.topics}
+        assert group.state is state_of(group)
         stored = self.group.replayed()
         if group.is_stored:
             assert stored is not None
@@ -146,12 +154,25 @@ class World:
                 self.heartbeat(name, "owned", ("t",), True)
                 self.clients[name].owned = self.clients[name].told
                 self.check()
+            self.group.keep_target()
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(ACTIONS, max_size=30))
-def test_no_two_members_own_a_partition_and_the_log_tells_the_same_group(actions: list[tuple[Any, ...]]) -> None:
-    world = World()
+def state_of(group: ConsumerGroup) -> ConsumerGroupState:
+    """The state of a group, by a look at all members."""
+    if not group.members:
+        return ConsumerGroupState.EMPTY
+    if group.epoch > group.assignment_epoch:
+        return ConsumerGroupState.ASSIGNING
+    are_there = [each.is_reconciled(group.assignment_epoch) for each in group.members.values()]
+    return ConsumerGroupState.STABLE if all(are_there) else ConsumerGroupState.RECONCILING
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(ACTIONS, max_size=30), st.sampled_from((0, MOST_AT_ONCE)))
+def test_no_two_members_own_a_partition_and_the_log_tells_the_same_group(
+    actions: list[tuple[Any, ...]], most_at_once: int
+) -> None:
+    world = World(most_at_once=most_at_once)
     for action in actions:
         world.act(action)
     world.settle()

@@ -1,11 +1,16 @@
-"""The map that images are made of: immutable, sorted, and cheap to change."""
+"""The map that images and consumer groups are made of: immutable, sorted, and cheap to change."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eosin.cluster.quorum.rules.sorted_map import SortedMap
+from eosin.runtime.sorted_map import SortedMap
 
+KEYS = st.integers(0, 400)
+STEPS = st.tuples(st.dictionaries(KEYS, st.integers()), st.sets(KEYS)) | st.tuples(
+    st.dictionaries(KEYS, st.integers(), max_size=1), st.sets(KEYS, max_size=1)
+)
+"""Keys that are put, and keys that go."""
 CHANGES = st.lists(st.tuples(st.booleans(), st.integers(0, 400)), max_size=400)
 
 
@@ -33,6 +38,35 @@ def test_edits_give_what_a_dict_gives_and_leave_every_older_map_alone(
         assert len(each) == len(entries)
         assert all(each[key] == value for key, value in entries.items())
         assert each == entries
+
+
+@given(st.dictionaries(KEYS, st.integers()), st.lists(STEPS, max_size=20))
+def test_single_changes_give_what_a_dict_gives_and_leave_every_older_map_alone(
+    first: dict[int, int], steps: list[tuple[dict[int, int], set[int]]]
+) -> None:
+    made, wanted = SortedMap(first), dict(first)
+    history = [(made, dict(wanted))]
+    for put, gone in steps:
+        if (len(put), len(gone)) == (1, 0):
+            ((key, value),) = put.items()
+            made = made.put(key, value)
+        elif (len(put), len(gone)) == (0, 1):
+            made = made.without(*gone)
+        else:
+            made = made.changed(put, gone)
+        wanted = {key: value for key, value in wanted.items() if key not in gone} | put
+        history.append((made, dict(wanted)))
+    for each, entries in history:
+        assert list(each.items()) == sorted(entries.items())
+        assert len(each) == len(entries)
+        assert [each.get(key, -1) for key in range(401)] == [entries.get(key, -1) for key in range(401)]
+        assert [key in each for key in range(401)] == [key in entries for key in range(401)]
+
+
+def test_what_has_no_entry_is_taken_away_at_no_cost() -> None:
+    made = SortedMap({1: 1})
+    assert made.without(2) is made
+    assert made.changed({}) is made
 
 
 @given(st.lists(st.integers(), unique=True, min_size=1, max_size=300))

@@ -1,7 +1,8 @@
 """A map that never changes, sorted by key, of which a changed copy costs what has changed.
 
-The image of a cluster holds tens of thousands of partitions, and a new image follows every batch of the metadata log:
-a copied `dict` would cost the whole cluster each time. This is a B+ tree whose nodes are shared between copies; an
+The image of a cluster holds tens of thousands of partitions, and a new image follows every batch of the metadata log; a
+consumer group has 10,000 members, and another group follows every decision: a copied `dict` would cost all of it each
+time. This is a B+ tree whose nodes are shared between copies; an
 `Editor` copies the nodes on the way to what it changes, each at most once.
 
 Always true: a `SortedMap` shows the same entries for ever, so that it can be read across an await and by any thread;
@@ -10,10 +11,11 @@ iteration is in the order of the keys. Keys of one map must be comparable with e
 
 from bisect import bisect_left, bisect_right
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, overload
 
 K = TypeVar("K")
 V = TypeVar("V")
+D = TypeVar("D")
 Key = Any
 """A key inside the tree, where `K` need not say that it can be compared."""
 
@@ -72,6 +74,40 @@ class SortedMap(Mapping[K, V], Generic[K, V]):
     def edit(self) -> "Editor[K, V]":
         """Begin a changed copy."""
         return Editor(self)
+
+    def put(self, key: K, value: V) -> "SortedMap[K, V]":
+        """The map with an entry that is new, or in the place of the one of its key."""
+        editor = Editor(self)
+        editor[key] = value
+        return editor.frozen()
+
+    def without(self, key: K) -> "SortedMap[K, V]":
+        """The map without an entry; the same if it has none."""
+        return self.changed({}, (key,))
+
+    def changed(self, put: Mapping[K, V], gone: Iterable[K] = ()) -> "SortedMap[K, V]":
+        """The map without the entries of some keys, and then with others; the same if that is nothing."""
+        editor = Editor(self)
+        for key in gone:
+            if key in self:
+                del editor[key]
+        for key, value in put.items():
+            editor[key] = value
+        return editor.frozen()
+
+    @overload
+    def get(self, key: K, /) -> V | None: ...
+
+    @overload
+    def get(self, key: K, /, default: V | D) -> V | D: ...
+
+    def get(self, key: K, /, default: V | D | None = None) -> V | D | None:
+        """The value of a key; `default` if there is none."""
+        value: V | D | None = _value(self._root, key, default)
+        return value
+
+    def __contains__(self, key: Any) -> bool:
+        return _value(self._root, key, _NOTHING) is not _NOTHING
 
     def __getitem__(self, key: K) -> V:
         value: V = _value(self._root, key, _NOTHING)
@@ -227,8 +263,8 @@ class _Values(ValuesView[V]):
 
 
 def _value(node: _Node, key: Key, default: Any) -> Any:
-    while isinstance(node, _Branch):
-        node = node.children[node.index_of(key)]
+    while isinstance(node, _Branch):  # as `index_of`, without its call
+        node = node.children[max(bisect_right(node.keys, key) - 1, 0)]
     index = bisect_left(node.keys, key)
     if index < len(node.keys) and node.keys[index] == key:
         return node.values[index]
@@ -258,3 +294,7 @@ T = TypeVar("T")
 def _parts(items: list[T], size: int) -> Iterator[list[T]]:
     for start in range(0, len(items), size):
         yield items[start : start + size]
+
+
+EMPTY: Final[SortedMap[Any, Any]] = SortedMap()
+"""The map without entries, of which one is enough."""

@@ -1,0 +1,149 @@
+"""`MemberTimers`: the sessions and rebalance timeouts of the members of consumer groups.
+
+10,000 members send 2,000 heartbeats a second, and each begins a session anew; after a pause of the broker all of them
+may end at once. So one deadline runs, that of the timer that was to end first, and a session that begins anew is only
+checked when its first end would have come. Always true: a timer runs out once, after its time and after the sockets
+were read since (`RunningTime`); those that run out together do so in turns with everybody else, and one that begins
+anew before its turn does not run out.
+"""
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Final, NamedTuple
+
+from eosin.coordinator.groups.consumer.rules.events import ConsumerTimer, ConsumerTimerKind
+from eosin.runtime.clock import Clock, Timer
+from eosin.runtime.turns import TURN_MS
+
+LEAST_DROPPED: Final = 64
+"""So many entries of timers that are gone are worth a look for them."""
+
+
+class TimerKey(NamedTuple):
+    """A timer of a member of a group."""
+
+    group_id: str
+    kind: ConsumerTimerKind
+    member_id: str
+
+    @property
+    def timer(self) -> ConsumerTimer:
+        """The timer as the group knows it."""
+        return ConsumerTimer(self.kind, self.member_id)
+
+
+class _Running:
+    """A timer that runs."""
+
+    __slots__ = ("due_ms", "epoch", "queued_ms")
+
+    def __init__(self, due_ms: float, epoch: int) -> None:
+        self.due_ms = due_ms
+        self.epoch = epoch
+        """The member's, when the timer was started."""
+        self.queued_ms = due_ms
+        """The time of the next check of it: not after it is due."""
+
+
+class MemberTimers:
+    """The timers of one partition's groups."""
+
+    def __init__(self, clock: Clock, fired: Callable[[TimerKey, int], None]) -> None:
+        """Members are waited for on `clock`. `fired` is called with the epoch that its timer was started with."""
+        self._clock = clock
+        self._fired = fired
+        self._running: dict[TimerKey, _Running] = {}
+        self._queue: list[tuple[float, int, TimerKey]] = []
+        """The times of checks; entries of timers that are gone or were queued again stay in it."""
+        self._order = count()
+        self._next: Timer | None = None
+        self._until_ms = 0.0
+        """The time of the next check."""
+        self._is_checking = False
+
+    def __contains__(self, key: TimerKey) -> bool:
+        return key in self._running
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def start(self, key: TimerKey, delay_ms: float, *, epoch: int) -> None:
+        """Start or restart a timer."""
+        due_ms = self._clock.running_ms() + max(0.0, delay_ms)
+        running = self._running.get(key)
+        if running is None:
+            running = self._running[key] = _Running(due_ms, epoch)
+        else:
+            running.due_ms, running.epoch = due_ms, epoch
+            if running.queued_ms <= due_ms:
+                return
+            running.queued_ms = due_ms
+        self._enqueue(due_ms, key)
+        if not self._is_checking and (self._next is None or due_ms < self._until_ms):
+            self._schedule()
+
+    def cancel(self, key: TimerKey) -> None:
+        """Stop a timer; it may not be running."""
+        self._running.pop(key, None)
+        if len(self._queue) > 2 * len(self._running) + LEAST_DROPPED:
+            self._queue = [each for each in self._queue if self._counts(each)]
+            heapify(self._queue)
+
+    def close(self) -> None:
+        """Stop all timers."""
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+        self._running.clear()
+        self._queue.clear()
+
+    def _enqueue(self, due_ms: float, key: TimerKey) -> None:
+        heappush(self._queue, (due_ms, next(self._order), key))
+
+    def _counts(self, entry: tuple[float, int, TimerKey]) -> bool:
+        running = self._running.get(entry[2])
+        return running is not None and running.queued_ms == entry[0]
+
+    def _schedule(self) -> None:
+        """Check when the first one of the queue is due."""
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+        if self._queue:
+            self._until_ms = self._queue[0][0]
+            left_ms = self._until_ms - self._clock.running_ms()
+            self._next = self._clock.start_deadline(left_ms, self._check)
+
+    def _check(self) -> None:
+        """Let those run out that are due, as many as fit into a turn."""
+        self._next = None
+        self._is_checking = True
+        is_done = False
+        try:
+            is_done = self._run_out(self._clock.elapsed_ms() + TURN_MS)
+        finally:  # whatever has happened, the others are looked at
+            self._is_checking = False
+            if is_done:
+                self._schedule()
+            else:
+                self._next = self._clock.call_soon(self._check)
+
+    def _run_out(self, end_ms: int) -> bool:
+        """The same; False if time was up before."""
+        until_ms = self._until_ms
+        while self._queue and self._queue[0][0] <= until_ms:
+            entry = heappop(self._queue)
+            key = entry[2]
+            running = self._running.get(key)
+            if running is None or running.queued_ms != entry[0]:
+                continue
+            if running.due_ms > until_ms:
+                running.queued_ms = running.due_ms
+                self._enqueue(running.due_ms, key)
+            else:
+                del self._running[key]
+                self._fired(key, running.epoch)
+            if self._clock.elapsed_ms() >= end_ms:
+                return False
+        return True

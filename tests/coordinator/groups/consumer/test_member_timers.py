@@ -1,0 +1,101 @@
+"""Timers of members: one deadline serves all, and those that run out together do so in turns."""
+
+from manual_clock import ManualClock, PausingClock, TickingClock
+from waiting import settled
+
+from eosin.coordinator.groups.consumer.member_timers import LEAST_DROPPED, MemberTimers, TimerKey
+from eosin.coordinator.groups.consumer.rules.events import ConsumerTimerKind
+
+SESSION_MS = 45_000
+
+
+def key(member: int) -> TimerKey:
+    return TimerKey("g", ConsumerTimerKind.SESSION, f"m{member:05}")
+
+
+class Fired:
+    """The timers that have run out, with the time of each."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.timers = MemberTimers(clock, self.add)
+        self.seen: list[tuple[str, int, int]] = []
+        self._begun_ms = clock.now_ms()
+
+    def add(self, fired: TimerKey, epoch: int) -> None:
+        self.seen.append((fired.member_id, epoch, self.clock.now_ms() - self._begun_ms))
+
+    def start(self, member: int, delay_ms: int = SESSION_MS, *, epoch: int = 1) -> None:
+        self.timers.start(key(member), delay_ms, epoch=epoch)
+
+
+def test_each_runs_out_at_its_time_with_the_epoch_of_its_start() -> None:
+    fired = Fired(ManualClock())
+    fired.start(0, 300, epoch=7)
+    fired.start(1, 100)
+    fired.start(2, 200)
+    fired.timers.cancel(key(2))
+    fired.clock.advance(1000)
+    assert fired.seen == [("m00001", 1, 100), ("m00000", 7, 300)]
+    assert not len(fired.timers)
+
+
+def test_one_that_begins_anew_runs_out_by_its_last_start_alone() -> None:
+    fired = Fired(ManualClock())
+    fired.start(0, 300)
+    fired.clock.advance(200)
+    fired.start(0, 300, epoch=2)
+    fired.clock.advance(299)
+    assert not fired.seen
+    fired.start(0, 50, epoch=3)  # a shorter one comes sooner
+    fired.clock.advance(1000)
+    assert fired.seen == [("m00000", 3, 549)]
+
+
+def test_all_timers_need_one_deadline() -> None:
+    fired = Fired(ManualClock())
+    for member in range(1000):
+        fired.start(member)
+    for member in range(1000):
+        fired.start(member, epoch=2)
+    assert fired.clock.pending == 1
+    fired.timers.close()
+    fired.clock.advance(SESSION_MS)
+    assert not fired.seen
+
+
+def test_timers_that_are_gone_are_not_kept_for_their_time() -> None:
+    fired = Fired(ManualClock())
+    for _ in range(1000):
+        fired.start(0, 2**31 - 1)
+        fired.timers.cancel(key(0))
+    assert len(fired.timers._queue) <= LEAST_DROPPED
+
+
+def test_those_that_run_out_together_do_so_in_turns_and_who_speaks_before_its_turn_stays() -> None:
+    clock = TickingClock()
+    fired = Fired(clock)
+    for member in range(10):
+        fired.start(member)
+    clock.advance(SESSION_MS)
+    first = len(fired.seen)
+    assert 0 < first < 10
+    fired.start(9, epoch=2)
+    while len(fired.timers) > 1:
+        clock.advance(1)
+    assert [name for name, *_ in fired.seen] == [f"m{member:05}" for member in range(9)]
+
+
+async def test_nobody_who_was_in_time_is_expelled_after_a_pause() -> None:
+    clock = PausingClock()
+    fired = Fired(clock)
+    for member in range(100):
+        fired.start(member)
+    await clock.run(SESSION_MS - 1000)
+    clock.pause(600_000)
+    clock.advance(0)
+    for member in range(50):  # their heartbeats were in the sockets
+        fired.start(member, epoch=2)
+    await clock.run(5000)
+    await settled()
+    assert [name for name, *_ in fired.seen] == [f"m{member:05}" for member in range(50, 100)]
