@@ -63,5 +63,13 @@ def assignor_of(group: ConsumerGroup, configured: tuple[str, ...]) -> str:
     return next((name for name in configured if name in ASSIGNORS), UNIFORM)
 
 
+def prevails_anew(decision: ConsumerDecision, before: ConsumerMember, updated: ConsumerMember) -> bool:
+    """True if another assignor than before the decision has most votes, by that of a member."""
+    if _vote(before) == _vote(updated):
+        return False
+    configured = decision.config.assignors
+    return assignor_of(decision.group, configured) != assignor_of(decision.before, configured)
+
+
 def _vote(member: ConsumerMember) -> str:
     return "" if member.classic is not None else member.assignor or ""
