@@ -246,6 +246,17 @@ async def test_an_assignor_that_is_not_there_is_refused(wire: Wire, group: str, 
         await member.leave()
 
 
+async def test_an_assignor_that_prevails_by_new_votes_begins_an_epoch(wire: Wire, group: str) -> None:
+    """Members without topics change nothing else."""
+    first, *others = (ConsumerMember(wire, group, name) for name in "abcd")
+    assert (await first.join(server_assignor="range")).member_epoch == 2
+    for other, assignor in zip(others, ("range", "uniform", None), strict=True):
+        assert (await other.join(server_assignor=assignor)).member_epoch == 2
+    assert (await described(wire, group)).assignor_name == "range"
+    assert (await first.heartbeat(server_assignor="uniform")).member_epoch == 3
+    assert (await described(wire, group)).assignor_name == "uniform"
+
+
 # --- epochs
 
 
@@ -288,6 +299,19 @@ async def test_a_repeated_heartbeat_is_told_what_the_lost_answer_said(wire: Wire
     for _ in range(2):
         answer = await member.heartbeat(member_epoch=before, topic_partitions=said(has))
         assert (answer.error_code, len(places(answer))) == (NONE, 2)
+
+
+async def test_a_heartbeat_that_was_overtaken_confirms_nothing(wire: Wire, other: Wire, group: str) -> None:
+    topic = await wire.topic(2)
+    member = await ConsumerMember(wire, group).joined(topic, partitions=2)
+    heir = ConsumerMember(other, group)
+    await heir.join(topic)
+    await in_peace(member, heir)
+    present = member.epoch
+    await member.heartbeat(subscribed_topic_names=())  # it is to revoke what it has
+    assert (member.epoch, member.assigned) == (present, frozenset())
+    assert await refusal(member, member_epoch=present - 1, topic_partitions=()) == FENCED
+    assert (await described(wire, group)).group_state == "Reconciling"
 
 
 async def test_a_member_that_is_unknown_is_to_join_again(wire: Wire, group: str) -> None:
@@ -380,6 +404,27 @@ async def test_a_partition_moves_when_its_member_says_that_it_has_revoked_it(
     told = await described(wire, group)
     assert (told.group_state, told.group_epoch, told.assignment_epoch) == ("Assigning", start + 2, start + 1)
     await step(second, None, start + 2, 4)
+
+
+@better_than_kafka("Apache Kafka shares partitions out to a member that does not read them, and then nobody does")
+async def test_a_member_that_is_subscribed_to_nothing_takes_no_partitions(wire: Wire, other: Wire, group: str) -> None:
+    topic = await wire.topic(4)
+    reader = await ConsumerMember(wire, group).joined(topic, partitions=4)
+    leaver = ConsumerMember(other, group)
+    await leaver.join(topic)
+    await in_peace(reader, leaver)
+    await leaver.leave()  # the next target is computed with the next heartbeat of anybody
+    idle = ConsumerMember(other, group)
+    await idle.join()
+    await in_peace(reader, idle)
+    assert (len(reader.assigned), len(idle.assigned)) == (4, 0)
+
+
+async def test_the_target_of_an_empty_group_is_that_of_its_epoch(wire: Wire, group: str) -> None:
+    member = await ConsumerMember(wire, group).joined(await wire.topic())
+    await member.leave()
+    told = await described(wire, group)
+    assert (told.group_state, told.assignment_epoch, told.members) == ("Empty", told.group_epoch, ())
 
 
 async def test_a_member_that_revokes_nothing_is_removed(wire: Wire, other: Wire, group: str) -> None:
