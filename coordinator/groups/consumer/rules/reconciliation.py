@@ -46,8 +46,8 @@ def reconciled(
 def _to(
     member: ConsumerMember, state: ConsumerMemberState, epoch: int, assigned: Assigned, pending: Assigned
 ) -> ConsumerMember:
-    """The member after a step. The epoch before its present one is good no longer: a heartbeat with it may be older than
-    what the member was told since, and must not confirm that."""
+    """The member after a step. The epoch before its present one is good no longer: a heartbeat with it may be older
+    than what the member was told since, and must not confirm that."""
     return replace(member, epoch=epoch, previous_epoch=member.epoch, state=state, assigned=assigned, pending=pending)
 
 
