@@ -24,6 +24,7 @@ from eosin.runtime.version import VERSION
 
 KAFKA_SETTINGS: Final = {
     "offsets.topic.num.partitions": "50",  # its default, unlike that of tests that want a quick start
+    "group.consumer.assignment.interval.ms": "0",  # its second would only make the run longer
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",  # 10 s would only make the run longer
 }
 _HEAP_MB: Final = 768

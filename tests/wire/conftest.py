@@ -17,13 +17,18 @@ from broker_process import BrokerProcess
 from virtual_broker import OwnBroker, VirtualBroker, own_broker
 from virtual_time import is_virtual
 from wire import Connect, Wire, settled, unique
+from wire_consumer_group import serve_consumer_groups
 
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.schemas.find_coordinator import FindCoordinatorRequest
 
 IS_VIRTUAL: Final = not asks_process()
 """Whether tests that can are virtual."""
-SETTINGS: Final = {"group.initial.rebalance.delay.ms": "0", "eosin.connection.refused.delay.ms": "0"}
+SETTINGS: Final = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+    "eosin.connection.refused.delay.ms": "0",
+}
 """Of the broker under test. Many of these tests send what is refused, from one address."""
 
 
@@ -59,6 +64,32 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
         "virtual_address" if IS_VIRTUAL and is_virtual(request.node) else "process_address"
     )
     return address
+
+
+@pytest.fixture(scope="session")
+def consumer_groups_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a broker process for tests of consumer groups alone, whose feature is raised for good; or of the other
+    broker."""
+    if given := os.environ.get(ANOTHER):
+        yield given
+        return
+    with BrokerProcess(tmp_path_factory.mktemp("wire-groups"), settings=SETTINGS) as broker:
+        yield broker.address
+
+
+@pytest.fixture
+def consumer_groups_address(request: pytest.FixtureRequest) -> str:
+    """Address of a broker whose features a test may raise."""
+    is_own = IS_VIRTUAL and is_virtual(request.node)
+    address: str = request.getfixturevalue("virtual_address" if is_own else "consumer_groups_process")
+    return address
+
+
+@pytest.fixture
+async def consumer_groups(consumer_groups_address: str) -> str:
+    """Address of a broker that serves consumer groups (KIP-848): a module's `bootstrap`, if its tests need one."""
+    await serve_consumer_groups(consumer_groups_address)
+    return consumer_groups_address
 
 
 @pytest.fixture

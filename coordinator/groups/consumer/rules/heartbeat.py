@@ -13,7 +13,7 @@ from eosin.coordinator.groups.consumer.rules.group import (
     ConsumerMemberState,
 )
 from eosin.coordinator.groups.consumer.rules.reconciliation import reconciled
-from eosin.coordinator.groups.consumer.rules.targets import compute_target
+from eosin.coordinator.groups.consumer.rules.targets import compute_target, prevails_anew
 from eosin.coordinator.groups.consumer.rules.topics import topic_ids
 from eosin.protocol.errors import ErrorCode
 
@@ -36,8 +36,12 @@ def heartbeat(decision: ConsumerDecision, request: ConsumerHeartbeat, *, topics_
             ErrorCode.GROUP_MAX_SIZE_REACHED, f"The consumer group has reached its maximum of {most} members."
         )
     member = _member(group, request)
+    replaced = None if request.instance_id is None else group.holder(request.instance_id)
+    if member is not None and replaced is not None and replaced.member_id != member.member_id:
+        # It comes back as another instance, whose successor it is. What it was before is gone.
+        decision.drop_member(member.member_id)
+        member = None
     if member is None:
-        replaced = None if request.instance_id is None else group.holder(request.instance_id)
         member = ConsumerMember(request.member_id, state=ConsumerMemberState.STABLE)
         if replaced is not None:
             member = _replace_static(decision, replaced, member)
@@ -169,8 +173,10 @@ def _updated(group: ConsumerGroup, member: ConsumerMember, request: ConsumerHear
 def _begin_epoch(
     decision: ConsumerDecision, before: ConsumerMember, updated: ConsumerMember, *, topics_changed: bool
 ) -> None:
-    """Begin another group epoch if another set of topics is subscribed to, or the topics are others than they were."""
-    changed = updated.topics != before.topics
+    """Begin another group epoch if another set of topics is subscribed to, another assignor prevails, or the topics are
+    others than they were."""
+    changed = updated.topics != before.topics or prevails_anew(decision, before, updated)
+    changed = changed or len(decision.group.members) < len(decision.before.members)
     if updated.regex != before.regex:
         # A new regular expression counts when its topics are known.
         gone = before.regex in decision.group.regexes

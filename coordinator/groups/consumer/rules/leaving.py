@@ -62,9 +62,12 @@ def _leave_for_a_while(decision: ConsumerDecision, member: ConsumerMember) -> No
 
 
 def remove(decision: ConsumerDecision, member_ids: list[str]) -> None:
-    """Remove members, and begin the next group epoch. Its target is computed at the next heartbeat."""
+    """Remove members, and begin the next group epoch. Its target is computed at the next heartbeat. That of nobody is
+    there at once, at no time, so that whoever comes next waits for nothing."""
     decision.remove_members(member_ids)
     decision.bump()
+    if not decision.group.members:
+        decision.store_target_epoch(0)
 
 
 def timer_fired(decision: ConsumerDecision, event: MemberTimerFired) -> None:

@@ -33,15 +33,22 @@ def reconciled(
     revoke = {place: epoch for place, epoch in member.assigned.items() if place not in wanted}
     keep = {place: epoch for place, epoch in member.assigned.items() if place in wanted} if revoke else member.assigned
     if revoke and (owned is None or not owned.isdisjoint(revoke)):
-        return replace(member, state=ConsumerMemberState.UNREVOKED_PARTITIONS, assigned=keep, pending=revoke)
+        return _to(member, ConsumerMemberState.UNREVOKED_PARTITIONS, member.epoch, keep, revoke)
     missing = [place for place in wanted if place not in keep]
     free = [place for place in missing if owners.get(place, member.member_id) == member.member_id]
     state = ConsumerMemberState.STABLE if len(free) == len(missing) else ConsumerMemberState.UNRELEASED_PARTITIONS
     assigned: Assigned = {**keep, **dict.fromkeys(sorted(free), target_epoch)} if free else keep
     if (member.epoch, member.state) == (target_epoch, state) and assigned is member.assigned:
         return member
-    previous = member.previous_epoch if member.epoch == target_epoch else member.epoch
-    return replace(member, epoch=target_epoch, previous_epoch=previous, state=state, assigned=assigned, pending=NOTHING)
+    return _to(member, state, target_epoch, assigned, NOTHING)
+
+
+def _to(
+    member: ConsumerMember, state: ConsumerMemberState, epoch: int, assigned: Assigned, pending: Assigned
+) -> ConsumerMember:
+    """The member after a step. The epoch before its present one is good no longer: a heartbeat with it may be older
+    than what the member was told since, and must not confirm that."""
+    return replace(member, epoch=epoch, previous_epoch=member.epoch, state=state, assigned=assigned, pending=pending)
 
 
 def _without_dropped(member: ConsumerMember, subscribed: frozenset[Uuid]) -> ConsumerMember:
@@ -49,12 +56,9 @@ def _without_dropped(member: ConsumerMember, subscribed: frozenset[Uuid]) -> Con
     if _all_in(member.assigned, subscribed):
         return member
     dropped = {place: epoch for place, epoch in member.assigned.items() if place[0] not in subscribed}
-    return replace(
-        member,
-        state=ConsumerMemberState.UNREVOKED_PARTITIONS,
-        assigned={place: epoch for place, epoch in member.assigned.items() if place[0] in subscribed},
-        pending={**member.pending, **dropped},
-    )
+    kept = {place: epoch for place, epoch in member.assigned.items() if place[0] in subscribed}
+    pending = {**member.pending, **dropped}
+    return _to(member, ConsumerMemberState.UNREVOKED_PARTITIONS, member.epoch, kept, pending)
 
 
 def _all_in(partitions: "Partitions | Assigned", subscribed: frozenset[Uuid]) -> bool:

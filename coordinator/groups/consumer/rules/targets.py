@@ -20,7 +20,7 @@ from eosin.coordinator.groups.consumer.assignors.assignment import (
 )
 from eosin.coordinator.groups.consumer.rules.decision import ConsumerDecision
 from eosin.coordinator.groups.consumer.rules.events import TargetsComputed
-from eosin.coordinator.groups.consumer.rules.group import NO_PARTITIONS, ConsumerGroup, ConsumerMember
+from eosin.coordinator.groups.consumer.rules.group import NO_PARTITIONS, ConsumerGroup, ConsumerMember, vote_of
 from eosin.coordinator.groups.consumer.rules.topics import Topics, topic_ids
 from eosin.coordinator.groups.rules.config import RANGE, UNIFORM
 from eosin.coordinator.steps import finished
@@ -131,3 +131,11 @@ def assignor_of(group: ConsumerGroup, configured: tuple[str, ...]) -> str:
     if votes:
         return min(votes, key=lambda name: (-votes[name], name))
     return next((name for name in configured if name in ASSIGNORS), UNIFORM)
+
+
+def prevails_anew(decision: ConsumerDecision, before: ConsumerMember, updated: ConsumerMember) -> bool:
+    """True if another assignor than before the decision has most votes, by that of a member."""
+    if vote_of(before) == vote_of(updated):
+        return False
+    configured = decision.config.assignors
+    return assignor_of(decision.group, configured) != assignor_of(decision.before, configured)

@@ -90,12 +90,25 @@ def test_a_topic_that_is_deleted_and_comes_back_is_another_one() -> None:
 def test_no_other_change_of_a_member_than_that_of_its_topics_begins_an_epoch() -> None:
     group = RuledGroup(orders=1, audit=1)
     group.join("m", "orders")
-    group.heartbeat("m", 2, rack_id="r", rebalance_timeout_ms=7, assignor="range", client_host="/h")
+    group.heartbeat("m", 2, rack_id="r", rebalance_timeout_ms=7, assignor="uniform", client_host="/h")
     assert (group.kinds, group.group.epoch) == (["5"], 2)
     group.heartbeat("m", 2, topics=("orders", "orders"))
     assert group.kinds == ["5"]  # the client's address again
     group.heartbeat("m", 2, topics=("audit", "orders"))
     assert group.group.epoch == 3
+
+
+def test_votes_begin_an_epoch_when_another_assignor_prevails_by_them() -> None:
+    group = RuledGroup(orders=1)
+
+    def epoch_after(member_id: str, epoch: int, assignor: str | None) -> int:
+        group.heartbeat(member_id, epoch, rebalance_timeout_ms=1, topics=(), owned=(), assignor=assignor)
+        return group.group.epoch
+
+    assert epoch_after("a", 0, "uniform") == 1  # the first of the settings prevails without votes
+    assert epoch_after("b", 0, "range") == 2
+    assert (epoch_after("c", 0, "range"), epoch_after("d", 0, None)) == (2, 2)
+    assert epoch_after("b", 2, "uniform") == 3
 
 
 def test_partitions_of_a_topic_that_the_member_leaves_are_revoked_at_once() -> None:
@@ -179,6 +192,36 @@ def test_a_group_that_has_used_up_its_epochs_says_so() -> None:
 # Static members
 
 
+def test_a_heartbeat_that_was_overtaken_does_not_confirm_what_the_member_was_told_since() -> None:
+    group = RuledGroup(orders=2)
+    group.join("m")
+    group.join("n")
+    group.heartbeat("m", 2)
+    kept = group.heartbeat("m", 2, owned=group.member("m").assigned)
+    assert (kept.epoch, group.member("m").previous_epoch) == (3, 2)
+    group.heartbeat("m", 3, topics=())  # it is to revoke all that it has, so it knows its epoch
+    pending = group.member("m").pending
+    assert len(pending) == 1
+    assert group.heartbeat("m", 2, owned=()).error is ErrorCode.FENCED_MEMBER_EPOCH
+    assert group.member("m").pending == pending
+
+
+def test_a_member_that_joins_again_as_another_instance_is_the_successor_of_that_one_alone() -> None:
+    group = RuledGroup(orders=4)
+    group.join("m", instance_id="a")
+    group.join("n", instance_id="b")
+    group.heartbeat("m", 2)
+    group.heartbeat("m", 2, owned=group.member("m").assigned)
+    group.heartbeat("m", -2)
+    group.join("n", instance_id="a")
+    assert list(group.group.members) == ["n"]
+    assert group.group.instances == {"a": "n"}
+    replayed = group.replayed()
+    assert replayed is not None
+    assert (replayed.members, replayed.instances) == (group.group.members, group.group.instances)
+    assert (numbers(group.member("n").assigned), group.group.state.value) == ([0, 1, 2, 3], "Stable")
+
+
 def test_an_instance_that_is_held_is_not_released() -> None:
     group = RuledGroup(orders=1)
     group.join("m1", instance_id="i")
@@ -214,6 +257,15 @@ def test_a_static_member_comes_back_to_what_it_had_without_another_epoch() -> No
 
 
 # Timers
+
+
+def test_the_first_member_of_an_empty_group_does_not_wait_for_the_target_of_the_last_one() -> None:
+    group = RuledGroup(ConsumerGroupConfig(assignment_interval_ms=10_000), orders=2)
+    group.join("m")
+    group.heartbeat("m", -1)
+    assert (group.kinds, group.group.epoch, group.group.assignment_epoch) == (["8+", "7+", "5+", "3", "6"], 3, 3)
+    joined = group.join("n")
+    assert (joined.epoch, numbers(joined.assignment)) == (4, [0, 1])
 
 
 def test_a_member_whose_session_ends_leaves() -> None:
