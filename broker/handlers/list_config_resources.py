@@ -1,7 +1,7 @@
 """ListConfigResources (key 74), versions 0-1: what has settings of its own (KIP-1142).
 
 v0, then called ListClientMetricsResources, lists subscriptions to client metrics; there are none. v1 names the types
-it asks for, every one when it names none. Groups and client metrics have no settings here, so they list nothing.
+it asks for, every one when it names none. Of groups, those with settings of their own. Client metrics have none.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -31,7 +31,7 @@ _NAMES: Final[Mapping[int, Callable[[Cluster, str], Iterable[str]]]] = {
         str(each.node_id) for each in cluster.brokers(listener)
     ),
     ConfigResourceType.CLIENT_METRICS: lambda cluster, listener: (),
-    ConfigResourceType.GROUP: lambda cluster, listener: (),
+    ConfigResourceType.GROUP: lambda cluster, listener: cluster.configured_groups,
 }
 
 

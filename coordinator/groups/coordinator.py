@@ -27,7 +27,7 @@ from eosin.coordinator.groups.log.writer import PendingWrite
 from eosin.coordinator.groups.offset_requests import OffsetRequests
 from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules import checks
-from eosin.coordinator.groups.rules.config import GroupConfig
+from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig
 from eosin.coordinator.groups.rules.effects import JoinResult, LeaveResult, SyncResult
 from eosin.coordinator.groups.rules.events import Join, Leave, LeavingMember, Rebalance, Sync
 from eosin.coordinator.groups.rules.group import Group, GroupState, Protocols, protocol_bytes
@@ -75,11 +75,13 @@ class GroupCoordinator:
         session_clock: Clock | None = None,
         wire_clock: Clock | None = None,
         topics: ClusterTopics = NO_TOPICS,
+        consumer_config_of: ConsumerConfigOf | None = None,
     ) -> None:
         """`observer` is told of every decision (console.md 2.2). `confirms_responses`: others may coordinate the same
         groups, so nobody is told stable offsets before the log has shown that they are the latest (cluster.md
         6.10). Members are waited for on `session_clock`, and requests wait on `wire_clock`; by default both are
-        `clock`. Consumer groups subscribe to `topics`."""
+        `clock`. Consumer groups subscribe to `topics`; the settings of each are those that
+        `consumer_config_of` tells, by default those of `config`."""
         self._clock = clock
         self._wire_clock = wire_clock or clock
         self._chance = chance
@@ -92,6 +94,7 @@ class GroupCoordinator:
             observer=observer,
             confirms=confirms_responses,
             topics=topics,
+            consumer_config_of=consumer_config_of,
         )
         self._expiry: Timer | None = None
         self._loads: dict[asyncio.Task[None], None] = {}

@@ -26,7 +26,7 @@ from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite, Settled
 from eosin.coordinator.groups.offset_commits import Commits, Key
 from eosin.coordinator.groups.offset_deletions import OffsetDeletions
 from eosin.coordinator.groups.ports import GroupObserver
-from eosin.coordinator.groups.rules.config import GroupConfig
+from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig
 from eosin.coordinator.groups.rules.events import DeleteFailed, Deleting, GroupLoaded, Unloaded
 from eosin.coordinator.groups.rules.expiry import expired_offsets, may_vanish
 from eosin.coordinator.groups.rules.group import Group, GroupState
@@ -76,9 +76,10 @@ class Shard:
         observer: GroupObserver | None = None,
         session_clock: Clock | None = None,
         topics: ClusterTopics = NO_TOPICS,
+        consumer_config_of: ConsumerConfigOf | None = None,
     ) -> None:
         """`observer` is told of every decision. Members are waited for on `session_clock`, by default `clock`. Consumer
-        groups subscribe to `topics`."""
+        groups subscribe to `topics`, and have the settings of `consumer_config_of`."""
         self.partition = partition
         self.state = ShardState.LOADING
         self.log = log
@@ -98,6 +99,7 @@ class Shard:
             config=config,
             topics=topics,
             restore=self._restore,
+            config_of=consumer_config_of,
         )
         self.deletions = OffsetDeletions(
             self.commits,
@@ -345,9 +347,11 @@ class Shards:
         confirms: bool = False,
         session_clock: Clock | None = None,
         topics: ClusterTopics = NO_TOPICS,
+        consumer_config_of: ConsumerConfigOf | None = None,
     ) -> None:
         self._logs = logs
         self._topics = topics
+        self._consumer_config_of = consumer_config_of
         self._clock = clock
         self._session_clock = session_clock
         self._config = config
@@ -438,6 +442,7 @@ class Shards:
             observer=self._observer,
             session_clock=self._session_clock,
             topics=self._topics,
+            consumer_config_of=self._consumer_config_of,
         )
         return shard
 

@@ -31,7 +31,7 @@ from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, Consume
 from eosin.coordinator.groups.consumer.rules.topics import Topics
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite
-from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConfig
+from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig
 from eosin.coordinator.groups.rules.effects import LeaveResult
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.write_errors import of_consumer_group
@@ -82,8 +82,10 @@ class ConsumerGroups:
         config: GroupConfig,
         topics: ClusterTopics,
         restore: Callable[[Group], None],
+        config_of: ConsumerConfigOf | None = None,
     ) -> None:
-        """Members are waited for on `session_clock`. `restore` takes a classic group back whose place was not taken."""
+        """Members are waited for on `session_clock`. `restore` takes a classic group back whose place was not taken.
+        `config_of` tells the settings of a group; by default they are those of `config`."""
         self._writer = writer
         self._clock = clock
         self._session_clock = session_clock
@@ -95,7 +97,7 @@ class ConsumerGroups:
         self._search = RegexSearch(topics=topics, clock=clock, found=self._regexes_found)
         self.broken: frozenset[str] = frozenset()
         """Groups with records that cannot be read: they are not served."""
-        self.config_of: Callable[[str], ConsumerGroupConfig] = lambda _: config.consumer
+        self.config_of: ConsumerConfigOf = config_of or (lambda _: config.consumer)
 
     @property
     def topics(self) -> Topics:
