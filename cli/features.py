@@ -132,12 +132,11 @@ async def _change(client: Client, options: Namespace) -> Sequence[Row]:
     admin = FeatureAdmin(client)
     there = {each.name: each for each in await admin.describe()}
     wanted = {name: _wanted(name, level, there, options.action) for name, level in options.levels}
-    changes = {name: level for name, level in wanted.items() if level != there[name].level}
     try:
-        if changes and options.action == "upgrade":
-            await admin.upgrade(changes, validate_only=options.dry_run)
-        elif changes:
-            await admin.downgrade(changes, is_unsafe=options.unsafe, validate_only=options.dry_run)
+        if options.action == "upgrade":
+            await admin.upgrade(wanted, validate_only=options.dry_run)
+        else:
+            await admin.downgrade(wanted, is_unsafe=options.unsafe, validate_only=options.dry_run)
     except BrokerError as error:
         raise _refusal(error, there) from None
     return [{"feature": name, "before": there[name].level, "after": level} for name, level in wanted.items()]

@@ -1,6 +1,7 @@
 """`eosin features`: the levels that a cluster has agreed on, shown and changed."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 
 import pytest
@@ -53,7 +54,7 @@ def test_a_level_above_what_a_new_broker_supports_can_be_kept_and_lowered_only()
     there: Mapping[str, Feature] = {METADATA: feature(33, (25, 33), (25, 31), name=METADATA)}
     assert _wanted(METADATA, -1, there, "upgrade") == 33
     assert _wanted(METADATA, 31, there, "downgrade") == 31
-    with pytest.raises(NotThere, match="is at 33: eosin features downgrade metadata.version=31 lowers it"):
+    with pytest.raises(NotThere, match=r"is at 33: eosin features downgrade metadata\.version=31 lowers it"):
         _wanted(METADATA, 31, there, "upgrade")
 
 
@@ -110,5 +111,7 @@ def test_a_feature_is_described_raised_and_lowered(own: Shell) -> None:
     for how in ((), ("--dry-run",)):
         code, said = own.refused("features", "downgrade", f"{GROUPS}=0", *how)
         assert code == 1
-        assert "group.version stays at 1: consumer groups have members, as a, b, c:" in said
+        told = re.search(r"group\.version stays at 1: consumer groups have members, as (\w), (\w), (\w):", said)
+        assert told is not None, said
+        assert {*told.groups()} < {"a", "b", "c", "d"}
     assert own.refused("features", "downgrade", GROUPS)[0] == 2
