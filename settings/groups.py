@@ -87,9 +87,14 @@ KEPT: Final = frozenset(GROUP_CONFIGS) - frozenset(_FIELDS)
 
 def range_of(name: str, config: BrokerConfig) -> tuple[int, int]:
     """The lowest and the highest value that the broker's settings allow for a setting of consumer groups."""
-    kind, _, rest = name.partition(".")
-    lowest, highest = config.value(f"group.{kind}.min.{rest}"), config.value(f"group.{kind}.max.{rest}")
-    return lowest, highest
+    match name:
+        case "consumer.session.timeout.ms":
+            return config.group_consumer_min_session_timeout_ms, config.group_consumer_max_session_timeout_ms
+        case "consumer.heartbeat.interval.ms":
+            return config.group_consumer_min_heartbeat_interval_ms, config.group_consumer_max_heartbeat_interval_ms
+        case _:
+            assert name == ASSIGNMENT_INTERVAL, name
+            return config.group_consumer_min_assignment_interval_ms, config.group_consumer_max_assignment_interval_ms
 
 
 def check_group_config(name: str, text: str, config: BrokerConfig) -> None:

@@ -34,6 +34,7 @@ from eosin.coordinator.groups.rules.group import Group, GroupState, Protocols, p
 from eosin.coordinator.groups.rules.offset_store import CommittedOffset
 from eosin.coordinator.groups.rules.write_errors import of_group_record, of_offsets
 from eosin.coordinator.groups.shard import NO_TOPICS, Shard, Shards
+from eosin.coordinator.groups.stats import GroupStats
 from eosin.coordinator.ports import CoordinatorLogs
 from eosin.coordinator.transactions.ports import TransactionVerifier
 from eosin.protocol.errors import ErrorCode
@@ -102,6 +103,11 @@ class GroupCoordinator:
         self.offsets = OffsetRequests(
             shards=self._shards, verifier=verifier, clock=wire_clock or clock, config=config, observer=observer
         )
+
+    @property
+    def stats(self) -> GroupStats:
+        """Counts of what the groups of this broker have done."""
+        return self._shards.stats
 
     # Life
 
@@ -457,6 +463,11 @@ class GroupCoordinator:
                 group = shard.consumer.durable(group_id)
                 is_wanted = group is not None and (not states or group.state.value.lower() in states)
                 yield GroupListing(group_id, CONSUMER, group.state.value, CONSUMER) if group and is_wanted else None
+
+    def live_consumer_groups(self) -> list[ConsumerGroup]:
+        """Every consumer group (KIP-848) as it is durable, as a list that may be kept over a wait."""
+        found = (shard.consumer.durable(group_id) for shard in self._shards for group_id in shard.consumer.ids())
+        return [group for group in found if group is not None]
 
     def live_groups(self) -> list[Group]:
         """Every classic group that is not dead, as a list that may be kept over a wait; what is in it goes on to

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from eosin.coordinator.groups.consumer.rules.events import ConsumerEvent
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.rules.events import Event
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.ports import Requester
@@ -16,6 +18,11 @@ class GroupObserver(Protocol):
 
     def decided(self, before: Group, after: Group, event: Event, now_ms: int) -> None:
         """`event` has turned `before` into `after`."""
+
+    def consumer_decided(
+        self, before: ConsumerGroup, after: ConsumerGroup, event: ConsumerEvent | None, now_ms: int
+    ) -> None:
+        """`event` has turned `before` into `after`, a group of KIP-848; None: it was read from its log."""
 
     def offsets_completed(self, held: Mapping[str, int], marker: Marker, now_ms: int) -> None:
         """A transaction's marker is durable: its offsets are visible or forgotten. `held`: of how many partitions, by

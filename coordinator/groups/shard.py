@@ -30,6 +30,7 @@ from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig
 from eosin.coordinator.groups.rules.events import DeleteFailed, Deleting, GroupLoaded, Unloaded
 from eosin.coordinator.groups.rules.expiry import expired_offsets, may_vanish
 from eosin.coordinator.groups.rules.group import Group, GroupState
+from eosin.coordinator.groups.stats import GroupStats
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs
 from eosin.coordinator.replay import until_committed
@@ -77,6 +78,7 @@ class Shard:
         session_clock: Clock | None = None,
         topics: ClusterTopics = NO_TOPICS,
         consumer_config_of: ConsumerConfigOf | None = None,
+        stats: GroupStats | None = None,
     ) -> None:
         """`observer` is told of every decision. Members are waited for on `session_clock`, by default `clock`. Consumer
         groups subscribe to `topics`, and have the settings of `consumer_config_of`."""
@@ -101,6 +103,8 @@ class Shard:
             restore=self._restore,
             config_of=consumer_config_of,
         )
+        self.stats = self.runner.stats = self.commits.stats = self.consumer.stats = stats or GroupStats()
+        self.consumer.observer = observer
         self.deletions = OffsetDeletions(
             self.commits,
             clock=clock,
@@ -286,6 +290,7 @@ class Shard:
             if group.state is GroupState.DEAD or self.commits.is_being_written(group.group_id):
                 continue  # looked at again in the next pass
             expired = expired_offsets(group, self.commits.offsets, now_ms=now_ms, retention_ms=retention_ms)
+            self.stats.expirations += len(expired)
             nothing_left = len(expired) == len(self.commits.partitions(group.group_id))
             if nothing_left and may_vanish(group):
                 self._delete_with_offsets(group.group_id, expired, partial(_report, "expire a group"))
@@ -299,6 +304,7 @@ class Shard:
             if group is None or self.consumer.is_going(group_id) or self.commits.is_being_written(group_id):
                 continue
             expired = expired_of_consumer_group(group, self.commits.offsets, now_ms=now_ms, retention_ms=retention_ms)
+            self.stats.expirations += len(expired)
             nothing_left = len(expired) == len(self.commits.partitions(group_id))
             if nothing_left and group.state is ConsumerGroupState.EMPTY:
                 self._end_consumer_group(group_id, expired, partial(_report, "expire a group"))
@@ -352,6 +358,7 @@ class Shards:
         self._logs = logs
         self._topics = topics
         self._consumer_config_of = consumer_config_of
+        self.stats = GroupStats()
         self._clock = clock
         self._session_clock = session_clock
         self._config = config
@@ -443,6 +450,7 @@ class Shards:
             session_clock=self._session_clock,
             topics=self._topics,
             consumer_config_of=self._consumer_config_of,
+            stats=self.stats,
         )
         return shard
 

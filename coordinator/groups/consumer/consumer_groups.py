@@ -27,14 +27,16 @@ from eosin.coordinator.groups.consumer.rules.events import (
     StartMemberTimer,
     TimerEffect,
 )
-from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMemberState
+from eosin.coordinator.groups.consumer.rules.group import JOIN_EPOCH, ConsumerGroup, ConsumerMemberState
 from eosin.coordinator.groups.consumer.rules.topics import Topics
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite
+from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig
 from eosin.coordinator.groups.rules.effects import LeaveResult
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.write_errors import of_consumer_group
+from eosin.coordinator.groups.stats import GroupStats
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord
 from eosin.runtime.clock import Clock, Timer
@@ -95,6 +97,8 @@ class ConsumerGroups:
         self._held: dict[str, _HeldGroup] = {}
         self._timers: dict[tuple[str, ConsumerTimer], Timer] = {}
         self._search = RegexSearch(topics=topics, clock=clock, found=self._regexes_found)
+        self.observer: GroupObserver | None = None
+        self.stats = GroupStats()
         self.broken: frozenset[str] = frozenset()
         """Groups with records that cannot be read: they are not served."""
         self.config_of: ConsumerConfigOf = config_of or (lambda _: config.consumer)
@@ -136,6 +140,8 @@ class ConsumerGroups:
         rebalance timeout (consumer-groups.md 12.5)."""
         for group in groups:
             self._held[group.group_id] = _HeldGroup(group, group)
+            if self.observer is not None:
+                self.observer.consumer_decided(group, group, None, self._clock.now_ms())
             config = self.config_of(group.group_id)
             for member in group.members.values():
                 session = ConsumerTimer(ConsumerTimerKind.SESSION, member.member_id)
@@ -184,10 +190,20 @@ class ConsumerGroups:
             held = self._write(group_id, held, decided, replaced, written)
         if held is None:
             return Happened(decided.answer, written, is_refused=True)
+        if decided.records:
+            self._count(before, decided.group, event)
         if is_heartbeat:
             held.seen_version = version
         self._apply(group_id, decided.timers)
         return Happened(decided.answer, written)
+
+    def _count(self, before: ConsumerGroup, after: ConsumerGroup, event: ConsumerEvent) -> None:
+        """Count a rebalance as Kafka does, and report what has happened."""
+        stays = isinstance(event, ConsumerHeartbeat) and event.member_epoch >= JOIN_EPOCH
+        if after.epoch > before.epoch and (stays or isinstance(event, RegexesResolved)):
+            self.stats.consumer_rebalances += 1
+        if self.observer is not None:
+            self.observer.consumer_decided(before, after, event, self._clock.now_ms())
 
     def _write(
         self, group_id: str, held: _HeldGroup | None, decided: Decided, replaced: Group | None, written: PendingWrite
