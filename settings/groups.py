@@ -8,7 +8,7 @@ default ranges, and have no effect.
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from eosin.coordinator.groups.rules.config import ConsumerGroupConfig
 from eosin.settings.broker import BrokerConfig
@@ -124,7 +124,7 @@ def consumer_config(
 ) -> tuple[ConsumerGroupConfig, list[str]]:
     """The settings of a group with these of its `own`, which were accepted once, over those of all groups; with one
     sentence about each that counts otherwise now."""
-    values: dict[str, int] = {}
+    values: dict[str, Any] = {}
     complaints = []
     for name, field in _FIELDS.items():
         if name not in own:

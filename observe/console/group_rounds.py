@@ -1,14 +1,16 @@
 """`GroupRounds`: consumer groups and their true lag, as rows (console.md 5.4)."""
 
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from eosin.broker.services import Services
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.rules.group import Group
 from eosin.observe.console.rows import NAMED_MEMBERS, GroupRow, member_name
 from eosin.observe.console.tables import Table
 from eosin.observe.survey.group_positions import GroupPositions, behind
 from eosin.observe.survey.slices import GROUP, Slices
+from eosin.protocol.errors import ErrorCode
 
 MOST_GROUPS: Final = 2000
 GROWTH_MS: Final = 60_000
@@ -42,7 +44,8 @@ class GroupRounds:
         """Look at some groups."""
         groups = self._services.groups
         if not self._waiting:
-            listed = [each.group_id for each in groups.live_groups()[:MOST_GROUPS]]
+            every = chain(groups.live_groups(), groups.live_consumer_groups())
+            listed = [each.group_id for each in islice(every, MOST_GROUPS)]
             self._waiting = listed[::-1]
             there = set(listed)
             for name in [each for each in self._rows if each not in there]:
@@ -61,8 +64,10 @@ class GroupRounds:
 
     async def _row(self, name: str) -> GroupRow | None:
         groups = self._services.groups
-        group = groups.describe(name)
-        if not isinstance(group, Group):
+        group: Group | ConsumerGroup | ErrorCode = groups.describe(name)
+        if isinstance(group, ErrorCode):
+            group = groups.describe_consumer(name)
+        if isinstance(group, ErrorCode):
             return None
         parts = await self._positions.of(name)
         sums, last_commit_ms = behind(parts), groups.last_commit_ms(name)
