@@ -38,7 +38,7 @@ def _consumer(name: str, default: int, doc: str) -> Setting:
 def _kept(
     name: str,
     kind: SettingKind,
-    default: int | str | bool,
+    default: int | str | bool | tuple[str, ...],
     *,
     at_least: int | None = None,
     at_most: int | None = None,
@@ -73,14 +73,18 @@ _ALL: Final = (
         choices=("read_uncommitted", "read_committed"),
     ),
     _kept("share.renew.acknowledge.enable", SettingKind.BOOLEAN, True),
+    _kept("errors.deadletterqueue.topic.name", SettingKind.STRING, ""),
+    _kept("errors.deadletterqueue.copy.record.enable", SettingKind.BOOLEAN, False),
     _kept("streams.session.timeout.ms", _INT, 45_000, at_least=45_000, at_most=60_000),
     _kept("streams.heartbeat.interval.ms", _INT, 5000, at_least=5000, at_most=15_000),
     _kept("streams.assignment.interval.ms", _INT, 1000, at_least=0, at_most=15_000),
     _kept("streams.num.standby.replicas", _INT, 0, at_least=0, at_most=2),
     _kept("streams.initial.rebalance.delay.ms", _INT, 3000, at_least=0),
+    _kept("streams.assignor.name", SettingKind.STRING, "sticky"),
+    _kept("streams.rack.aware.assignment.tags", SettingKind.LIST, ()),
 )
 GROUP_CONFIGS: Final[Mapping[str, Setting]] = MappingProxyType({each.name: each for each in _ALL})
-"""Every setting of a group, by name."""
+"""Every setting of a group that Kafka 4.4 describes, by name."""
 KEPT: Final = frozenset(GROUP_CONFIGS) - frozenset(_FIELDS)
 """Those without effect."""
 

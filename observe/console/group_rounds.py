@@ -1,11 +1,12 @@
 """`GroupRounds`: consumer groups and their true lag, as rows (console.md 5.4)."""
 
-from itertools import chain, islice
+from collections.abc import Iterable
+from itertools import islice
 from typing import Final, NamedTuple
 
 from eosin.broker.services import Services
-from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
-from eosin.coordinator.groups.rules.group import Group
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMember
+from eosin.coordinator.groups.rules.group import Group, Member
 from eosin.observe.console.rows import NAMED_MEMBERS, GroupRow, member_name
 from eosin.observe.console.tables import Table
 from eosin.observe.survey.group_positions import GroupPositions, behind
@@ -44,8 +45,9 @@ class GroupRounds:
         """Look at some groups."""
         groups = self._services.groups
         if not self._waiting:
-            every = chain(groups.live_groups(), groups.live_consumer_groups())
-            listed = [each.group_id for each in islice(every, MOST_GROUPS)]
+            listed = [each.group_id for each in groups.live_groups()[:MOST_GROUPS]]
+            left = MOST_GROUPS - len(listed)
+            listed += [each.group_id for each in groups.live_consumer_groups()[:left]]
             self._waiting = listed[::-1]
             there = set(listed)
             for name in [each for each in self._rows if each not in there]:
@@ -69,6 +71,7 @@ class GroupRounds:
             group = groups.describe_consumer(name)
         if isinstance(group, ErrorCode):
             return None
+        members: Iterable[Member | ConsumerMember] = group.members.values()
         parts = await self._positions.of(name)
         sums, last_commit_ms = behind(parts), groups.last_commit_ms(name)
         grows = self._grows(name, sums.to_end, last_commit_ms)
@@ -81,8 +84,7 @@ class GroupRounds:
             last_commit_ms=last_commit_ms,
             grows=grows,
             named=tuple(
-                member_name(each.member_id, each.client_id, each.client_host)
-                for each in islice(group.members.values(), NAMED_MEMBERS)
+                member_name(each.member_id, each.client_id, each.client_host) for each in islice(members, NAMED_MEMBERS)
             ),
         )
 
