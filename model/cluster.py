@@ -7,7 +7,7 @@ Always true: `topics` and everything derived from it show durable facts only. A 
 after its record is as durable as configured, and `ClusterListener`s are told of it in that same step.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
@@ -227,7 +227,7 @@ class Cluster(Protocol):
         brokers (which a broker's own override)."""
 
     @property
-    def configured_groups(self) -> Iterable[str]:
+    def configured_groups(self) -> Collection[str]:
         """The groups with settings of their own; they need not exist."""
 
     def group_configs(self, group_id: str) -> Mapping[str, str]:

@@ -38,8 +38,13 @@ _NAMES: Final[Mapping[int, Callable[[Cluster, str], Iterable[str]]]] = {
 async def handle(
     request: ListConfigResourcesRequest, context: RequestContext, services: Services
 ) -> Message | EncodedBody:
-    count = len(services.cluster.topics)
+    count = most_resources(services.cluster)
     return await written(ApiKey.LIST_CONFIG_RESOURCES, await listed(request, context, services), count, context)
+
+
+def most_resources(cluster: Cluster) -> int:
+    """About how many resources a response may have."""
+    return len(cluster.topics) + len(cluster.configured_groups)
 
 
 async def listed(
@@ -54,7 +59,7 @@ async def listed(
     resources = (
         ConfigResource(name, each) for each in types for name in tuple(_NAMES[each](services.cluster, context.listener))
     )
-    made = await made_for_each(resources, len(services.cluster.topics), context, services)
+    made = await made_for_each(resources, most_resources(services.cluster), context, services)
     return ListConfigResourcesResponse(config_resources=tuple(made))
 
 

@@ -74,7 +74,7 @@ class ImageResponses:
         self, request: ListConfigResourcesRequest, context: RequestContext, services: Services
     ) -> Message | EncodedBody:
         """The list of a broker alone, and the subscriptions that were given settings (KIP-1142)."""
-        count = len(services.cluster.topics)
+        count = list_config_resources.most_resources(services.cluster)
         return await written(
             ApiKey.LIST_CONFIG_RESOURCES, await self._resources(request, context, services), count, context
         )

@@ -6,7 +6,7 @@ Every change is checked against the image and written without an await in betwee
 import asyncio
 import errno
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from eosin.cluster.metadata import internal_topics, topics
@@ -250,7 +250,7 @@ class EmbeddedCluster:
         return self._image.broker_configs(ALL_BROKERS if node_id is None else node_id)
 
     @property
-    def configured_groups(self) -> Iterable[str]:
+    def configured_groups(self) -> Collection[str]:
         return self._image.configured_groups
 
     def group_configs(self, group_id: str) -> Mapping[str, str]:
@@ -449,7 +449,7 @@ class EmbeddedCluster:
             return Outcome(ErrorCode.NONE)
 
         def altered() -> None:
-            for name in KEPT.intersection(change.name for change in changes) & configs.keys():
+            for name in sorted(KEPT.intersection(change.name for change in changes) & configs.keys()):
                 _LOG.warning("group %.256r: %s is kept, and has no effect", group_id, name)
 
         return await self._writer.change_all(turn, records, altered)

@@ -4,7 +4,7 @@ It is changed by applying one record at a time, the same way at start and later,
 broker saw.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from eosin.cluster.metadata.topics import collision_key
@@ -83,7 +83,7 @@ class MetadataImage:
         return self._broker_configs.get(node_id, _NOTHING)
 
     @property
-    def configured_groups(self) -> Iterable[str]:
+    def configured_groups(self) -> Collection[str]:
         """The groups with settings of their own."""
         return self._group_configs.keys()
 

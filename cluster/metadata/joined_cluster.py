@@ -9,7 +9,7 @@ partitions: there each partition has its own one step, soon after. Nothing here 
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -324,9 +324,9 @@ class JoinedCluster(ControllerRequests):
         return configs
 
     @property
-    def configured_groups(self) -> Iterable[str]:
+    def configured_groups(self) -> Collection[str]:
         """See `Cluster.configured_groups`."""
-        return (name for kind, name in self.image.configs if kind == ConfigResourceType.GROUP)
+        return tuple(name for kind, name in self.image.configs if kind == ConfigResourceType.GROUP)
 
     def group_configs(self, group_id: str) -> Mapping[str, str]:
         """See `Cluster.group_configs`."""

@@ -20,6 +20,7 @@ from eosin.protocol.schemas import incremental_alter_configs as incremental
 from eosin.protocol.schemas.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from eosin.protocol.schemas.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from eosin.protocol.schemas.list_config_resources import ListConfigResourcesRequest
+from eosin.protocol.schemas.records.cluster_metadata import ConfigKey, ConfigValue
 from eosin.protocol.schemas.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 GROUP = 32
@@ -142,6 +143,21 @@ async def test_heartbeats_come_within_the_session_whichever_of_the_two_is_change
         assert "must be greater than consumer.heartbeat.interval.ms" in response.error_message
     assert (await change(broker, (SESSION, SET, "60000"), (HEARTBEAT, SET, "45000"))).error_code == ErrorCode.NONE
     assert (await change(broker, (SESSION, DELETE, None))).error_code == ErrorCode.INVALID_CONFIG
+
+
+async def test_the_brokers_own_value_may_lie_outside_of_the_range_of_groups() -> None:
+    broker = await serving(group_consumer_heartbeat_interval_ms=200)
+    assert (await joined(broker)).heartbeat_interval_ms == 200
+    assert (await change(broker, (HEARTBEAT, SET, "200"))).error_code == ErrorCode.INVALID_CONFIG
+
+
+async def test_ten_thousand_groups_with_settings_are_listed_and_obeyed() -> None:
+    broker = await serving()
+    metadata = broker.cluster
+    for number in range(10_000):
+        metadata._image.apply(ConfigKey(GROUP, f"g{number}", HEARTBEAT), ConfigValue("7000"))
+    assert len(await configured(broker)) == 10_000
+    assert (await joined(broker, "g9999")).heartbeat_interval_ms == 7000
 
 
 async def test_a_dry_run_and_a_group_without_a_name_change_nothing() -> None:
