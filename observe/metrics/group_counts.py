@@ -13,12 +13,8 @@ PREFIX: Final = "kafka_server_group_coordinator_metrics_"
 
 
 def unrevoked_partitions(group: ConsumerGroup) -> int:
-    """The number of partitions that members have and are not to have any more."""
-    return sum(
-        partition not in group.target(member.member_id)
-        for member in group.members.values()
-        for partition in member.owned()
-    )
+    """The number of partitions that members were told to give up, and have not."""
+    return sum(len(member.pending) for member in group.members.values())
 
 
 def group_counts(*, classic: int, consumers: Counter[str], stats: GroupStats) -> Iterator[Family]:

@@ -9,7 +9,7 @@ from eosin.broker.services import Services
 from eosin.observe.metrics.families import Family, Row, gauge, single
 from eosin.observe.metrics.group_counts import group_counts, unrevoked_partitions
 from eosin.observe.survey.assigned_partitions import AssignedPartitions, owned
-from eosin.observe.survey.slices import ROW, in_slices
+from eosin.observe.survey.slices import ROW, Slices, in_slices
 from eosin.observe.survey.survey import Survey
 from eosin.observe.survey.unread_records import PIECE, UnreadRecords
 from eosin.protocol.errors import ErrorCode
@@ -65,7 +65,7 @@ class GroupMetrics:
             yield single(f"{prefix}numgroups{state.lower()}", f"Groups in state {state}.", states[state])
         for family in group_counts(classic=states.total(), consumers=consumers, stats=services.groups.stats):
             yield family
-        text = "Partitions of a consumer group (KIP-848) that a member is to give up, and has not yet."
+        text = "Partitions of a consumer group (KIP-848) that a member was told to give up, and has not yet."
         yield gauge("eosin_consumergroup_unrevoked_partitions", text, unrevoked, "consumergroup")
         offsets: list[Row] = []
         lags: list[Row] = []
@@ -123,14 +123,15 @@ class GroupMetrics:
         """Read the groups of KIP-848, of which `limit` have rows of their own; returns how many are in each state."""
         states: Counter[str] = Counter()
         topic_by_id = self._services.cluster.topic_by_id
-        async for some in self._survey.consumer_groups():
-            for group in some:
-                states[group.state.value] += 1
-                if len(members) < limit:
-                    members.append(((group.group_id,), len(group.members)))
-                    unrevoked.append(((group.group_id,), unrevoked_partitions(group)))
-                if len(assigned) < limit and (has := owned(group, topic_by_id)):
-                    assigned[group.group_id] = has
+        slices = Slices()
+        for group in self._services.groups.live_consumer_groups():
+            await slices.worked(1 + len(group.members))
+            states[group.state.value] += 1
+            if len(members) < limit:
+                members.append(((group.group_id,), len(group.members)))
+                unrevoked.append(((group.group_id,), unrevoked_partitions(group)))
+            if len(assigned) < limit and (has := owned(group, topic_by_id)):
+                assigned[group.group_id] = has
         return states
 
 

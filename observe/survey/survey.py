@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import NamedTuple
 
 from eosin.broker.services import Services
-from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.groups.rules.offset_store import CommittedOffset
 from eosin.coordinator.transactions.rules.state import NO_TIMESTAMP, TransactionState, Txn
@@ -84,10 +83,6 @@ class Survey:
     def groups(self, *, units: int = 1) -> AsyncIterator[Sequence[Group]]:
         """Every classic group of this coordinator that is not dead, each of them `units` of work."""
         return in_slices(self._services.groups.live_groups(), units)
-
-    def consumer_groups(self, *, units: int = 1) -> AsyncIterator[Sequence[ConsumerGroup]]:
-        """The same of KIP-848."""
-        return in_slices(self._services.groups.live_consumer_groups(), units)
 
     async def committed(self) -> AsyncIterator[tuple[str, Mapping[TopicPartition, CommittedOffset]]]:
         """Every group of this coordinator that has committed something, and what that is."""
