@@ -125,7 +125,8 @@ def _meaning(feature: Feature) -> str | None:
     meaning = _MEANINGS.get(feature.name)
     if not behind:
         return meaning
-    return f"{meaning or ''} up to {highest}, but for broker {', '.join(behind)}".strip()
+    hint = f"up to {highest}, but for broker {', '.join(behind)}"
+    return hint if meaning is None else f"{meaning}; {hint}"
 
 
 async def _change(client: Client, options: Namespace) -> Sequence[Row]:

@@ -1,5 +1,6 @@
 """Settings of single groups: changed, described, listed, kept, and obeyed (consumer-groups.md 13)."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -205,6 +206,18 @@ async def test_a_member_is_waited_for_as_its_group_says_from_its_next_heartbeat_
     group = broker.groups.describe_consumer("g")
     assert not isinstance(group, ErrorCode)
     assert not group.members
+
+
+async def test_changes_of_one_group_at_the_same_time_take_turns_and_lose_nothing() -> None:
+    broker = await DataBroker.started()
+    changed = await asyncio.gather(
+        change(broker, (SESSION, SET, "50000")),
+        change(broker, (HEARTBEAT, SET, "7000")),
+        change(broker, (HEARTBEAT, SET, "8000"), group="h"),
+    )
+    assert [each.error_code for each in changed] == [ErrorCode.NONE] * 3
+    assert broker.cluster.group_configs("g") == {SESSION: "50000", HEARTBEAT: "7000"}
+    assert broker.cluster.group_configs("h") == {HEARTBEAT: "8000"}
 
 
 async def test_settings_outlive_a_restart() -> None:
