@@ -119,7 +119,7 @@ async def _describe(client: Client) -> Sequence[Row]:
 
 
 def _meaning(feature: Feature) -> str | None:
-    """What the feature is; where brokers differ, who is in the way of more."""
+    """The feature in words; where brokers differ, with those that are in the way of more."""
     highest = max(high for _, high in feature.brokers.values())
     behind = [str(node) for node, (_, high) in feature.brokers.items() if high < highest]
     meaning = _MEANINGS.get(feature.name)

@@ -477,7 +477,7 @@ def _heading(group: GroupDescription, positions: Sequence[Mapping[str, Any]]) ->
 
 
 def _epochs(group: GroupDescription) -> str:
-    """How far a consumer group is on the way from a change to an assignment."""
+    """The epoch of a consumer group, and that of its assignment."""
     if group.epoch is None:
         return ""
     if group.epoch == group.assignment_epoch:

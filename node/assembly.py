@@ -253,9 +253,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         partitions=partitions,
         markers=markers,
         verification=TransactionVerification(verifier, clock=wire_clock, config=config, watch=watchers.verified),
-        fetch_sessions=FetchSessions(
-            slots=config.max_incremental_fetch_session_cache_slots, clock=wire_clock, chance=chance
-        ),
+        fetch_sessions=_fetch_sessions(config, wire_clock, chance),
         transactions=transactions,
         groups=groups,
         metadata_responses=MetadataResponses(cluster, clock, limit_bytes=config.eosin_metadata_answers_max_bytes),
@@ -273,6 +271,10 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
     QuotaSwitch(host, config, cluster, services.fetch_sessions, cluster if part.keeps_metadata else None)
     part.begin(services)
     return Parts(services, host)
+
+
+def _fetch_sessions(config: BrokerConfig, clock: Clock, chance: Chance) -> FetchSessions:
+    return FetchSessions(slots=config.max_incremental_fetch_session_cache_slots, clock=clock, chance=chance)
 
 
 def _authorizer(config: BrokerConfig, acls: "AclEntries", clock: Clock) -> Authorizer:

@@ -86,7 +86,7 @@ _ALL: Final = (
 GROUP_CONFIGS: Final[Mapping[str, Setting]] = MappingProxyType({each.name: each for each in _ALL})
 """Every setting of a group that Kafka 4.4 describes, by name."""
 KEPT: Final = frozenset(GROUP_CONFIGS) - frozenset(_FIELDS)
-"""Those without effect."""
+"""The settings without effect."""
 
 
 def range_of(name: str, config: BrokerConfig) -> tuple[int, int]:

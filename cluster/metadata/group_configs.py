@@ -28,7 +28,7 @@ class GroupConfigs:
         self._config = config
         self._of_all = consumer_group_config(config)
         self._made: dict[str, tuple[Mapping[str, str], ConsumerGroupConfig]] = {}
-        """What was made of the settings of the groups that have any."""
+        """The outcome for groups that have settings of their own, with those that it was made of."""
 
     def of(self, group_id: str) -> ConsumerGroupConfig:
         """The settings of a group. Asked for at each heartbeat."""

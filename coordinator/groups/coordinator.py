@@ -32,9 +32,9 @@ from eosin.coordinator.groups.rules.effects import JoinResult, LeaveResult, Sync
 from eosin.coordinator.groups.rules.events import Join, Leave, LeavingMember, Rebalance, Sync
 from eosin.coordinator.groups.rules.group import Group, GroupState, Protocols, protocol_bytes
 from eosin.coordinator.groups.rules.offset_store import CommittedOffset
+from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.coordinator.groups.rules.write_errors import of_group_record, of_offsets
 from eosin.coordinator.groups.shard import NO_TOPICS, Shard, Shards
-from eosin.coordinator.groups.stats import GroupStats
 from eosin.coordinator.ports import CoordinatorLogs
 from eosin.coordinator.transactions.ports import TransactionVerifier
 from eosin.protocol.errors import ErrorCode

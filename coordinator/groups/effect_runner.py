@@ -29,7 +29,7 @@ from eosin.coordinator.groups.rules.events import (
     TimerName,
 )
 from eosin.coordinator.groups.rules.group import Group, GroupState, RequestId
-from eosin.coordinator.groups.stats import GroupStats
+from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock, Timer
 

@@ -14,7 +14,7 @@ from eosin.coordinator.groups.log.writer import NO_OFFSET, LogWriter, Settled
 from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.offset_store import OffsetStore, OffsetToCommit
-from eosin.coordinator.groups.stats import GroupStats
+from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord

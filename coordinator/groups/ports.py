@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from eosin.coordinator.groups.consumer.rules.events import ConsumerEvent
-from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
+from eosin.coordinator.groups.consumer.ports import ConsumerGroupObserver
 from eosin.coordinator.groups.rules.events import Event
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.ports import Requester
@@ -13,16 +12,11 @@ from eosin.protocol.names import TopicPartition
 from eosin.storage.results.log_results import Marker
 
 
-class GroupObserver(Protocol):
+class GroupObserver(ConsumerGroupObserver, Protocol):
     """Hears what a group coordinator has decided (console.md 2.2). It decides nothing, and must not raise."""
 
     def decided(self, before: Group, after: Group, event: Event, now_ms: int) -> None:
         """`event` has turned `before` into `after`."""
-
-    def consumer_decided(
-        self, before: ConsumerGroup, after: ConsumerGroup, event: ConsumerEvent | None, now_ms: int
-    ) -> None:
-        """`event` has turned `before` into `after`, a group of KIP-848; None: it was read from its log."""
 
     def offsets_completed(self, held: Mapping[str, int], marker: Marker, now_ms: int) -> None:
         """A transaction's marker is durable: its offsets are visible or forgotten. `held`: of how many partitions, by

@@ -30,7 +30,7 @@ from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig
 from eosin.coordinator.groups.rules.events import DeleteFailed, Deleting, GroupLoaded, Unloaded
 from eosin.coordinator.groups.rules.expiry import expired_offsets, may_vanish
 from eosin.coordinator.groups.rules.group import Group, GroupState
-from eosin.coordinator.groups.stats import GroupStats
+from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs
 from eosin.coordinator.replay import until_committed

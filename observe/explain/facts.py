@@ -272,9 +272,9 @@ class AwaitedPartition(msgspec.Struct, frozen=True, omit_defaults=True):
 
     partition: str
     member: ClientIdentity
-    """Who is to have it."""
+    """The member that is to have it."""
     holder: ClientIdentity | None = None
-    """Who has not given it up; None if nobody has it, so that the member gets it at its next heartbeat."""
+    """The member that has not given it up; None if nobody has it, so that the member gets it at its next heartbeat."""
     holder_id: str = ""
     """The member id of that one."""
 

@@ -62,7 +62,7 @@ def explain_group(facts: GroupFacts) -> Explained:
 
 
 def _waits(facts: GroupFacts) -> list[str]:
-    """Who of a consumer group waits for what, one clause each; empty where nobody does."""
+    """The waits of a consumer group, one clause for each partition; none where nobody waits."""
     if facts.epoch > facts.assignment_epoch and facts.members:
         behind = f"its partitions at epoch {facts.epoch} are decided at a member's next heartbeat"
         return [f"{behind}, until then those of epoch {facts.assignment_epoch} stay"]

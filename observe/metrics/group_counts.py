@@ -6,7 +6,7 @@ from typing import Final
 
 from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerGroupState
 from eosin.coordinator.groups.coordinator import CLASSIC, CONSUMER
-from eosin.coordinator.groups.stats import GroupStats
+from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.observe.metrics.families import Family, Row, gauge, single
 
 PREFIX: Final = "kafka_server_group_coordinator_metrics_"

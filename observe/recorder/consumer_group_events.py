@@ -128,8 +128,7 @@ def _reason(
 
 
 def _on_the_way(before: ConsumerGroup, after: ConsumerGroup, member_id: str, now_ms: int) -> Iterator[HistoryEvent]:
-    """What has become of the member that spoke: it is to give something up, or the last that was waited for has come
-    to the target."""
+    """The news of the member that spoke: it is to give something up, or is the last that has come to the target."""
     old, new = before.members.get(member_id), after.members.get(member_id)
     if new is None or new is old:
         return

@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from eosin.coordinator.groups.consumer.log.records import encoded
-from eosin.coordinator.groups.consumer.ports import ClusterTopics, MayDescribe
+from eosin.coordinator.groups.consumer.ports import ClusterTopics, ConsumerGroupObserver, MayDescribe
 from eosin.coordinator.groups.consumer.regex_search import RegexSearch, problem_of
 from eosin.coordinator.groups.consumer.rules import regexes
 from eosin.coordinator.groups.consumer.rules.decide import Decided, decide
@@ -31,12 +31,11 @@ from eosin.coordinator.groups.consumer.rules.group import JOIN_EPOCH, ConsumerGr
 from eosin.coordinator.groups.consumer.rules.topics import Topics
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite
-from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig
 from eosin.coordinator.groups.rules.effects import LeaveResult
 from eosin.coordinator.groups.rules.group import Group
+from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.coordinator.groups.rules.write_errors import of_consumer_group
-from eosin.coordinator.groups.stats import GroupStats
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord
 from eosin.runtime.clock import Clock, Timer
@@ -97,7 +96,7 @@ class ConsumerGroups:
         self._held: dict[str, _HeldGroup] = {}
         self._timers: dict[tuple[str, ConsumerTimer], Timer] = {}
         self._search = RegexSearch(topics=topics, clock=clock, found=self._regexes_found)
-        self.observer: GroupObserver | None = None
+        self.observer: ConsumerGroupObserver | None = None
         self.stats = GroupStats()
         self.broken: frozenset[str] = frozenset()
         """Groups with records that cannot be read: they are not served."""
