@@ -78,9 +78,10 @@ def _departures(before: ConsumerGroup, after: ConsumerGroup, event: ConsumerEven
             if member is not None and member.member_id not in after.members:
                 yield EXPELLED, _expelled_because(event, member), member
         case MembersLeft():
+            reasons = {each.member_id or each.instance_id: each.reason for each in event.members}
             for member_id, member in before.members.items():
                 if member_id not in after.members:
-                    yield LEFT, _REMOVED, member
+                    yield LEFT, reasons.get(member_id) or reasons.get(member.instance_id) or _REMOVED, member
         case _:
             return
 

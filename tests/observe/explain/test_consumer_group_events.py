@@ -114,6 +114,7 @@ def rebalance(member_id: str) -> MemberTimerFired:
     [
         (ConsumerHeartbeat("b", -1), "left", "b at 10.0.0.7 left: closed, or unsubscribed"),
         (MembersLeft((LeavingMember("b", None),)), "left", "b at 10.0.0.7 left: an administrator has removed it"),
+        (MembersLeft((LeavingMember("b", None, "too old"),)), "left", "b at 10.0.0.7 left: too old"),
         (
             MemberTimerFired(ConsumerTimer(ConsumerTimerKind.SESSION, "b"), 3),
             "expelled",
