@@ -130,7 +130,7 @@ class GroupMetrics:
             if len(members) < limit:
                 members.append(((group.group_id,), len(group.members)))
                 unrevoked.append(((group.group_id,), unrevoked_partitions(group)))
-            if len(assigned) < limit and (has := owned(group, topic_by_id)):
+            if len(assigned) < limit and (has := owned(group, topic_by_id, most=limit)):
                 assigned[group.group_id] = has
         return states
 

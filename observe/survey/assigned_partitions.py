@@ -39,10 +39,12 @@ def named_partitions(
     return sorted(TopicPartition(topic.name, index) for topic, index in found if topic is not None)
 
 
-def owned(group: ConsumerGroup, topic_by_id: Callable[[Uuid], Topic | None]) -> tuple[TopicPartition, ...]:
-    """The partitions that the members of a group of KIP-848 have, `MOST_ASSIGNED` at most."""
+def owned(
+    group: ConsumerGroup, topic_by_id: Callable[[Uuid], Topic | None], *, most: int = MOST_ASSIGNED
+) -> tuple[TopicPartition, ...]:
+    """The partitions that the members of a group of KIP-848 have, so many at most."""
     every = (partition for member in group.members.values() for partition in member.owned())
-    return tuple(named_partitions(islice(every, MOST_ASSIGNED), topic_by_id))
+    return tuple(named_partitions(islice(every, most), topic_by_id))
 
 
 class AssignedPartitions:
