@@ -207,8 +207,10 @@ class TopicView:
             await slices.worked(GROUP)
             name = group.group_id
             error, committed = await services.groups.offsets.fetch(name, None, require_stable=False)
-            is_classic = isinstance(group, Group)
-            has = self._positions.assigned.of(group) if is_classic else owned(group, services.cluster.topic_by_id)
+            if isinstance(group, Group):
+                has = self._positions.assigned.of(group)
+            else:
+                has = owned(group, services.cluster.topic_by_id)
             places = [*(each.partition for each in committed), *has]
             if error is not ErrorCode.NONE or not any(each.topic == topic for each in places):
                 continue

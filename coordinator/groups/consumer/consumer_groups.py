@@ -139,7 +139,7 @@ class ConsumerGroups:
         rebalance timeout (consumer-groups.md 12.5)."""
         for group in groups:
             self._held[group.group_id] = _HeldGroup(group, group)
-            if self.observer is not None:
+            if self.observer is not None and group.members:
                 self.observer.consumer_decided(group, group, None, self._clock.now_ms())
             config = self.config_of(group.group_id)
             for member in group.members.values():
