@@ -41,6 +41,7 @@ _GROUPS: Final = {
         "producers": "show the producers that a partition knows",
         "cluster": "describe brokers, replicas and coordinators of a cluster",
         "configs": "describe and change settings of topics, brokers and groups",
+        "features": "describe, upgrade and downgrade the features that a cluster has agreed on",
     },
     "rights": {
         "users": "add, list and delete the users of a cluster, and change their passwords",
@@ -78,6 +79,8 @@ _MEANT: Final = {
     "tail": "consume --follow",
     "config": "configs",
     "kafka-configs": "configs",
+    "feature": "features",
+    "kafka-features": "features",
     "acl": "acls",
     "kafka-acls": "acls",
     "user": "users",
@@ -107,7 +110,7 @@ _MEANT: Final = {
 }
 """Commands by the names that other tools have for them; `kcat -C` is one, in small letters."""
 COMMANDS_WITH_ACTIONS: Final = frozenset(
-    ("topics", "groups", "configs", "quotas", "cluster", "acls", "transactions", "users", "partition")
+    ("topics", "groups", "configs", "features", "quotas", "cluster", "acls", "transactions", "users", "partition")
 )
 """Commands of which `eosin topics help` means `eosin topics --help`."""
 ENTRY_POINTS: Final = "eosin.commands"

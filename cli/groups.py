@@ -17,7 +17,7 @@ from eosin.cli.topics import existing, named_partitions
 from eosin.client.client import Client
 from eosin.client.consumer import Consumer
 from eosin.client.errors import BrokerError
-from eosin.client.groups import GroupAdmin, GroupDescription
+from eosin.client.groups import CLASSIC, CONSUMER, GroupAdmin, GroupDescription, GroupMember
 from eosin.client.offsets import EARLIEST, LATEST, list_offsets
 from eosin.protocol.names import IsolationLevel, TopicPartition
 from eosin.runtime.clock import SystemClock
@@ -26,7 +26,13 @@ _COMMAND: Final = "groups"
 _COUNTED_BYTES: Final = 16 * 1024 * 1024
 """The most bytes that are fetched to count the records that a group has not read."""
 
-_LISTED: Final = {"group": "GROUP", "state": "STATE", "type": "TYPE", "coordinator": "COORDINATOR"}
+_LISTED: Final = {
+    "group": "GROUP",
+    "state": "STATE",
+    "type": "TYPE",
+    "protocol": "PROTOCOL",
+    "coordinator": "COORDINATOR",
+}
 _POSITIONS: Final = {
     "topic": "TOPIC",
     "partition": "PARTITION",
@@ -44,7 +50,20 @@ _MEMBERS: Final = {
     "host": "HOST",
     "partitions": "PARTITIONS",
 }
-_CONSUMING: Final = frozenset({"", "classic", "consumer"})
+_CONSUMER_MEMBERS: Final = {
+    "member_id": "MEMBER ID",
+    "instance_id": "INSTANCE ID",
+    "client_id": "CLIENT ID",
+    "host": "HOST",
+    "rack": "RACK",
+    "protocol": "PROTOCOL",
+    "epoch": "EPOCH",
+    "subscription": "SUBSCRIPTION",
+    "partitions": "PARTITIONS",
+    "moves": "MOVES",
+}
+"""Of a consumer group (KIP-848); `MOVES` has what is to be revoked and what is still to come."""
+_CONSUMING: Final = frozenset({"", CLASSIC, CONSUMER})
 """The types of groups that commit offsets; brokers before 3.8 tell none."""
 _RESET: Final = {"topic": "TOPIC", "partition": "PARTITION", "before": "BEFORE", "after": "AFTER"}
 _FORGOTTEN: Final = {"topic": "TOPIC", "partition": "PARTITION", "before": "BEFORE"}
@@ -79,7 +98,14 @@ def parser() -> Parser:
         "list",
         help="all groups",
         description="List the groups of the cluster.",
-        examples=["eosin groups list", "eosin groups list --state Empty"],
+        examples=["eosin groups list", "eosin groups list --state Empty", "eosin groups list --type consumer"],
+    )
+    listing.add_argument(
+        "--type",
+        action="append",
+        default=[],
+        metavar="TYPE",
+        help="only classic, consumer, share or streams groups; may be repeated",
     )
     listing.add_argument(
         "--state", action="append", default=[], metavar="STATE", help="only those in this state; may be repeated"
@@ -88,7 +114,9 @@ def parser() -> Parser:
         "describe",
         help="how far groups have read",
         description="Show where groups are in each partition, and how much they have not read: LAG counts offsets,"
-        " RECORD LAG the records that a read_committed reader will be given. Without a name: all groups, in one table.",
+        " RECORD LAG the records that a read_committed reader will be given. Without a name: all groups, in one table."
+        " Members of a consumer group (KIP-848) have an epoch, a subscription, and MOVES: -PARTITION is to be revoked,"
+        " +PARTITION is still to come.",
         examples=["eosin groups describe", "eosin groups describe readers --members"],
     )
     completed_by("group", describing.add_argument("groups", nargs="*", metavar="GROUP"))
@@ -200,16 +228,19 @@ def _ago(text: str) -> Start:
 
 
 async def _list(client: Client, options: Namespace) -> Sequence[str]:
-    found = await GroupAdmin(client).list_groups(states=options.state)
+    found = await GroupAdmin(client).list_groups(states=options.state, types=options.type)
+    wanted = {state.lower() for state in options.state}, {kind.lower() for kind in options.type}
     rows = [
         {
             "group": each.group_id,
             "state": each.state or None,
             "type": each.type or None,
+            "protocol": each.protocol_type or None,
             "coordinator": each.coordinator,
         }
         for each in found
-        if not options.state or each.state.lower() in {state.lower() for state in options.state}
+        if not wanted[0] or each.state.lower() in wanted[0]
+        if not wanted[1] or each.type.lower() in wanted[1]
     ]
     return shown(rows, _LISTED, options)
 
@@ -232,17 +263,19 @@ async def _describe(client: Client, options: Namespace) -> Sequence[str]:
         if not group.is_there and not committed:
             if not options.groups:  # it has gone meanwhile
                 continue
-            raise no_such("group", name)
+            raise await _absent(admin, name)
         members = [_member(each) for each in group.members]
         if options.json:
             about = {"group": name, "state": group.state, "type": group.type, "coordinator": group.coordinator}
-            about["assignor"] = group.assignor or None
+            about |= {"assignor": group.assignor or None, "epoch": group.epoch}
+            about["assignment_epoch"] = group.assignment_epoch
             lines += shown([{**about, "members": members, "partitions": positions}], {}, options)
         elif not options.groups:
             rows += [{"group": name, **each} for each in (members if options.members else positions)]
         else:
             lines.append(_heading(group, positions))
-            lines += shown(members, _MEMBERS, options) if options.members else shown(positions, _POSITIONS, options)
+            of_members = _CONSUMER_MEMBERS if group.type == CONSUMER else _MEMBERS
+            lines += shown(members, of_members, options) if options.members else shown(positions, _POSITIONS, options)
     if not options.groups and not options.json:
         lines = shown(rows, {"group": "GROUP", **(_MEMBERS if options.members else _POSITIONS)}, options)
     return lines
@@ -318,6 +351,14 @@ _ACTIONS: Final[Mapping[str, Action]] = {
     "delete-offsets": _delete_offsets,
     "delete": _delete,
 }
+
+
+async def _absent(admin: GroupAdmin, name: str) -> NotThere:
+    """The error that no group of consumers has that name; one of another type may."""
+    kind = next((each.type for each in await admin.list_groups() if each.group_id == name), "")
+    if kind in _CONSUMING:
+        return no_such("group", name)
+    return NotThere(f"group {name!r} is a {kind} group: kafka-{kind}-groups.sh describes it")
 
 
 def _require_idle(group: GroupDescription) -> None:
@@ -398,13 +439,26 @@ async def _record_lag(
 # How it is shown ----------------------------------------------------------------------------------------------------
 
 
-def _member(member: Any) -> Row:
+def _member(member: GroupMember) -> Row:
+    target = member.target
+    moves = None
+    if target is not None:
+        moves = [f"-{each}" for each in sorted({*member.partitions} - {*target})]
+        moves += [f"+{each}" for each in sorted({*target} - {*member.partitions})]
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,
         "client_id": member.client_id,
         "host": member.host.removeprefix("/"),
         "partitions": [str(each) for each in sorted(member.partitions)],
+        "rack": member.rack,
+        "protocol": member.protocol or None,
+        "epoch": member.epoch,
+        "topics": list(member.topics),
+        "regex": member.regex or None,
+        "subscription": [*member.topics, *([f"/{member.regex}/"] if member.regex else [])],
+        "target": None if target is None else [str(each) for each in sorted(target)],
+        "moves": moves,
     }
 
 
@@ -419,4 +473,13 @@ def _heading(group: GroupDescription, positions: Sequence[Mapping[str, Any]]) ->
     never = (
         f"; nothing committed for {len(new)} of {len(positions)} partitions: up to {unread:,} offsets" if new else ""
     )
-    return f"{group.group_id}: {group.state}, {members}, {lag:,} offsets behind{known}{never}"
+    return f"{group.group_id}: {group.state}, {members}, {lag:,} offsets behind{known}{never}{_epochs(group)}"
+
+
+def _epochs(group: GroupDescription) -> str:
+    """The epoch of a consumer group, and that of its assignment."""
+    if group.epoch is None:
+        return ""
+    if group.epoch == group.assignment_epoch:
+        return f"; epoch {group.epoch}, assigned by {group.assignor}"
+    return f"; epoch {group.epoch}, and the assignment by {group.assignor} is still that of {group.assignment_epoch}"

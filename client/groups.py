@@ -51,7 +51,10 @@ DEAD: Final = "Dead"
 """The state of a group that is not there."""
 _BY_NAME: Final = 9
 """The last version of OffsetFetch and OffsetCommit that names topics."""
-_CONSUMER: Final = "consumer"
+CONSUMER: Final = "consumer"
+"""The type of a group by the protocol of KIP-848, and the protocol type of groups of consumers of either."""
+CLASSIC: Final = "classic"
+_CONSUMER_MEMBER: Final = 1
 _NO_OFFSET: Final = -1
 
 
@@ -79,6 +82,17 @@ class GroupMember:
     client_id: str
     host: str
     partitions: tuple[TopicPartition, ...]
+    rack: str | None = None
+    epoch: int | None = None
+    """Of a member of a consumer group (KIP-848); so are the fields below."""
+    target: tuple[TopicPartition, ...] | None = None
+    """The partitions that it is to have."""
+    topics: tuple[str, ...] = ()
+    """The names that it is subscribed to."""
+    regex: str = ""
+    """The regular expression that it is subscribed to; empty for none."""
+    protocol: str = CLASSIC
+    """`consumer`, or `classic` for a member that joined by JoinGroup; empty where the broker is too old to tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +106,10 @@ class GroupDescription:
     type: str
     assignor: str
     members: tuple[GroupMember, ...]
+    epoch: int | None = None
+    """Of a consumer group: grows with each change of its members, subscriptions and topics."""
+    assignment_epoch: int | None = None
+    """The group epoch that the present target was computed at."""
 
     @property
     def is_there(self) -> bool:
@@ -156,21 +174,16 @@ class GroupAdmin:
         if found.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
             return nothing
         check(found.error_code, f"describing group {group_id!r}", found.error_message)
-        members = tuple(
-            GroupMember(
-                each.member_id,
-                each.instance_id,
-                each.client_id,
-                each.client_host,
-                tuple(
-                    TopicPartition(topic.topic_name, index)
-                    for topic in each.assignment.topic_partitions
-                    for index in topic.partitions
-                ),
-            )
-            for each in found.members
+        return GroupDescription(
+            group_id,
+            node,
+            found.group_state,
+            CONSUMER,
+            found.assignor_name,
+            tuple(map(_member, found.members)),
+            found.group_epoch,
+            found.assignment_epoch,
         )
-        return GroupDescription(group_id, node, found.group_state, _CONSUMER, found.assignor_name, members)
 
     # --- positions
 
@@ -262,6 +275,29 @@ def _committed(
     return found
 
 
+def _member(found: consumer_group_describe.Member) -> GroupMember:
+    protocols = {_CONSUMER_MEMBER: CONSUMER, 0: CLASSIC}
+    return GroupMember(
+        found.member_id,
+        found.instance_id,
+        found.client_id,
+        found.client_host,
+        _partitions(found.assignment),
+        found.rack_id,
+        found.member_epoch,
+        _partitions(found.target_assignment),
+        found.subscribed_topic_names,
+        found.subscribed_topic_regex or "",
+        protocols.get(found.member_type, ""),
+    )
+
+
+def _partitions(assignment: consumer_group_describe.Assignment) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(topic.topic_name, index) for topic in assignment.topic_partitions for index in topic.partitions
+    )
+
+
 def _classic(node: int, found: DescribedGroup) -> GroupDescription:
     members = tuple(
         GroupMember(
@@ -269,11 +305,11 @@ def _classic(node: int, found: DescribedGroup) -> GroupDescription:
             each.group_instance_id,
             each.client_id,
             each.client_host,
-            _assigned(each) if found.protocol_type == _CONSUMER else (),
+            _assigned(each) if found.protocol_type == CONSUMER else (),
         )
         for each in found.members
     )
-    return GroupDescription(found.group_id, node, found.group_state, "classic", found.protocol_data, members)
+    return GroupDescription(found.group_id, node, found.group_state, CLASSIC, found.protocol_data, members)
 
 
 def _assigned(member: DescribedGroupMember) -> tuple[TopicPartition, ...]:

@@ -23,12 +23,20 @@ class Versions:
         """`pinned` is the version to use for an API whatever else is possible."""
         self._served = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
         self._features = {feature.name: feature.max_version_level for feature in response.finalized_features}
+        self._supported = {each.name: (each.min_version, each.max_version) for each in response.supported_features}
         self._pinned = dict(pinned or {})
+        self.features_epoch: Final = response.finalized_features_epoch
+        """Grows with each change of the finalized levels; -1 where the broker does not tell it."""
 
     @property
     def features(self) -> Mapping[str, int]:
         """The finalized level of each feature of the cluster."""
         return self._features
+
+    @property
+    def supported_features(self) -> Mapping[str, tuple[int, int]]:
+        """The lowest and the highest level of each feature that the broker works with."""
+        return self._supported
 
     def served(self, key: ApiKey) -> tuple[int, int] | None:
         """The lowest and the highest version that the broker serves; None when it does not serve the API."""

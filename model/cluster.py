@@ -7,7 +7,7 @@ Always true: `topics` and everything derived from it show durable facts only. A 
 after its record is as durable as configured, and `ClusterListener`s are told of it in that same step.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
@@ -226,6 +226,13 @@ class Cluster(Protocol):
         """Broker settings changed at run time, by Kafka's names, as text: one broker's, or with None those of all
         brokers (which a broker's own override)."""
 
+    @property
+    def configured_groups(self) -> Collection[str]:
+        """The groups with settings of their own; they need not exist."""
+
+    def group_configs(self, group_id: str) -> Mapping[str, str]:
+        """A group's own settings by Kafka's names, as text: another mapping after each change."""
+
     def endpoint(self, listener: str) -> Endpoint:
         """This broker as it is advertised on `listener`."""
 
@@ -324,6 +331,12 @@ class Cluster(Protocol):
     ) -> Outcome:
         """Change the settings of one broker, or with None of all brokers, that can change at run time, all or
         nothing."""
+
+    async def alter_group_configs(
+        self, group_id: str, changes: Sequence[ConfigChange], *, replace: bool = False, validate_only: bool = False
+    ) -> Outcome:
+        """Change the settings of one group, which need not exist, all or nothing. With `replace`, what `changes` does
+        not name goes back to the broker's. Of several machines the controllers are asked."""
 
     @property
     def credentials(self) -> "Credentials":

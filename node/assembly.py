@@ -19,6 +19,7 @@ from eosin.broker.partitions import LedLogs, Partitions
 from eosin.broker.security.group_shares import group_shares_of
 from eosin.broker.services import Services
 from eosin.broker.transactions.verification import TransactionVerification
+from eosin.cluster.metadata.group_configs import GroupConfigs
 from eosin.cluster.metadata.responses import MetadataResponses
 from eosin.coordinator.groups.coordinator import GroupCoordinator
 from eosin.coordinator.transactions.coordinator import TransactionCoordinator
@@ -240,6 +241,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         session_clock=outside.session_clock,
         wire_clock=wire_clock,
         topics=cluster,
+        consumer_config_of=GroupConfigs(cluster, config).of,
     )
     markers.bind(groups)
     acls = cluster.acl_entries(clock) if config.has_authorizer else None
@@ -251,9 +253,7 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
         partitions=partitions,
         markers=markers,
         verification=TransactionVerification(verifier, clock=wire_clock, config=config, watch=watchers.verified),
-        fetch_sessions=FetchSessions(
-            slots=config.max_incremental_fetch_session_cache_slots, clock=wire_clock, chance=chance
-        ),
+        fetch_sessions=_fetch_sessions(config, wire_clock, chance),
         transactions=transactions,
         groups=groups,
         metadata_responses=MetadataResponses(cluster, clock, limit_bytes=config.eosin_metadata_answers_max_bytes),
@@ -271,6 +271,10 @@ def assemble(part: ClusterPart, outside: Outside) -> Parts:
     QuotaSwitch(host, config, cluster, services.fetch_sessions, cluster if part.keeps_metadata else None)
     part.begin(services)
     return Parts(services, host)
+
+
+def _fetch_sessions(config: BrokerConfig, clock: Clock, chance: Chance) -> FetchSessions:
+    return FetchSessions(slots=config.max_incremental_fetch_session_cache_slots, clock=clock, chance=chance)
 
 
 def _authorizer(config: BrokerConfig, acls: "AclEntries", clock: Clock) -> Authorizer:

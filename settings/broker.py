@@ -275,11 +275,29 @@ class BrokerConfig(SaslSettings):
     group_consumer_session_timeout_ms: int = setting(
         45_000, "A member of a consumer group (KIP-848) that sends nothing for so long is out.", kind=INT, at_least=1
     )
+    group_consumer_min_session_timeout_ms: int = setting(
+        45_000, "The shortest consumer.session.timeout.ms that a group may be given.", kind=INT, at_least=1
+    )
+    group_consumer_max_session_timeout_ms: int = setting(
+        60_000, "The longest consumer.session.timeout.ms that a group may be given.", kind=INT, at_least=1
+    )
     group_consumer_heartbeat_interval_ms: int = setting(
         5000, "How often members of consumer groups send a heartbeat.", kind=INT, at_least=1
     )
+    group_consumer_min_heartbeat_interval_ms: int = setting(
+        5000, "The shortest consumer.heartbeat.interval.ms that a group may be given.", kind=INT, at_least=1
+    )
+    group_consumer_max_heartbeat_interval_ms: int = setting(
+        15_000, "The longest consumer.heartbeat.interval.ms that a group may be given.", kind=INT, at_least=1
+    )
     group_consumer_assignment_interval_ms: int = setting(
         1000, "A consumer group gets another target after so long at the earliest.", kind=INT, at_least=0
+    )
+    group_consumer_min_assignment_interval_ms: int = setting(
+        0, "The shortest consumer.assignment.interval.ms that a group may be given.", kind=INT, at_least=0
+    )
+    group_consumer_max_assignment_interval_ms: int = setting(
+        15_000, "The longest consumer.assignment.interval.ms that a group may be given.", kind=INT, at_least=0
     )
     group_consumer_max_size: int = setting(INT_MAX, "Members of a consumer group at most.", kind=INT, at_least=1)
     group_consumer_assignors: tuple[str, ...] = setting(

@@ -1,7 +1,7 @@
 """`ConfigEntry`: one setting as DescribeConfigs and CreateTopics tell it, with where its value comes from.
 
-A value comes from the first of: the topic, this broker's changed settings, those of all brokers, what was set at
-start, the default. Each place that has a value is a synonym of the entry, in that order (KIP-226).
+A value comes from the first of: the topic or group, this broker's changed settings, those of all brokers, what was
+set at start, the default. Each place that has a value is a synonym of the entry, in that order (KIP-226).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from eosin.cluster.metadata.config_changes import DYNAMIC_BROKER_SETTINGS
 from eosin.model.cluster import Topic
 from eosin.settings.broker import BROKER_SETTINGS, BrokerConfig
+from eosin.settings.groups import GROUP_CONFIGS
 from eosin.settings.listeners import Listener, parse_listeners
 from eosin.settings.settings import Setting, SettingKind, value_text
 from eosin.settings.topics import TOPIC_CONFIGS
@@ -31,6 +32,7 @@ class ConfigSource(IntEnum):
     STATIC_BROKER = 4
     DEFAULT = 5
     DYNAMIC_BROKER_LOGGER = 6
+    GROUP = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class ConfigSynonym:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One setting of a topic or a broker."""
+    """One setting of a topic, a broker or a group."""
 
     name: str
     value: str | None
@@ -101,6 +103,27 @@ def _topic_entry(setting: Setting, own: str | None, effective: str | None, layer
         documentation=setting.doc,
         synonyms=tuple(synonyms),
     )
+
+
+def group_entries(group_id: str, cluster: "Cluster", config: BrokerConfig) -> Iterator[ConfigEntry]:
+    """Every setting of a group, which need not exist, by name."""
+    own, layers = cluster.group_configs(group_id), _layers(cluster, config)
+    for name in sorted({*GROUP_CONFIGS, *own}):
+        setting = GROUP_CONFIGS.get(name)
+        synonyms = [] if setting is None else _synonyms([each.name for each in setting.synonyms], layers)
+        if setting is not None and not synonyms:
+            synonyms.append(ConfigSynonym(name, value_text(setting.default), ConfigSource.DEFAULT))
+        if name in own:
+            synonyms.insert(0, ConfigSynonym(name, own[name], ConfigSource.GROUP))
+        yield ConfigEntry(
+            name=name,
+            value=synonyms[0].value,
+            source=synonyms[0].source,
+            read_only=False,
+            kind=SettingKind.STRING if setting is None else setting.kind,
+            documentation="" if setting is None else setting.doc,
+            synonyms=tuple(synonyms),
+        )
 
 
 def broker_entries(cluster: "Cluster", config: BrokerConfig) -> Iterator[ConfigEntry]:

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from eosin.network.api import RequestContext
 
 NO_BROKER: Final = Outcome(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-NO_GROUP_SETTINGS: Final = (
-    "Eosin has no settings of groups: Kafka's are those of the new group protocols, which are not served"
-)
+NO_GROUP: Final = Outcome(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
 _KINDS: Final[Mapping[int, ResourceType]] = {
     ConfigResourceType.TOPIC: ResourceType.TOPIC,
     ConfigResourceType.BROKER: ResourceType.CLUSTER,

@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32), versions 0-4: the settings of topics and brokers, and where their values come from.
+"""DescribeConfigs (key 32), versions 0-4: the settings of topics, brokers and groups, and where their values come from.
 
 v1 replaces `is_default` by the source and adds synonyms, v3 adds types and documentation. A broker is named by its
 id; an empty name means what was changed for all brokers. No keys, or none named, asks for every setting. Nothing here
@@ -8,9 +8,16 @@ is secret, so nothing is marked sensitive.
 from collections.abc import Iterable
 from typing import Final
 
-from eosin.broker.config.entries import ConfigEntry, ConfigSource, broker_entries, cluster_wide_entries, topic_entries
+from eosin.broker.config.entries import (
+    ConfigEntry,
+    ConfigSource,
+    broker_entries,
+    cluster_wide_entries,
+    group_entries,
+    topic_entries,
+)
 from eosin.broker.config.loggers import logger_entries
-from eosin.broker.config.resources import NO_BROKER, broker_of, config_rights, refusal_of, unsupported
+from eosin.broker.config.resources import NO_BROKER, NO_GROUP, broker_of, config_rights, refusal_of, unsupported
 from eosin.broker.services import Services
 from eosin.cluster.metadata.topics import unknown_topic
 from eosin.model.cluster import Outcome
@@ -106,8 +113,12 @@ def _entries(resource: DescribeConfigsResource, services: Services) -> Iterable[
             if isinstance(node_id, Outcome):
                 return node_id
             return NO_BROKER if node_id is None else logger_entries()
-        case ConfigResourceType.GROUP | ConfigResourceType.CLIENT_METRICS if resource.resource_name:
-            return ()  # of neither there is a setting
+        case ConfigResourceType.GROUP:
+            if not resource.resource_name:
+                return NO_GROUP
+            return group_entries(resource.resource_name, cluster, services.config)
+        case ConfigResourceType.CLIENT_METRICS if resource.resource_name:
+            return ()  # there are none
         case _:
             return unsupported(resource.resource_type)
 

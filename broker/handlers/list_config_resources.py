@@ -1,7 +1,7 @@
 """ListConfigResources (key 74), versions 0-1: what has settings of its own (KIP-1142).
 
 v0, then called ListClientMetricsResources, lists subscriptions to client metrics; there are none. v1 names the types
-it asks for, every one when it names none. Groups and client metrics have no settings here, so they list nothing.
+it asks for, every one when it names none. Of groups, those with settings of their own. Client metrics have none.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -31,15 +31,20 @@ _NAMES: Final[Mapping[int, Callable[[Cluster, str], Iterable[str]]]] = {
         str(each.node_id) for each in cluster.brokers(listener)
     ),
     ConfigResourceType.CLIENT_METRICS: lambda cluster, listener: (),
-    ConfigResourceType.GROUP: lambda cluster, listener: (),
+    ConfigResourceType.GROUP: lambda cluster, listener: cluster.configured_groups,
 }
 
 
 async def handle(
     request: ListConfigResourcesRequest, context: RequestContext, services: Services
 ) -> Message | EncodedBody:
-    count = len(services.cluster.topics)
+    count = most_resources(services.cluster)
     return await written(ApiKey.LIST_CONFIG_RESOURCES, await listed(request, context, services), count, context)
+
+
+def most_resources(cluster: Cluster) -> int:
+    """About how many resources a response may have."""
+    return len(cluster.topics) + len(cluster.configured_groups)
 
 
 async def listed(
@@ -54,7 +59,7 @@ async def listed(
     resources = (
         ConfigResource(name, each) for each in types for name in tuple(_NAMES[each](services.cluster, context.listener))
     )
-    made = await made_for_each(resources, len(services.cluster.topics), context, services)
+    made = await made_for_each(resources, most_resources(services.cluster), context, services)
     return ListConfigResourcesResponse(config_resources=tuple(made))
 
 

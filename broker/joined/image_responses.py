@@ -2,7 +2,7 @@
 nothing to say (cluster.md 3.10, 5.1).
 
 Always true: an answer shows one image, and says what the controllers have committed; that Eosin keeps to it is another
-matter (it enforces no quotas, and has no settings of groups or client metrics).
+matter (it has no settings of client metrics).
 """
 
 from collections.abc import Iterable
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from eosin.cluster.metadata.joined_cluster import JoinedCluster
     from eosin.cluster.quorum.rules.image import ClusterImage
 
-_IN_THE_IMAGE_ALONE: Final = {ConfigResourceType.CLIENT_METRICS: 7, ConfigResourceType.GROUP: 8}
+_IN_THE_IMAGE_ALONE: Final = {ConfigResourceType.CLIENT_METRICS: 7}
 """Kinds of resources that no broker of ours has settings for, and the source that their settings are marked with."""
 
 
@@ -73,8 +73,8 @@ class ImageResponses:
     async def list_resources(
         self, request: ListConfigResourcesRequest, context: RequestContext, services: Services
     ) -> Message | EncodedBody:
-        """The list of a broker alone, and the groups and subscriptions that were given settings (KIP-1142)."""
-        count = len(services.cluster.topics)
+        """The list of a broker alone, and the subscriptions that were given settings (KIP-1142)."""
+        count = list_config_resources.most_resources(services.cluster)
         return await written(
             ApiKey.LIST_CONFIG_RESOURCES, await self._resources(request, context, services), count, context
         )
@@ -99,7 +99,7 @@ class ImageResponses:
     async def configs_response(
         self, request: DescribeConfigsRequest, context: RequestContext, services: Services
     ) -> Message | EncodedBody:
-        """The response of a broker alone, with the settings that groups and subscriptions were given."""
+        """The response of a broker alone, with the settings that subscriptions were given."""
         return await written(
             ApiKey.DESCRIBE_CONFIGS,
             await self._configs(request, context, services),

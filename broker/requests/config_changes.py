@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from eosin.broker.config.loggers import change_levels
-from eosin.broker.config.resources import NO_BROKER, NO_GROUP_SETTINGS, broker_of, refusal_of, unsupported
+from eosin.broker.config.resources import NO_BROKER, NO_GROUP, broker_of, refusal_of, unsupported
 from eosin.broker.config.store_reloads import is_store, reload_stores
 from eosin.model.cluster import ConfigChange, Outcome
 from eosin.model.resources import Operation
@@ -95,9 +95,9 @@ async def _alter(
             if node_id is None:
                 return NO_BROKER
             return change_levels(changes, validate_only=validate_only)
-        case ConfigResourceType.GROUP if name:
-            if not changes:
-                return Outcome(ErrorCode.NONE)
-            return Outcome(ErrorCode.INVALID_CONFIG, NO_GROUP_SETTINGS)
+        case ConfigResourceType.GROUP:
+            if not name:
+                return NO_GROUP
+            return await cluster.alter_group_configs(name, changes, replace=replace, validate_only=validate_only)
         case _:
             return unsupported(resource.resource_type)

@@ -32,7 +32,7 @@ _INSTEAD: Final = {
     "kafka-delete-records": "eosin topics delete-records",
     "kafka-get-offsets": "eosin topics describe TOPIC",
     "kafka-log-dirs": "eosin topics describe TOPIC",
-    "kafka-features": "eosin cluster",
+    "kafka-features": "eosin features",
     "kafka-metadata-quorum": "eosin cluster",
     "kafka-dump-log": "eosin dump-log",
     "kafka-leader-election": "",

@@ -341,6 +341,8 @@ def _end(text: str) -> Sequence[str]:
     raise Untranslatable(f"{text!r} is no place: --to-earliest, --to-latest, --to-offset N or --to-datetime TIME")
 
 
+_FEATURE: Final[Table] = {"--feature": argument()}
+
 _GROUPS: Final = Dialect(
     prepare=_without_bare_states,
     actions={f"--{name}": name for name in ("list", "describe", "delete", "reset-offsets", "delete-offsets")},
@@ -503,6 +505,7 @@ DIALECTS: Final = {
     "consume": _CONSUME,
     "dump-log": _DUMP_LOG,
     "explain": Dialect({**_CONNECTION, **dict.fromkeys(("--transactional-id", "--group", "--topic"), argument())}),
+    "features": Dialect(_CONNECTION, of_actions={"upgrade": _FEATURE, "downgrade": _FEATURE}),
     "groups": _GROUPS,
     "health": Dialect(_CONNECTION),
     "produce": _PRODUCE,

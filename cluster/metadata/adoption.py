@@ -47,6 +47,7 @@ from eosin.storage.log.leader_epochs import LeaderEpochs
 
 _TOPIC_CONFIG: Final = 2
 _BROKER_CONFIG: Final = 4
+_GROUP_CONFIG: Final = 32
 _VALUES: Final = {kind.key.struct: kind.value.struct for kind in cluster_metadata.KINDS}
 _OURS: Final = (TopicRecord, PartitionRecord, ConfigRecord, ProducerIdsRecord, AccessControlEntryRecord)
 """Records that an earlier run may have put into the checkpoint."""
@@ -100,6 +101,8 @@ def topic_records(image: MetadataImage, *, node_id: int, directory_id: Uuid, lea
     for of_all in (ALL_BROKERS, node_id):
         name = "" if of_all == ALL_BROKERS else str(node_id)
         records += _configs(_BROKER_CONFIG, name, image.broker_configs(of_all))
+    for group_id in image.configured_groups:
+        records += _configs(_GROUP_CONFIG, group_id, image.group_configs(group_id))
     if image.credentials.secret is not None:  # else users who were never there would get other salts from now on
         records += _configs(_BROKER_CONFIG, "", {SECRET_SETTING: secret_text(image.credentials.secret)})
     for user in image.credentials.users():

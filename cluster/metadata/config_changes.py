@@ -10,6 +10,14 @@ from typing import Any, Final
 from eosin.model.cluster import ConfigChange, ConfigOperation, Outcome
 from eosin.protocol.errors import ErrorCode
 from eosin.settings.broker import BROKER_SETTINGS, BrokerConfig
+from eosin.settings.coordinators import consumer_group_config
+from eosin.settings.groups import (
+    HEARTBEAT_INTERVAL,
+    SESSION_TIMEOUT,
+    check_group_config,
+    check_together,
+    consumer_config,
+)
 from eosin.settings.kafka_keys import DYNAMIC_UNUSED
 from eosin.settings.security import LISTENER_PREFIX
 from eosin.settings.settings import SettingError, SettingKind
@@ -119,6 +127,21 @@ def check_broker_configs(configs: Mapping[str, str]) -> Outcome | None:
             BROKER_SETTINGS[name].parse(text)
         except SettingError as error:
             return Outcome(ErrorCode.INVALID_REQUEST, str(error))
+    return None
+
+
+def check_group_configs(configs: Mapping[str, str], before: Mapping[str, str], config: BrokerConfig) -> Outcome | None:
+    """Returns why a group with the settings `before` may not have these instead (INVALID_CONFIG), or None if it may.
+    What stays as it is may be out of a range that was narrowed since."""
+    try:
+        for name, text in configs.items():
+            if before.get(name) != text:
+                check_group_config(name, text, config)
+        of_group, _ = consumer_config(configs, consumer_group_config(config), config)
+        if any(before.get(name) != configs.get(name) for name in (SESSION_TIMEOUT, HEARTBEAT_INTERVAL)):
+            check_together(of_group)
+    except SettingError as error:
+        return Outcome(ErrorCode.INVALID_CONFIG, str(error))
     return None
 
 

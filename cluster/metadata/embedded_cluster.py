@@ -6,13 +6,14 @@ Every change is checked against the image and written without an await in betwee
 import asyncio
 import errno
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from eosin.cluster.metadata import internal_topics, topics
 from eosin.cluster.metadata.config_changes import (
     changed_configs,
     check_broker_configs,
+    check_group_configs,
     check_topic_configs,
     is_list_config,
     is_list_setting,
@@ -22,6 +23,7 @@ from eosin.cluster.metadata.image import (
     MetadataImage,
     broker_configs_record,
     credential_records,
+    group_config_records,
     topic_record,
 )
 from eosin.cluster.metadata.listeners import ClusterListeners, PartitionEvent
@@ -65,6 +67,7 @@ from eosin.protocol.schemas.records.cluster_metadata import (
 from eosin.runtime.chance import Chance
 from eosin.runtime.clock import Clock
 from eosin.settings.broker import BROKER_SETTINGS, BrokerConfig
+from eosin.settings.groups import KEPT
 from eosin.settings.kafka_keys import DYNAMIC_UNUSED
 from eosin.settings.settings import value_text
 from eosin.storage.log.config import LogConfig
@@ -78,6 +81,7 @@ _LOG: Final = logging.getLogger("eosin.cluster.metadata")
 PRODUCER_IDS_PER_BLOCK: Final = 1000
 _START: Final = "the start"  # turns that no topic's changes can wait for: these are no topic names
 _BROKER_CONFIGS: Final = "broker configs"
+_GROUP_CONFIGS: Final = "configs of group"
 _PRODUCER_IDS: Final = "producer ids"
 _USERS: Final = "the users"
 _QUOTAS: Final = "the quotas"
@@ -244,6 +248,13 @@ class EmbeddedCluster:
 
     def broker_configs(self, node_id: int | None) -> Mapping[str, str]:
         return self._image.broker_configs(ALL_BROKERS if node_id is None else node_id)
+
+    @property
+    def configured_groups(self) -> Collection[str]:
+        return self._image.configured_groups
+
+    def group_configs(self, group_id: str) -> Mapping[str, str]:
+        return self._image.group_configs(group_id)
 
     def log_config(self, topic: str) -> LogConfig:
         return self._log_configs.of(topic)
@@ -419,6 +430,29 @@ class EmbeddedCluster:
 
         key = BrokerConfigsKey(ALL_BROKERS if node_id is None else node_id)
         return await self._writer.change(_BROKER_CONFIGS, key, broker_configs_record(configs), altered)
+
+    async def alter_group_configs(
+        self, group_id: str, changes: Sequence[ConfigChange], *, replace: bool = False, validate_only: bool = False
+    ) -> Outcome:
+        turn = f"{_GROUP_CONFIGS} {group_id}"
+        await self._writer.turn(turn)
+        before = self.group_configs(group_id)
+        configs = changed_configs(
+            before, changes, replace=replace, is_list=lambda name: False, effective=lambda name: None
+        )
+        if isinstance(configs, Outcome):
+            return configs
+        if (refused := check_group_configs(configs, before, self._config)) is not None or validate_only:
+            return refused or Outcome(ErrorCode.NONE)
+        records = group_config_records(group_id, before, configs)
+        if not records:
+            return Outcome(ErrorCode.NONE)
+
+        def altered() -> None:
+            for name in sorted(KEPT.intersection(change.name for change in changes) & configs.keys()):
+                _LOG.warning("group %.256r: %s is kept, and has no effect", group_id, name)
+
+        return await self._writer.change_all(turn, records, altered)
 
     def _broker_setting(self, name: str) -> str | None:
         if name not in BROKER_SETTINGS:

@@ -4,13 +4,14 @@ It is changed by applying one record at a time, the same way at start and later,
 broker saw.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from eosin.cluster.metadata.topics import collision_key
 from eosin.model.cluster import Topic
 from eosin.model.credentials import CredentialChange, Credentials, StoredCredential
 from eosin.model.quota_table import Entity, QuotaTable
+from eosin.protocol.config_resources import ConfigResourceType
 from eosin.protocol.names import INTERNAL_TOPICS, Uuid
 from eosin.protocol.schemas.records.cluster_metadata import (
     AclKey,
@@ -20,6 +21,8 @@ from eosin.protocol.schemas.records.cluster_metadata import (
     BrokerSetting,
     ClientQuotaKey,
     ClientQuotaValue,
+    ConfigKey,
+    ConfigValue,
     FeatureLevel,
     ProducerIdsKey,
     ProducerIdsRecord,
@@ -37,11 +40,12 @@ from eosin.protocol.types import Message
 
 ALL_BROKERS = -1
 """The node id in the key of settings that hold for all brokers."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class MetadataImage:
-    """Topics, producer id blocks, starts, changed settings, users, access control entries and quotas, as of the last
-    applied record."""
+    """Topics, producer id blocks, starts, changed settings, users, access control entries, quotas and settings
+    of groups, as of the last applied record."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -60,6 +64,7 @@ class MetadataImage:
         self._by_id: dict[Uuid, Topic] = {}
         self._by_collision_key: dict[str, str] = {}
         self._broker_configs: dict[int, Mapping[str, str]] = {}
+        self._group_configs: dict[str, Mapping[str, str]] = {}
         self._acls: dict[Uuid, AclRecord] = {}
         self.topics: Mapping[str, Topic] = MappingProxyType(self._topics)
         self.acls: Mapping[Uuid, AclRecord] = MappingProxyType(self._acls)
@@ -75,7 +80,16 @@ class MetadataImage:
 
     def broker_configs(self, node_id: int) -> Mapping[str, str]:
         """The changed settings of one broker, or of `ALL_BROKERS`."""
-        return self._broker_configs.get(node_id, MappingProxyType({}))
+        return self._broker_configs.get(node_id, _NOTHING)
+
+    @property
+    def configured_groups(self) -> Collection[str]:
+        """The groups with settings of their own."""
+        return self._group_configs.keys()
+
+    def group_configs(self, group_id: str) -> Mapping[str, str]:
+        """A group's own settings: another mapping after each change."""
+        return self._group_configs.get(group_id, _NOTHING)
 
     def start_record(self, *, start_count: int, levels: Mapping[str, int] | None = None) -> StartRecord:
         """The record of a start, or with `levels` of a change of these; what is not given stays as it is."""
@@ -118,8 +132,21 @@ class MetadataImage:
                 self.quotas.remove(_entity(key), key.key)
             case ClientQuotaKey(), ClientQuotaValue():
                 self.quotas.put(_entity(key), key.key, value.value)
+            case ConfigKey(), None | ConfigValue() if key.resource_type == ConfigResourceType.GROUP:
+                self._put_group_config(key.resource_name, key.name, None if value is None else value.value)
             case _:
                 raise AssertionError(f"no such metadata record: {key}, {value}")
+
+    def _put_group_config(self, group_id: str, name: str, value: str | None) -> None:
+        configs = {**self.group_configs(group_id)}
+        if value is None:
+            configs.pop(name, None)
+        else:
+            configs[name] = value
+        if configs:
+            self._group_configs[group_id] = MappingProxyType(dict(sorted(configs.items())))
+        else:
+            self._group_configs.pop(group_id, None)
 
     def _put_topic(self, topic: Topic) -> None:
         if (old := self._topics.get(topic.name)) is not None:
@@ -160,6 +187,17 @@ def topic_record(topic: Topic) -> TopicRecord:
 def broker_configs_record(configs: Mapping[str, str]) -> BrokerConfigsRecord:
     """The record that holds all changed settings of a broker."""
     return BrokerConfigsRecord(configs=tuple(BrokerSetting(name, value) for name, value in configs.items()))
+
+
+def group_config_records(
+    group_id: str, before: Mapping[str, str], after: Mapping[str, str]
+) -> Sequence[tuple[Message, Message | None]]:
+    """The records that lead from some settings of a group to others."""
+    return [
+        (ConfigKey(ConfigResourceType.GROUP, group_id, name), ConfigValue(after[name]) if name in after else None)
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    ]
 
 
 def credential_records(changes: Sequence[CredentialChange]) -> Sequence[tuple[Message, Message | None]]:

@@ -9,7 +9,7 @@ partitions: there each partition has its own one step, soon after. Nothing here 
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -323,6 +323,15 @@ class JoinedCluster(ControllerRequests):
             return {each: value for each, value in configs.items() if each != SECRET_SETTING}
         return configs
 
+    @property
+    def configured_groups(self) -> Collection[str]:
+        """See `Cluster.configured_groups`."""
+        return tuple(name for kind, name in self.image.configs if kind == ConfigResourceType.GROUP)
+
+    def group_configs(self, group_id: str) -> Mapping[str, str]:
+        """See `Cluster.group_configs`."""
+        return self.image.configs.get((ConfigResourceType.GROUP, group_id), NO_CONFIGS)
+
     def topic_by_id(self, topic_id: Uuid) -> Topic | None:
         """See `Cluster.topic_by_id`."""
         name = self.image.topic_names.get(topic_id)
@@ -432,6 +441,11 @@ class JoinedCluster(ControllerRequests):
         if outcome.error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             await self.shown(lambda: name in self._topics)
         return outcome
+
+    async def alter_group_configs(
+        self, group_id: str, changes: Sequence[ConfigChange], *, replace: bool = False, validate_only: bool = False
+    ) -> Outcome:
+        raise AssertionError("clients' changes of groups' settings are passed on to the controllers")
 
     async def alter_credentials(self, decide: Callable[[Credentials], Sequence[CredentialChange]]) -> Outcome:
         raise AssertionError("clients' changes of users are passed on to the controllers")

@@ -29,11 +29,12 @@ from eosin.coordinator.groups.log.writer import PendingWrite
 from eosin.coordinator.groups.offset_requests import OffsetRequests
 from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules import checks
-from eosin.coordinator.groups.rules.config import GroupConfig
+from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig
 from eosin.coordinator.groups.rules.effects import JoinResult, LeaveResult, SyncResult
 from eosin.coordinator.groups.rules.events import Join, Leave, LeavingMember, Rebalance, Sync
 from eosin.coordinator.groups.rules.group import Group, GroupState, Protocols, protocol_bytes
 from eosin.coordinator.groups.rules.offset_store import CommittedOffset
+from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.coordinator.groups.rules.write_errors import of_group_record, of_offsets
 from eosin.coordinator.groups.shard import NO_TOPICS, Shard, Shards
 from eosin.coordinator.ports import CoordinatorLogs
@@ -81,11 +82,13 @@ class GroupCoordinator:
         session_clock: Clock | None = None,
         wire_clock: Clock | None = None,
         topics: ClusterTopics = NO_TOPICS,
+        consumer_config_of: ConsumerConfigOf | None = None,
     ) -> None:
         """`observer` is told of every decision (console.md 2.2). `confirms_responses`: others may coordinate the same
         groups, so nobody is told stable offsets before the log has shown that they are the latest (cluster.md
         6.10). Members are waited for on `session_clock`, and requests wait on `wire_clock`; by default both are
-        `clock`. Consumer groups subscribe to `topics`."""
+        `clock`. Consumer groups subscribe to `topics`; the settings of each are those that
+        `consumer_config_of` tells, by default those of `config`."""
         self._clock = clock
         self._wire_clock = wire_clock or clock
         self._chance = chance
@@ -98,6 +101,7 @@ class GroupCoordinator:
             observer=observer,
             confirms=confirms_responses,
             topics=topics,
+            consumer_config_of=consumer_config_of,
         )
         self._expiry: Timer | None = None
         self._loads: dict[asyncio.Task[None], None] = {}
@@ -105,6 +109,11 @@ class GroupCoordinator:
         self.offsets = OffsetRequests(
             shards=self._shards, verifier=verifier, clock=wire_clock or clock, config=config, observer=observer
         )
+
+    @property
+    def stats(self) -> GroupStats:
+        """Counts of what the groups of this broker have done."""
+        return self._shards.stats
 
     # Life
 
@@ -471,6 +480,11 @@ class GroupCoordinator:
                 group = shard.consumer.durable(group_id)
                 is_wanted = group is not None and (not states or group.state.value.lower() in states)
                 yield GroupListing(group_id, CONSUMER, group.state.value, CONSUMER) if group and is_wanted else None
+
+    def live_consumer_groups(self) -> list[ConsumerGroup]:
+        """Every consumer group (KIP-848) as it is durable, as a list that may be kept over a wait."""
+        found = (shard.consumer.durable(group_id) for shard in self._shards for group_id in shard.consumer.ids())
+        return [group for group in found if group is not None]
 
     def live_groups(self) -> list[Group]:
         """Every classic group that is not dead, as a list that may be kept over a wait; what is in it goes on to

@@ -29,6 +29,7 @@ from eosin.coordinator.groups.rules.events import (
     TimerName,
 )
 from eosin.coordinator.groups.rules.group import Group, GroupState, RequestId
+from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.protocol.errors import ErrorCode
 from eosin.runtime.clock import Clock, Timer
 
@@ -43,6 +44,7 @@ class GroupEffectRunner:
     ) -> None:
         self.groups: dict[str, Group] = {}
         self.observer: GroupObserver | None = None
+        self.stats = GroupStats()
         self._writer = writer
         self._clock = clock
         self._config = config
@@ -88,6 +90,8 @@ class GroupEffectRunner:
         before, now_ms = group, self._clock.now_ms()
         group, effects = decide(before, event, now_ms=now_ms, config=self._config)
         self.groups[group_id] = group
+        if group.state is GroupState.STABLE and before.state is GroupState.COMPLETING_REBALANCE:
+            self.stats.completed_rebalances += 1
         if self.observer is not None:
             self.observer.decided(before, group, event, now_ms)
         for effect in effects:

@@ -14,6 +14,7 @@ from eosin.coordinator.groups.log.writer import NO_OFFSET, LogWriter, Settled
 from eosin.coordinator.groups.ports import GroupObserver
 from eosin.coordinator.groups.rules.config import GroupConfig
 from eosin.coordinator.groups.rules.offset_store import OffsetStore, OffsetToCommit
+from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import TopicPartition
 from eosin.protocol.records.batch import NewRecord
@@ -43,6 +44,7 @@ class Commits:
     ) -> None:
         self.offsets = OffsetStore()
         self.observer: GroupObserver | None = None
+        self.stats = GroupStats()
         self._writer = writer
         self._clock = clock
         self._config = config
@@ -86,6 +88,7 @@ class Commits:
         records = [group_records.offset_record(group_id, each, now_ms=now_ms) for each in offsets]
 
         def apply(base_offset: int) -> None:
+            self.stats.commits += len(offsets)
             for record_offset, each in enumerate(offsets, base_offset):
                 self.offsets.put(group_id, each.partition, each.committed(now_ms=now_ms, record_offset=record_offset))
             self._group_appears(group_id)

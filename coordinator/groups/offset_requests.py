@@ -458,6 +458,7 @@ class OffsetRequests:
             error = await self._outcome(write)
             if error is not ErrorCode.NONE:
                 return error, []
+            shard.stats.deletions += len(doomed)
         return ErrorCode.NONE, answers
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from eosin.coordinator.groups.consumer.ports import ConsumerGroupObserver
 from eosin.coordinator.groups.rules.events import Event
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.ports import Requester
@@ -11,7 +12,7 @@ from eosin.protocol.names import TopicPartition
 from eosin.storage.results.log_results import Marker
 
 
-class GroupObserver(Protocol):
+class GroupObserver(ConsumerGroupObserver, Protocol):
     """Hears what a group coordinator has decided (console.md 2.2). It decides nothing, and must not raise."""
 
     def decided(self, before: Group, after: Group, event: Event, now_ms: int) -> None:

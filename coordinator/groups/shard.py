@@ -27,10 +27,11 @@ from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite, Settled
 from eosin.coordinator.groups.offset_commits import Commits, Key
 from eosin.coordinator.groups.offset_deletions import OffsetDeletions
 from eosin.coordinator.groups.ports import GroupObserver
-from eosin.coordinator.groups.rules.config import GroupConfig
+from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig
 from eosin.coordinator.groups.rules.events import DeleteFailed, Deleting, GroupLoaded, Unloaded
 from eosin.coordinator.groups.rules.expiry import Subscribed, expired_offsets, may_vanish
 from eosin.coordinator.groups.rules.group import Group, GroupState
+from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.coordinator.groups.subscriptions import KnownSubscription, Subscriptions
 from eosin.coordinator.hashing import partition_for
 from eosin.coordinator.ports import CoordinatorLog, CoordinatorLogs
@@ -84,9 +85,11 @@ class Shard:
         observer: GroupObserver | None = None,
         session_clock: Clock | None = None,
         topics: ClusterTopics = NO_TOPICS,
+        consumer_config_of: ConsumerConfigOf | None = None,
+        stats: GroupStats | None = None,
     ) -> None:
         """`observer` is told of every decision. Members are waited for on `session_clock`, by default `clock`. Consumer
-        groups subscribe to `topics`."""
+        groups subscribe to `topics`, and have the settings of `consumer_config_of`."""
         self.partition = partition
         self.state = ShardState.LOADING
         self.log = log
@@ -106,7 +109,10 @@ class Shard:
             config=config,
             topics=topics,
             restore=self._restore,
+            config_of=consumer_config_of,
         )
+        self.stats = self.runner.stats = self.commits.stats = self.consumer.stats = stats or GroupStats()
+        self.consumer.observer = observer
         self.deletions = OffsetDeletions(
             self.commits,
             clock=clock,
@@ -331,6 +337,7 @@ class Shard:
         left."""
         expired, vanish = self._expired(group_id, partitions, known)
         expired = [each for each in expired if not self.commits.is_being_written(group_id, each)]
+        self.stats.expirations += len(expired)
         if vanish is not None and self.commits.holds_only(group_id, len(expired)):
             vanish(group_id, expired, partial(_report, "expire a group"))
         elif expired:
@@ -412,9 +419,12 @@ class Shards:
         confirms: bool = False,
         session_clock: Clock | None = None,
         topics: ClusterTopics = NO_TOPICS,
+        consumer_config_of: ConsumerConfigOf | None = None,
     ) -> None:
         self._logs = logs
         self._topics = topics
+        self._consumer_config_of = consumer_config_of
+        self.stats = GroupStats()
         self._clock = clock
         self._session_clock = session_clock
         self._config = config
@@ -505,6 +515,8 @@ class Shards:
             observer=self._observer,
             session_clock=self._session_clock,
             topics=self._topics,
+            consumer_config_of=self._consumer_config_of,
+            stats=self.stats,
         )
         return shard
 

@@ -14,13 +14,11 @@ from eosin.client.metadata import TopicInfo
 from eosin.client.transactions import TransactionAdmin
 from eosin.observe.console.cluster_rounds import ClusterRounds
 from eosin.observe.console.explanations import (
-    MOST_ASSIGNED,
-    MOST_MEMBERS,
     Answer,
     ExplainedGroup,
-    MemberSeen,
     page_of,
 )
+from eosin.observe.console.group_members import MOST_MEMBERS, described_member
 from eosin.observe.console.topic_view import (
     MOST_GROUPS,
     MOST_PARTITIONS,
@@ -43,8 +41,6 @@ from eosin.protocol.names import TopicPartition, is_legal_topic_name, uuid_text
 
 _MARKUP: Final = re.compile(r"</?[a-z]+[^<>]*>")
 """Apache Kafka documents its settings in HTML."""
-NOT_HEARD: Final = -1
-"""A member's last sign of life, which Kafka's protocol does not tell."""
 MOST_DESCRIBED: Final = 50
 """Partitions of a topic that are asked for their producers."""
 
@@ -79,20 +75,7 @@ class ClusterAnswers:
         facts = msgspec.convert(msgspec.to_builtins(told), ExplainedGroup)
         if known is not None:
             group = known.group
-            members = tuple(
-                MemberSeen(
-                    each.member_id,
-                    each.instance_id,
-                    each.client_id,
-                    each.host.lstrip("/"),
-                    0,
-                    is_leader=False,
-                    assigned=[str(at) for at in sorted(each.partitions)[:MOST_ASSIGNED]],
-                    assigned_more=max(0, len(each.partitions) - MOST_ASSIGNED),
-                    heard_ms=NOT_HEARD,
-                )
-                for each in group.members[:MOST_MEMBERS]
-            )
+            members = tuple(map(described_member, group.members[:MOST_MEMBERS]))
             facts = msgspec.structs.replace(facts, protocol=group.assignor, seen_members=members)
         return page_of(explain_group(told), facts, facts.now_ms)
 

@@ -7,7 +7,9 @@ from typing import Any, Final
 import msgspec
 
 from eosin.broker.services import Services
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.rules.group import Group, Member
+from eosin.observe.console.group_members import MOST_MEMBERS, MemberSeen, classic_member, consumer_group_facts
 from eosin.observe.console.rounds import Rounds
 from eosin.observe.explain.explained import Explained
 from eosin.observe.explain.facts import GroupFacts, GroupPartition, OpenProducer, PartitionFacts, TransactionFacts
@@ -16,15 +18,12 @@ from eosin.observe.explain.partition_sentences import explain_partition
 from eosin.observe.explain.sentences import explain_transaction
 from eosin.observe.http.knowledge import Knowledge
 from eosin.observe.recorder.events import ClientIdentity
-from eosin.observe.survey.assigned_partitions import assigned
 from eosin.observe.survey.group_positions import GroupPositions
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.names import CONSUMER_OFFSETS_TOPIC, TopicPartition
 
 MOST_OPEN: Final = 20
 MOST_PARTITIONS: Final = 200
-MOST_MEMBERS: Final = 200
-MOST_ASSIGNED: Final = 50
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -35,25 +34,6 @@ class Answer(msgspec.Struct, frozen=True):
     explained: Explained
     facts: Any
     now_ms: int
-
-
-class MemberSeen(msgspec.Struct, frozen=True):
-    """A member of a group, as far as the group's page shows it."""
-
-    member_id: str
-    instance_id: str | None
-    """The name of a static member; None for others."""
-    client_id: str
-    peer: str
-    session_timeout_ms: int
-    is_leader: bool
-    """True if it assigns partitions for all."""
-    assigned: list[str]
-    """Partitions; none while the group rebalances, and where it is no group of consumers."""
-    assigned_more: int
-    """Partitions beyond those."""
-    heard_ms: int
-    """The time of its last sign of life; -1 while it waits for others to join."""
 
 
 class ExplainedGroup(GroupFacts, frozen=True, omit_defaults=True):
@@ -115,35 +95,47 @@ class BrokerExplainer:
 
     async def group(self, name: str) -> Answer | None:
         """One group of this broker; None when there is none."""
-        group = self._services.groups.describe(name)
-        if not isinstance(group, Group):
+        groups = self._services.groups
+        group, consumers = groups.describe(name), groups.describe_consumer(name)
+        now_ms = self._services.clock.now_ms()
+        if isinstance(group, Group):
+            about = self._classic(group, now_ms)
+        elif isinstance(consumers, ConsumerGroup):
+            cluster, assignors = self._services.cluster, self._services.config.group_consumer_assignors
+            about = consumer_group_facts(consumers, assignors=assignors, topic_by_id=cluster.topic_by_id)
+        else:
             return None
         parts = await self._positions.of(name)
         behind = [each for each in parts if each.undecided]
         holders = [await self._holder(each) for each in behind[:MOST_OPEN]]
         pending = any(each.pending for each in parts)
-        now_ms = self._services.clock.now_ms()
         facts = ExplainedGroup(
-            name,
-            now_ms,
-            group.state.value,
-            members=tuple(
-                ClientIdentity(client_id=each.client_id, peer=each.client_host) for each in group.members.values()
-            ),
+            group=name,
+            now_ms=now_ms,
             partitions=tuple(parts[:MOST_PARTITIONS]),
             held_by=tuple(dict.fromkeys(each for each in holders if each)),
             history=await self._knowledge.group(name),
             pending_in=await self._pending_in(name) if pending else None,
             sources=("the broker",),
-            generation=group.generation_id,
-            protocol=group.protocol_name or "",
-            last_commit_ms=self._services.groups.last_commit_ms(name),
-            seen_members=tuple(
-                _member(group, each, self._last_heartbeat_ms(name, each, now_ms))
-                for each in islice(group.members.values(), MOST_MEMBERS)
-            ),
+            last_commit_ms=groups.last_commit_ms(name),
+            **about,
         )
         return page_of(explain_group(facts), facts, facts.now_ms)
+
+    def _classic(self, group: Group, now_ms: int) -> dict[str, Any]:
+        """The fields of `ExplainedGroup` that a classic group gives."""
+        return {
+            "state": group.state.value,
+            "members": tuple(
+                ClientIdentity(client_id=each.client_id, peer=each.client_host) for each in group.members.values()
+            ),
+            "generation": group.generation_id,
+            "protocol": group.protocol_name or "",
+            "seen_members": tuple(
+                classic_member(group, each, self._last_heartbeat_ms(group.group_id, each, now_ms))
+                for each in islice(group.members.values(), MOST_MEMBERS)
+            ),
+        }
 
     def _last_heartbeat_ms(self, group_id: str, member: Member, now_ms: int) -> int:
         silent_ms = self._services.groups.silent_ms(group_id, member.member_id)
@@ -160,21 +152,6 @@ class BrokerExplainer:
         first = (await self._open(partition.partition))[:1]
         transaction = first[0].transaction if first else None
         return "" if transaction is None else transaction.transactional_id
-
-
-def _member(group: Group, member: Member, heard_ms: int) -> MemberSeen:
-    names = sorted(map(str, assigned(group, member)))
-    return MemberSeen(
-        member.member_id,
-        member.instance_id,
-        member.client_id,
-        member.client_host.lstrip("/"),
-        member.session_timeout_ms,
-        member.member_id == group.leader_id,
-        names[:MOST_ASSIGNED],
-        max(0, len(names) - MOST_ASSIGNED),
-        heard_ms,
-    )
 
 
 def page_of(explained: Explained, facts: TransactionFacts | PartitionFacts | GroupFacts, now_ms: int) -> Answer:

@@ -1,14 +1,17 @@
 """`GroupRounds`: consumer groups and their true lag, as rows (console.md 5.4)."""
 
+from collections.abc import Iterable
 from itertools import islice
 from typing import Final, NamedTuple
 
 from eosin.broker.services import Services
-from eosin.coordinator.groups.rules.group import Group
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMember
+from eosin.coordinator.groups.rules.group import Group, Member
 from eosin.observe.console.rows import NAMED_MEMBERS, GroupRow, member_name
 from eosin.observe.console.tables import Table
 from eosin.observe.survey.group_positions import GroupPositions, behind
 from eosin.observe.survey.slices import GROUP, Slices
+from eosin.protocol.errors import ErrorCode
 
 MOST_GROUPS: Final = 2000
 GROWTH_MS: Final = 60_000
@@ -43,6 +46,8 @@ class GroupRounds:
         groups = self._services.groups
         if not self._waiting:
             listed = [each.group_id for each in groups.live_groups()[:MOST_GROUPS]]
+            left = MOST_GROUPS - len(listed)
+            listed += [each.group_id for each in groups.live_consumer_groups()[:left]]
             self._waiting = listed[::-1]
             there = set(listed)
             for name in [each for each in self._rows if each not in there]:
@@ -61,9 +66,12 @@ class GroupRounds:
 
     async def _row(self, name: str) -> GroupRow | None:
         groups = self._services.groups
-        group = groups.describe(name)
-        if not isinstance(group, Group):
+        group: Group | ConsumerGroup | ErrorCode = groups.describe(name)
+        if isinstance(group, ErrorCode):
+            group = groups.describe_consumer(name)
+        if isinstance(group, ErrorCode):
             return None
+        members: Iterable[Member | ConsumerMember] = group.members.values()
         parts = await self._positions.of(name)
         sums, last_commit_ms = behind(parts), groups.last_commit_ms(name)
         grows = self._grows(name, sums.to_end, last_commit_ms)
@@ -76,8 +84,7 @@ class GroupRounds:
             last_commit_ms=last_commit_ms,
             grows=grows,
             named=tuple(
-                member_name(each.member_id, each.client_id, each.client_host)
-                for each in islice(group.members.values(), NAMED_MEMBERS)
+                member_name(each.member_id, each.client_id, each.client_host) for each in islice(members, NAMED_MEMBERS)
             ),
         )
 

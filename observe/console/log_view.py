@@ -8,6 +8,8 @@ from itertools import pairwise
 from typing import Final
 
 from eosin.broker.services import Services
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
+from eosin.coordinator.groups.rules.group import Group
 from eosin.observe.console.log_pieces import Scan, open_here, piece
 from eosin.observe.console.log_rows import (
     COMMITTED,
@@ -93,7 +95,8 @@ class LogView:
         groups = self._services.groups
         found: list[GroupHere] = []
         slices = Slices()
-        for each in groups.live_groups()[:MOST_GROUPS_ASKED]:
+        every: list[Group | ConsumerGroup] = [*groups.live_groups(), *groups.live_consumer_groups()]
+        for each in every[:MOST_GROUPS_ASKED]:
             await slices.worked(ROW)
             error, committed = await groups.offsets.fetch(each.group_id, [partition], require_stable=False)
             if error is ErrorCode.NONE and committed and committed[0].offset >= 0:

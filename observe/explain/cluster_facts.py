@@ -5,7 +5,8 @@ Always true: what any broker of Kafka's protocol answers is enough for a sentenc
 that does not answer costs what it knows, never the sentence.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from eosin.client.admin import Admin
 from eosin.client.client import Client
 from eosin.client.errors import BrokerError, ClientError
-from eosin.client.groups import GroupAdmin
+from eosin.client.groups import GroupAdmin, GroupDescription, GroupMember
 from eosin.client.http import HttpError, get, part
 from eosin.client.metadata import PartitionInfo
 from eosin.client.partition_offsets import OffsetAdmin
@@ -21,6 +22,7 @@ from eosin.client.pending_offsets import pending_offsets
 from eosin.client.transactions import TransactionAdmin
 from eosin.coordinator.hashing import partition_for
 from eosin.observe.explain.facts import (
+    AwaitedPartition,
     BrokerFacts,
     GroupFacts,
     GroupPartition,
@@ -59,6 +61,8 @@ MOST_OPEN: Final = 20
 NOTHING_COMMITTED: Final = -1
 MOST_PARTITIONS: Final = 200
 """Of a group."""
+MOST_AWAITED: Final = 10
+"""Partitions of a consumer group that are told to change hands."""
 MOST_SEARCHED: Final = 20
 """Partitions of a group in which records are searched by time."""
 
@@ -288,9 +292,7 @@ class ClusterFacts:
             group_id,
             now_ms,
             group.state,
-            members=tuple(
-                ClientIdentity(client_id=each.client_id, peer=each.host.lstrip("/")) for each in group.members
-            ),
+            members=tuple(map(_identity, group.members)),
             partitions=tuple(partitions),
             held_by=tuple(holders),
             history=history,
@@ -298,6 +300,9 @@ class ClusterFacts:
             sources=(OVER_KAFKA,) if history is None else (OVER_KAFKA, RECORDER),
             last_commit_ms=last_commit_ms,
             arrived=await self._arrived(partitions, last_commit_ms),
+            epoch=-1 if group.epoch is None else group.epoch,
+            assignment_epoch=-1 if group.assignment_epoch is None else group.assignment_epoch,
+            awaited=tuple(islice(_awaited(group), MOST_AWAITED)),
         )
 
     async def _arrived(self, partitions: Sequence[GroupPartition], since_ms: int) -> int:
@@ -422,3 +427,23 @@ def _why(body: bytes) -> str:
         return str(msgspec.json.decode(body)["error"])
     except (msgspec.DecodeError, KeyError, TypeError):
         return body[:200].decode("utf-8", "replace")
+
+
+def _identity(member: GroupMember) -> ClientIdentity:
+    return ClientIdentity(client_id=member.client_id, peer=member.host.lstrip("/"))
+
+
+def _awaited(group: GroupDescription) -> Iterator[AwaitedPartition]:
+    """The partitions of a consumer group that members are to have and have not got; those that another one holds
+    first."""
+    holders = {partition: member for member in group.members for partition in member.partitions}
+    found = [
+        (member, partition, holders.get(partition))
+        for member in group.members
+        for partition in sorted({*(member.target or ())} - {*member.partitions})
+    ]
+    for member, partition, holder in sorted(found, key=lambda each: (each[2] is None, each[1])):
+        if holder is None:
+            yield AwaitedPartition(str(partition), _identity(member))
+        else:
+            yield AwaitedPartition(str(partition), _identity(member), _identity(holder), holder.member_id)

@@ -110,6 +110,12 @@ def _of_a_group(event: HistoryEvent) -> str:
             return f"generation {event.what} begins, with {plural(event.count, 'member')}"
         case groups.STABLE:
             return f"every member of generation {event.what} has its partitions"
+        case groups.TARGET:
+            return f"the partitions of {plural(event.count, 'member')} at epoch {event.what} are decided"
+        case groups.REVOKING:
+            return f"a member is to give up {why}, within {duration(event.count)}"
+        case groups.RECONCILED:
+            return f"every member has its partitions of epoch {event.what}"
         case groups.COMMITTED:
             return f"a transaction commits offsets of {plural(event.count, 'partition')}"
         case groups.DROPPED:

@@ -267,6 +267,18 @@ class GroupPartition(msgspec.Struct, frozen=True, omit_defaults=True):
         return max(0, self.high_watermark - self.last_stable)
 
 
+class AwaitedPartition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A partition that a member of a consumer group (KIP-848) is to have, and has not got."""
+
+    partition: str
+    member: ClientIdentity
+    """The member that is to have it."""
+    holder: ClientIdentity | None = None
+    """The member that has not given it up; None if nobody has it, so that the member gets it at its next heartbeat."""
+    holder_id: str = ""
+    """The member id of that one."""
+
+
 class GroupFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """One consumer group."""
 
@@ -287,3 +299,9 @@ class GroupFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The last commit of any of its offsets; -1 if there was none, or if nobody tells."""
     arrived: int = -1
     """Offsets that its partitions have got since that commit; -1 if unknown."""
+    epoch: int = -1
+    """The group epoch of a consumer group (KIP-848); -1 for a classic one."""
+    assignment_epoch: int = -1
+    """The group epoch that its target was computed at."""
+    awaited: tuple[AwaitedPartition, ...] = ()
+    """The partitions that are still to change hands, a few of them."""

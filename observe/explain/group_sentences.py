@@ -8,7 +8,7 @@ from eosin.observe.explain.explained import Explained, Next
 from eosin.observe.explain.facts import GroupFacts, GroupPartition
 from eosin.observe.explain.sentences import next_of
 from eosin.observe.recorder.events import HistoryEvent
-from eosin.observe.recorder.group_events import REPEATING, last_rebalance, rebalances
+from eosin.observe.recorder.group_events import RECONCILED, REPEATING, REVOKING, TARGET, last_rebalance, rebalances
 from eosin.observe.recorder.wording import (
     LONGEST_SENTENCE,
     client,
@@ -34,6 +34,9 @@ def explain_group(facts: GroupFacts) -> Explained:
         sentence = f"there is no group {subject}: it was never used, or its offsets have expired."
         return Explained(facts.group, sentence, next=Next("`eosin groups list` shows the others."), is_known=False)
     sentence, rebalance = _sentence(facts, subject), _rebalance(facts)
+    waits = _waits(facts)
+    if waits:  # who is waited for matters more than why
+        rebalance, reason = waits[0], rebalance
     if len(sentence) >= LONGEST_SENTENCE:  # the evidence has the same for each partition
         sentence = _sentence(facts, subject, is_short=True)
     fits = len(f"{sentence}; {rebalance}.") <= LONGEST_SENTENCE
@@ -41,6 +44,8 @@ def explain_group(facts: GroupFacts) -> Explained:
         _line(each) for each in facts.partitions if each.offsets_behind or each.undecided or each.is_out_of_range
     ]
     evidence += _refused(facts)
+    if waits:
+        evidence = [*waits[1:], *([reason] if reason else []), *evidence]
     if commits := _commits(facts):
         evidence.insert(0, commits)
     if rebalance and not fits:
@@ -54,6 +59,45 @@ def explain_group(facts: GroupFacts) -> Explained:
         timeline=() if facts.history is None else in_words(facts.history.events),
         sources=facts.sources,
     )
+
+
+def _waits(facts: GroupFacts) -> list[str]:
+    """The waits of a consumer group, one clause for each partition; none where nobody waits."""
+    if facts.epoch > facts.assignment_epoch and facts.members:
+        behind = f"its partitions at epoch {facts.epoch} are decided at a member's next heartbeat"
+        return [f"{behind}, until then those of epoch {facts.assignment_epoch} stay"]
+    since = _target_since(facts)
+    at = f" of epoch {facts.assignment_epoch}"
+    at += f", since {moment(since, facts.now_ms)}" if since >= 0 else ""
+    clauses = []
+    for each in facts.awaited:
+        if each.holder is None:
+            clauses.append(f"{client(each.member)} gets {name(each.partition)} at its next heartbeat (target{at})")
+        else:
+            holder = f"{client(each.holder)} has not revoked yet"
+            clauses.append(f"{client(each.member)} waits for {name(each.partition)}, which {holder} (target{at})")
+    return clauses
+
+
+def _target_since(facts: GroupFacts) -> int:
+    """The time when the present target was computed; -1 if it was not recorded."""
+    events = () if facts.history is None else facts.history.events
+    found = [each.at_ms for each in events if each.kind == TARGET and each.what == str(facts.assignment_epoch)]
+    return max(found, default=-1)
+
+
+def _expulsion(facts: GroupFacts) -> Next | None:
+    """The end of the wait for a member that does not revoke."""
+    held = next((each for each in facts.awaited if each.holder is not None), None)
+    if held is None:
+        return None
+    events = () if facts.history is None else facts.history.events
+    told = [each for each in events if each.kind == REVOKING and each.what.startswith(f"{held.holder_id}: ")]
+    who = client(held.holder)
+    if not told:
+        return Next(f"{who} is expelled if it does not revoke within its max.poll.interval.ms.")
+    until_ms = told[-1].at_ms + told[-1].count
+    return Next(f"{who} is expelled if it has not revoked by {moment(until_ms, facts.now_ms)}.", until_ms)
 
 
 def _commits(facts: GroupFacts) -> str:
@@ -79,7 +123,8 @@ def _rebalance(facts: GroupFacts) -> str:
         return f"it has rebalanced {number(len(loop))} times since {first}, last at {at} because {began.what}"
     if over is None:
         return f"it has been rebalancing since {at} because {began.what}"
-    return f"it rebalanced last at {at} (generation {over.what}) because {began.what}"
+    level = "epoch" if over.kind == RECONCILED else "generation"
+    return f"it rebalanced last at {at} ({level} {over.what}) because {began.what}"
 
 
 def _refused(facts: GroupFacts) -> list[str]:
@@ -174,6 +219,8 @@ def _cause(facts: GroupFacts) -> str:
         return "pending_offsets"
     if any(each.is_out_of_range for each in facts.partitions):
         return "offset_out_of_range"
+    if any(each.holder is not None for each in facts.awaited):
+        return "unrevoked_partitions"
     if _loop(facts):
         return "rebalances"
     if any(each.undecided for each in facts.partitions):
@@ -193,6 +240,8 @@ def _next(facts: GroupFacts) -> Next | None:
             "A reader that begins there is told OFFSET_OUT_OF_RANGE and goes where its auto.offset.reset says;"
             f" `eosin groups reset-offsets` puts the group elsewhere{' while nobody reads' if facts.members else ''}."
         )
+    if expulsion := _expulsion(facts):
+        return expulsion
     if loop := _loop(facts):
         return Next(_advice(loop[-1].what))
     if facts.held_by and _cause(facts) == "open_transaction":

@@ -7,8 +7,9 @@ from itertools import islice
 
 from eosin.broker.services import Services
 from eosin.observe.metrics.families import Family, Row, gauge, single
-from eosin.observe.survey.assigned_partitions import AssignedPartitions
-from eosin.observe.survey.slices import ROW, in_slices
+from eosin.observe.metrics.group_counts import group_counts, unrevoked_partitions
+from eosin.observe.survey.assigned_partitions import AssignedPartitions, owned
+from eosin.observe.survey.slices import ROW, Slices, in_slices
 from eosin.observe.survey.survey import Survey
 from eosin.observe.survey.unread_records import PIECE, UnreadRecords
 from eosin.protocol.errors import ErrorCode
@@ -56,10 +57,16 @@ class GroupMetrics:
                     members.append(((group.group_id,), len(group.members)))
                 if len(assigned) < limit and (has := self._assigned.of(group)):
                     assigned[group.group_id] = has
+        unrevoked: list[Row] = []
+        consumers = await self._consumers(limit, members, unrevoked, assigned)
         prefix = "kafka_coordinator_group_groupmetadatamanager_"
-        yield single(f"{prefix}numgroups", "Groups of this broker.", states.total())
+        yield single(f"{prefix}numgroups", "Classic groups of this broker.", states.total())
         for state in _STATES:
             yield single(f"{prefix}numgroups{state.lower()}", f"Groups in state {state}.", states[state])
+        for family in group_counts(classic=states.total(), consumers=consumers, stats=services.groups.stats):
+            yield family
+        text = "Partitions of a consumer group (KIP-848) that a member was told to give up, and has not yet."
+        yield gauge("eosin_consumergroup_unrevoked_partitions", text, unrevoked, "consumergroup")
         offsets: list[Row] = []
         lags: list[Row] = []
         sums: dict[tuple[str, str], _Sums] = {}
@@ -105,6 +112,27 @@ class GroupMetrics:
         yield gauge("eosin_consumergroup_record_lag", text, record_lags, *by_partition, "isolation")
         for family in _sums_by_topic(sums):
             yield family
+
+    async def _consumers(
+        self,
+        limit: int,
+        members: list[Row],
+        unrevoked: list[Row],
+        assigned: dict[str, tuple[TopicPartition, ...]],
+    ) -> Counter[str]:
+        """Read the groups of KIP-848, of which `limit` have rows of their own; returns how many are in each state."""
+        states: Counter[str] = Counter()
+        topic_by_id = self._services.cluster.topic_by_id
+        slices = Slices()
+        for group in self._services.groups.live_consumer_groups():
+            await slices.worked(1 + len(group.members))
+            states[group.state.value] += 1
+            if len(members) < limit:
+                members.append(((group.group_id,), len(group.members)))
+                unrevoked.append(((group.group_id,), unrevoked_partitions(group)))
+            if len(assigned) < limit and (has := owned(group, topic_by_id, most=limit)):
+                assigned[group.group_id] = has
+        return states
 
 
 def _sums_by_topic(sums: Mapping[tuple[str, str], _Sums]) -> Iterator[Family]:

@@ -38,6 +38,12 @@ GENERATION: Final = "generation"
 """A join phase ended: the members of the generation that follows."""
 STABLE: Final = "stable"
 """Every member has its assignment."""
+TARGET: Final = "target"
+"""Of a consumer group (KIP-848), as the next two: the partitions of each member at a group epoch are computed."""
+REVOKING: Final = "revoking"
+"""A member is to give up partitions; `count` is the time that it has for that, in ms."""
+RECONCILED: Final = "reconciled"
+"""Every member has come to the target."""
 COMMITTED: Final = "offsets_committed"
 """In a transaction; likewise the next."""
 DROPPED: Final = "offsets_dropped"
@@ -190,12 +196,12 @@ def rebalances(history: GroupHistory, since_ms: int) -> list[HistoryEvent]:
 
 
 def last_rebalance(history: GroupHistory) -> tuple[HistoryEvent, HistoryEvent | None] | None:
-    """The rebalance that began last, and the generation it led to, if it is over."""
+    """The rebalance that began last, and the generation or epoch it led to, if it is over."""
     began: HistoryEvent | None = None
     over: HistoryEvent | None = None
     for event in history.events:
         if event.kind == REBALANCE:
             began, over = event, None
-        elif event.kind == GENERATION and began is not None and over is None:
+        elif event.kind in (GENERATION, RECONCILED) and began is not None and over is None:
             over = event
     return None if began is None else (began, over)

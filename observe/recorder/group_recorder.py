@@ -6,14 +6,17 @@ most the events that the limit has room for, and those of groups to which nothin
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from eosin.coordinator.groups.consumer.rules.events import ConsumerEvent
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.rules.events import Event
 from eosin.coordinator.groups.rules.group import Group
 from eosin.coordinator.ports import Requester
+from eosin.observe.recorder.consumer_group_events import consumer_happened
 from eosin.observe.recorder.events import HistoryEvent
 from eosin.observe.recorder.group_events import (
     MOVED,
@@ -90,14 +93,23 @@ class GroupRecorder:
 
     def decided(self, before: Group, after: Group, event: Event, now_ms: int) -> None:
         """Remember what `event` has made of a group."""
-        for each in happened(before, after, event, now_ms):
-            track = self._track(after.group_id)
+        self._remember(after.group_id, happened(before, after, event, now_ms))
+
+    def consumer_decided(
+        self, before: ConsumerGroup, after: ConsumerGroup, event: ConsumerEvent | None, now_ms: int
+    ) -> None:
+        """The same of a group of KIP-848."""
+        self._remember(after.group_id, consumer_happened(before, after, event, now_ms))
+
+    def _remember(self, group_id: str, events: Iterable[HistoryEvent]) -> None:
+        for each in events:
+            track = self._track(group_id)
             if each.kind == MOVED and not track.events:
                 continue
             track.events.append(each)
             self._events += 1
             if self.on_event is not None:
-                self.on_event(after.group_id, each)
+                self.on_event(group_id, each)
             if len(track.events) > RING:
                 track.events.popleft()
                 track.left_out += 1

@@ -1,10 +1,16 @@
-"""`AssignedPartitions`: the partitions that the members of a group have, as the group's leader has assigned them."""
+"""`AssignedPartitions`: the partitions that the members of a group have, as the group's leader has assigned them, or in
+groups of KIP-848 its coordinator."""
 
 import contextlib
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Final
 
+from eosin.coordinator.groups.consumer.assignors.assignment import TopicIdPartition
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.rules.group import Group, Member
-from eosin.protocol.names import TopicPartition
+from eosin.model.cluster import Topic
+from eosin.protocol.names import TopicPartition, Uuid
 from eosin.protocol.records.internal import decode_value
 from eosin.protocol.schemas.records.consumer_protocol import ConsumerProtocolAssignment
 from eosin.protocol.types import DecodeError
@@ -23,6 +29,22 @@ def assigned(group: Group, member: Member) -> list[TopicPartition]:
             told = decode_value(ConsumerProtocolAssignment, member.assignment)
             return [TopicPartition(each.topic, index) for each in told.assigned_partitions for index in each.partitions]
     return []
+
+
+def named_partitions(
+    partitions: Iterable[TopicIdPartition], topic_by_id: Callable[[Uuid], Topic | None]
+) -> list[TopicPartition]:
+    """Partitions by the names of their topics, in order, without those of topics that are gone."""
+    found = ((topic_by_id(each.topic_id), each.partition) for each in partitions)
+    return sorted(TopicPartition(topic.name, index) for topic, index in found if topic is not None)
+
+
+def owned(
+    group: ConsumerGroup, topic_by_id: Callable[[Uuid], Topic | None], *, most: int = MOST_ASSIGNED
+) -> tuple[TopicPartition, ...]:
+    """The partitions that the members of a group of KIP-848 have, so many at most."""
+    every = (partition for member in group.members.values() for partition in member.owned())
+    return tuple(named_partitions(islice(every, most), topic_by_id))
 
 
 class AssignedPartitions:

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from eosin.broker.services import Services
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.rules.group import Group
 from eosin.observe.explain.facts import GroupPartition
-from eosin.observe.survey.assigned_partitions import AssignedPartitions
+from eosin.observe.survey.assigned_partitions import AssignedPartitions, owned
 from eosin.observe.survey.slices import ROW, Slices
 from eosin.observe.survey.unread_records import UnreadRecords
 from eosin.protocol.errors import ErrorCode
@@ -89,6 +90,11 @@ class GroupPositions:
         group = self._services.groups.describe(group_id)
         if isinstance(group, Group):
             found += await self._uncommitted(self.assigned.of(group), {each.partition for each in committed})
+        else:
+            consumers = self._services.groups.describe_consumer(group_id)
+            if isinstance(consumers, ConsumerGroup):
+                has = owned(consumers, self._services.cluster.topic_by_id)
+                found += await self._uncommitted(has, {each.partition for each in committed})
         return found
 
     async def _uncommitted(

@@ -81,7 +81,7 @@ class Survey:
                 yield some
 
     def groups(self, *, units: int = 1) -> AsyncIterator[Sequence[Group]]:
-        """Every consumer group of this coordinator that is not dead, each of them `units` of work."""
+        """Every classic group of this coordinator that is not dead, each of them `units` of work."""
         return in_slices(self._services.groups.live_groups(), units)
 
     async def committed(self) -> AsyncIterator[tuple[str, Mapping[TopicPartition, CommittedOffset]]]:

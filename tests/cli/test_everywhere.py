@@ -39,6 +39,9 @@ WALK: Final = (
     "quotas list",
     "quotas remove --user somebody producer_byte_rate",
     "cluster describe",
+    "features describe",
+    "features upgrade transaction.version=2 --dry-run",
+    "features downgrade transaction.version=2 --dry-run",
     "acls add --principal User:somebody --topic other --allow READ",
     "acls list",
     "acls explain --principal User:somebody --operation READ --topic other",
@@ -52,7 +55,13 @@ WALK: Final = (
     "topics delete walked",
 )
 HAS_NOTHING_TO_END: Final = {"transactions force-terminate walker", "transactions abort walked 0 --start-offset 0"}
-TELLS_OF_WHAT_MAY_BE_SEEN: Final = {"topics list", "groups list", "transactions list", "cluster describe"}
+TELLS_OF_WHAT_MAY_BE_SEEN: Final = {
+    "topics list",
+    "groups list",
+    "transactions list",
+    "cluster describe",
+    "features describe",
+}
 """Kafka's brokers leave out what the asker may not see: an empty list is no error."""
 
 

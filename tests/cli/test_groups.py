@@ -1,15 +1,21 @@
 """`eosin groups` against Eosin and Apache Kafka, with groups of an unmodified client."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from broker_process import BrokerProcess
 from confluent_kafka import Consumer
 from shell import Shell
 from waiting import HANG_S
-from wire import unique
+from wire import Wire, unique
+
+from eosin.cli.groups import _member
+from eosin.client.groups import GroupMember
+from eosin.protocol.schemas.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 pytestmark = pytest.mark.process
 
@@ -199,3 +205,65 @@ def test_a_command_for_groups_that_cannot_be_done_is_one_sentence(
 ) -> None:
     given, said = shell.refused("groups", *arguments)
     assert (given, sentence in said) == (code, True), said
+
+
+# Consumer groups of KIP-848
+
+
+async def heartbeats(address: str, *members: dict[str, Any]) -> None:
+    """Heartbeats of a group `readers`, one after the other; the first of a member joins."""
+    wire = await Wire.open(address)
+    for fields in members:
+        joins = {"member_epoch": 0, "rebalance_timeout_ms": 60_000, "topic_partitions": ()}
+        request = {"group_id": "readers", **({} if fields.get("member_epoch") else joins), **fields}
+        answer = await wire.ask(ConsumerGroupHeartbeatRequest(**request), 1)
+        assert answer.error_code == 0, answer
+    await wire.close()
+
+
+def test_a_regular_expression_is_shown_beside_the_names_of_a_subscription() -> None:
+    row = _member(GroupMember("m", None, "c", "/h", (), topics=("orders",), regex="bills.*", target=(), epoch=3))
+    assert (row["subscription"], row["regex"], row["moves"]) == (["orders", "/bills.*/"], "bills.*", [])
+    assert _member(GroupMember("m", None, "c", "/h", ()))["moves"] is None
+
+
+def test_members_of_a_consumer_group_show_their_epochs_subscriptions_and_moves(tmp_path: Path) -> None:
+    settings = {"group.consumer.assignment.interval.ms": "0"}
+    with BrokerProcess(tmp_path / "data", settings=settings) as broker, Shell(broker.address) as shell:
+        shell.ok("features", "upgrade", "group.version")
+        shell.ok("topics", "create", "orders", "--partitions", "2")
+        a = {"member_id": "a", "instance_id": "i", "rack_id": "r", "subscribed_topic_names": ("orders",)}
+        b = {"member_id": "b", "subscribed_topic_names": ("orders",)}
+        asyncio.run(heartbeats(broker.address, a, b, {"member_id": "a", "instance_id": "i", "member_epoch": 2}))
+        (found,) = shell.ok("groups", "describe", "readers", "--json").rows
+        assert (found["state"], found["type"], found["epoch"], found["assignment_epoch"]) == (
+            "Reconciling",
+            "consumer",
+            3,
+            3,
+        )
+        first, second = sorted(found["members"], key=lambda each: each["member_id"])
+        assert (first["epoch"], first["instance_id"], first["rack"], first["topics"]) == (2, "i", "r", ["orders"])
+        assert (first["partitions"], len(first["target"])) == (["orders-0", "orders-1"], 1)
+        (moved,) = {*first["partitions"]} - {*first["target"]}
+        assert (first["moves"], second["moves"]) == ([f"-{moved}"], [f"+{moved}"])
+        assert (second["epoch"], second["regex"], second["protocol"]) == (3, None, "consumer")
+        heading, titles, *lines = shell.ok("groups", "describe", "readers", "--members").lines
+        assert heading.endswith("; epoch 3, assigned by uniform")
+        assert titles.split("  ")[-1] == "MOVES"
+        assert any(line.endswith(f"+{moved}") for line in lines)
+        listed = shell.ok("groups", "list", "--type", "consumer", "--json").rows
+        assert [(each["group"], each["type"], each["protocol"]) for each in listed] == [
+            ("readers", "consumer", "consumer")
+        ]
+        assert shell.ok("groups", "list", "--type", "classic", "--json").rows == []
+        code, said = shell.refused("groups", "delete", "readers")
+        assert (code, "is Reconciling with 2 members: stop them first" in said) == (1, True), said
+        gone = [{"member_id": each, "member_epoch": -1} for each in ("a", "b")]
+        asyncio.run(heartbeats(broker.address, *gone))
+        shell.ok("groups", "reset-offsets", "readers", "--topic", "orders", "--to-latest", "--execute")
+        (found,) = shell.ok("groups", "describe", "readers", "--json").rows
+        assert (found["state"], [each["committed"] for each in found["partitions"]]) == ("Empty", [0, 0])
+        shell.ok("groups", "delete-offsets", "readers", "--topic", "orders:0")
+        shell.ok("groups", "delete", "readers")
+        assert shell.ok("groups", "list", "--json").rows == []

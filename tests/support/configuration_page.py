@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from eosin.settings.broker import BrokerConfig
+from eosin.settings.groups import GROUP_CONFIGS, KEPT, range_of
 from eosin.settings.quorum import QUORUM_SETTINGS
 from eosin.settings.settings import Setting, settings_of, value_text
 from eosin.settings.topics import TOPIC_CONFIGS
@@ -43,6 +44,20 @@ _TOPICS = """
 CreateTopics or AlterConfigs set these for a topic. Otherwise the broker setting in the last column gives the default.
 """
 
+_GROUPS = """
+## Groups
+
+Settings of a single consumer group (KIP-848), which need not exist: `eosin configs alter --group readers --set
+consumer.session.timeout.ms=50000`, or `kafka-configs.sh --entity-type groups`. Members hear of another heartbeat
+interval at their next heartbeat. The broker's setting in the last column gives the default,
+its `.min.` and `.max.` settings the range; a value outside of a range that was narrowed later counts as its end. The
+session must be longer than the interval.
+"""
+
+_KEPT_FOR_GROUPS = """
+These are accepted in Kafka's default ranges, kept and shown, and have no effect: Eosin has no share or streams groups.
+"""
+
 
 def _text(value: object) -> str:
     text = value_text(value)
@@ -64,12 +79,36 @@ def _topic_rows(settings: Iterable[Setting]) -> Iterable[str]:
         yield f"| `{each.name}` | {_text(each.default)} | {each.allowed()} | {each.doc} | {synonyms} |"
 
 
+def _group_rows() -> Iterable[str]:
+    yield "| config | default | allowed | meaning | broker setting |"
+    yield "|---|---|---|---|---|"
+    for each in GROUP_CONFIGS.values():
+        if each.name in KEPT:
+            continue
+        lowest, highest = range_of(each.name, BrokerConfig())
+        (synonym,) = each.synonyms
+        allowed = f"{each.allowed()} from {lowest} to {highest}"
+        yield f"| `{each.name}` | {_text(each.default)} | {allowed} | {each.doc} | `{synonym.name}` |"
+
+
+def _kept_rows() -> Iterable[str]:
+    yield "| config | default | allowed |"
+    yield "|---|---|---|"
+    for each in GROUP_CONFIGS.values():
+        if each.name in KEPT:
+            yield f"| `{each.name}` | {_text(each.default)} | {each.allowed()} |"
+
+
 def page() -> str:
     """The whole page."""
     alone = [each for each in settings_of(BrokerConfig).values() if each.name not in QUORUM_SETTINGS]
     broker, quorum = "\n".join(_broker_rows(alone)), "\n".join(_broker_rows(QUORUM_SETTINGS.values()))
     topics = "\n".join(_topic_rows(TOPIC_CONFIGS.values()))
-    return f"{_INTRODUCTION}\n{broker}\n{_QUORUM}\n{quorum}\n{_TOPICS}\n{topics}\n"
+    groups, kept = "\n".join(_group_rows()), "\n".join(_kept_rows())
+    return (
+        f"{_INTRODUCTION}\n{broker}\n{_QUORUM}\n{quorum}\n{_TOPICS}\n{topics}\n"
+        f"{_GROUPS}\n{groups}\n{_KEPT_FOR_GROUPS}\n{kept}\n"
+    )
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from eosin.coordinator.groups.consumer.log.records import encoded
 from eosin.coordinator.groups.consumer.member_timers import MemberTimers, TimerKey
-from eosin.coordinator.groups.consumer.ports import ClusterTopics, MayDescribe
+from eosin.coordinator.groups.consumer.ports import ClusterTopics, ConsumerGroupObserver, MayDescribe
 from eosin.coordinator.groups.consumer.regex_search import RegexSearch, problem_of
 from eosin.coordinator.groups.consumer.rules import regexes
 from eosin.coordinator.groups.consumer.rules.decide import Decided, decide
@@ -27,14 +27,20 @@ from eosin.coordinator.groups.consumer.rules.events import (
     TargetsComputed,
     TimerEffect,
 )
-from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup, ConsumerMember, ConsumerMemberState
+from eosin.coordinator.groups.consumer.rules.group import (
+    JOIN_EPOCH,
+    ConsumerGroup,
+    ConsumerMember,
+    ConsumerMemberState,
+)
 from eosin.coordinator.groups.consumer.rules.topics import TopicHashes, Topics
 from eosin.coordinator.groups.consumer.target_computation import TargetComputations
 from eosin.coordinator.groups.log import records as group_records
 from eosin.coordinator.groups.log.writer import LogWriter, PendingWrite
-from eosin.coordinator.groups.rules.config import ConsumerGroupConfig, GroupConfig
+from eosin.coordinator.groups.rules.config import ConsumerConfigOf, GroupConfig
 from eosin.coordinator.groups.rules.effects import LeaveResult
 from eosin.coordinator.groups.rules.group import Group
+from eosin.coordinator.groups.rules.stats import GroupStats
 from eosin.coordinator.groups.rules.write_errors import of_consumer_group
 from eosin.protocol.errors import ErrorCode
 from eosin.protocol.records.batch import NewRecord
@@ -87,8 +93,10 @@ class ConsumerGroups:
         config: GroupConfig,
         topics: ClusterTopics,
         restore: Callable[[Group], None],
+        config_of: ConsumerConfigOf | None = None,
     ) -> None:
-        """Members are waited for on `session_clock`. `restore` takes a classic group back whose place was not taken."""
+        """Members are waited for on `session_clock`. `restore` takes a classic group back whose place was not taken.
+        `config_of` tells the settings of a group; by default they are those of `config`."""
         self._writer = writer
         self._clock = clock
         self._config = config
@@ -99,9 +107,11 @@ class ConsumerGroups:
         self._timers = MemberTimers(session_clock, self._fired)
         self._computations = TargetComputations(clock=clock, keep=self._target_computed)
         self._search = RegexSearch(topics=topics, clock=clock, found=self._regexes_found)
+        self.observer: ConsumerGroupObserver | None = None
+        self.stats = GroupStats()
         self.broken: frozenset[str] = frozenset()
         """Groups with records that cannot be read: they are not served."""
-        self.config_of: Callable[[str], ConsumerGroupConfig] = lambda _: config.consumer
+        self.config_of: ConsumerConfigOf = config_of or (lambda _: config.consumer)
 
     @property
     def topics(self) -> Topics:
@@ -140,6 +150,8 @@ class ConsumerGroups:
         rebalance timeout (consumer-groups.md 12.5)."""
         for group in groups:
             self._held[group.group_id] = _HeldGroup(group, group)
+            if self.observer is not None and group.members:
+                self.observer.consumer_decided(group, group, None, self._clock.now_ms())
         if groups:
             TurnQueue(self._clock, steps_per_turn=SESSIONS_PER_TURN).add(self._sessions_begin(groups))
 
@@ -203,12 +215,22 @@ class ConsumerGroups:
             held = self._write(group_id, held, decided, replaced, written)
         if held is None:
             return Happened(decided.answer, written, is_refused=True)
+        if decided.records:
+            self._count(before, decided.group, event)
         if is_heartbeat:
             held.seen_version = version
         self._apply(group_id, decided.timers)
         if decided.wants_target:
             self._computations.begin(held.current, topics, config.assignors)
         return Happened(decided.answer, written)
+
+    def _count(self, before: ConsumerGroup, after: ConsumerGroup, event: ConsumerEvent) -> None:
+        """Count a rebalance as Kafka does, and report what has happened."""
+        stays = isinstance(event, ConsumerHeartbeat) and event.member_epoch >= JOIN_EPOCH
+        if after.epoch > before.epoch and (stays or isinstance(event, RegexesResolved)):
+            self.stats.consumer_rebalances += 1
+        if self.observer is not None:
+            self.observer.consumer_decided(before, after, event, self._clock.now_ms())
 
     def _write(
         self, group_id: str, held: _HeldGroup | None, decided: Decided, replaced: Group | None, written: PendingWrite

@@ -1,8 +1,11 @@
-"""The needs of consumer groups, declared by them: the topics of the cluster, and what a client may know of them."""
+"""The needs of consumer groups, declared by them: the topics of the cluster, what a client may know of them, and who
+hears of decisions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from eosin.coordinator.groups.consumer.rules.events import ConsumerEvent
+from eosin.coordinator.groups.consumer.rules.group import ConsumerGroup
 from eosin.coordinator.groups.consumer.rules.topics import SubscribedTopic
 
 MayDescribe = Callable[[Sequence[str]], Sequence[bool]]
@@ -24,6 +27,15 @@ class ClusterTopics(Protocol):
     @property
     def metadata_version(self) -> int:
         """Another number whenever a topic has changed, and greater than before."""
+
+
+class ConsumerGroupObserver(Protocol):
+    """Hears what was decided about consumer groups (console.md 2.1). It decides nothing, and must not raise."""
+
+    def consumer_decided(
+        self, before: ConsumerGroup, after: ConsumerGroup, event: ConsumerEvent | None, now_ms: int
+    ) -> None:
+        """`event` has turned `before` into `after`; None: the group was read from its log."""
 
 
 class NoTopics:

@@ -1,5 +1,6 @@
 """`GroupConfig`: every limit and delay of the group coordinator, by Kafka's names with underscores (groups.md 16)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +28,10 @@ class ConsumerGroupConfig:
     """Names in the subscription of one member."""
     eosin_regex_max_patterns: int = 100
     """Regular expressions of one group."""
+
+
+ConsumerConfigOf = Callable[[str], ConsumerGroupConfig]
+"""The settings of a consumer group, by its id."""
 
 
 @dataclass(frozen=True, slots=True)

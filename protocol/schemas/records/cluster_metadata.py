@@ -1,5 +1,5 @@
 """Records of `__eosin_metadata`: topics, producer id blocks, starts of a directory, changed settings, users, access
-control entries, quotas.
+control entries, quotas, settings of groups.
 
 The log is compacted, so each key holds the newest of its kind. As in `__consumer_offsets`, the version in front of a
 key says which kind it is. Values are flexible from version 0 on: what comes later goes into tagged fields.
@@ -128,6 +128,19 @@ class ClientQuotaValue(Message):
     value: float = 0.0
 
 
+class ConfigKey(Message):
+    """One setting of one resource, with the fields of Kafka's ConfigRecord; a tombstone says that it was removed. So
+    far resources are groups: topics and brokers have records of their own."""
+
+    resource_type: Int8 = 0
+    resource_name: str = ""
+    name: str = ""
+
+
+class ConfigValue(Message):
+    value: str = ""
+
+
 KINDS: Final = (
     RecordKind(
         key=RecordSchema(TopicKey, versions=range(0, 1), flexible_from=None),
@@ -160,5 +173,9 @@ KINDS: Final = (
     RecordKind(
         key=RecordSchema(ClientQuotaKey, versions=range(7, 8), flexible_from=None),
         value=RecordSchema(ClientQuotaValue, versions=range(0, 1), flexible_from=0),
+    ),
+    RecordKind(
+        key=RecordSchema(ConfigKey, versions=range(8, 9), flexible_from=None),
+        value=RecordSchema(ConfigValue, versions=range(0, 1), flexible_from=0),
     ),
 )

@@ -82,7 +82,7 @@ async def test_an_incremental_change_touches_what_it_names(version: int) -> None
         (BROKER, "1", ("max.connections", SET, "5"), ErrorCode.INVALID_REQUEST),
         (BROKER, "1", ("no.such", SET, "5"), ErrorCode.INVALID_REQUEST),
         (BROKER, "1", ("ssl.keystore.location", SET, "/k"), ErrorCode.INVALID_REQUEST),
-        (GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"), ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", ("consumer.session.timeout.ms", SET, "5"), ErrorCode.INVALID_CONFIG),
         (GROUP, "", ("consumer.session.timeout.ms", SET, "50000"), ErrorCode.INVALID_REQUEST),
         (CLIENT_METRICS, "m", ("interval.ms", SET, "5"), ErrorCode.INVALID_REQUEST),
         (77, "x", ("a", SET, "5"), ErrorCode.INVALID_REQUEST),

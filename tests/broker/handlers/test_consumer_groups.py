@@ -226,6 +226,24 @@ async def test_a_group_is_listed_with_its_kind_and_described_as_no_classic_one()
     assert told.error_message == "Group g is not a classic group."
 
 
+async def test_rebalances_and_offsets_are_counted_as_kafka_does() -> None:
+    groups = await Groups.started()
+    stats = groups.broker.groups.stats
+    await groups.heartbeat("a")
+    await groups.heartbeat("b")
+    await groups.heartbeat("b", -1)
+    assert stats.consumer_rebalances == 2, "a departure is none"
+    await groups.commit(1, member_id="a", epoch=2)
+    await groups.heartbeat("a", -1)
+    topics = (OffsetDeleteRequestTopic("orders", (OffsetDeleteRequestPartition(0),)),)
+    await groups.broker.call(offset_delete.API, OffsetDeleteRequest("g", topics))
+    assert (stats.commits, stats.deletions, stats.expirations) == (1, 1, 0)
+    await groups.commit(5)
+    groups.broker.clock.advance(8 * 86_400_000)
+    await settled()
+    assert (stats.commits, stats.deletions, stats.expirations) == (2, 1, 1)
+
+
 # One name for groups of all kinds
 
 

@@ -190,9 +190,13 @@ async def test_loggers_are_told_with_their_levels() -> None:
         assert (await described(broker, BROKER_LOGGER, name)).error_code == ErrorCode.INVALID_REQUEST
 
 
-@pytest.mark.parametrize("kind", [CLIENT_METRICS, GROUP])
-async def test_a_resource_without_settings_is_described_as_empty(kind: int) -> None:
+async def test_a_subscription_to_client_metrics_is_described_as_empty() -> None:
     broker = await DataBroker.started()
-    result = await described(broker, kind, "any")
+    result = await described(broker, CLIENT_METRICS, "any")
     assert (result.error_code, result.configs) == (0, ())
+
+
+@pytest.mark.parametrize("kind", [CLIENT_METRICS, GROUP])
+async def test_a_resource_without_a_name_is_refused(kind: int) -> None:
+    broker = await DataBroker.started()
     assert (await described(broker, kind, "")).error_code == ErrorCode.INVALID_REQUEST

@@ -359,6 +359,7 @@ async def test_scram_credentials_are_described_from_the_metadata() -> None:
 
 
 GROUP, CLIENT_METRICS = 32, 16
+DEFAULT = 5
 
 
 async def test_settings_of_groups_and_client_metrics_are_told_as_the_controllers_have_them() -> None:
@@ -386,12 +387,17 @@ async def test_settings_of_groups_and_client_metrics_are_told_as_the_controllers
         )
     )
     response = await world.ask(ApiKey.DESCRIBE_CONFIGS, 4, request)
-    assert [{config.name: config.value for config in each.configs} for each in response.results] == [
+    set_ones = [
+        {config.name: config.value for config in each.configs if config.config_source != DEFAULT}
+        for each in response.results
+    ]
+    assert set_ones == [
         {"consumer.heartbeat.interval.ms": "6000", "consumer.session.timeout.ms": "50000"},
         {"consumer.heartbeat.interval.ms": "6000"},
         {"interval.ms": "5000"},
         {},
     ]
+    assert world.cluster.group_configs("g")["consumer.session.timeout.ms"] == "50000"
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,7 @@ class Place:
             assert made.error == ErrorCode.NONE
         await cluster.allocate_block()
         await cluster.alter_broker_configs(None, [ConfigChange("log.retention.ms", "5000")])
+        await cluster.alter_group_configs("g", [ConfigChange("consumer.session.timeout.ms", "50000")])
         await cluster.keep_secret(b"\xaa\xbb")
         await cluster.acl_entries(clock).create([Acl(2, "orders-0", 3, "User:a", "*", 3, 3)])
         await logs.close(clean=clean)
@@ -116,6 +117,7 @@ async def test_the_controller_begins_with_the_topics_settings_and_producer_ids(p
     assert (own.cluster_id, own.node_id) == (CLUSTER, 1)
     assert ProducerIdsRecord(1, -1, 1000) in found
     assert ConfigRecord(4, "", "log.retention.ms", "5000") in found
+    assert ConfigRecord(32, "g", "consumer.session.timeout.ms", "50000") in found
     assert ConfigRecord(4, "", "eosin.scram.secret", "aabb") in found, "who was never there keeps its salt"
     (acl,) = (each for each in found if isinstance(each, AccessControlEntryRecord))
     assert acl == AccessControlEntryRecord(acl.id, 2, "orders-0", 3, "User:a", "*", 3, 3)

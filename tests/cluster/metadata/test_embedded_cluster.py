@@ -397,6 +397,20 @@ async def test_a_change_that_cannot_be_written_does_not_happen() -> None:
     assert seen.events == []
 
 
+async def test_settings_of_a_group_that_cannot_be_written_stay_as_they_are() -> None:
+    logs = FakeLogManager()
+    cluster, _ = await started(logs)
+    slower, slowest = ([ConfigChange("consumer.heartbeat.interval.ms", text)] for text in ("7000", "8000"))
+    assert (await cluster.alter_group_configs("g", slower)).error == ErrorCode.NONE
+    metadata_log(logs).held = True
+    changing = asyncio.ensure_future(cluster.alter_group_configs("g", slowest))
+    await settled()
+    assert cluster.group_configs("g") == {"consumer.heartbeat.interval.ms": "7000"}
+    metadata_log(logs).fail()
+    assert (await changing).error == ErrorCode.KAFKA_STORAGE_ERROR
+    assert cluster.group_configs("g") == {"consumer.heartbeat.interval.ms": "7000"}
+
+
 async def test_blocks_of_producer_ids_never_overlap() -> None:
     logs = FakeLogManager()
     cluster, _ = await started(logs)

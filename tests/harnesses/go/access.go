@@ -25,7 +25,16 @@ type access struct {
 		User        string `json:"user"`
 		Password    string `json:"password"`
 		Token       string `json:"token"`
+		Protocol    string `json:"group.protocol"`
 	} `json:"access"`
+}
+
+// newProtocol has the broker assign partitions (KIP-848): franz-go then asks for one of two balancers, and no other.
+func (a access) newProtocol() []kgo.Opt {
+	if a.Access == nil || a.Access.Protocol != "consumer" {
+		return nil
+	}
+	return []kgo.Opt{kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer())}
 }
 
 // opts are the settings of every client. The brokers' addresses have commas between them.

@@ -50,6 +50,10 @@ type topicsArgs struct {
 	Topics []string `json:"topics"`
 }
 
+type patternArgs struct {
+	Pattern string `json:"pattern"`
+}
+
 type partitionArgs struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
@@ -88,6 +92,8 @@ func (c *consumer) call(ctx context.Context, op string, args json.RawMessage) (a
 		return nil, c.assign(parsed[offsetsArgs](args).Offsets)
 	case "subscribe":
 		return nil, c.subscribe(parsed[topicsArgs](args).Topics)
+	case "subscribe_pattern":
+		return nil, c.subscribe([]string{parsed[patternArgs](args).Pattern}, kgo.ConsumeRegex())
 	case "read":
 		return read(c.client, parsed[readArgs](args))
 	case "assignment":
@@ -127,8 +133,9 @@ func (c *consumer) assign(starts []offset) (err error) {
 	return err
 }
 
-func (c *consumer) subscribe(topics []string) (err error) {
+func (c *consumer) subscribe(topics []string, how ...kgo.Opt) (err error) {
 	opts := append(c.settings(), kgo.ConsumeTopics(topics...), kgo.DisableAutoCommit())
+	opts = append(append(opts, how...), c.args.newProtocol()...)
 	opts = append(opts, grouped(*c.args.Group, &c.owned, sessionTimeout)...)
 	if c.args.InstanceID != nil {
 		opts = append(opts, kgo.InstanceID(*c.args.InstanceID))

@@ -42,6 +42,7 @@ func openSession(raw json.RawMessage) (handled, error) {
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.RequireStableFetchOffsets(),
 	)
+	opts = append(opts, args.newProtocol()...)
 	made.raw, err = kgo.NewGroupTransactSession(opts...)
 	return made, err
 }

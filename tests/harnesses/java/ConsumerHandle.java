@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.stream.Collectors;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -23,6 +24,7 @@ final class ConsumerHandle implements Harness.Handle, ConsumerRebalanceListener 
     final KafkaConsumer<byte[], byte[]> consumer;
     final String group;
     private final Deque<ConsumerRecord<byte[], byte[]>> polled = new ArrayDeque<>();
+    private ConsumerGroupMetadata remembered;
 
     ConsumerHandle(JsonObject args) {
         group = Args.text(args, "group");
@@ -32,8 +34,10 @@ final class ConsumerHandle implements Harness.Handle, ConsumerRebalanceListener 
         boolean committedOnly = args.get("committed_only").getAsBoolean();
         config.setProperty("isolation.level", committedOnly ? "read_committed" : "read_uncommitted");
         config.setProperty("fetch.max.wait.ms", Args.text(args, "max_wait_ms"));
-        config.setProperty("session.timeout.ms", "60000");
-        config.setProperty("heartbeat.interval.ms", "300");
+        if (!"consumer".equals(config.getProperty("group.protocol"))) { // there they are the broker's
+            config.setProperty("session.timeout.ms", "60000");
+            config.setProperty("heartbeat.interval.ms", "300");
+        }
         config.setProperty("default.api.timeout.ms", "30000");
         if (group != null) {
             config.setProperty("group.id", group);
@@ -46,13 +50,19 @@ final class ConsumerHandle implements Harness.Handle, ConsumerRebalanceListener 
     }
 
     @Override
-    public Object call(String op, JsonObject args) {
+    public Object call(String op, JsonObject args) throws Exception {
         switch (op) {
             case "assign":
                 assign(Args.offsets(args));
                 return null;
             case "subscribe":
                 consumer.subscribe(Args.texts(args, "topics"), this);
+                return null;
+            case "subscribe_pattern":
+                subscribePattern(Args.text(args, "pattern"));
+                return null;
+            case "remember_metadata":
+                remembered = consumer.groupMetadata();
                 return null;
             case "read":
                 return read(Args.number(args, "count"), Args.number(args, "timeout_ms"));
@@ -82,6 +92,20 @@ final class ConsumerHandle implements Harness.Handle, ConsumerRebalanceListener 
     @Override
     public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
         polled.removeIf(each -> partitions.contains(new TopicPartition(each.topic(), each.partition())));
+    }
+
+    /** What a producer adds offsets with: the metadata as they are, or as they were when they were to be remembered. */
+    ConsumerGroupMetadata metadata() {
+        return remembered == null ? consumer.groupMetadata() : remembered;
+    }
+
+    /** A regular expression that the broker matches: there are such since 4.0. */
+    private void subscribePattern(String pattern) throws Exception {
+        Class<?> type = Class.forName("org.apache.kafka.clients.consumer.SubscriptionPattern");
+        Object made = type.getConstructor(String.class).newInstance(pattern);
+        KafkaConsumer.class
+                .getMethod("subscribe", type, ConsumerRebalanceListener.class)
+                .invoke(consumer, made, this);
     }
 
     private void assign(Map<TopicPartition, OffsetAndMetadata> starts) {

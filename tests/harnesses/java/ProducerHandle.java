@@ -91,7 +91,7 @@ final class ProducerHandle implements Harness.Handle {
 
     private void sendOffsets(Map<TopicPartition, OffsetAndMetadata> offsets, ConsumerHandle reader) throws Exception {
         try {
-            producer.sendOffsetsToTransaction(offsets, reader.consumer.groupMetadata());
+            producer.sendOffsetsToTransaction(offsets, reader.metadata());
         } catch (NoSuchMethodError below25) {
             sendOffsetsOfGroup(offsets, reader.group);
         }

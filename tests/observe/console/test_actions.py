@@ -14,7 +14,9 @@ from wire_group import RawMember
 from wire_producer import RawProducer
 
 from eosin.cli.serve import configured
+from eosin.model.features import GROUP_VERSION
 from eosin.protocol.errors import ErrorCode
+from eosin.protocol.schemas.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from eosin.settings.settings import SettingError
 
 pytestmark = pytest.mark.process
@@ -177,6 +179,27 @@ async def test_a_member_is_removed_from_its_group_which_tells_why(
     again = await http.post(REMOVE, json=asked)
     assert (again.status_code, "no such member any more" in again.text) == (409, True)
     assert (await http.post(REMOVE, json={**asked, "group": "none"})).status_code == 404
+
+
+async def test_a_member_of_a_consumer_group_is_removed_and_its_topic_shows_the_group(
+    broker: ObservedBroker, http: httpx.AsyncClient
+) -> None:
+    await broker.server.cluster.finalize_levels({GROUP_VERSION: 1})
+    joining = ConsumerGroupHeartbeatRequest(
+        group_id="consumers",
+        member_id="m",
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=("orders",),
+        topic_partitions=(),
+    )
+    assert (await (await broker.wire("reader-1")).ask(joining, 1)).error_code == ErrorCode.NONE
+    (group,) = (await http.get("topics/orders")).json()["groups"]
+    assert (group["key"], group["state"], group["members"], group["uncommitted"]) == ("consumers", "Stable", 1, 2)
+    removed = await http.post(REMOVE, json={"group": "consumers", "member_id": "m"})
+    assert removed.json()["text"].startswith("reader-1 was removed from consumers.")
+    told = (await http.get("explain/groups/consumers")).json()
+    assert told["facts"]["state"] == "Empty"
+    assert "removed by an operator in the console" in str(told["explained"]["timeline"])
 
 
 async def test_members_are_seen_with_their_last_sign_of_life(broker: ObservedBroker, http: httpx.AsyncClient) -> None:

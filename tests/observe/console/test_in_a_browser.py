@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -184,6 +186,30 @@ def test_a_group_shows_who_reads_what_and_why_it_rebalanced(watched: Watched, br
     consumer.close()
     expect(page.locator("section", has=page.get_by_role("heading", name="Members"))).to_contain_text("nobody reads now")
     expect(happened).to_contain_text("a member leaves: ")
+
+
+def test_a_consumer_group_shows_its_epoch_and_what_its_members_subscribe_to(
+    watched: Watched, broker: BrokerProcess
+) -> None:
+    raising = [sys.executable, "-m", "eosin.cli", "features", "upgrade", "group.version"]
+    subprocess.run([*raising, "--bootstrap-server", broker.address], check=True, timeout=HANG_S, capture_output=True)
+    plain = Producer({"bootstrap.servers": broker.address, "log_level": 0})
+    plain.produce("told", b"book", partition=0)
+    assert plain.flush(HANG_S) == 0
+    settings = {"bootstrap.servers": broker.address, "group.id": "consumers", "log_level": 0, "client.id": "reader-2"}
+    consumer = Consumer({**settings, "group.protocol": "consumer", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["told"])
+    assert consumer.consume(1, HANG_S)
+    page = watched.open("groups")
+    page.get_by_label("Consumer groups").locator("tr", has_text="consumers").get_by_role("link").click()
+    expect(page.locator("#sentence")).to_contain_text("(epoch 2) because reader-2 at 127.0.0.1 joined")
+    expect(page.locator("dl.facts")).to_contain_text("Stable, epoch 2")
+    member = page.locator("section", has=page.get_by_role("heading", name="Members")).locator("tbody tr")
+    expect(member.locator("td")).to_contain_text(["reader-2", "127.0.0.1", "told-0", "nothing", "told", "2"])
+    happened = page.locator("section", has=page.get_by_role("heading", name="What happened"))
+    expect(happened).to_contain_text("every member has its partitions of epoch 2")
+    consumer.close()
+    expect(page.locator("section", has=page.get_by_role("heading", name="Members"))).to_contain_text("nobody reads now")
 
 
 def test_pages_are_walked_by_keyboard_alone(watched: Watched, broker: BrokerProcess) -> None:

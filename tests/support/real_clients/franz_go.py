@@ -7,7 +7,7 @@ has `Session` for that.
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -70,7 +70,14 @@ class Session(RemoteProducer):
     kind = "session"
 
     def __init__(
-        self, bootstrap: str, *, transactional_id: str, group: str, topics: Sequence[str], timeout_ms: int = 60_000
+        self,
+        bootstrap: str,
+        *,
+        transactional_id: str,
+        group: str,
+        topics: Sequence[str],
+        timeout_ms: int = 60_000,
+        access: Mapping[str, str] | None = None,
     ) -> None:
         args = {
             "bootstrap": bootstrap,
@@ -79,6 +86,7 @@ class Session(RemoteProducer):
             "compression": None,
             "group": group,
             "topics": list(topics),
+            **({} if access is None else {"access": dict(access)}),
         }
         super().__init__(_PROCESS.get(), args)
         self.init()

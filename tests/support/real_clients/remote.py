@@ -89,7 +89,8 @@ class RemoteProducer(_Remote):
 
 class RemoteConsumer(_Remote):
     """`consumer.open` {bootstrap, group | null, instance_id | null, committed_only, max_wait_ms}: from the earliest
-    offset, without auto-commit, with a session timeout of 60 s (kafkajs: 10 s) and a heartbeat each 0.3 s."""
+    offset, without auto-commit, with a session timeout of 60 s (kafkajs: 10 s) and a heartbeat each 0.3 s; as the
+    broker says where `access` has `group.protocol` consumer."""
 
     kind = "consumer"
 
@@ -99,6 +100,16 @@ class RemoteConsumer(_Remote):
 
     def subscribe(self, topics: Iterable[str]) -> None:
         self._call("subscribe", topics=list(topics))
+
+    def subscribe_pattern(self, pattern: str) -> None:
+        """`subscribe_pattern` {pattern}: to topics by a regular expression that the broker matches (KIP-848). Java
+        since 4.0, and franz-go."""
+        self._call("subscribe_pattern", pattern=pattern)
+
+    def remember_metadata(self) -> None:
+        """`remember_metadata` {}: whatever adds offsets of this consumer to a transaction from now on names its member
+        epoch as it is now. Java alone."""
+        self._call("remember_metadata")
 
     def read(self, count: int, timeout_s: float = HANG_S) -> list[Received]:
         """`read` {count, timeout_ms}: [[topic, partition, offset, key, value], ...]; records beyond `count` that the
